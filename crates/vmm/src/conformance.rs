@@ -1,0 +1,1 @@
+//! Conformance suite: filled in beside the first driver.

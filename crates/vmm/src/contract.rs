@@ -1,0 +1,160 @@
+//! Traits and values of the contract.
+
+use std::{net::Ipv4Addr, path::PathBuf};
+
+use async_trait::async_trait;
+use pandastack_model::{Bytes, MachineId, Tier};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::watch,
+};
+
+use crate::LayerFiles;
+
+/// What to build a machine from.
+#[derive(Clone, Debug)]
+pub struct MachineSpec {
+    pub id: MachineId,
+    pub memory: Bytes,
+    pub cpus: u8,
+    /// The machine's own writable root disk.
+    pub disk: PathBuf,
+    /// The machine's own folder for sockets and logs. Exists, is empty, and is removed by the caller.
+    pub run_dir: PathBuf,
+    pub network: NetworkPort,
+}
+
+/// The machine's place in the network: a namespace made ahead, with a tap in it.
+#[derive(Clone, Debug)]
+pub struct NetworkPort {
+    /// File of the namespace, as `/run/netns/NAME`.
+    pub netns: PathBuf,
+    pub tap: String,
+    pub mac: String,
+    /// Where the guest agent listens, reachable only from inside the namespace.
+    pub guest_address: Ipv4Addr,
+    pub guest_port: u16,
+}
+
+/// What a first boot needs; only baking boots.
+#[derive(Clone, Debug)]
+pub struct BootImage {
+    pub kernel: PathBuf,
+    pub initramfs: PathBuf,
+    /// Added to the driver's own kernel parameters.
+    pub cmdline: String,
+    /// Where the guest's memory is kept, so that it is the layer's `mem` once sealed.
+    pub mem: PathBuf,
+}
+
+/// Whether the guest's CPUs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    Running,
+    Paused,
+}
+
+/// What a machine is doing; the last value of its watch channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MachineState {
+    Alive,
+    /// The process is gone. The reason is for people and for the ledger.
+    Dead { reason: String },
+}
+
+/// What a layer made by this driver can be restored on. All of it is in the layer's manifest.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct MachineProfile {
+    /// `qemu-tcg`, `qemu-kvm`, `fake`.
+    pub driver: String,
+    /// Digest of the runtime bundle (program, libraries, firmware) that wrote the state.
+    pub runtime: String,
+    pub machine_type: String,
+    pub cpu_profile: String,
+    /// Guest-visible clock frequency where the driver passes the host's through.
+    pub tsc_khz: Option<u64>,
+}
+
+/// A machine could not be started. Everything it had taken is given back.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{program} is missing; run `pandastack doctor`")]
+    ProgramMissing { program: String },
+    #[error("start the machine process")]
+    Spawn(#[source] std::io::Error),
+    #[error("enter network namespace {netns}")]
+    Network { netns: PathBuf, #[source] cause: std::io::Error },
+    #[error("machine process ended during start: {log}")]
+    Died { log: String },
+    #[error("machine did not answer within {deadline_ms} ms")]
+    Deadline { deadline_ms: u64 },
+    #[error("load device state: {reason}")]
+    Load { reason: String },
+    #[error("layer needs {needed}, this host has {present}")]
+    Profile { needed: String, present: String },
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+}
+
+/// A running machine refused or lost a request.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    #[error("the machine process is gone: {reason}")]
+    Dead { reason: String },
+    #[error("{command} was refused: {reason}")]
+    Refused { command: String, reason: String },
+    #[error("{command} was not answered within {deadline_ms} ms")]
+    Deadline { command: String, deadline_ms: u64 },
+    #[error("{action}")]
+    Io { action: String, #[source] cause: std::io::Error },
+}
+
+/// A byte stream to the guest agent.
+pub trait Link: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Link for T {}
+
+/// Makes machines of one kind.
+#[async_trait]
+pub trait Driver: Send + Sync + 'static {
+    /// The tier every machine of this driver has.
+    fn tier(&self) -> Tier;
+
+    /// What layers made here need, to be compared with a manifest before a restore.
+    fn profile(&self) -> MachineProfile;
+
+    /// Starts a machine from nothing. The guest runs when this returns; its agent may not answer yet.
+    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError>;
+
+    /// Loads a sealed layer and returns with the guest paused. Many machines may share one layer.
+    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
+}
+
+/// One running VM process.
+#[async_trait]
+pub trait Machine: Send + Sync {
+    fn id(&self) -> MachineId;
+
+    /// Process id, where there is a process.
+    fn pid(&self) -> Option<u32>;
+
+    /// Watches life and death.
+    fn watch(&self) -> watch::Receiver<MachineState>;
+
+    /// Lets the guest's CPUs run. Asking twice is fine.
+    async fn resume(&self) -> Result<(), MachineError>;
+
+    /// Stops the guest's CPUs. Asking twice is fine.
+    async fn pause(&self) -> Result<(), MachineError>;
+
+    /// Asks what the CPUs do.
+    async fn power(&self) -> Result<Power, MachineError>;
+
+    /// Opens a stream to the guest agent. Fails while the guest does not listen; the caller retries until its deadline.
+    async fn dial(&self) -> Result<Box<dyn Link>, MachineError>;
+
+    /// Writes device state to a file. The machine must be paused.
+    async fn save_devices(&self, to: &std::path::Path) -> Result<(), MachineError>;
+
+    /// Ends the process and waits for it. Asking twice is fine; a dead machine is fine.
+    async fn stop(&self);
+}

@@ -1,0 +1,19 @@
+//! The machine contract: what every driver must do, whatever runs underneath.
+//! `conformance` is the suite that each driver passes; a driver is handed to the host by `bins`, never imported by it.
+//!
+//! ```text
+//! boot ----> Running <--resume/pause--> Paused <---- restore
+//!               \                          |
+//!                `------> Dead <----------'     (stop, or the process died)
+//! ```
+//! `restore` ends in `Paused` on purpose: a machine that is loaded but has not run is a *standby machine*, and a create
+//! from one is only a `resume`.
+
+pub mod conformance;
+mod contract;
+mod files;
+
+pub use contract::{
+    BootImage, Driver, Link, Machine, MachineError, MachineProfile, MachineSpec, MachineState, NetworkPort, Power, StartError,
+};
+pub use files::LayerFiles;

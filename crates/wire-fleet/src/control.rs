@@ -1,0 +1,24 @@
+//! What the edge asks of the control plane: who is this, and may they reach that sandbox.
+
+use async_trait::async_trait;
+use pandastack_model::{Fault, SandboxId};
+
+/// The tenant everything belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkspaceId(pub String);
+
+/// Who sent a request, after the credential was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub workspace: WorkspaceId,
+}
+
+/// The control plane as the edge sees it.
+#[async_trait]
+pub trait ControlPort: Send + Sync + 'static {
+    /// Turns a bearer token into a caller.
+    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault>;
+
+    /// Says whether the caller may reach the sandbox. Another tenant's sandbox is `Fault::no_sandbox`, like an unknown one.
+    async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault>;
+}

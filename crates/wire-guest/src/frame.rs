@@ -1,0 +1,258 @@
+//! Frame header and a push decoder: bytes in, frames out, no I/O. Malformed input is an error, never a panic.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::FRAME_BYTES_MAX;
+
+/// Size of the header before each payload.
+pub const HEADER_BYTES: usize = 12;
+
+/// One unit on the link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub channel: u32,
+    pub kind: Kind,
+    pub flags: Flags,
+    pub payload: Bytes,
+}
+
+/// Bits in the header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data follows in this direction of the channel.
+    pub const END: Flags = Flags(1);
+    pub const NONE: Flags = Flags(0);
+
+    /// Tells whether the end bit is set.
+    pub const fn is_end(self) -> bool {
+        self.0 & Self::END.0 != 0
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        /// What a frame carries. The comment names the payload type.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Kind { $($(#[$doc])* $name = $number,)* }
+
+        impl Kind {
+            /// Every kind of this generation.
+            pub const ALL: &'static [Kind] = &[$(Kind::$name,)*];
+        }
+
+        impl TryFrom<u8> for Kind {
+            type Error = FrameError;
+
+            fn try_from(number: u8) -> Result<Self, FrameError> {
+                match number { $($number => Ok(Kind::$name),)* _ => Err(FrameError::Kind { number }) }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// host: `Hello`. First frame of a connection.
+    Hello = 1,
+    /// host: empty. Answered by `Pong` on the same channel, before anything else queued.
+    Ping = 2,
+    /// host: `Rebirth`. Answered by `Reborn`.
+    Rebirth = 3,
+    /// host: `Start`. Opens a process.
+    Start = 16,
+    /// host: raw bytes for the process; END closes its standard input.
+    Stdin = 17,
+    /// host: `Signal` to the process group.
+    Signal = 18,
+    /// host: `Resize` of the terminal.
+    Resize = 19,
+    /// both: `Credit`. The receiver of data has consumed this much.
+    Credit = 20,
+    /// host: empty. The caller is gone: kill the process group or drop the transfer; the guest still sends its terminal frame.
+    Cancel = 21,
+    /// host: `Read`. Answered by `Meta`, then `Data` frames, the last with END.
+    Read = 32,
+    /// host: `Write`, then `Data` frames, the last with END. Answered by `Written`.
+    Write = 33,
+    /// both: raw file bytes.
+    Data = 34,
+    /// host: `Path`. Answered by one or more `Entries`, the last with END.
+    List = 35,
+    /// host: `Path`. Answered by `Meta` with END.
+    Stat = 36,
+    /// host: `Path`. Recursive; a missing path is fine. Answered by `Done`.
+    Delete = 37,
+    /// host: empty. Answered by `PortList`.
+    Ports = 48,
+    /// host: empty. Answered by `Figures`.
+    Measure = 49,
+    /// host: empty. Flush and freeze file systems. Answered by `Done`.
+    Quiesce = 50,
+    /// host: empty. Undo `Quiesce`. Answered by `Done`.
+    Thaw = 51,
+    /// host: empty. Stop the guest. Answered by `Done` if there is time.
+    PowerOff = 52,
+
+    /// guest: `Welcome`.
+    Welcome = 129,
+    /// guest: empty.
+    Pong = 130,
+    /// guest: `Reborn`.
+    Reborn = 131,
+    /// guest: `Started`.
+    Started = 144,
+    /// guest: raw bytes; END when the pipe closed.
+    Stdout = 145,
+    /// guest: raw bytes; END when the pipe closed.
+    Stderr = 146,
+    /// guest: `Exit`. Terminal.
+    Exit = 147,
+    /// guest: `Meta`.
+    Meta = 160,
+    /// guest: `Written`. Terminal.
+    Written = 161,
+    /// guest: `Entries`.
+    Entries = 162,
+    /// guest: `PortList`. Terminal.
+    PortList = 176,
+    /// guest: `Figures`. Terminal.
+    Figures = 177,
+    /// guest: empty. Terminal.
+    Done = 178,
+    /// guest: `Error`. Terminal.
+    Error = 255,
+}
+
+/// Bytes that are not a frame of this protocol. The connection is beyond repair.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    #[error("frame of {length} bytes is larger than {FRAME_BYTES_MAX}")]
+    Length { length: u64 },
+    #[error("unknown frame kind {number}")]
+    Kind { number: u8 },
+    #[error("reserved header bytes are {value:#x}, not zero")]
+    Reserved { value: u16 },
+}
+
+impl Frame {
+    /// Makes a frame without flags.
+    pub fn new(channel: u32, kind: Kind, payload: impl Into<Bytes>) -> Self {
+        Self { channel, kind, flags: Flags::NONE, payload: payload.into() }
+    }
+
+    /// Sets the end flag.
+    pub fn end(mut self) -> Self {
+        self.flags = Flags::END;
+        self
+    }
+
+    /// Appends header and payload to a buffer.
+    ///
+    /// # Panics
+    /// If the payload is over [`FRAME_BYTES_MAX`]: senders split their data, so that would be our own defect.
+    pub fn encode(&self, out: &mut BytesMut) {
+        assert!(self.payload.len() <= FRAME_BYTES_MAX, "payload of {} bytes was not split", self.payload.len());
+        out.reserve(HEADER_BYTES + self.payload.len());
+        out.put_slice(&self.header());
+        out.put_slice(&self.payload);
+    }
+
+    /// Gives the header alone, for senders that write header and payload without copying.
+    pub fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[0..4].copy_from_slice(&(self.payload.len() as u32).to_le_bytes());
+        header[4..8].copy_from_slice(&self.channel.to_le_bytes());
+        header[8] = self.kind as u8;
+        header[9] = self.flags.0;
+        header
+    }
+}
+
+/// Cuts a byte stream into frames. Holds at most one unfinished frame.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: BytesMut,
+}
+
+impl Decoder {
+    /// Gives the buffer to read into; bytes are appended.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buffer
+    }
+
+    /// Takes the next whole frame out of the buffer, if there is one.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        let Some(header) = self.buffer.get(..HEADER_BYTES) else { return Ok(None) };
+        let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        let channel = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let reserved = u16::from_le_bytes([header[10], header[11]]);
+        let flags = Flags(header[9]);
+        if length as usize > FRAME_BYTES_MAX {
+            return Err(FrameError::Length { length: length.into() });
+        }
+        if reserved != 0 {
+            return Err(FrameError::Reserved { value: reserved });
+        }
+        let kind = Kind::try_from(header[8])?;
+        if self.buffer.len() < HEADER_BYTES + length as usize {
+            self.buffer.reserve(HEADER_BYTES + length as usize - self.buffer.len());
+            return Ok(None);
+        }
+        self.buffer.advance(HEADER_BYTES);
+        let payload = self.buffer.split_to(length as usize).freeze();
+        Ok(Some(Frame { channel, kind, flags, payload }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode_all(bytes: &[u8], step: usize) -> Result<Vec<Frame>, FrameError> {
+        let mut decoder = Decoder::default();
+        let mut frames = Vec::new();
+        for chunk in bytes.chunks(step.max(1)) {
+            decoder.buffer().extend_from_slice(chunk);
+            while let Some(frame) = decoder.next_frame()? {
+                frames.push(frame);
+            }
+        }
+        Ok(frames)
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_frame() {
+        assert_eq!(decode_all(&[0xff; 12], 12), Err(FrameError::Length { length: u32::MAX.into() }));
+        let mut bad_kind = Frame::new(1, Kind::Ping, Bytes::new()).header();
+        bad_kind[8] = 99;
+        assert_eq!(decode_all(&bad_kind, 12), Err(FrameError::Kind { number: 99 }));
+        let mut reserved = Frame::new(1, Kind::Ping, Bytes::new()).header();
+        reserved[10] = 1;
+        assert_eq!(decode_all(&reserved, 12), Err(FrameError::Reserved { value: 1 }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_cut_gives_the_same_frames(
+            parts in proptest::collection::vec((any::<u32>(), 0..Kind::ALL.len(), any::<bool>(), proptest::collection::vec(any::<u8>(), 0..600)), 1..8),
+            step in 1usize..700,
+        ) {
+            let frames: Vec<Frame> = parts.into_iter().map(|(channel, kind, end, payload)| {
+                let frame = Frame::new(channel, Kind::ALL[kind], payload);
+                if end { frame.end() } else { frame }
+            }).collect();
+            let mut bytes = BytesMut::new();
+            frames.iter().for_each(|frame| frame.encode(&mut bytes));
+            prop_assert_eq!(decode_all(&bytes, step), Ok(frames));
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..4096), step in 1usize..64) {
+            let _ = decode_all(&bytes, step);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The frames that reach into a guest. One TCP connection per machine carries many channels.
+//!
+//! A frame is a 12-byte header (length, channel, kind, flags, zero) and a payload of at most 256 KiB. Payloads are either
+//! raw bytes (output, input, file contents) or one CBOR map with numbered fields (everything else): new optional fields
+//! may be added at any time, new kinds raise [`GENERATION`]. A sealed guest keeps its old agent for ever, so the host
+//! adapts to the guest, never the other way round. `schema/` holds goldens of every message.
+//!
+//! Conversation: the host sends `Hello` on channel 0 and the guest answers `Welcome` (or `Error` and hangs up).
+//! Any other request opens a channel with a number the host chose and that is free; the guest answers on it and the channel ends with
+//! exactly one terminal frame from the guest: a reply, `Exit`, or `Error`.
+//! Bulk data is credited: each side may send [`WINDOW_BYTES`] of data payload per channel and direction before it needs `Credit`.
+
+mod frame;
+mod message;
+
+pub use frame::{Decoder, Flags, Frame, FrameError, HEADER_BYTES, Kind};
+pub use message::*;
+
+/// The newest protocol generation this build speaks.
+pub const GENERATION: u32 = 1;
+
+/// The TCP port the agent listens on inside the guest. Never exposed as a preview.
+pub const AGENT_PORT: u16 = 1050;
+
+/// Largest payload of one frame.
+pub const FRAME_BYTES_MAX: usize = 256 * 1024;
+
+/// Data payload that may be in flight per channel and direction before credit is needed.
+pub const WINDOW_BYTES: usize = 4 * FRAME_BYTES_MAX;
+
+const _: () = assert!(WINDOW_BYTES >= FRAME_BYTES_MAX, "one full frame must fit the window");

@@ -1,0 +1,421 @@
+//! The structured payloads. Fields are numbered CBOR map entries: unknown numbers are skipped, absent ones are `None`.
+//! Never reuse a number.
+
+use bytes::Bytes;
+use minicbor::{Decode, Encode};
+
+use crate::{Frame, Kind};
+
+/// A payload that does not decode as its kind says.
+#[derive(Debug, thiserror::Error)]
+#[error("malformed {kind:?} payload")]
+pub struct BadMessage {
+    kind: Kind,
+    #[source]
+    cause: minicbor::decode::Error,
+}
+
+/// A structured payload and the kind of frame that carries it.
+pub trait Message: Encode<()> + for<'a> Decode<'a, ()> {
+    const KIND: Kind;
+
+    /// Puts the message into a frame.
+    fn frame(&self, channel: u32) -> Frame {
+        let bytes = minicbor::to_vec(self).expect("writing to a Vec cannot fail");
+        Frame::new(channel, Self::KIND, Bytes::from(bytes))
+    }
+
+    /// Reads the message from a frame's payload.
+    fn parse(payload: &[u8]) -> Result<Self, BadMessage> {
+        minicbor::decode(payload).map_err(|cause| BadMessage { kind: Self::KIND, cause })
+    }
+}
+
+macro_rules! message {
+    ($($name:ty => $kind:ident),* $(,)?) => { $(impl Message for $name { const KIND: Kind = Kind::$kind; })* };
+}
+
+message! {
+    Hello => Hello, Welcome => Welcome, Rebirth => Rebirth, Reborn => Reborn, Start => Start, Started => Started,
+    Signal => Signal, Resize => Resize, Credit => Credit, Exit => Exit, Read => Read, Write => Write, Meta => Meta,
+    Written => Written, Entries => Entries, PortList => PortList, Figures => Figures, Error => Error,
+}
+
+/// Opens a connection. The secret is the one of the last rebirth (or of the bake).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Hello {
+    /// Newest generation the host speaks.
+    #[n(0)]
+    pub generation: u32,
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub secret: Vec<u8>,
+}
+
+/// Accepts a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Welcome {
+    /// Generation the guest speaks; the host adapts.
+    #[n(0)]
+    pub generation: u32,
+    /// The agent's own version, for people.
+    #[n(1)]
+    pub agent: String,
+}
+
+/// The one message after every restore, before the first user byte.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Rebirth {
+    /// Wall clock, nanoseconds since the Unix epoch.
+    #[n(0)]
+    pub wall_clock_ns: u64,
+    /// Fresh entropy for the kernel's generator; it reseeds at once.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub entropy: Vec<u8>,
+    /// New secret of the link; replaces the old one.
+    #[cbor(n(2), with = "minicbor::bytes")]
+    pub secret: Vec<u8>,
+    /// Present for a create and a fork, absent for a wake.
+    #[n(3)]
+    pub identity: Option<Identity>,
+}
+
+/// What makes one sandbox different from its siblings.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Identity {
+    #[n(0)]
+    pub hostname: String,
+    /// 32 lowercase hex digits.
+    #[n(1)]
+    pub machine_id: String,
+    /// Environment of every process started from now on.
+    #[n(2)]
+    pub env: Vec<Variable>,
+    /// Present only if the guest's addresses must change.
+    #[n(3)]
+    pub network: Option<Network>,
+}
+
+/// Addresses of the guest's one interface.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Network {
+    /// With prefix length, as `172.16.0.2/30`.
+    #[n(0)]
+    pub address: String,
+    #[n(1)]
+    pub gateway: String,
+    #[n(2)]
+    pub nameserver: String,
+}
+
+/// One environment variable.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Variable {
+    #[n(0)]
+    pub name: String,
+    #[n(1)]
+    pub value: String,
+}
+
+/// Says the guest has taken its new life on.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Reborn {
+    /// The guest's wall clock after setting it.
+    #[n(0)]
+    pub wall_clock_ns: u64,
+}
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Program {
+    /// Run through `/bin/sh -c`.
+    #[n(0)]
+    Shell(#[n(0)] String),
+    /// Run as it is, looked up in PATH.
+    #[n(1)]
+    Argv(#[n(0)] Vec<String>),
+}
+
+/// Starts a process in its own session and process group.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Start {
+    #[n(0)]
+    pub program: Program,
+    #[n(1)]
+    pub cwd: Option<String>,
+    /// Added to the sandbox's environment, and wins over it.
+    #[n(2)]
+    pub env: Vec<Variable>,
+    /// Name or number; root if absent.
+    #[n(3)]
+    pub user: Option<String>,
+    /// Whether `Stdin` frames follow; otherwise standard input is empty.
+    #[n(4)]
+    pub stdin: bool,
+    /// TERM to the group after this long, KILL a grace later.
+    #[n(5)]
+    pub deadline_ms: Option<u64>,
+    /// A terminal instead of pipes; all output is `Stdout`, input is always open.
+    #[n(6)]
+    pub terminal: Option<Resize>,
+}
+
+/// Says the process runs.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Started {
+    #[n(0)]
+    pub pid: u32,
+}
+
+/// A signal for the process group.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Signal {
+    #[n(0)]
+    pub number: i32,
+}
+
+/// A terminal's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Resize {
+    #[n(0)]
+    pub rows: u16,
+    #[n(1)]
+    pub cols: u16,
+}
+
+/// Permission to send this many more data bytes on the channel. For an exec's output, stdout and stderr share one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Credit {
+    #[n(0)]
+    pub bytes: u32,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Exit {
+    /// Exit status, or 128 + N after signal N.
+    #[n(0)]
+    pub code: i32,
+    /// Whether our deadline ended it.
+    #[n(1)]
+    pub timed_out: bool,
+}
+
+/// Asks for a file's contents.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Read {
+    #[n(0)]
+    pub path: String,
+}
+
+/// Announces a file's new contents. Parents are made; the file appears whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Write {
+    #[n(0)]
+    pub path: String,
+    /// Permission bits; 0644 (or those of the file replaced) if absent.
+    #[n(1)]
+    pub mode: Option<u32>,
+}
+
+/// A path as the only argument of `List`, `Stat` and `Delete`.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Path {
+    #[n(0)]
+    pub path: String,
+}
+
+impl Path {
+    /// Puts the path into a frame of one of the kinds that take one.
+    pub fn frame(&self, channel: u32, kind: Kind) -> Frame {
+        Frame::new(channel, kind, minicbor::to_vec(self).expect("writing to a Vec cannot fail"))
+    }
+
+    /// Reads the path from the payload of a frame of the given kind.
+    pub fn parse(kind: Kind, payload: &[u8]) -> Result<Self, BadMessage> {
+        minicbor::decode(payload).map_err(|cause| BadMessage { kind, cause })
+    }
+}
+
+/// What a directory entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum EntryKind {
+    #[n(0)]
+    File,
+    #[n(1)]
+    Directory,
+    #[n(2)]
+    Symlink,
+    #[n(3)]
+    Other,
+}
+
+/// One file or directory.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Entry {
+    /// Base name.
+    #[n(0)]
+    pub name: String,
+    #[n(1)]
+    pub kind: EntryKind,
+    #[n(2)]
+    pub size: u64,
+    /// Permission bits.
+    #[n(3)]
+    pub mode: u32,
+    /// Unix seconds.
+    #[n(4)]
+    pub modified: i64,
+    /// Where a symlink points.
+    #[n(5)]
+    pub target: Option<String>,
+}
+
+/// One entry on its own.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Meta {
+    #[n(0)]
+    pub entry: Entry,
+}
+
+/// A batch of a listing.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Entries {
+    #[n(0)]
+    pub entries: Vec<Entry>,
+}
+
+/// A finished write.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Written {
+    #[n(0)]
+    pub bytes: u64,
+}
+
+/// A port somebody listens on.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Port {
+    #[n(0)]
+    pub port: u16,
+    /// Only reachable from inside the guest.
+    #[n(1)]
+    pub loopback_only: bool,
+    #[n(2)]
+    pub process: Option<String>,
+}
+
+/// Every listening TCP port but the agent's own.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct PortList {
+    #[n(0)]
+    pub ports: Vec<Port>,
+}
+
+/// What the guest uses.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Figures {
+    /// CPU time used by everything since boot.
+    #[n(0)]
+    pub cpu_ms: u64,
+    #[n(1)]
+    pub memory_total: u64,
+    #[n(2)]
+    pub memory_available: u64,
+    #[n(3)]
+    pub disk_total: u64,
+    #[n(4)]
+    pub disk_free: u64,
+    #[n(5)]
+    pub processes: u32,
+    #[n(6)]
+    pub uptime_ms: u64,
+}
+
+/// Why a request failed in the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum ErrorKind {
+    /// The request makes no sense (relative path, empty command, unknown kind).
+    #[n(0)]
+    Invalid,
+    /// No such file, user or process.
+    #[n(1)]
+    Missing,
+    /// Is a directory where a file was wanted, or the reverse.
+    #[n(2)]
+    WrongType,
+    /// The guest's own system refused.
+    #[n(3)]
+    Denied,
+    /// No space or memory left in the guest.
+    #[n(4)]
+    Full,
+    /// Anything else; the text says what.
+    #[n(5)]
+    Failed,
+    /// The secret is wrong.
+    #[n(6)]
+    Secret,
+    /// The channel was cancelled by the host.
+    #[n(7)]
+    Cancelled,
+}
+
+/// A failed request.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Error {
+    #[n(0)]
+    pub kind: ErrorKind,
+    #[n(1)]
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn unknown_fields_are_skipped_and_missing_ones_are_none() {
+        // A newer host adds field 9; an older one leaves field 3 out.
+        let mut bytes = Vec::new();
+        let mut out = minicbor::Encoder::new(&mut bytes);
+        out.map(4).unwrap().u8(0).unwrap().u64(7).unwrap();
+        out.u8(1).unwrap().bytes(b"entropy").unwrap().u8(2).unwrap().bytes(b"secret").unwrap().u8(9).unwrap().str("new").unwrap();
+        let message = Rebirth::parse(&bytes).unwrap();
+        assert_eq!((message.wall_clock_ns, message.identity), (7, None));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_payloads_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = (Hello::parse(&bytes).is_ok(), Rebirth::parse(&bytes).is_ok(), Start::parse(&bytes).is_ok());
+            let _ = (Entries::parse(&bytes).is_ok(), PortList::parse(&bytes).is_ok(), Error::parse(&bytes).is_ok());
+        }
+    }
+}
