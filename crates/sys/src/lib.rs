@@ -1,0 +1,12 @@
+//! Safe Linux wrappers. Knows no sandbox. The only room, beside a VMM of our own, that may say `unsafe`.
+
+
+pub mod netns;
+pub mod entropy;
+pub mod init;
+pub mod interface;
+pub mod process;
+pub mod pty;
+
+#[cfg(feature = "kvm")]
+pub mod kvm;
