@@ -1,0 +1,49 @@
+# The front door. Every target first installs what is missing (scripts/setup); `cargo xtask` is the workbench behind it.
+
+SHELL := /bin/bash
+CARGO_TARGET_DIR ?= $(HOME)/.cache/pandastack/target
+PANDASTACK_DATA_DIR ?= $(HOME)/.cache/pandastack/data
+export CARGO_TARGET_DIR PANDASTACK_DATA_DIR
+export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
+
+RELEASE := $(CARGO_TARGET_DIR)/release
+GUEST_TARGET := x86_64-unknown-linux-gnu
+GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/release/guestd
+
+.PHONY: help setup build guestd server mini demo test check bench
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+help: ## Show these lines
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+setup: ## Install what is missing on this machine (needs root if anything is)
+	@scripts/setup --quiet
+
+build: server guestd ## Build the release binaries: pandastack and its guest agent
+	@ls -lh $(RELEASE)/pandastack $(RELEASE)/pandastack-guestd | awk '{print "build: " $$9 " " $$5}'
+
+server: setup
+	@cargo build --quiet --release --package pandastack
+
+# The guest agent is the init of any root file system, so it may need no library of it.
+guestd: setup
+	@RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-fuse-ld=mold" \
+		cargo build --quiet --release --target $(GUEST_TARGET) --package guestd
+	@install -D -m 755 $(GUEST) $(RELEASE)/pandastack-guestd
+
+mini: build ## Bake the template that the tests use (kept; quick when it is there)
+	@$(RELEASE)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
+
+demo: setup ## From nothing to a machine that runs Python and Node, with the time of each step
+	@scripts/demo
+
+check: setup ## Format, lints and the project's own rules
+	@cargo xtask check
+
+test: setup check mini ## Every check and every test
+	@scripts/test
+
+bench: mini ## Measure; writes bench/latest.json
+	@mkdir -p bench
+	@cargo run --quiet --release --package pandastack-e2e --bin bench -- bench/latest.json

@@ -1,0 +1,44 @@
+//! Every developer command: `cargo xtask NAME`. Parses the arguments and calls one file per command.
+
+mod arrows;
+mod check;
+mod kvm_host;
+mod run;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The workbench of the project; `make help` lists the front door.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Format, lints and tidy: what every commit must pass.
+    Check,
+    /// The project's own rules: arrows between rooms, file sizes, forbidden words.
+    Tidy,
+    /// Run a command in the emulated KVM host, a machine whose /dev/kvm is real.
+    KvmHost(kvm_host::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Check => check::run(),
+        Command::Tidy => tidy::run(),
+        Command::KvmHost(args) => kvm_host::run(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

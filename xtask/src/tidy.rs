@@ -1,0 +1,84 @@
+//! `cargo xtask tidy`: the project's own rules. Reads manifests and sources, changes nothing.
+//! A refusal fails the run; a warning is only shown. Each says where, which rule, and how to fix it.
+
+mod manifests;
+mod rules;
+mod scrub;
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::run;
+
+/// Folders that hold our Rust sources.
+const SOURCES: &[&str] = &["crates", "bins", "xtask", "e2e"];
+
+/// One thing tidy has to say about one place.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub file: String,
+    pub line: usize,
+    pub rule: &'static str,
+    pub fix: String,
+    pub weight: Weight,
+}
+
+/// Whether a finding fails the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    Refusal,
+    Warning,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let weight = match self.weight {
+            Weight::Refusal => "refused",
+            Weight::Warning => "warning",
+        };
+        write!(out, "{}:{}: {weight}: {}: {}", self.file, self.line, self.rule, self.fix)
+    }
+}
+
+/// Checks the whole workspace and prints what it found.
+pub fn run() -> Result<ExitCode> {
+    let mut findings = manifests::check()?;
+    let mut files = Vec::new();
+    for folder in SOURCES {
+        gather(&run::workspace().join(folder), &mut files)?;
+    }
+    for file in &files {
+        let text = fs::read_to_string(run::workspace().join(file)).with_context(|| format!("read {file}"))?;
+        findings.extend(rules::check(file, &text));
+    }
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let refusals = findings.iter().filter(|finding| finding.weight == Weight::Refusal).count();
+    println!("tidy: {} files, {refusals} refusals, {} warnings", files.len(), findings.len() - refusals);
+    Ok(if refusals == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Collects the `.rs` files below a folder, as paths from the workspace root, in a stable order.
+fn gather(folder: &Path, files: &mut Vec<String>) -> Result<()> {
+    let mut entries = fs::read_dir(folder)
+        .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
+        .with_context(|| format!("list {}", folder.display()))?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            if entry.file_name() != "target" {
+                gather(&path, files)?;
+            }
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let shown = path.strip_prefix(run::workspace()).context("stay in the workspace")?;
+            files.push(shown.to_string_lossy().into_owned());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! The rules about one source file. Each is a function of the text alone, so the tests need no files.
+
+use super::scrub::{self, Line};
+use super::{Finding, Weight};
+
+const LINES_MAX: usize = 900;
+const LINES_SEAM: usize = 600;
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Where `unsafe` may stand.
+const UNSAFE_ROOMS: &[&str] = &["crates/sys/", "crates/vmm-kvm/"];
+
+/// Where the database may be spoken to.
+const SQL_ROOMS: &[&str] = &["crates/control/", "crates/host/src/ledger"];
+
+/// Checks one file, named by its path from the workspace root.
+pub fn check(file: &str, text: &str) -> Vec<Finding> {
+    let lines = scrub::lines(text);
+    let report = Report { file };
+    let mut found = Vec::new();
+    found.extend(length(&report, text));
+    found.extend(module_doc(&report, text));
+    for (at, line) in lines.iter().enumerate() {
+        found.extend(comment_words(&report, at + 1, &line.comment));
+        found.extend(code_words(&report, at + 1, &line.code));
+    }
+    found.extend(functions(&report, &lines));
+    found
+}
+
+struct Report<'a> {
+    file: &'a str,
+}
+
+impl Report<'_> {
+    fn refuse(&self, line: usize, rule: &'static str, fix: impl Into<String>) -> Finding {
+        Finding { file: self.file.to_owned(), line, rule, fix: fix.into(), weight: Weight::Refusal }
+    }
+
+    fn warn(&self, line: usize, rule: &'static str, fix: impl Into<String>) -> Finding {
+        Finding { weight: Weight::Warning, ..self.refuse(line, rule, fix) }
+    }
+
+    fn is_in(&self, rooms: &[&str]) -> bool {
+        rooms.iter().any(|room| self.file.starts_with(room))
+    }
+}
+
+fn length(report: &Report<'_>, text: &str) -> Option<Finding> {
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        let fix = format!("{lines} lines, the limit is {LINES_MAX}; split it by noun or verb");
+        return Some(report.refuse(lines, "file too long", fix));
+    }
+    (lines > LINES_SEAM).then(|| report.warn(lines, "long file", format!("{lines} lines; look for the seam")))
+}
+
+fn module_doc(report: &Report<'_>, text: &str) -> Option<Finding> {
+    if text.starts_with("//!") {
+        return None;
+    }
+    Some(report.refuse(1, "no module doc", "begin the file with `//!`: what it owns, what it never does"))
+}
+
+fn comment_words(report: &Report<'_>, line: usize, comment: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if has_word(comment, "FIXME") {
+        found.push(report.refuse(line, "fix-me note", "fix it now, or open an issue and write TODO(#N)"));
+    }
+    let todos = comment.match_indices("TODO").filter(|(at, _)| is_whole(comment, *at, "TODO".len()));
+    if todos.into_iter().any(|(at, _)| !names_issue(&comment[at + "TODO".len()..])) {
+        found.push(report.refuse(line, "TODO without an issue", "name the issue: TODO(#N)"));
+    }
+    found
+}
+
+fn names_issue(rest: &str) -> bool {
+    let number = rest.strip_prefix("(#").and_then(|rest| rest.split_once(')')).map(|(number, _)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn code_words(report: &Report<'_>, line: usize, code: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if has_macro(code, "dbg") {
+        found.push(report.refuse(line, "debug print", "remove it, or emit an event"));
+    }
+    if has_macro(code, "todo") {
+        found.push(report.refuse(line, "unwritten code", "write it, or refuse the case with a named error"));
+    }
+    if has_word(code, "unsafe") && !report.is_in(UNSAFE_ROOMS) {
+        found.push(report.refuse(line, "unsafe outside sys and vmm-kvm", "put a safe wrapper into crates/sys"));
+    }
+    if has_word(code, "sqlx") && !report.is_in(SQL_ROOMS) {
+        let fix = "only control and the host's ledger speak to a database; ask them through a method";
+        found.push(report.refuse(line, "SQL outside its rooms", fix));
+    }
+    found
+}
+
+fn has_macro(code: &str, name: &str) -> bool {
+    code.match_indices(name).any(|(at, _)| is_whole(code, at, name.len()) && code[at + name.len()..].starts_with('!'))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| is_whole(text, at, word.len()))
+}
+
+fn is_whole(text: &str, at: usize, length: usize) -> bool {
+    let inside = |letter: char| letter.is_alphanumeric() || letter == '_';
+    !text[..at].ends_with(inside) && !text[at + length..].starts_with(inside)
+}
+
+/// Warns about functions that do not fit a screen.
+fn functions(report: &Report<'_>, lines: &[Line]) -> Vec<Finding> {
+    let long = lines.iter().enumerate().filter(|(_, line)| has_word(&line.code, "fn")).filter_map(|(at, _)| {
+        let length = body_lines(&lines[at..])?;
+        let fix = format!("{length} lines, a screen has {FUNCTION_LINES_MAX}; move straight work into helpers");
+        (length > FUNCTION_LINES_MAX).then(|| report.warn(at + 1, "long function", fix))
+    });
+    long.collect()
+}
+
+/// Counts the lines from a function's first to its closing brace; nothing if it has no body.
+fn body_lines(lines: &[Line]) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut brackets = 0_usize;
+    for (at, line) in lines.iter().enumerate() {
+        for letter in line.code.chars() {
+            match letter {
+                '(' | '[' => brackets += 1,
+                ')' | ']' => brackets = brackets.saturating_sub(1),
+                ';' if depth == 0 && brackets == 0 => return None,
+                '{' => depth += 1,
+                '}' if depth <= 1 => return (depth == 1).then_some(at + 1),
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOC: &str = "//! A file.\n";
+
+    fn check_rules(file: &str, body: &str, expected: &[(usize, &str)]) {
+        let found = check(file, &format!("{DOC}{body}"));
+        let found: Vec<_> = found.iter().map(|finding| (finding.line, finding.rule)).collect();
+        assert_eq!(found, expected, "{file}: {body}");
+    }
+
+    #[test]
+    fn a_plain_file_passes() {
+        check_rules("crates/host/src/a.rs", "fn f() {}\n", &[]);
+    }
+
+    #[test]
+    fn a_file_begins_with_its_doc() {
+        let found = check("crates/host/src/a.rs", "fn f() {}\n");
+        assert_eq!(found[0].rule, "no module doc");
+    }
+
+    #[test]
+    fn notes_name_an_issue() {
+        check_rules("a.rs", "// TODO(#12): later\n// METHODTODO", &[]);
+        check_rules("a.rs", "\n// TODO: later", &[(3, "TODO without an issue")]);
+        check_rules("a.rs", "// TODO(#): later", &[(2, "TODO without an issue")]);
+        check_rules("a.rs", "// FIXME", &[(2, "fix-me note")]);
+    }
+
+    #[test]
+    fn leftovers_of_debugging_are_refused() {
+        check_rules("a.rs", "dbg!(x);", &[(2, "debug print")]);
+        check_rules("a.rs", "todo!()", &[(2, "unwritten code")]);
+        check_rules("a.rs", "let s = \"dbg!(x) todo!()\";", &[]);
+    }
+
+    #[test]
+    fn unsafe_has_two_homes() {
+        check_rules("crates/sys/src/a.rs", "unsafe { x() }", &[]);
+        check_rules("crates/host/src/a.rs", "unsafe { x() }", &[(2, "unsafe outside sys and vmm-kvm")]);
+        check_rules("crates/host/src/a.rs", "#![allow(unsafe_code)] // unsafe, in words", &[]);
+    }
+
+    #[test]
+    fn sql_has_two_homes() {
+        check_rules("crates/control/src/store/a.rs", "use sqlx::Row;", &[]);
+        check_rules("crates/host/src/ledger/a.rs", "use sqlx::Row;", &[]);
+        check_rules("crates/host/src/ledger.rs", "use sqlx::Row;", &[]);
+        check_rules("crates/edge/src/a.rs", "use sqlx::Row;", &[(2, "SQL outside its rooms")]);
+    }
+
+    #[test]
+    fn long_files_are_warned_about_and_then_refused() {
+        check_rules("a.rs", &"\n".repeat(600), &[(601, "long file")]);
+        check_rules("a.rs", &"\n".repeat(900), &[(901, "file too long")]);
+        check_rules("a.rs", &"\n".repeat(599), &[]);
+    }
+
+    #[test]
+    fn long_functions_are_warned_about() {
+        let body = |lines: usize| format!("fn f(a: [u8; 2]) {{\n{}}}\n", "    x();\n".repeat(lines));
+        check_rules("a.rs", &body(68), &[]);
+        check_rules("a.rs", &body(69), &[(2, "long function")]);
+        check_rules("a.rs", &format!("trait T {{\nfn f(a: [u8; 2]);\n{}}}\n", "\n".repeat(99)), &[]);
+    }
+}
