@@ -1,6 +1,5 @@
 //! Safe Linux wrappers. Knows no sandbox. The only room, beside a VMM of our own, that may say `unsafe`.
 
-
 pub mod netns;
 pub mod entropy;
 pub mod init;
@@ -10,3 +9,4 @@ pub mod pty;
 
 #[cfg(feature = "kvm")]
 pub mod kvm;
+pub mod reflink;

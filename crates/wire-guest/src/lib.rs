@@ -29,3 +29,14 @@ pub const FRAME_BYTES_MAX: usize = 256 * 1024;
 pub const WINDOW_BYTES: usize = 4 * FRAME_BYTES_MAX;
 
 const _: () = assert!(WINDOW_BYTES >= FRAME_BYTES_MAX, "one full frame must fit the window");
+
+/// Least that a data frame costs of its window, so that one-byte frames cannot fill the receiver's queue with bookkeeping.
+pub const FRAME_COST_MIN: usize = 256;
+
+/// Most data frames that a window lets be in flight on one channel and direction.
+pub const WINDOW_FRAMES: usize = WINDOW_BYTES / FRAME_COST_MIN;
+
+/// What a data frame of this payload size takes from the window; the receiver credits the same amount back.
+pub const fn frame_cost(payload_bytes: usize) -> usize {
+    if payload_bytes > FRAME_COST_MIN { payload_bytes } else { FRAME_COST_MIN }
+}

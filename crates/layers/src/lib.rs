@@ -1,0 +1,17 @@
+//! The layer store: where templates and sealed machines lie on disk, how they are checked, and how a machine gets its own
+//! writable disk from one. Layers are immutable once sealed.
+//!
+//! ```text
+//! <root>/layers/lyr_.../{mem,disk,dev,manifest.json}     <root>/templates/NAME -> one line, the layer's id
+//! <root>/staging/...   half-made layers, thrown away at start
+//! ```
+
+mod digest;
+mod manifest;
+mod store;
+mod volume;
+
+pub use digest::{DigestError, file_digest};
+pub use manifest::{FORMAT, Manifest, ManifestError};
+pub use store::{Draft, Layer, LayerStore, OpenError, SealError, Template};
+pub use volume::{Volume, VolumeError, VolumeKind};

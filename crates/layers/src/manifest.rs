@@ -1,0 +1,131 @@
+//! What a layer says of itself. Stored as JSON with a format number; unknown formats are refused before anything starts.
+
+use std::{fs, io, path::Path};
+
+use pandastack_model::{Bytes, LayerId};
+use pandastack_vmm::MachineProfile;
+use serde::{Deserialize, Serialize};
+
+/// The newest manifest format this build writes and the only one it reads.
+pub const FORMAT: u32 = 1;
+
+/// The contents of `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    pub format: u32,
+    pub layer: LayerId,
+    /// What the layer was made from, for people.
+    pub origin: String,
+    /// Digest of everything that went into a template; the same inputs find the same layer again.
+    pub inputs: Option<String>,
+    pub profile: MachineProfile,
+    /// Protocol generation of the agent inside.
+    pub guest_generation: u32,
+    /// The link secret that the sealed agent expects, as hex. The folder is readable by root only.
+    pub link_secret: String,
+    pub memory: Bytes,
+    pub cpus: u8,
+    pub disk: Bytes,
+    /// How long the boot took that this layer saves everybody from.
+    pub boot_ms: u64,
+    pub digests: Digests,
+}
+
+/// Digests of the layer's files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digests {
+    pub mem: String,
+    pub disk: String,
+    pub dev: String,
+}
+
+/// A manifest that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    #[error("read the manifest")]
+    Read(#[source] io::Error),
+    #[error("the manifest is not what we wrote")]
+    Parse(#[source] serde_json::Error),
+    #[error("manifest format {found} is not known here; this build reads {FORMAT}")]
+    Format { found: u64 },
+}
+
+impl Manifest {
+    /// Reads the manifest of the layer in a folder.
+    pub fn read(folder: &Path) -> Result<Self, ManifestError> {
+        let bytes = fs::read(folder.join("manifest.json")).map_err(ManifestError::Read)?;
+        Self::parse(&bytes)
+    }
+
+    /// Parses a manifest, looking at its format first.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            format: u64,
+        }
+        let versioned: Versioned = serde_json::from_slice(bytes).map_err(ManifestError::Parse)?;
+        if versioned.format != u64::from(FORMAT) {
+            return Err(ManifestError::Format { found: versioned.format });
+        }
+        serde_json::from_slice(bytes).map_err(ManifestError::Parse)
+    }
+
+    /// Says what of the profile differs from what a host can give, if anything.
+    pub fn mismatch(&self, host: &MachineProfile) -> Option<(String, String)> {
+        let MachineProfile { driver, runtime, machine_type, cpu_profile, tsc_khz } = &self.profile;
+        let pairs = [
+            ("driver", driver, &host.driver),
+            ("runtime", runtime, &host.runtime),
+            ("machine type", machine_type, &host.machine_type),
+            ("cpu profile", cpu_profile, &host.cpu_profile),
+        ];
+        for (what, needed, present) in pairs {
+            if needed != present {
+                return Some((format!("{what} {needed}"), format!("{what} {present}")));
+            }
+        }
+        // The frequency is measured anew at each start of the host and wobbles in its last digits.
+        match (*tsc_khz, host.tsc_khz) {
+            (Some(needed), Some(present)) if needed.abs_diff(present) > needed / 500 => {
+                Some((format!("clock {needed} kHz"), format!("clock {present} kHz")))
+            }
+            (Some(needed), None) => Some((format!("clock {needed} kHz"), "no fixed clock".to_owned())),
+            (Some(_), Some(_)) | (None, _) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let golden = include_str!("../../../schema/layer-manifest-1.json");
+        Manifest::parse(golden.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_golden_reads_and_writes_the_same() {
+        let text = serde_json::to_string_pretty(&manifest()).unwrap();
+        assert_eq!(text, include_str!("../../../schema/layer-manifest-1.json").trim_end());
+    }
+
+    #[test]
+    fn unknown_formats_are_named() {
+        let error = Manifest::parse(br#"{"format": 99, "shape": "unknown"}"#).unwrap_err();
+        assert!(matches!(error, ManifestError::Format { found: 99 }));
+        assert!(matches!(Manifest::parse(b"not json"), Err(ManifestError::Parse(_))));
+    }
+
+    #[test]
+    fn a_host_that_cannot_honour_the_profile_is_told_why() {
+        let manifest = manifest();
+        assert_eq!(manifest.mismatch(&manifest.profile), None);
+        let mut other = manifest.profile.clone();
+        other.runtime = "feedface".to_owned();
+        assert!(manifest.mismatch(&other).unwrap().0.contains("runtime"));
+        let mut faster = manifest.profile.clone();
+        faster.tsc_khz = Some(3_000_000);
+        assert!(manifest.mismatch(&faster).unwrap().0.contains("clock"));
+    }
+}

@@ -1,0 +1,61 @@
+use super::*;
+
+fn store() -> (tempfile::TempDir, LayerStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = LayerStore::open(folder.path()).unwrap();
+    (folder, store)
+}
+
+fn sealed(store: &LayerStore) -> LayerId {
+    let draft = store.draft().unwrap();
+    fs::write(draft.files().mem, b"memory").unwrap();
+    fs::write(draft.files().disk, b"disk").unwrap();
+    fs::write(draft.files().dev, b"devices").unwrap();
+    let manifest = Manifest::parse(include_bytes!("../../../../schema/layer-manifest-1.json")).unwrap();
+    draft.seal(manifest).unwrap()
+}
+
+#[test]
+fn a_sealed_layer_opens_and_gives_disks() {
+    let (_folder, store) = store();
+    let id = sealed(&store);
+    let layer = store.open_layer(id).unwrap();
+    let disk = store.overlay(&layer, "one").unwrap();
+    fs::write(&disk, b"mine").unwrap();
+    assert_eq!(fs::read(&layer.files.disk).unwrap(), b"disk");
+    assert_eq!(store.disks(), ["one"]);
+    store.discard("one");
+    store.discard("one");
+    assert!(store.disks().is_empty());
+}
+
+#[test]
+fn a_changed_file_is_refused_and_named() {
+    let (_folder, store) = store();
+    let id = sealed(&store);
+    let files = LayerFiles::in_folder(&store.root.join("layers").join(id.to_string()));
+    fs::write(&files.mem, b"memorY").unwrap();
+    let error = store.open_layer(id).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { file: "mem", .. }), "{error}");
+}
+
+#[test]
+fn names_move_and_unnamed_layers_are_collected() {
+    let (_folder, store) = store();
+    let name: TemplateName = "mini".parse().unwrap();
+    assert!(matches!(store.template(&name), Err(OpenError::NoTemplate(_))));
+    let (old, new) = (sealed(&store), sealed(&store));
+    store.name_template(&name, old).unwrap();
+    store.name_template(&name, new).unwrap();
+    assert_eq!(store.template(&name).unwrap(), new);
+    assert!(store.collect(&HashSet::from([old])).is_empty());
+    assert_eq!(store.collect(&HashSet::new()), [old]);
+    assert!(matches!(store.open_layer(old), Err(OpenError::Missing { .. })));
+}
+
+#[test]
+fn a_dropped_draft_leaves_nothing() {
+    let (_folder, store) = store();
+    let folder = store.draft().unwrap().folder().to_owned();
+    assert!(!folder.exists());
+}

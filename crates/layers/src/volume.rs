@@ -1,0 +1,169 @@
+//! The data volume: a file system with reflinks under the data folder. If the folder has none, a sparse XFS image is made
+//! there and loop-mounted; without the rights to mount, plain sparse copies are used and that is said once.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use pandastack_sys::reflink::supports_clone;
+
+/// Least image size; XFS itself wants 300 MB.
+const IMAGE_BYTES_MIN: u64 = 1 << 30;
+
+/// What the data lies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VolumeKind {
+    /// The data folder's own file system shares blocks.
+    Native,
+    /// Our XFS image, loop-mounted.
+    Image,
+    /// No sharing: every sandbox copies its template's disk.
+    Copies,
+}
+
+/// A mounted data volume.
+#[derive(Debug)]
+pub struct Volume {
+    root: PathBuf,
+    kind: VolumeKind,
+}
+
+/// The volume cannot be made or mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeError {
+    #[error("{action}")]
+    Io { action: String, #[source] cause: io::Error },
+    #[error("{command}: {reason}")]
+    Command { command: String, reason: String },
+}
+
+impl Volume {
+    /// Finds or makes the volume of a data folder. `image_bytes` is the largest size an image may grow to.
+    pub fn open(data_dir: &Path, image_bytes: u64) -> Result<Self, VolumeError> {
+        fs::create_dir_all(data_dir).map_err(io("make the data folder"))?;
+        let mount_point = data_dir.join("volume");
+        let image = data_dir.join("volume.xfs");
+        if is_mount_point(&mount_point) {
+            return Ok(Self { root: mount_point, kind: VolumeKind::Image });
+        }
+        if !image.exists() && supports_clone(data_dir) {
+            return Self::plain(data_dir, VolumeKind::Native);
+        }
+        match mount_image(&image, &mount_point, image_bytes.max(IMAGE_BYTES_MIN)) {
+            Ok(()) => Ok(Self { root: mount_point, kind: VolumeKind::Image }),
+            // An image that exists holds data: going on without it would look like losing everything.
+            Err(error) if image.exists() && !is_fresh(&image) => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "no reflink volume: sandboxes copy their disks");
+                let _ = fs::remove_file(&image);
+                Self::plain(data_dir, VolumeKind::Copies)
+            }
+        }
+    }
+
+    fn plain(data_dir: &Path, kind: VolumeKind) -> Result<Self, VolumeError> {
+        let root = data_dir.join("volume");
+        fs::create_dir_all(&root).map_err(io("make the volume folder"))?;
+        Ok(Self { root, kind })
+    }
+
+    /// Where files go.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn kind(&self) -> VolumeKind {
+        self.kind
+    }
+
+    /// Free bytes for new data: the smaller of the volume's and, for an image, of what lies under it.
+    pub fn free_bytes(&self) -> u64 {
+        let free = |path: &Path| {
+            nix::sys::statvfs::statvfs(path).map_or(0, |stat| stat.blocks_available() as u64 * stat.fragment_size() as u64)
+        };
+        match (self.kind, self.root.parent()) {
+            (VolumeKind::Image, Some(under)) => free(&self.root).min(free(under)),
+            _ => free(&self.root),
+        }
+    }
+
+    /// Unmounts an image; its loop device goes with it. Something still using it is not an error: the next start finds it mounted.
+    pub fn close(&self) {
+        if self.kind == VolumeKind::Image
+            && let Err(error) = run("umount", &[self.root.as_os_str()])
+        {
+            tracing::info!(%error, "the data volume stays mounted");
+        }
+    }
+}
+
+fn mount_image(image: &Path, mount_point: &Path, bytes: u64) -> Result<(), VolumeError> {
+    fs::create_dir_all(mount_point).map_err(io("make the mount point"))?;
+    if !image.exists() {
+        let fresh = image.with_extension("new");
+        let file = fs::File::create(&fresh).map_err(io("make the volume image"))?;
+        file.set_len(bytes).map_err(io("size the volume image"))?;
+        let options = ["-q", "-m", "reflink=1,rmapbt=0", "-i", "sparse=1", "-l", "size=64m"].map(std::ffi::OsStr::new);
+        run("mkfs.xfs", &[&options[..], &[fresh.as_os_str()]].concat())?;
+        fs::rename(&fresh, image).map_err(io("name the volume image"))?;
+    }
+    // Direct I/O on the loop device, or every page is cached twice.
+    let device = run("losetup", &["--find", "--show", "--direct-io=on"].map(std::ffi::OsStr::new).iter().copied().chain([image.as_os_str()]).collect::<Vec<_>>())?;
+    let device = device.trim();
+    let options = ["-t", "xfs", "-o", "noatime,discard", device].map(std::ffi::OsStr::new);
+    let mounted = run("mount", &[&options[..], &[mount_point.as_os_str()]].concat());
+    // Detaching a mounted device only marks it to go away with the mount.
+    let _ = run("losetup", &["-d", device].map(std::ffi::OsStr::new));
+    mounted.map(drop)
+}
+
+/// An image that was made but never mounted with success holds nothing yet.
+fn is_fresh(image: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(image).is_ok_and(|meta| meta.blocks() * 512 < 80 << 20)
+}
+
+fn is_mount_point(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
+    match (device(path), path.parent().and_then(device)) {
+        (Some(here), Some(above)) => here != above,
+        _ => false,
+    }
+}
+
+fn io(action: &str) -> impl FnOnce(io::Error) -> VolumeError + '_ {
+    move |cause| VolumeError::Io { action: action.to_owned(), cause }
+}
+
+fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<String, VolumeError> {
+    let failed = |reason: String| VolumeError::Command { command: program.to_owned(), reason };
+    let output = Command::new(program).args(arguments).env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_reflinks_gets_an_image_and_gives_it_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        assert!(supports_clone(volume.root()), "{volume:?}");
+        assert!(volume.free_bytes() > 0);
+        fs::write(volume.root().join("kept"), b"kept").unwrap();
+        volume.close();
+        let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
+        again.close();
+        let loops = run("losetup", &[std::ffi::OsStr::new("-l")]).unwrap();
+        assert!(!loops.contains(&*folder.path().to_string_lossy()), "{loops}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Builds QEMU's arguments. Pure: the same machine always gets the same words, because a saved state only loads into the
+//! same devices in the same order.
+
+use std::path::Path;
+
+use pandastack_model::Tier;
+use pandastack_vmm::{BootImage, MachineSpec};
+
+use crate::limits::TRANSLATION_CACHE_MIB;
+
+/// The file descriptor numbers that the process inherits.
+pub const MONITOR_FD: i32 = 3;
+pub const STATE_FD: i32 = 4;
+
+/// How the machine comes to life.
+pub enum Origin<'a> {
+    Boot(&'a BootImage),
+    /// Memory is the layer's, mapped privately; device state arrives on `STATE_FD`.
+    Restore { mem: &'a Path },
+}
+
+/// The parts of a machine that a layer depends on.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub tier: Tier,
+    pub cpu_profile: String,
+    pub tsc_khz: Option<u64>,
+}
+
+/// The machine type as manifests name it.
+pub const MACHINE_TYPE: &str = "microvm";
+
+/// Gives every argument after the program's own name.
+pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<String> {
+    let mut words = Words::default();
+    words.flag("-nodefaults").flag("-no-user-config").flag("-no-reboot").pair("-display", "none");
+    words.pair("-machine", format!("{MACHINE_TYPE},memory-backend=ram,isa-serial=on,rtc=on"));
+    words.pair("-accel", accelerator(shape.tier));
+    words.pair("-cpu", &shape.cpu_profile).pair("-smp", spec.cpus.to_string());
+    words.pair("-m", format!("{}M", spec.memory.as_mib()));
+    let (mem, share) = match origin {
+        Origin::Boot(image) => (image.mem.as_path(), "on"),
+        Origin::Restore { mem } => (*mem, "off"),
+    };
+    let size = spec.memory.get();
+    words.pair("-object", format!("memory-backend-file,id=ram,size={size},mem-path={},share={share}", escaped(mem)));
+    words.pair("-chardev", format!("file,id=console,path={},append=on", escaped(&spec.run_dir.join("console.log"))));
+    words.pair("-serial", "chardev:console");
+    words.pair("-blockdev", format!("driver=raw,node-name=root,discard=unmap,file.driver=file,file.locking=off,file.discard=unmap,file.filename={}", escaped(&spec.disk)));
+    words.pair("-device", "virtio-blk-device,drive=root");
+    words.pair("-netdev", format!("tap,id=net,ifname={},script=no,downscript=no", spec.network.tap));
+    words.pair("-device", format!("virtio-net-device,netdev=net,mac={}", spec.network.mac));
+    words.pair("-chardev", format!("socket,id=monitor,fd={MONITOR_FD},server=on,wait=off"));
+    words.pair("-mon", "chardev=monitor,mode=control");
+    words.pair("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+    // A state written by `xen-save-devices-state` has no configuration section.
+    words.pair("-global", "migration.send-configuration=off");
+    match origin {
+        Origin::Boot(image) => {
+            words.pair("-kernel", image.kernel.display().to_string());
+            words.pair("-initrd", image.initramfs.display().to_string());
+            words.pair("-append", kernel_parameters(shape, &image.cmdline));
+        }
+        Origin::Restore { .. } => {
+            words.flag("-S").pair("-incoming", "defer");
+        }
+    }
+    words.0
+}
+
+fn accelerator(tier: Tier) -> String {
+    match tier {
+        Tier::Kvm => "kvm".to_owned(),
+        Tier::Emulated | Tier::Fake => format!("tcg,tb-size={TRANSLATION_CACHE_MIB}"),
+    }
+}
+
+fn kernel_parameters(shape: &Shape, more: &str) -> String {
+    let mut line = "console=ttyS0 quiet panic=-1 mitigations=off".to_owned();
+    if let Some(khz) = shape.tsc_khz {
+        // Emulated, the stock kernel cannot calibrate its clock against the missing timers.
+        line.push_str(&format!(" no_timer_check tsc=reliable tsc_early_khz={khz}"));
+    }
+    format!("{line} {more}")
+}
+
+/// QEMU splits option values at commas; a doubled comma is a literal one.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+#[derive(Default)]
+struct Words(Vec<String>);
+
+impl Words {
+    fn flag(&mut self, name: &str) -> &mut Self {
+        self.0.push(name.to_owned());
+        self
+    }
+
+    fn pair(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
+        self.0.push(name.to_owned());
+        self.0.push(value.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use pandastack_model::{Bytes, MachineId};
+    use pandastack_vmm::NetworkPort;
+
+    use super::*;
+
+    fn spec() -> MachineSpec {
+        MachineSpec {
+            id: MachineId::random(),
+            memory: Bytes::mib(256),
+            cpus: 1,
+            disk: "/d/a,b".into(),
+            run_dir: "/run/m".into(),
+            network: NetworkPort {
+                netns: "/run/netns/x".into(),
+                tap: "tap0".into(),
+                mac: "06:00:ac:10:00:02".into(),
+                guest_address: Ipv4Addr::new(172, 16, 0, 2),
+                guest_port: 1050,
+            },
+        }
+    }
+
+    fn shape() -> Shape {
+        Shape { tier: Tier::Emulated, cpu_profile: "qemu64".to_owned(), tsc_khz: Some(2_000_000) }
+    }
+
+    #[test]
+    fn a_restore_maps_memory_privately_and_boots_no_kernel() {
+        let words = arguments(&spec(), &shape(), &Origin::Restore { mem: Path::new("/l/mem") }).join(" ");
+        assert!(words.contains("mem-path=/l/mem,share=off") && words.contains("-incoming defer") && words.contains("-S"));
+        assert!(!words.contains("-kernel"));
+        assert!(words.contains("file.filename=/d/a,,b"), "{words}");
+    }
+
+    #[test]
+    fn both_origins_have_the_same_devices() {
+        let image = BootImage { kernel: "/k".into(), initramfs: "/i".into(), cmdline: String::new(), mem: "/l/mem".into() };
+        let boot = arguments(&spec(), &shape(), &Origin::Boot(&image));
+        let restore = arguments(&spec(), &shape(), &Origin::Restore { mem: Path::new("/l/mem") });
+        let devices = |words: &[String]| -> Vec<String> {
+            words.windows(2).filter(|pair| pair[0] == "-device").map(|pair| pair[1].clone()).collect()
+        };
+        assert_eq!(devices(&boot), devices(&restore));
+    }
+}

@@ -1,0 +1,14 @@
+//! The machine contract over QEMU processes: `microvm` machines on KVM or on TCG emulation.
+
+mod bundle;
+mod command;
+mod driver;
+mod limits;
+mod machine;
+mod probe;
+mod process;
+mod qmp;
+
+pub use bundle::{Bundle, BundleError};
+pub use driver::{QemuDriver, SetUpError};
+pub use probe::{Choice, TierError, choose_tier};

@@ -1,0 +1,30 @@
+//! Deadlines and sizes of this driver.
+
+use std::time::Duration;
+
+/// From process start to the first QMP greeting. Generous: a loaded host must not turn into failed creates.
+pub const START_DEADLINE: Duration = Duration::from_secs(20);
+
+/// One QMP command.
+pub const COMMAND_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Loading device state.
+pub const LOAD_DEADLINE: Duration = Duration::from_secs(20);
+
+/// One TCP connect to the guest agent, before the caller tries again.
+pub const DIAL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// From SIGKILL until the process must be reaped.
+pub const KILL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The probe machine runs a dozen instructions.
+pub const PROBE_DEADLINE: Duration = Duration::from_millis(1500);
+
+/// Code cache of one emulated machine. Larger caches cost memory per sandbox, smaller ones retranslate.
+pub const TRANSLATION_CACHE_MIB: u32 = 64;
+
+/// A line from the machine's monitor; longer means we do not understand each other.
+pub const QMP_LINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// How much of the machine's own log goes into an error.
+pub const LOG_TAIL_BYTES: usize = 2000;

@@ -1,0 +1,101 @@
+//! One QEMU machine behind the contract: life through its process, everything else through its monitor.
+
+use std::{net::SocketAddr, os::fd::OwnedFd, path::Path};
+
+use async_trait::async_trait;
+use pandastack_model::MachineId;
+use pandastack_sys::netns::Netns;
+use pandastack_vmm::{Link, Machine, MachineError, MachineState, NetworkPort, Power};
+use serde_json::json;
+use tokio::{net::TcpSocket, sync::watch};
+
+use crate::{
+    limits::{DIAL_DEADLINE, LOAD_DEADLINE},
+    process::Process,
+    qmp::Qmp,
+};
+
+pub struct QemuMachine {
+    pub(crate) id: MachineId,
+    pub(crate) process: Process,
+    pub(crate) qmp: Qmp,
+    pub(crate) netns: Netns,
+    pub(crate) network: NetworkPort,
+}
+
+impl QemuMachine {
+    fn io(action: &str) -> impl FnOnce(std::io::Error) -> MachineError + '_ {
+        move |cause| MachineError::Io { action: action.to_owned(), cause }
+    }
+
+    /// A lost monitor is only the echo of a dead process; say the reason that helps.
+    async fn explain<T>(&self, result: Result<T, MachineError>) -> Result<T, MachineError> {
+        match result {
+            Err(MachineError::Dead { .. } | MachineError::Io { .. }) => {
+                let mut state = self.process.watch();
+                let dead = state.wait_for(|state| *state != MachineState::Alive);
+                match tokio::time::timeout(DIAL_DEADLINE, dead).await {
+                    Ok(Ok(state)) => match &*state {
+                        MachineState::Dead { reason } => Err(MachineError::Dead { reason: reason.clone() }),
+                        MachineState::Alive => result,
+                    },
+                    _ => result,
+                }
+            }
+            other => other,
+        }
+    }
+}
+
+#[async_trait]
+impl Machine for QemuMachine {
+    fn id(&self) -> MachineId {
+        self.id
+    }
+
+    fn pid(&self) -> Option<u32> {
+        Some(self.process.pid())
+    }
+
+    fn watch(&self) -> watch::Receiver<MachineState> {
+        self.process.watch()
+    }
+
+    async fn resume(&self) -> Result<(), MachineError> {
+        let answer = self.qmp.execute("cont", json!({})).await;
+        self.explain(answer).await.map(drop)
+    }
+
+    async fn pause(&self) -> Result<(), MachineError> {
+        let answer = self.qmp.execute("stop", json!({})).await;
+        self.explain(answer).await.map(drop)
+    }
+
+    async fn power(&self) -> Result<Power, MachineError> {
+        let answer = self.qmp.execute("query-status", json!({})).await;
+        let answer = self.explain(answer).await?;
+        Ok(if answer["running"].as_bool() == Some(true) { Power::Running } else { Power::Paused })
+    }
+
+    async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
+        let address = SocketAddr::from((self.network.guest_address, self.network.guest_port));
+        let socket: OwnedFd = self.netns.tcp_socket().map_err(Self::io("make a socket in the namespace"))?;
+        let socket = TcpSocket::from_std_stream(std::net::TcpStream::from(socket));
+        let connect = tokio::time::timeout(DIAL_DEADLINE, socket.connect(address)).await;
+        let stream = connect.map_err(|_| MachineError::Deadline {
+            command: "connect to the guest agent".to_owned(),
+            deadline_ms: DIAL_DEADLINE.as_millis() as u64,
+        })?;
+        Ok(Box::new(stream.map_err(Self::io("connect to the guest agent"))?))
+    }
+
+    async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {
+        let arguments = json!({ "filename": to.display().to_string(), "live": true });
+        let answer = self.qmp.execute_within("xen-save-devices-state", arguments, LOAD_DEADLINE).await;
+        self.explain(answer).await.map(drop)
+    }
+
+    async fn stop(&self) {
+        self.process.kill().await;
+    }
+}

@@ -1,0 +1,85 @@
+//! Decides between `kvm` and `emulated`, and says why.
+
+use pandastack_model::Tier;
+use pandastack_sys::kvm::{KvmUnusable, cpu_has_virtualization, probe_machine};
+
+use crate::limits::PROBE_DEADLINE;
+
+/// The tier this host runs at, and the one line that explains it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub tier: Tier,
+    pub reason: String,
+}
+
+/// A tier was asked for that this host cannot give.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TierError {
+    #[error("tier kvm was asked for, but {0}")]
+    NoKvm(KvmUnusable),
+    #[error("isolation {required} is required, but this host gives {present}: {reason}")]
+    BelowRequired { required: Tier, present: Tier, reason: String },
+}
+
+/// Chooses a tier: the pinned one if given, else the strongest that works; refuses below the required one.
+pub fn choose_tier(pinned: Option<Tier>, required: Option<Tier>) -> Result<Choice, TierError> {
+    decide(pinned, required, &ask_cpu())
+}
+
+fn ask_cpu() -> Result<(), KvmUnusable> {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    if !cpu_has_virtualization(&cpuinfo) {
+        return Err(KvmUnusable::NoCpuSupport);
+    }
+    probe_machine(PROBE_DEADLINE)
+}
+
+fn decide(pinned: Option<Tier>, required: Option<Tier>, kvm: &Result<(), KvmUnusable>) -> Result<Choice, TierError> {
+    let choice = match (pinned, kvm) {
+        (Some(Tier::Kvm), Err(cause)) => return Err(TierError::NoKvm(cause.clone())),
+        (Some(Tier::Kvm), Ok(())) => Choice { tier: Tier::Kvm, reason: "pinned, and the probe machine ran".to_owned() },
+        (Some(tier), _) => Choice { tier, reason: "pinned by option".to_owned() },
+        (None, Ok(())) => Choice { tier: Tier::Kvm, reason: "the probe machine ran".to_owned() },
+        (None, Err(cause)) => Choice { tier: Tier::Emulated, reason: format!("KVM is not usable: {cause}") },
+    };
+    match required {
+        Some(required) if choice.tier < required => {
+            Err(TierError::BelowRequired { required, present: choice.tier, reason: choice.reason })
+        }
+        _ => Ok(choice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BROKEN: Result<(), KvmUnusable> = Err(KvmUnusable::Deadline(5));
+
+    #[test]
+    fn the_strongest_working_tier_is_taken() {
+        assert_eq!(decide(None, None, &Ok(())).unwrap().tier, Tier::Kvm);
+        let fallback = decide(None, None, &BROKEN).unwrap();
+        assert_eq!(fallback.tier, Tier::Emulated);
+        assert!(fallback.reason.contains("did not halt"), "{}", fallback.reason);
+    }
+
+    #[test]
+    fn a_pinned_tier_is_kept_or_refused() {
+        assert_eq!(decide(Some(Tier::Emulated), None, &Ok(())).unwrap().tier, Tier::Emulated);
+        assert_eq!(decide(Some(Tier::Kvm), None, &BROKEN), Err(TierError::NoKvm(KvmUnusable::Deadline(5))));
+    }
+
+    #[test]
+    fn nothing_starts_below_the_required_tier() {
+        let refused = decide(None, Some(Tier::Kvm), &BROKEN).unwrap_err();
+        assert!(matches!(refused, TierError::BelowRequired { required: Tier::Kvm, present: Tier::Emulated, .. }));
+        assert!(decide(Some(Tier::Emulated), Some(Tier::Emulated), &BROKEN).is_ok());
+    }
+
+    #[test]
+    fn this_machine_gets_a_tier_with_a_reason() {
+        let choice = choose_tier(None, None).unwrap();
+        assert!(!choice.reason.is_empty());
+    }
+}
