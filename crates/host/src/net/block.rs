@@ -1,0 +1,82 @@
+//! Owns the claim on a block of addresses: which /22 this instance uses between its slots and the host.
+//! The claim is a route over a link of our own. The kernel refuses a second route to the same network, so two instances that
+//! start together cannot both get a block; and packets to a slot that does not exist end there instead of leaving the host.
+//! Never frees a block: that is done by removing the link, with everything else of the instance.
+
+use nix::net::if_::if_nametoindex;
+use serde::Deserialize;
+
+use super::{
+    NetError,
+    cidr::Cidr,
+    command::{Batch, CommandError, ip, list},
+    names::{BLOCK_BITS, Names},
+};
+
+/// Gives the instance's block: the one it has already, or a free one.
+pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
+    let anchor = names.anchor();
+    let failed = |cause| NetError::Command { action: "claim a block of addresses", cause };
+    if if_nametoindex(anchor.as_str()).is_ok() {
+        let held = networks(&["-j", "-4", "route", "show", "dev", &anchor]).await.map_err(failed)?;
+        if let Some(block) = held.into_iter().find(|network| network.bits() == BLOCK_BITS) {
+            return Ok(block);
+        }
+    } else {
+        // A tun device because taps need the same driver: no other is asked for just to hold a route.
+        let lines =
+            format!("tuntap add dev {anchor} mode tun\nlink set {anchor} addrgenmode none\nlink set {anchor} up\n");
+        ip(Batch::StopAtError, &lines, None).await.map_err(failed)?;
+    }
+    let taken = networks(&["-j", "-4", "route", "show", "table", "all"]).await.map_err(failed)?;
+    for block in free_blocks(names, &taken) {
+        match ip(Batch::StopAtError, &format!("route add {block} dev {anchor}\n"), None).await {
+            Ok(()) => return Ok(block),
+            // Somebody claimed it since we looked.
+            Err(CommandError::Refused { complaint, .. }) if complaint.contains("File exists") => {}
+            Err(cause) => return Err(failed(cause)),
+        }
+    }
+    Err(NetError::NoBlock)
+}
+
+/// Lists the candidates that no route of the host overlaps. The default route overlaps everything and says nothing.
+fn free_blocks(names: &Names, taken: &[Cidr]) -> impl Iterator<Item = Cidr> {
+    names.blocks().filter(|block| !taken.iter().any(|network| network.bits() > 0 && network.overlaps(*block)))
+}
+
+#[derive(Deserialize)]
+struct Route {
+    dst: String,
+}
+
+async fn networks(arguments: &[&str]) -> Result<Vec<Cidr>, CommandError> {
+    let printed = list("ip", arguments).await?;
+    // An empty list may be printed as nothing at all.
+    let routes: Vec<Route> = if printed.trim().is_empty() {
+        Vec::new()
+    } else {
+        serde_json::from_str(&printed).map_err(|cause| CommandError::Run { program: "ip", cause: cause.into() })?
+    };
+    // "default" is no network that could be in the way.
+    Ok(routes.iter().filter_map(|route| route.dst.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_in_use_are_skipped() {
+        let names = Names::of("x");
+        let cidr = |text: &str| text.parse::<Cidr>().unwrap();
+        let first = names.blocks().next().unwrap();
+        let pick = |taken: &[Cidr]| free_blocks(&names, taken).next();
+        assert_eq!(pick(&[]), Some(first));
+        assert_eq!(pick(&[cidr("0.0.0.0/0")]), Some(first));
+        let one_address = Cidr::new(first.at(77).unwrap(), 32);
+        assert_ne!(pick(&[one_address]), Some(first));
+        assert!(cidr("198.18.0.0/15").overlaps(pick(&[cidr("100.64.0.0/10")]).unwrap()));
+        assert_eq!(pick(&[cidr("100.64.0.0/10"), cidr("198.0.0.0/8")]), None);
+    }
+}

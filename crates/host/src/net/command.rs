@@ -1,0 +1,109 @@
+//! Owns running `ip` and `nft`: one process per call, commands on its standard input, its complaint in the error.
+//! Never builds the commands; nothing from outside ever reaches a command line.
+
+use std::{io, process::Stdio};
+
+use pandastack_sys::netns::Netns;
+use tokio::{
+    io::AsyncWriteExt,
+    process::{Child, Command},
+    runtime::Handle,
+};
+
+use super::limits::COMMAND_DEADLINE;
+
+/// A run of `ip` or `nft` that did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error("{program} is missing; install iproute2 and nftables")]
+    Missing { program: &'static str },
+    #[error("run {program}")]
+    Run {
+        program: &'static str,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("{program} refused: {complaint}")]
+    Refused { program: &'static str, complaint: String },
+    #[error("{program} did not end within {} s", COMMAND_DEADLINE.as_secs())]
+    Deadline { program: &'static str },
+}
+
+/// One run of a program.
+pub struct Call<'a> {
+    pub program: &'static str,
+    pub arguments: &'a [&'a str],
+    /// Given on standard input.
+    pub input: &'a str,
+    /// The namespace to run in; the caller's own if `None`.
+    pub inside: Option<&'a Netns>,
+}
+
+impl Call<'_> {
+    /// Runs to the end and gives what the program printed.
+    pub async fn run(&self) -> Result<String, CommandError> {
+        let program = self.program;
+        match tokio::time::timeout(COMMAND_DEADLINE, self.talk()).await {
+            Err(_) => Err(CommandError::Deadline { program }),
+            Ok(Err(cause)) if cause.kind() == io::ErrorKind::NotFound => Err(CommandError::Missing { program }),
+            Ok(Err(cause)) => Err(CommandError::Run { program, cause }),
+            Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Ok(Ok(output)) => {
+                let complaint = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+                Err(CommandError::Refused { program, complaint })
+            }
+        }
+    }
+
+    async fn talk(&self) -> io::Result<std::process::Output> {
+        let mut child = self.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            match stdin.write_all(self.input.as_bytes()).await {
+                // It ended before it read everything: its exit status and complaint say more than this error.
+                Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {}
+                written => written?,
+            }
+        }
+        child.wait_with_output().await
+    }
+
+    fn spawn(&self) -> io::Result<Child> {
+        let mut command = Command::new(self.program);
+        command.args(self.arguments).env("LC_ALL", "C").kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let Some(netns) = self.inside else { return command.spawn() };
+        // A child belongs to the namespace of the thread that starts it.
+        let runtime = Handle::current();
+        netns.run(move || {
+            let _entered = runtime.enter();
+            command.spawn()
+        })?
+    }
+}
+
+/// Whether a batch goes on after a command that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch {
+    StopAtError,
+    /// For removal: what is gone already is no reason to leave the rest.
+    GoOn,
+}
+
+/// Runs `ip` commands, one per line, in one process.
+pub async fn ip(batch: Batch, lines: &str, inside: Option<&Netns>) -> Result<(), CommandError> {
+    let arguments: &[&str] = match batch {
+        Batch::StopAtError => &["-batch", "-"],
+        Batch::GoOn => &["-force", "-batch", "-"],
+    };
+    Call { program: "ip", arguments, input: lines, inside }.run().await.map(drop)
+}
+
+/// Applies a rule file as one transaction.
+pub async fn nft(rules: &str, inside: Option<&Netns>) -> Result<(), CommandError> {
+    Call { program: "nft", arguments: &["-f", "-"], input: rules, inside }.run().await.map(drop)
+}
+
+/// Gives what a listing command prints.
+pub async fn list(program: &'static str, arguments: &[&str]) -> Result<String, CommandError> {
+    Call { program, arguments, input: "", inside: None }.run().await
+}

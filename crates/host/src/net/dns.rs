@@ -1,0 +1,245 @@
+//! Owns the relay that answers a guest's DNS questions: sockets on the gateway's address inside the slot's namespace,
+//! resolvers asked from the host's own. It exists because the host's resolver is often a loopback or private address, which a
+//! guest can never reach itself.
+//! Never looks into a message beyond its size, its id and the bit that tells a question from an answer, and never keeps one.
+//! One task per slot does it all; questions in flight are futures it owns, so that nothing outlives it.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use pandastack_kit::Scope;
+use pandastack_sys::netns::Netns;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UdpSocket},
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    limits::{
+        DNS_DEADLINE, DNS_QUESTION_BYTES_MAX, DNS_QUESTIONS_PER_CONNECTION, DNS_TCP_MAX, DNS_TRY,
+        DNS_UDP_ANSWER_BYTES_MAX, DNS_UDP_MAX,
+    },
+    policy::GATEWAY,
+};
+
+const PORT: u16 = 53;
+const HEADER_BYTES: usize = 12;
+/// Set in the third byte of an answer, clear in a question.
+const ANSWER_BIT: u8 = 0x80;
+/// Fourth byte of an answer that says: recursion is available, but the server failed.
+const SERVER_FAILED: u8 = 0x82;
+/// Pause after the kernel refused a read or an accept, for want of memory or descriptors.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(50);
+
+/// A running relay. Dropping it ends its task soon; `stop` also waits for that.
+#[derive(Debug)]
+pub struct Relay {
+    end: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl Relay {
+    /// Binds inside the namespace and starts to answer.
+    pub fn start(netns: &Netns, resolvers: Arc<[SocketAddr]>, scope: &Scope) -> io::Result<Relay> {
+        let address = SocketAddr::from((GATEWAY, PORT));
+        let udp = UdpSocket::from_std(netns.bind_udp(address)?)?;
+        let tcp = TcpListener::from_std(netns.listen_tcp(address)?)?;
+        let token = scope.token().child_token();
+        let task = scope.start("dns relay", serve(Doors { udp, tcp }, resolvers, token.clone()));
+        Ok(Relay { end: token.drop_guard(), task })
+    }
+
+    /// Ends the relay; its sockets are closed when this returns.
+    pub async fn stop(self) {
+        drop(self.end);
+        let _ = self.task.await;
+    }
+}
+
+/// Reads the resolvers out of a `resolv.conf`. Scoped addresses are left out: their scope has a meaning on one link only.
+pub fn resolvers(resolv_conf: &str) -> Vec<SocketAddr> {
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for line in resolv_conf.lines() {
+        let mut words = line.split_whitespace();
+        if words.next() != Some("nameserver") {
+            continue;
+        }
+        if let Some(Ok(address)) = words.next().map(str::parse) {
+            found.push(SocketAddr::new(address, PORT));
+        }
+    }
+    found
+}
+
+struct Doors {
+    udp: UdpSocket,
+    tcp: TcpListener,
+}
+
+async fn serve(doors: Doors, resolvers: Arc<[SocketAddr]>, token: CancellationToken) {
+    let Doors { udp, tcp } = &doors;
+    let resolvers = &*resolvers;
+    let mut questions: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
+    let mut connections: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
+    // One byte more than allowed shows that a question was too long.
+    let mut buffer = vec![0; DNS_QUESTION_BYTES_MAX + 1];
+    loop {
+        tokio::select! {
+            () = token.cancelled() => return,
+            Some(()) = questions.next() => {}
+            Some(()) = connections.next() => {}
+            got = udp.recv_from(&mut buffer), if questions.len() < DNS_UDP_MAX => match got {
+                Ok((length, from)) => {
+                    if let Some(question) = Question::read(&buffer[..length]) {
+                        questions.push(answer_datagram(udp, from, question, resolvers).boxed());
+                    }
+                }
+                Err(_) => tokio::time::sleep(TROUBLE_PAUSE).await,
+            },
+            got = tcp.accept(), if connections.len() < DNS_TCP_MAX => match got {
+                // Whatever went wrong on a guest's connection, hanging up is the answer.
+                Ok((guest, _)) => connections.push(answer_connection(guest, resolvers).map(drop).boxed()),
+                Err(_) => tokio::time::sleep(TROUBLE_PAUSE).await,
+            },
+        }
+    }
+}
+
+/// A message that can be a question: not too short, not too long, not an answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Question(Vec<u8>);
+
+impl Question {
+    fn read(bytes: &[u8]) -> Option<Question> {
+        let fits = (HEADER_BYTES..=DNS_QUESTION_BYTES_MAX).contains(&bytes.len());
+        (fits && bytes[2] & ANSWER_BIT == 0).then(|| Question(bytes.to_vec()))
+    }
+
+    fn is_answered_by(&self, bytes: &[u8]) -> bool {
+        bytes.len() >= HEADER_BYTES && bytes[..2] == self.0[..2] && bytes[2] & ANSWER_BIT != 0
+    }
+
+    /// Turns the question into the answer that no resolver could be reached, so that the guest need not wait for nothing.
+    fn into_failure(self) -> Vec<u8> {
+        let mut bytes = self.0;
+        bytes[2] |= ANSWER_BIT;
+        bytes[3] = SERVER_FAILED;
+        bytes
+    }
+}
+
+async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, question: Question, resolvers: &[SocketAddr]) {
+    let asked = timeout(DNS_DEADLINE, async {
+        for resolver in resolvers {
+            if let Ok(Ok(answer)) = timeout(DNS_TRY, ask_datagram(*resolver, &question)).await {
+                return Some(answer);
+            }
+        }
+        None
+    });
+    let answer = asked.await.ok().flatten().unwrap_or_else(|| question.into_failure());
+    // A guest that has gone away needs no answer.
+    let _ = guest.send_to(&answer, to).await;
+}
+
+/// Asks from a socket of its own: a fresh port for every question makes forged answers hard, and `connect` keeps out
+/// datagrams from anybody but the resolver.
+async fn ask_datagram(resolver: SocketAddr, question: &Question) -> io::Result<Vec<u8>> {
+    let socket = match resolver {
+        SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?,
+        SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).await?,
+    };
+    socket.connect(resolver).await?;
+    socket.send(&question.0).await?;
+    let mut buffer = vec![0; DNS_UDP_ANSWER_BYTES_MAX];
+    loop {
+        let length = socket.recv(&mut buffer).await?;
+        if question.is_answered_by(&buffer[..length]) {
+            buffer.truncate(length);
+            return Ok(buffer);
+        }
+    }
+}
+
+async fn answer_connection(mut guest: TcpStream, resolvers: &[SocketAddr]) -> io::Result<()> {
+    for _ in 0..DNS_QUESTIONS_PER_CONNECTION {
+        let bytes = timeout(DNS_DEADLINE, read_message(&mut guest, DNS_QUESTION_BYTES_MAX)).await??;
+        let question = Question::read(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+        let answer = timeout(DNS_DEADLINE, ask_stream(resolvers, &question)).await.ok().flatten();
+        let answer = answer.unwrap_or_else(|| question.into_failure());
+        timeout(DNS_DEADLINE, write_message(&mut guest, &answer)).await??;
+    }
+    Ok(())
+}
+
+async fn ask_stream(resolvers: &[SocketAddr], question: &Question) -> Option<Vec<u8>> {
+    for resolver in resolvers {
+        let asked = timeout(DNS_TRY, async {
+            let mut stream = TcpStream::connect(resolver).await?;
+            write_message(&mut stream, &question.0).await?;
+            read_message(&mut stream, usize::from(u16::MAX)).await
+        });
+        match asked.await {
+            Ok(Ok(answer)) if question.is_answered_by(&answer) => return Some(answer),
+            _ => {}
+        }
+    }
+    None
+}
+
+async fn read_message(stream: &mut TcpStream, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let length = usize::from(stream.read_u16().await?);
+    if length > bytes_max {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+async fn write_message(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    let length = u16::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+    // In one write: some servers take a length that comes alone for a broken message.
+    stream.write_all(&[&length.to_be_bytes(), bytes].concat()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolv_conf_is_read_leniently() {
+        let text = "# nameserver 1.1.1.1\nsearch x\nnameserver 10.0.0.53\nnameserver\nnameserver fe80::1%eth0\nnameserver ::1 x\n";
+        assert_eq!(resolvers(text), ["10.0.0.53:53".parse().unwrap(), "[::1]:53".parse().unwrap()]);
+        assert!(resolvers("").is_empty());
+    }
+
+    #[test]
+    fn garbage_is_no_question() {
+        assert_eq!(Question::read(&[]), None);
+        assert_eq!(Question::read(&[0; HEADER_BYTES - 1]), None);
+        assert_eq!(Question::read(&[0xff; 40]), None, "an answer is not a question");
+        assert_eq!(Question::read(&[0; DNS_QUESTION_BYTES_MAX + 1]), None);
+        assert!(Question::read(&[0; HEADER_BYTES]).is_some());
+    }
+
+    #[test]
+    fn only_the_same_id_answers() {
+        let question = Question::read(&[7, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        assert!(question.is_answered_by(&[7, 9, 0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!question.is_answered_by(&[7, 8, 0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!question.is_answered_by(&[7, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!question.is_answered_by(&[7, 9, 0x81]));
+        let failure = Question(question.0.clone()).into_failure();
+        assert!(question.is_answered_by(&failure));
+        assert_eq!(failure[3] & 0xf, 2);
+    }
+}

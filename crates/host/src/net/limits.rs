@@ -1,0 +1,41 @@
+//! Owns every limit and deadline of the host's network. Never holds a policy: what may be reached is in `policy`.
+
+use std::time::Duration;
+
+/// Slots that one instance can have: each takes four addresses of a /22.
+pub const SLOTS_MAX: usize = 250;
+const _: () = assert!(SLOTS_MAX * 4 <= 1 << (32 - super::names::BLOCK_BITS), "every slot must have its own /30");
+
+/// How long one run of `ip` or `nft` may take; they need milliseconds.
+pub const COMMAND_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Pause after a slot could not be made ahead, so that a broken host is not asked in a tight loop.
+pub const REFILL_PAUSE: Duration = Duration::from_secs(2);
+
+/// Connections that one guest may have open to the outside, so that it cannot fill the host's connection table.
+pub const CONNECTIONS_MAX: u32 = 4096;
+
+/// DNS questions of one guest that wait for an answer over UDP; more stay in the socket's buffer or are lost.
+pub const DNS_UDP_MAX: usize = 64;
+
+/// DNS connections of one guest; more wait to be accepted.
+pub const DNS_TCP_MAX: usize = 16;
+
+/// Longest question; a name has at most 255 bytes, the rest is room for options.
+pub const DNS_QUESTION_BYTES_MAX: usize = 1280;
+
+/// Longest answer over UDP; resolvers cut longer ones and the client asks again over TCP.
+pub const DNS_UDP_ANSWER_BYTES_MAX: usize = 4096;
+
+/// How long a question may take altogether, and how long a TCP connection may be silent.
+pub const DNS_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long one resolver gets before the next one is asked.
+pub const DNS_TRY: Duration = Duration::from_secs(2);
+const _: () = assert!(DNS_TRY.as_millis() * 2 < DNS_DEADLINE.as_millis(), "a second resolver must get its turn");
+
+/// Questions that one TCP connection may carry.
+pub const DNS_QUESTIONS_PER_CONNECTION: usize = 64;
+
+/// Slots that are made or removed at the same time; the kernel does most of this work under one lock anyway.
+pub const MAKERS_MAX: u32 = 4;

@@ -1,0 +1,95 @@
+//! The host's network: a pool of namespaces made ahead, one per machine, with the same addresses in each.
+//! Owns names, addresses, links, nftables rules and the DNS relay of one instance, and removes all of it again. Never starts a
+//! machine, never talks to a guest's agent, never touches a table or link that it did not make. `docs/network.md` has the
+//! picture.
+
+mod block;
+mod cidr;
+mod command;
+mod dns;
+mod limits;
+mod names;
+mod policy;
+mod pool;
+mod slot;
+mod sweep;
+
+use std::{io, net::SocketAddr};
+
+pub use cidr::{BadCidr, Cidr};
+pub use command::CommandError;
+pub use limits::SLOTS_MAX;
+use pandastack_kit::ScopeError;
+pub use policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP};
+pub use pool::{NetPool, SlotCounts};
+pub use slot::Slot;
+pub use sweep::{Leftovers, leftovers, sweep};
+
+/// How the network of one instance is set up.
+#[derive(Clone, Debug)]
+pub struct NetSettings {
+    /// What tells this instance from others on the same host: the path of its data folder.
+    pub instance: String,
+    /// Slots to keep made ahead.
+    pub ready: usize,
+    /// Most slots at any time, at most [`SLOTS_MAX`].
+    pub max: usize,
+    /// Resolvers that guests' questions go to; those of the host's `/etc/resolv.conf` if empty.
+    pub resolvers: Vec<SocketAddr>,
+    /// Networks that guests may reach although the default policy refuses them. Never opens the host or other sandboxes.
+    pub allow_nets: Vec<Cidr>,
+    /// Networks that guests may not reach in addition to the default policy; stronger than `allow_nets`.
+    pub deny_nets: Vec<Cidr>,
+}
+
+impl NetSettings {
+    /// Gives the default settings of an instance.
+    pub fn of(instance: impl Into<String>) -> NetSettings {
+        NetSettings {
+            instance: instance.into(),
+            ready: 4,
+            max: SLOTS_MAX,
+            resolvers: Vec::new(),
+            allow_nets: Vec::new(),
+            deny_nets: Vec::new(),
+        }
+    }
+}
+
+/// A slot could not be made, found or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    #[error("{ready} slots ready of at most {max} cannot be kept; the limit is {SLOTS_MAX}")]
+    Settings { ready: usize, max: usize },
+    #[error("all {max} network slots are in use")]
+    Full { max: usize },
+    #[error("no free block of addresses: routes of this host cover both 100.64.0.0/10 and 198.18.0.0/15")]
+    NoBlock,
+    #[error("the network pool is closed")]
+    Closed,
+    #[error("{name} is no slot of an earlier run that could be adopted")]
+    Unknown { name: String },
+    #[error("{names:?} are still there after they were removed")]
+    Remains { names: Vec<String> },
+    #[error("{action}")]
+    Command {
+        action: &'static str,
+        #[source]
+        cause: CommandError,
+    },
+    #[error("{action} namespace {name}")]
+    Namespace {
+        action: &'static str,
+        name: String,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("{action}")]
+    Host {
+        action: &'static str,
+        #[source]
+        cause: io::Error,
+    },
+    #[error(transparent)]
+    Task(#[from] ScopeError),
+}

@@ -1,0 +1,225 @@
+//! Owns what a guest may reach, as nftables rules. Pure text; `slot` and `pool` apply it.
+//!
+//! There are two walls. The one inside the slot's namespace knows the guest: its one address and its one MAC, where it may go,
+//! what may come in. The one on the host trusts none of that: it knows only which links lead to slots, and holds even if the
+//! wall inside were gone. Both are tables of our own; no other table is ever read or changed.
+
+use std::{fmt::Write as _, net::Ipv4Addr};
+
+use super::{
+    cidr::Cidr,
+    limits::CONNECTIONS_MAX,
+    names::{Names, Uplink},
+};
+
+/// The namespace's address on the tap: the guest's gateway and resolver.
+pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
+/// The gateway's MAC, the same in every slot: a restored guest still has it in its neighbour table.
+pub const GATEWAY_MAC: &str = "06:00:ac:10:00:01";
+/// The guest's address, the same in every slot.
+pub const GUEST: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 2);
+/// The guest's MAC, the same in every slot.
+pub const GUEST_MAC: &str = "06:00:ac:10:00:02";
+/// The guest's link in the namespace.
+pub const TAP: &str = "tap0";
+/// The namespace's link towards the host.
+pub const UPLINK: &str = "up0";
+
+/// What no guest may reach unless the operator says so.
+const DENIED: [Cidr; 14] = [
+    Cidr::new(Ipv4Addr::new(0, 0, 0, 0), 8), // "this" network; Linux takes 0.0.0.0 for the host itself
+    Cidr::new(Ipv4Addr::new(10, 0, 0, 0), 8), // private
+    Cidr::new(Ipv4Addr::new(100, 64, 0, 0), 10), // carriers' shared space: our own uplinks, VPNs, metadata of some clouds
+    Cidr::new(Ipv4Addr::new(127, 0, 0, 0), 8),   // loopback
+    Cidr::new(Ipv4Addr::new(168, 63, 129, 16), 32), // a public address that one cloud answers as the host's own services
+    Cidr::new(Ipv4Addr::new(169, 254, 0, 0), 16),   // link-local, with most clouds' metadata service
+    Cidr::new(Ipv4Addr::new(172, 16, 0, 0), 12),    // private; also our guests' own network
+    Cidr::new(Ipv4Addr::new(192, 0, 0, 0), 24),     // protocol assignments, with one cloud's metadata service
+    Cidr::new(Ipv4Addr::new(192, 88, 99, 0), 24),   // retired relays into IPv6
+    Cidr::new(Ipv4Addr::new(192, 168, 0, 0), 16),   // private
+    Cidr::new(Ipv4Addr::new(198, 18, 0, 0), 15),    // benchmarks; our second choice for uplinks
+    Cidr::new(Ipv4Addr::new(224, 0, 0, 0), 4),      // multicast
+    Cidr::new(Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved
+    Cidr::new(Ipv4Addr::new(255, 255, 255, 255), 32), // broadcast
+];
+
+/// What the operator changes about the default policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exceptions {
+    /// Networks that guests may reach although they are private. Never opens the host itself or another sandbox.
+    pub allow: Vec<Cidr>,
+    /// Networks that guests may not reach although they are public.
+    pub deny: Vec<Cidr>,
+}
+
+impl Exceptions {
+    /// Writes the sets `allowed` and `denied`. Where both hold an address, `allowed` wins over the built-in list only:
+    /// rules look at `refused` first.
+    fn sets(&self) -> String {
+        let mut text = String::new();
+        for (name, networks) in [("refused", &self.deny[..]), ("allowed", &self.allow[..]), ("denied", &DENIED[..])] {
+            let _ = write!(text, "  set {name} {{ type ipv4_addr; flags interval; auto-merge; ");
+            if !networks.is_empty() {
+                let list: Vec<_> = networks.iter().map(Cidr::to_string).collect();
+                let _ = write!(text, "elements = {{ {} }}; ", list.join(", "));
+            }
+            text.push_str("}\n");
+        }
+        text
+    }
+}
+
+/// Gives the rules inside a slot's namespace.
+pub fn slot_rules(uplink: Uplink, exceptions: &Exceptions) -> String {
+    let sets = exceptions.sets();
+    let inner = uplink.inner;
+    format!(
+        r#"table inet pandastack {{
+{sets}
+  chain prerouting {{
+    type filter hook prerouting priority raw; policy accept;
+    iifname "{TAP}" ether saddr {GUEST_MAC} ip saddr {GUEST} accept
+    iifname "{TAP}" drop
+    meta nfproto ipv6 drop
+  }}
+  chain input {{
+    type filter hook input priority filter; policy drop;
+    iifname "lo" accept
+    iifname "{TAP}" ct state established,related accept
+    iifname "{TAP}" ip daddr {GATEWAY} udp dport 53 accept
+    iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 accept
+    iifname "{TAP}" reject with icmpx type admin-prohibited
+  }}
+  chain forward {{
+    type filter hook forward priority filter; policy drop;
+    iifname "{TAP}" oifname "{UPLINK}" jump egress
+    iifname "{UPLINK}" oifname "{TAP}" ct state established,related accept
+  }}
+  chain egress {{
+    ct state invalid drop
+    ct state established,related accept
+    ip daddr @refused reject with icmpx type admin-prohibited
+    ip daddr @allowed jump connect
+    ip daddr @denied reject with icmpx type admin-prohibited
+    jump connect
+  }}
+  chain connect {{
+    ct count over {CONNECTIONS_MAX} drop
+    accept
+  }}
+  chain output {{
+    type filter hook output priority filter; policy drop;
+    oifname "lo" accept
+    oifname "{TAP}" accept
+  }}
+  chain postrouting {{
+    type nat hook postrouting priority srcnat; policy accept;
+    oifname "{UPLINK}" snat ip to {inner}
+  }}
+}}
+"#
+    )
+}
+
+/// Gives the rules on the host, for all slots of the instance at once. Replaces an older version in the same transaction.
+pub fn host_rules(names: &Names, block: Cidr, exceptions: &Exceptions) -> String {
+    let sets = exceptions.sets();
+    let table = names.table();
+    let ours = format!("\"{}*\"", names.prefix());
+    format!(
+        r#"table inet {table} {{ }}
+delete table inet {table}
+table inet {table} {{
+{sets}
+  chain prerouting {{
+    type filter hook prerouting priority raw; policy accept;
+    iifname {ours} jump arrival
+  }}
+  chain arrival {{
+    meta nfproto ipv6 drop
+    ip saddr != {block} drop
+    fib daddr type != unicast drop
+  }}
+  chain input {{
+    type filter hook input priority filter - 10; policy accept;
+    iifname {ours} drop
+  }}
+  chain forward {{
+    type filter hook forward priority filter - 10; policy accept;
+    iifname {ours} oifname {ours} drop
+    iifname {ours} jump egress
+    oifname {ours} ct state established,related accept
+    oifname {ours} drop
+  }}
+  chain egress {{
+    tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu
+    ct state established,related accept
+    ip daddr @refused drop
+    ip daddr @allowed accept
+    ip daddr @denied drop
+  }}
+  chain postrouting {{
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr {block} oifname != {ours} masquerade
+  }}
+}}
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(address: &str) -> bool {
+        let address: Cidr = address.parse().unwrap();
+        DENIED.iter().any(|network| network.overlaps(address))
+    }
+
+    #[test]
+    fn private_and_metadata_addresses_are_denied() {
+        for address in [
+            "10.0.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "100.64.0.1",
+            "100.100.100.200",
+            "169.254.169.254",
+            "127.0.0.1",
+            "0.0.0.0",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "192.0.0.192",
+            "168.63.129.16",
+        ] {
+            assert!(denied(address), "{address}");
+        }
+        for address in
+            ["192.0.2.1", "198.51.100.1", "203.0.113.80", "8.8.8.8", "172.32.0.1", "100.128.0.1", "168.63.129.17"]
+        {
+            assert!(!denied(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn exceptions_become_set_elements() {
+        let none = Exceptions::default().sets();
+        assert!(none.contains("set allowed { type ipv4_addr; flags interval; auto-merge; }"), "{none}");
+        let some =
+            Exceptions { allow: vec!["10.9.0.0/16".parse().unwrap()], deny: vec!["203.0.113.9".parse().unwrap()] }
+                .sets();
+        assert!(some.contains("elements = { 10.9.0.0/16 }"), "{some}");
+        assert!(some.contains("elements = { 203.0.113.9/32 }"), "{some}");
+    }
+
+    #[test]
+    fn host_rules_name_only_their_own_table() {
+        let names = Names::of("x");
+        let rules = host_rules(&names, "100.64.4.0/22".parse().unwrap(), &Exceptions::default());
+        for line in rules.lines().filter(|line| line.contains("table ")) {
+            assert!(line.contains(&names.table()), "{line}");
+        }
+    }
+}

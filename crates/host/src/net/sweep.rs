@@ -1,0 +1,79 @@
+//! Owns what is left of an instance in the kernel: lists it, and removes it. Everything is found by name, so it works without
+//! any memory of an earlier run. Never touches a name that lacks the instance's prefix.
+
+use std::io;
+
+use nix::net::if_::if_nameindex;
+
+use super::{
+    NetError,
+    command::{list, nft},
+    names::Names,
+    slot::remove,
+};
+
+/// What an instance has in the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    pub namespaces: Vec<String>,
+    pub links: Vec<String>,
+    /// nftables tables of family `inet`.
+    pub tables: Vec<String>,
+}
+
+impl Leftovers {
+    /// Tells whether nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.namespaces.is_empty() && self.links.is_empty() && self.tables.is_empty()
+    }
+}
+
+/// Lists what the instance has in the kernel, whether in use or not.
+pub async fn leftovers(instance: &str) -> Result<Leftovers, NetError> {
+    let names = Names::of(instance);
+    let failed = |cause| NetError::Command { action: "list tables", cause };
+    let listed = list("nft", &["list", "tables"]).await.map_err(failed)?;
+    let wanted = format!("table inet {}", names.table());
+    let tables = listed.lines().filter(|line| line.trim() == wanted).map(|_| names.table()).collect();
+    Ok(Leftovers { namespaces: namespaces(&names)?, links: links(&names)?, tables })
+}
+
+/// Removes what an earlier process of the instance left behind, except the slots to keep. With nothing to keep, the
+/// instance's block of addresses and its table go as well.
+pub async fn sweep(instance: &str, keep: &[String]) -> Result<(), NetError> {
+    let names = Names::of(instance);
+    let Leftovers { namespaces, links, tables } = leftovers(instance).await?;
+    let mut doomed: Vec<String> = namespaces.into_iter().chain(links).filter(|name| !keep.contains(name)).collect();
+    doomed.sort();
+    doomed.dedup();
+    if !keep.is_empty() {
+        doomed.retain(|name| *name != names.anchor());
+    }
+    remove(&doomed).await?;
+    if keep.is_empty() && !tables.is_empty() {
+        let rules = format!("delete table inet {}\n", names.table());
+        nft(&rules, None).await.map_err(|cause| NetError::Command { action: "remove the host's rules", cause })?;
+    }
+    Ok(())
+}
+
+/// Lists the instance's namespaces by name.
+pub(super) fn namespaces(names: &Names) -> Result<Vec<String>, NetError> {
+    let failed = |cause| NetError::Host { action: "list namespaces", cause };
+    let entries = match std::fs::read_dir("/run/netns") {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name();
+        found.extend(name.to_str().filter(|name| name.starts_with(&names.prefix())).map(str::to_owned));
+    }
+    Ok(found)
+}
+
+fn links(names: &Names) -> Result<Vec<String>, NetError> {
+    let all = if_nameindex().map_err(|cause| NetError::Host { action: "list links", cause: cause.into() })?;
+    let ours = all.iter().filter_map(|link| link.name().to_str().ok()).filter(|name| name.starts_with(&names.prefix()));
+    Ok(ours.map(str::to_owned).collect())
+}
