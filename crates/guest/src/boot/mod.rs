@@ -1,0 +1,111 @@
+//! Makes a bare kernel usable: modules, root file system, mounts, network. Runs once, as the first process, before
+//! anything else of the agent; a failure here is the end of the machine.
+
+mod cmdline;
+mod mounts;
+pub mod network;
+mod root;
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use nix::sys::resource::{Resource, setrlimit};
+use pandastack_sys::init;
+
+pub use cmdline::{CmdlineError, Orders, bytes_of_hex};
+
+/// What processes may open: plenty, as databases and build tools ask for it.
+const OPEN_FILES_SOFT: u64 = 65_536;
+const OPEN_FILES_HARD: u64 = 1_048_576;
+
+/// Name until the first rebirth gives a real one.
+const FIRST_HOSTNAME: &str = "sandbox";
+
+/// A machine that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    #[error("mount {target}")]
+    Mount {
+        target: String,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("read the kernel command line")]
+    ReadCmdline(#[source] io::Error),
+    #[error(transparent)]
+    Cmdline(#[from] CmdlineError),
+    #[error("load module {}", path.display())]
+    Module {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("root device {device} did not appear")]
+    NoRoot { device: String },
+    #[error("enter the root file system: {step}")]
+    Root {
+        step: &'static str,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("set the network up")]
+    Network(#[source] io::Error),
+}
+
+/// Boots, and returns what the kernel command line says about serving.
+pub fn run() -> Result<Orders, BootError> {
+    mounts::early()?;
+    // The console is for what people must see; the kernel's own notes stay in its ring.
+    let _ = fs::write("/proc/sys/kernel/printk", "3 4 1 3\n");
+    let text = fs::read_to_string("/proc/cmdline").map_err(BootError::ReadCmdline)?;
+    let orders = Orders::parse(&text)?;
+    load_modules()?;
+    if let Some(device) = &orders.root {
+        root::enter(device)?;
+    }
+    mounts::late();
+    let _ = setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES_SOFT, OPEN_FILES_HARD);
+    let _ = nix::unistd::sethostname(FIRST_HOSTNAME);
+    network::loopback().map_err(BootError::Network)?;
+    if let Some(addresses) = &orders.addresses {
+        addresses.apply().map_err(BootError::Network)?;
+    }
+    // A root file system without /etc still deserves to run.
+    let _ = fs::write("/etc/hosts", network::hosts_of(FIRST_HOSTNAME));
+    Ok(orders)
+}
+
+/// Says one line on the console.
+pub fn announce(line: &str) {
+    let text = format!("{line}\n");
+    let written =
+        File::options().write(true).open("/dev/console").and_then(|mut console| console.write_all(text.as_bytes()));
+    if written.is_err() {
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+}
+
+/// Ends the machine. The hypervisor takes a restart as the end, which needs no power management.
+pub fn give_up() -> ! {
+    nix::unistd::sync();
+    let error = init::restart();
+    announce(&format!("pandastack guest agent: restart: {error}"));
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Loads what the image put in, in the order of the names.
+fn load_modules() -> Result<(), BootError> {
+    let Ok(folder) = fs::read_dir("/modules") else { return Ok(()) };
+    let mut paths: Vec<PathBuf> = folder.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "ko")) {
+        let loaded = File::open(&path).and_then(|file| init::load_module(&file));
+        loaded.map_err(|cause| BootError::Module { path, cause })?;
+    }
+    Ok(())
+}

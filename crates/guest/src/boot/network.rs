@@ -1,0 +1,90 @@
+//! The guest's one interface: addresses, default route, name resolution.
+
+use std::{fs, io, net::Ipv4Addr, str::FromStr};
+
+use pandastack_sys::interface::Interfaces;
+use pandastack_wire_guest::Network;
+
+/// The interface the machine has.
+const INTERFACE: &str = "eth0";
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// Addresses of the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    pub address: Ipv4Addr,
+    pub prefix: u8,
+    pub gateway: Ipv4Addr,
+    pub nameserver: Ipv4Addr,
+}
+
+/// Text that holds no addresses.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{text:?} is not of the form address/prefix,gateway")]
+pub struct AddressError {
+    text: String,
+}
+
+impl FromStr for Addresses {
+    type Err = AddressError;
+
+    /// Parses `172.16.0.2/30,172.16.0.1`; names are resolved by the gateway.
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let parts = || {
+            let (own, gateway) = text.split_once(',')?;
+            let (address, prefix) = with_prefix(own)?;
+            let gateway = gateway.parse().ok()?;
+            Some(Self { address, prefix, gateway, nameserver: gateway })
+        };
+        parts().ok_or_else(|| AddressError { text: text.to_owned() })
+    }
+}
+
+impl TryFrom<&Network> for Addresses {
+    type Error = io::Error;
+
+    fn try_from(network: &Network) -> Result<Self, io::Error> {
+        let Network { address, gateway, nameserver } = network;
+        let parts = || {
+            let (address, prefix) = with_prefix(address)?;
+            Some(Self { address, prefix, gateway: gateway.parse().ok()?, nameserver: nameserver.parse().ok()? })
+        };
+        parts().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("bad addresses {network:?}")))
+    }
+}
+
+impl Addresses {
+    /// Gives them to the interface and the resolver. Addresses that are the same already are fine.
+    pub fn apply(&self) -> io::Result<()> {
+        let interfaces = Interfaces::open()?;
+        interfaces.set_address(INTERFACE, self.address, self.prefix)?;
+        interfaces.bring_up(INTERFACE)?;
+        interfaces.set_gateway(self.gateway)?;
+        // A link would lead to a resolver that does not run here.
+        if fs::symlink_metadata(RESOLV_CONF).is_ok_and(|meta| meta.is_symlink()) {
+            fs::remove_file(RESOLV_CONF)?;
+        }
+        match fs::write(RESOLV_CONF, format!("nameserver {}\n", self.nameserver)) {
+            // A file system without /etc still deserves to run.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Switches the loopback interface on.
+pub(super) fn loopback() -> io::Result<()> {
+    Interfaces::open()?.bring_up("lo")
+}
+
+/// Gives the contents of `/etc/hosts`.
+pub(crate) fn hosts_of(hostname: &str) -> String {
+    format!("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 {hostname}\n")
+}
+
+fn with_prefix(text: &str) -> Option<(Ipv4Addr, u8)> {
+    let (address, prefix) = text.split_once('/')?;
+    let prefix = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
+    Some((address.parse().ok()?, prefix))
+}

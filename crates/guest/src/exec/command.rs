@@ -1,0 +1,170 @@
+//! Turns a `Start` into what the system needs: program candidates, arguments, environment, folder, user.
+//! Everything that can be wrong with a request is found here or by the kernel, and is told apart.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{CString, NulError},
+    path::Path,
+};
+
+use pandastack_sys::process::{self, Spawn, SpawnError, Stdio, Step};
+use pandastack_wire_guest::{ErrorKind, Program, Start, Variable};
+
+use super::account::{self, Account, AccountError};
+use crate::session::{Fault, kind_of};
+
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const ROOT_HOME: &str = "/root";
+
+/// A process that was not started.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    #[error("the command is empty")]
+    Empty,
+    #[error("{what} holds a zero byte")]
+    ZeroByte { what: &'static str },
+    #[error("{name:?} is no name for a variable")]
+    Variable { name: String },
+    #[error("working folder {cwd} is not absolute")]
+    RelativeCwd { cwd: String },
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    #[error("enter folder {cwd}")]
+    Cwd {
+        cwd: String,
+        #[source]
+        cause: std::io::Error,
+    },
+    #[error("run {program}")]
+    Program {
+        program: String,
+        #[source]
+        cause: std::io::Error,
+    },
+    #[error("become user {user}")]
+    User {
+        user: String,
+        #[source]
+        cause: std::io::Error,
+    },
+    #[error("start a process")]
+    System(#[source] std::io::Error),
+}
+
+impl From<StartError> for Fault {
+    fn from(error: StartError) -> Self {
+        let kind = match &error {
+            StartError::Empty
+            | StartError::ZeroByte { .. }
+            | StartError::Variable { .. }
+            | StartError::RelativeCwd { .. } => ErrorKind::Invalid,
+            StartError::Account(AccountError::Unknown { .. }) => ErrorKind::Missing,
+            StartError::Account(AccountError::Read { cause, .. })
+            | StartError::Cwd { cause, .. }
+            | StartError::Program { cause, .. }
+            | StartError::User { cause, .. }
+            | StartError::System(cause) => kind_of(cause),
+        };
+        Fault::describe(kind, &error)
+    }
+}
+
+/// A request that can be started.
+#[derive(Debug)]
+pub(super) struct Command {
+    programs: Vec<CString>,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+    cwd: CString,
+    account: Option<Account>,
+}
+
+impl Command {
+    /// Checks a request and fills in what it leaves out. Later sources of the environment win: ours, the user's, the
+    /// sandbox's, the request's.
+    pub(super) fn resolve(start: &Start, sandbox_env: &[Variable]) -> Result<Self, StartError> {
+        let account = start.user.as_deref().map(account::find).transpose()?;
+        let (name, home) = match &account {
+            Some(account) => (account.name.as_str(), account.home.as_str()),
+            None => ("root", ROOT_HOME),
+        };
+        let mut env = BTreeMap::from([
+            ("PATH", DEFAULT_PATH),
+            ("HOME", home),
+            ("USER", name),
+            ("LOGNAME", name),
+            ("LANG", "C.UTF-8"),
+        ]);
+        if start.terminal.is_some() {
+            env.insert("TERM", "xterm-256color");
+        }
+        for Variable { name, value } in sandbox_env.iter().chain(&start.env) {
+            if name.is_empty() || name.contains('=') {
+                return Err(StartError::Variable { name: name.clone() });
+            }
+            env.insert(name, value);
+        }
+        let (programs, argv) = match &start.program {
+            Program::Shell(text) => (
+                vec![c"/bin/sh".to_owned()],
+                vec![c"sh".to_owned(), c"-c".to_owned(), zero_ended("the command", text)?],
+            ),
+            Program::Argv(argv) => {
+                let program = argv.first().filter(|program| !program.is_empty()).ok_or(StartError::Empty)?;
+                let argv = argv.iter().map(|argument| zero_ended("an argument", argument)).collect::<Result<_, _>>()?;
+                (candidates(program, env["PATH"])?, argv)
+            }
+        };
+        let cwd = match &start.cwd {
+            Some(cwd) if cwd.starts_with('/') => zero_ended("the working folder", cwd)?,
+            Some(cwd) => return Err(StartError::RelativeCwd { cwd: cwd.clone() }),
+            None if Path::new(home).is_dir() => zero_ended("the home folder", home)?,
+            None => c"/".to_owned(),
+        };
+        let env = env.iter().map(|(name, value)| zero_ended("a variable", &format!("{name}={value}")));
+        Ok(Self { programs, argv, env: env.collect::<Result<_, _>>()?, cwd, account })
+    }
+
+    /// Starts it and returns its process id.
+    pub(super) fn spawn(&self, stdio: Stdio<'_>) -> Result<i32, StartError> {
+        let spawn = Spawn {
+            programs: &self.programs,
+            argv: &self.argv,
+            env: &self.env,
+            cwd: Some(&self.cwd),
+            credentials: self.account.as_ref().map(|account| &account.credentials),
+            stdio,
+        };
+        process::spawn(&spawn).map_err(|error| match error {
+            SpawnError::Clone(cause) => StartError::System(cause),
+            SpawnError::Child { step: Step::Cwd, cause } => {
+                StartError::Cwd { cwd: self.cwd.to_string_lossy().into_owned(), cause }
+            }
+            SpawnError::Child { step: Step::Program, cause } => {
+                let program =
+                    self.argv.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
+                StartError::Program { program, cause }
+            }
+            SpawnError::Child { step: Step::Credentials, cause } => {
+                let user = self.account.as_ref().map(|account| account.name.clone()).unwrap_or_default();
+                StartError::User { user, cause }
+            }
+            SpawnError::Child { step: Step::Session | Step::Streams | Step::Terminal, cause } => {
+                StartError::System(cause)
+            }
+        })
+    }
+}
+
+/// Lists the files a program's name may mean, in the order of PATH.
+fn candidates(program: &str, path: &str) -> Result<Vec<CString>, StartError> {
+    if program.contains('/') {
+        return Ok(vec![zero_ended("the program", program)?]);
+    }
+    let folders = path.split(':').filter(|folder| folder.starts_with('/'));
+    folders.map(|folder| zero_ended("the program", &format!("{folder}/{program}"))).collect()
+}
+
+fn zero_ended(what: &'static str, text: &str) -> Result<CString, StartError> {
+    CString::new(text).map_err(|_: NulError| StartError::ZeroByte { what })
+}

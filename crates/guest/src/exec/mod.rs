@@ -1,0 +1,57 @@
+//! Runs one process on one channel: start, move its streams, watch over it, report how it ended.
+
+mod account;
+mod command;
+mod reaper;
+mod streams;
+mod supervise;
+
+use std::rc::Rc;
+
+use pandastack_wire_guest::{Exit, Frame, Message, Start, Started};
+use tokio::time::{Duration, Instant};
+
+pub(crate) use reaper::Reaper;
+
+use crate::{
+    Agent,
+    session::{Channel, Fate, Fault},
+};
+use command::Command;
+use streams::Streams;
+use supervise::{Group, supervise};
+
+/// Starts what the host asked for and stays until it ended. The main process's end is the end, even if a detached child
+/// keeps a pipe open; everything written until then is sent before it.
+pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) -> Result<Frame, Fault> {
+    let command = Command::resolve(&start, &agent.env())?;
+    let (group, ended, streams) = launch(agent, &command, &start)?;
+    let deadline = start.deadline_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+    channel.send(Started { pid: group.id().unsigned_abs() }.frame(channel.id)).await;
+    let verdict = tokio::select! {
+        biased;
+        verdict = supervise(channel, (group, ended), deadline, &streams) => verdict,
+        never = streams.flow(agent, channel) => match never {},
+    };
+    if channel.fate() == Some(Fate::Overrun) {
+        return Err(Fate::Overrun.into());
+    }
+    tokio::select! {
+        () = streams.drain(agent, channel) => {}
+        // Who cancels does not read: without credit the rest would keep the channel open for ever.
+        _ = channel.doomed() => {}
+    }
+    Ok(Exit { code: verdict.code, timed_out: verdict.timed_out }.frame(channel.id))
+}
+
+/// Makes streams and process. Nothing is awaited between the start and the registration with the reaper, so an exit
+/// cannot be missed.
+fn launch(agent: &Agent, command: &Command, start: &Start) -> Result<(Group, reaper::Ended, Streams), Fault> {
+    let (streams, far) = match start.terminal {
+        Some(size) => streams::terminal(size)?,
+        None => streams::pipes(start.stdin)?,
+    };
+    let id = command.spawn(far.stdio(agent.null()))?;
+    let group = Group::new(id);
+    Ok((group, agent.reaper.expect(id), streams))
+}

@@ -1,0 +1,71 @@
+//! Takes in every ended child: those somebody waits for, and orphans that became ours because we are the first process.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use nix::sys::{
+    signal::{SigSet, Signal},
+    signalfd::{SfdFlags, SignalFd},
+};
+use pandastack_sys::process;
+use tokio::sync::oneshot::{self, Receiver, Sender};
+
+use crate::watched::watch;
+
+/// Size of the kernel's `signalfd_siginfo`.
+const NOTE_BYTES: usize = 128;
+
+/// Resolves to the exit code (128 + N after signal N).
+pub(crate) type Ended = Receiver<i32>;
+
+/// Who waits for which process.
+pub(crate) struct Reaper {
+    waiting: RefCell<BTreeMap<i32, Sender<i32>>>,
+    signals: RefCell<Option<OwnedFd>>,
+}
+
+impl Reaper {
+    /// Blocks SIGCHLD for this thread and those it starts, and listens to it by descriptor instead.
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGCHLD);
+        mask.thread_block()?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?
+            .as_fd()
+            .try_clone_to_owned()?;
+        Ok(Self { waiting: RefCell::default(), signals: RefCell::new(Some(signals)) })
+    }
+
+    /// Tells when a process ended. Call it right after the start, with no await in between.
+    pub(crate) fn expect(&self, process: i32) -> Ended {
+        let (tx, rx) = oneshot::channel();
+        self.waiting.borrow_mut().insert(process, tx);
+        rx
+    }
+
+    /// Reaps for ever.
+    pub(crate) async fn run(&self) {
+        let signals = self.signals.take().expect("the reaper runs once");
+        let signals = watch(signals).expect("a signal descriptor can be watched");
+        let mut note = [0; NOTE_BYTES];
+        loop {
+            self.reap();
+            if let Ok(mut ready) = signals.readable().await {
+                // Many ended children may be one signal: the count means nothing, only that there is something to reap.
+                while let Ok(Ok(_)) = ready.try_io(|signals| Ok(nix::unistd::read(signals.get_ref(), &mut note)?)) {}
+            }
+        }
+    }
+
+    fn reap(&self) {
+        while let Some((process, code)) = process::reap_any() {
+            if let Some(waiter) = self.waiting.borrow_mut().remove(&process) {
+                let _ = waiter.send(code);
+            }
+        }
+    }
+}

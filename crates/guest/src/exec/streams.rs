@@ -1,0 +1,203 @@
+//! Moves bytes between one process and its channel. Output is read only when the host has given credit for it and the
+//! connection has a place for it, so a slow reader stops the process and nothing grows.
+
+use std::{
+    cell::RefCell,
+    convert::Infallible,
+    future::pending,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use bytes::Bytes;
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+};
+use pandastack_sys::{process, pty};
+use pandastack_wire_guest::{Frame, Kind, Resize};
+
+use crate::{
+    Agent, limits,
+    session::{Channel, Fault, kind_of},
+    watched::{Watched, watch},
+};
+
+/// What a terminal takes for the end of input.
+const END_OF_INPUT: &[u8] = &[4];
+
+/// Streams that could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("make the streams of a process")]
+pub(super) struct StreamsError(#[from] io::Error);
+
+impl From<StreamsError> for Fault {
+    fn from(error: StreamsError) -> Self {
+        Fault::describe(kind_of(&error.0), &error)
+    }
+}
+
+/// Our ends.
+pub(super) enum Streams {
+    Pipes { stdin: RefCell<Option<Watched>>, stdout: Watched, stderr: Watched },
+    Terminal(Watched),
+}
+
+/// The process's ends, needed until it runs.
+pub(super) enum FarEnds {
+    Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
+    Terminal(OwnedFd),
+}
+
+impl FarEnds {
+    /// Gives the ends in the form a start needs; `null` stands in for absent input.
+    pub(super) fn stdio<'a>(&'a self, null: BorrowedFd<'a>) -> process::Stdio<'a> {
+        match self {
+            Self::Pipes { stdin, stdout, stderr } => process::Stdio::Pipes {
+                stdin: stdin.as_ref().map_or(null, OwnedFd::as_fd),
+                stdout: stdout.as_fd(),
+                stderr: stderr.as_fd(),
+            },
+            Self::Terminal(slave) => process::Stdio::Terminal(slave.as_fd()),
+        }
+    }
+}
+
+/// Makes pipes; one for input only if the host will send some.
+pub(super) fn pipes(with_input: bool) -> Result<(Streams, FarEnds), StreamsError> {
+    let (stdout, far_stdout) = output_pipe()?;
+    let (stderr, far_stderr) = output_pipe()?;
+    let (stdin, far_stdin) = match with_input {
+        true => {
+            let (far, near) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
+            (Some(watched(near)?), Some(far))
+        }
+        false => (None, None),
+    };
+    let near = Streams::Pipes { stdin: stdin.into(), stdout, stderr };
+    Ok((near, FarEnds::Pipes { stdin: far_stdin, stdout: far_stdout, stderr: far_stderr }))
+}
+
+/// Makes a terminal.
+pub(super) fn terminal(size: Resize) -> Result<(Streams, FarEnds), StreamsError> {
+    let pair = pty::open(pty::Size { rows: size.rows, cols: size.cols })?;
+    Ok((Streams::Terminal(watch(pair.master)?), FarEnds::Terminal(pair.slave)))
+}
+
+impl Streams {
+    /// Moves bytes both ways for as long as it is polled. Dropping it loses nothing: bytes are taken out of a pipe only
+    /// in the very step that hands them on.
+    pub(super) async fn flow(&self, agent: &Agent, channel: &Channel) -> Infallible {
+        match self {
+            Self::Pipes { stdin, stdout, stderr } => {
+                let input = async {
+                    let sink = stdin.take();
+                    feed(channel, sink.as_ref()).await;
+                };
+                tokio::join!(
+                    input,
+                    pump(agent, channel, stdout, Kind::Stdout),
+                    pump(agent, channel, stderr, Kind::Stderr)
+                );
+            }
+            Self::Terminal(master) => {
+                let input = async {
+                    feed(channel, Some(master)).await;
+                    put(Some(master), END_OF_INPUT).await;
+                };
+                tokio::join!(input, pump(agent, channel, master, Kind::Stdout));
+            }
+        }
+        pending().await
+    }
+
+    /// Sends what was written before now. Never waits for the pipes to close.
+    pub(super) async fn drain(&self, agent: &Agent, channel: &Channel) {
+        match self {
+            Self::Pipes { stdout, stderr, .. } => {
+                let pending = |pipe: &Watched| process::pending_bytes(pipe.get_ref().as_fd()).unwrap_or(0);
+                let (out, err) = (pending(stdout), pending(stderr));
+                drain_up_to(agent, channel, (stdout, Kind::Stdout), out).await;
+                drain_up_to(agent, channel, (stderr, Kind::Stderr), err).await;
+            }
+            Self::Terminal(master) => {
+                drain_up_to(agent, channel, (master, Kind::Stdout), limits::TERMINAL_DRAIN_BYTES).await;
+            }
+        }
+    }
+
+    /// Changes the terminal's size; pipes have none.
+    pub(super) fn resize(&self, size: Resize) {
+        if let Self::Terminal(master) = self {
+            // Refused only if the terminal is gone.
+            let _ = pty::resize(master.get_ref().as_fd(), pty::Size { rows: size.rows, cols: size.cols });
+        }
+    }
+}
+
+fn output_pipe() -> Result<(Watched, OwnedFd), StreamsError> {
+    let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
+    Ok((watched(near)?, far))
+}
+
+/// Only our end must not block: programs expect theirs to.
+fn watched(fd: OwnedFd) -> Result<Watched, StreamsError> {
+    fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(io::Error::from)?;
+    Ok(watch(fd)?)
+}
+
+/// Reads output until its end.
+async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: Kind) {
+    loop {
+        channel.credited().await;
+        let Ok(mut ready) = source.readable().await else { return };
+        let room = channel.room(limits::OUTPUT_CHUNK_BYTES).await;
+        match ready.try_io(|source| read(agent, source.get_ref().as_fd(), room.bytes)) {
+            Ok(Ok(bytes)) if !bytes.is_empty() => room.send(Frame::new(channel.id, kind, bytes)),
+            // A terminal whose last user is gone fails instead of ending.
+            Ok(_) => return room.send(Frame::new(channel.id, kind, Bytes::new()).end()),
+            Err(_would_block) => {}
+        }
+    }
+}
+
+async fn drain_up_to(agent: &Agent, channel: &Channel, (source, kind): (&Watched, Kind), limit: usize) {
+    let mut left = limit;
+    while left > 0 {
+        let room = channel.room(left.min(limits::OUTPUT_CHUNK_BYTES)).await;
+        match read(agent, source.get_ref().as_fd(), room.bytes) {
+            Ok(bytes) if !bytes.is_empty() => {
+                left -= bytes.len();
+                room.send(Frame::new(channel.id, kind, bytes));
+            }
+            _ => return,
+        }
+    }
+}
+
+fn read(agent: &Agent, source: BorrowedFd<'_>, bytes: usize) -> io::Result<Bytes> {
+    let mut scratch = agent.scratch();
+    let count = nix::unistd::read(source, &mut scratch[..bytes])?;
+    Ok(Bytes::copy_from_slice(&scratch[..count]))
+}
+
+/// Writes input until its end. Input nobody reads is consumed all the same, so that the host is not stopped by it.
+async fn feed(channel: &Channel, sink: Option<&Watched>) {
+    while let Some(bytes) = channel.take_input().await {
+        put(sink, &bytes).await;
+        channel.credit_back(bytes.len()).await;
+    }
+}
+
+async fn put(sink: Option<&Watched>, mut bytes: &[u8]) {
+    let Some(sink) = sink else { return };
+    while !bytes.is_empty() {
+        let Ok(mut ready) = sink.writable().await else { return };
+        match ready.try_io(|sink| nix::unistd::write(sink.get_ref(), bytes).map_err(io::Error::from)) {
+            Ok(Ok(count)) => bytes = &bytes[count..],
+            Ok(Err(error)) if error.raw_os_error() == Some(Errno::EINTR as i32) => {}
+            Ok(Err(_reader_is_gone)) => return,
+            Err(_would_block) => {}
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Watches over one process group: passes signals and sizes on, enforces the deadline, and ends it on request.
+//!
+//! running → asked to end (TERM; deadline or cancel) → forced to end (KILL, a grace later) → ended.
+
+use std::future::pending;
+
+use pandastack_sys::process;
+use tokio::time::{Instant, sleep_until};
+
+use super::{reaper::Ended, streams::Streams};
+use crate::{limits, session::Channel};
+
+/// A process group that dies with this value, unless it was let go.
+pub(super) struct Group {
+    id: i32,
+    held: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) code: i32,
+    pub(super) timed_out: bool,
+}
+
+impl Group {
+    pub(super) fn new(id: i32) -> Self {
+        Self { id, held: true }
+    }
+
+    pub(super) fn id(&self) -> i32 {
+        self.id
+    }
+
+    fn signal(&self, number: i32) {
+        // The only refusals are a group that is gone and a number that is no signal: both leave nothing to do.
+        let _ = process::signal_group(self.id, number);
+    }
+
+    /// Leaves what remains of the group alone: detached children live on after a normal end.
+    fn let_go(mut self) {
+        self.held = false;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.held {
+            self.signal(libc::SIGKILL);
+        }
+    }
+}
+
+/// How far a group is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running { deadline: Option<Instant> },
+    AskedToEnd { kill_at: Instant },
+    Killed,
+}
+
+impl Phase {
+    fn ask_to_end(group: &Group) -> Self {
+        group.signal(libc::SIGTERM);
+        // A stopped process would not see the TERM.
+        group.signal(libc::SIGCONT);
+        Self::AskedToEnd { kill_at: Instant::now() + limits::KILL_GRACE }
+    }
+
+    fn next_at(self) -> Option<Instant> {
+        match self {
+            Self::Running { deadline } => deadline,
+            Self::AskedToEnd { kill_at } => Some(kill_at),
+            Self::Killed => None,
+        }
+    }
+}
+
+/// Waits for the end of the group's leader.
+pub(super) async fn supervise(
+    channel: &Channel,
+    (group, mut ended): (Group, Ended),
+    deadline: Option<Instant>,
+    streams: &Streams,
+) -> Verdict {
+    let mut timed_out = false;
+    let mut phase = Phase::Running { deadline };
+    loop {
+        channel.take_signals().for_each(|number| group.signal(number));
+        if let Some(size) = channel.take_size() {
+            streams.resize(size);
+        }
+        if channel.fate().is_some() && matches!(phase, Phase::Running { .. }) {
+            phase = Phase::ask_to_end(&group);
+        }
+        tokio::select! {
+            biased;
+            code = &mut ended => {
+                match phase {
+                    Phase::Running { .. } => group.let_go(),
+                    // Children that ignored TERM must not outlive what they belonged to.
+                    Phase::AskedToEnd { .. } | Phase::Killed => drop(group),
+                }
+                // A lost registration cannot happen: `Reaper::expect` keeps it until the end.
+                return Verdict { code: code.unwrap_or(128 + libc::SIGKILL), timed_out };
+            }
+            () = at(phase.next_at()) => phase = match phase {
+                Phase::Running { .. } => {
+                    timed_out = true;
+                    Phase::ask_to_end(&group)
+                }
+                Phase::AskedToEnd { .. } | Phase::Killed => {
+                    group.signal(libc::SIGKILL);
+                    Phase::Killed
+                }
+            },
+            () = channel.changed() => {}
+        }
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => pending().await,
+    }
+}

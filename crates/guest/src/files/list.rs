@@ -1,0 +1,59 @@
+//! Lists a folder by name, in as many frames as it takes.
+
+use std::{ffi::OsString, fs, path::Path};
+
+use pandastack_wire_guest::{self as wire, Entries, Entry, Frame, Message};
+
+use super::{FileError, absolute, entry, failed};
+use crate::{
+    limits,
+    session::{Channel, Fault},
+};
+
+/// Encoded size of an entry without its texts, rounded up.
+const ENTRY_BYTES: usize = 64;
+
+/// Sends all batches but the last, which it returns.
+pub(crate) async fn list(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
+    let path = absolute(&path)?;
+    let names = names(path).await?;
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    for (index, name) in names.iter().enumerate() {
+        if index % limits::ENTRIES_PER_TURN == 0 {
+            tokio::task::yield_now().await;
+        }
+        // Deleted since: then it is not there, and that is the answer.
+        let Ok(entry) = entry::of(&path.join(name)) else { continue };
+        if bytes > limits::ENTRIES_BYTES {
+            let entries = std::mem::take(&mut batch);
+            channel.send(Entries { entries }.frame(channel.id)).await;
+            bytes = 0;
+        }
+        bytes += size_of_entry(&entry);
+        batch.push(entry);
+    }
+    Ok(Entries { entries: batch }.frame(channel.id).end())
+}
+
+fn size_of_entry(entry: &Entry) -> usize {
+    ENTRY_BYTES + entry.name.len() + entry.target.as_ref().map_or(0, String::len)
+}
+
+async fn names(path: &Path) -> Result<Vec<OsString>, FileError> {
+    let folder = fs::read_dir(path).map_err(|cause| match cause.raw_os_error() {
+        Some(libc::ENOTDIR) => FileError::NotAFolder { path: path.display().to_string() },
+        _ => failed("list", path)(cause),
+    })?;
+    let mut names = Vec::new();
+    for entry in folder {
+        if names.len() >= limits::DIRECTORY_ENTRIES_MAX {
+            return Err(FileError::TooMany { path: path.display().to_string() });
+        }
+        if names.len() % limits::ENTRIES_PER_TURN == 0 {
+            tokio::task::yield_now().await;
+        }
+        names.push(entry.map_err(failed("list", path))?.file_name());
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,78 @@
+//! Files of the guest: read, write, list, stat, delete. Contents are streamed, so no file is ever held in memory.
+//! Disk work happens on the serving thread in small steps, with a turn for the others between them.
+
+mod delete;
+mod entry;
+mod list;
+mod read;
+mod write;
+
+use std::{io, path::Path};
+
+use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, Meta};
+
+pub(crate) use delete::delete;
+pub(crate) use list::list;
+pub(crate) use read::read;
+pub(crate) use write::write;
+
+use crate::session::{Channel, Fault, kind_of};
+
+/// A file operation that failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    #[error("path {path:?} is not absolute")]
+    Relative { path: String },
+    #[error("path {path:?} holds a zero byte")]
+    ZeroByte { path: String },
+    #[error("{path} is not a regular file")]
+    NotAFile { path: String },
+    #[error("{path} is not a folder")]
+    NotAFolder { path: String },
+    #[error("{path} must stay")]
+    Protected { path: String },
+    #[error("{path} has more than {max} entries", max = crate::limits::DIRECTORY_ENTRIES_MAX)]
+    TooMany { path: String },
+    #[error("{act} {path}")]
+    System {
+        act: &'static str,
+        path: String,
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl From<FileError> for Fault {
+    fn from(error: FileError) -> Self {
+        let kind = match &error {
+            FileError::Relative { .. } | FileError::ZeroByte { .. } | FileError::Protected { .. } => ErrorKind::Invalid,
+            FileError::NotAFile { .. } | FileError::NotAFolder { .. } => ErrorKind::WrongType,
+            FileError::TooMany { .. } => ErrorKind::Failed,
+            FileError::System { cause, .. } => kind_of(cause),
+        };
+        Fault::describe(kind, &error)
+    }
+}
+
+/// Names an act and its path for the error that may come of it.
+fn failed(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    move |cause| FileError::System { act, path: path.display().to_string(), cause }
+}
+
+/// Checks a path from the host.
+fn absolute(path: &str) -> Result<&Path, FileError> {
+    if path.contains('\0') {
+        return Err(FileError::ZeroByte { path: path.to_owned() });
+    }
+    if !path.starts_with('/') {
+        return Err(FileError::Relative { path: path.to_owned() });
+    }
+    Ok(Path::new(path))
+}
+
+/// Describes one path; a symlink is itself, not what it leads to.
+pub(crate) fn stat(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
+    let path = absolute(&path)?;
+    let entry = entry::of(path).map_err(failed("stat", path))?;
+    Ok(Meta { entry }.frame(channel.id).end())
+}

@@ -1,0 +1,52 @@
+//! Sends a file's contents, as fast as the host takes them.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use bytes::Bytes;
+use pandastack_wire_guest::{Frame, Kind, Message, Meta, Read};
+
+use super::{FileError, absolute, entry, failed};
+use crate::{
+    limits,
+    session::{Channel, Fault},
+};
+
+/// Sends `Meta`, then the contents; returns the last frame.
+pub(crate) async fn read(channel: &Channel, Read { path }: Read) -> Result<Frame, Fault> {
+    let path = absolute(&path)?;
+    let (file, meta) = open(path)?;
+    channel.send(meta.frame(channel.id)).await;
+    loop {
+        let room = channel.room(limits::FILE_CHUNK_BYTES).await;
+        let bytes = chunk(&file, room.bytes).map_err(failed("read", path))?;
+        if bytes.is_empty() {
+            return Ok(Frame::new(channel.id, Kind::Data, bytes).end());
+        }
+        room.send(Frame::new(channel.id, Kind::Data, bytes));
+        // The disk may have kept everybody waiting.
+        tokio::task::yield_now().await;
+    }
+}
+
+fn open(path: &Path) -> Result<(File, Meta), FileError> {
+    // Without blocking, because opening a FIFO would wait for a writer with the whole agent.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = file.map_err(failed("open", path))?;
+    let meta = file.metadata().map_err(failed("stat", path))?;
+    if !meta.is_file() {
+        return Err(FileError::NotAFile { path: path.display().to_string() });
+    }
+    let entry = entry::describe(path, &meta);
+    Ok((file, Meta { entry }))
+}
+
+fn chunk(file: &File, bytes: usize) -> io::Result<Bytes> {
+    let mut chunk = Vec::with_capacity(bytes);
+    file.take(bytes as u64).read_to_end(&mut chunk)?;
+    Ok(chunk.into())
+}

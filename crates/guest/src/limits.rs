@@ -1,0 +1,73 @@
+//! Every limit and deadline of the agent.
+
+use std::time::Duration;
+
+use pandastack_wire_guest::{FRAME_BYTES_MAX, WINDOW_BYTES};
+
+/// Connections open at a time, dead ones from before a restore included.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// Channels open at a time on one connection.
+pub const CHANNELS_MAX: usize = 256;
+
+/// Time a new connection has to say `Hello`.
+pub const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time the last frames of a connection have to leave before it is closed.
+pub const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
+
+/// Time after the loss of a connection in which a rebirth saves its processes: in a fork or a wake the link breaks first.
+pub const LOST_GRACE: Duration = Duration::from_secs(2);
+
+/// Time between TERM and KILL.
+pub const KILL_GRACE: Duration = Duration::from_secs(2);
+
+/// Frames that wait in the lane for short answers.
+pub const CONTROL_FRAMES_MAX: usize = 64;
+
+/// Frames that wait in the lane for bulk; a waiting sender gets the next place in order.
+pub const BULK_FRAMES_MAX: usize = 16;
+
+/// Frames up to this size are copied together into one write.
+pub const COALESCE_BYTES: usize = 16 * 1024;
+
+/// Room for at least this much is made before reading the socket; an unfinished frame makes its own.
+pub const RECEIVE_BYTES_MIN: usize = 8 * 1024;
+
+/// Bytes read from a pipe in one go: what a pipe holds.
+pub const OUTPUT_CHUNK_BYTES: usize = 64 * 1024;
+
+/// Bytes read from a file in one go.
+pub const FILE_CHUNK_BYTES: usize = 128 * 1024;
+
+/// Consumed input that is credited back at once.
+pub const CREDIT_STEP_BYTES: usize = WINDOW_BYTES / 4;
+
+/// Most output taken from a terminal after its process has ended.
+pub const TERMINAL_DRAIN_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a listing put into one frame, estimated.
+pub const ENTRIES_BYTES: usize = 128 * 1024;
+
+/// Entries of one directory we are ready to sort.
+pub const DIRECTORY_ENTRIES_MAX: usize = 200_000;
+
+/// Entries looked at before other channels get a turn.
+pub const ENTRIES_PER_TURN: usize = 128;
+
+/// Processes looked at to name the owners of ports.
+pub const PROCESSES_SCANNED_MAX: usize = 4096;
+
+/// File systems thaw by themselves after this long, in case the host that froze them is gone.
+pub const FROZEN_MAX: Duration = Duration::from_secs(30);
+
+/// Time the answer to a power-off has to leave.
+pub const POWER_OFF_AFTER: Duration = Duration::from_millis(50);
+
+/// Time the kernel has to show the root device.
+pub const ROOT_WITHIN: Duration = Duration::from_secs(60);
+
+const _: () = assert!(OUTPUT_CHUNK_BYTES <= FRAME_BYTES_MAX && FILE_CHUNK_BYTES <= FRAME_BYTES_MAX);
+const _: () = assert!(ENTRIES_BYTES * 2 <= FRAME_BYTES_MAX, "the estimate may be off by half");
+const _: () =
+    assert!(CREDIT_STEP_BYTES + FRAME_BYTES_MAX <= WINDOW_BYTES, "uncredited input must leave room for a frame");

@@ -1,0 +1,116 @@
+//! Gives a restored guest its new life, and holds it still for the seal of the old one.
+
+mod system;
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use pandastack_wire_guest::{ErrorKind, Frame, Kind, Rebirth, Reborn};
+
+pub use system::{Bystander, Machine, System};
+
+use crate::{
+    Agent, limits,
+    session::{Channel, Fault, kind_of},
+};
+
+/// A system that did not do what a new life, a seal or an end needs.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RebirthError {
+    #[error("an empty secret would let everybody in")]
+    EmptySecret,
+    #[error("{what}")]
+    System {
+        what: &'static str,
+        #[source]
+        cause: std::io::Error,
+    },
+}
+
+impl From<RebirthError> for Fault {
+    fn from(error: RebirthError) -> Self {
+        let kind = match &error {
+            RebirthError::EmptySecret => ErrorKind::Invalid,
+            RebirthError::System { cause, .. } => kind_of(cause),
+        };
+        Fault::describe(kind, &error)
+    }
+}
+
+/// Takes everything on that makes this guest different from its siblings. Runs in one go: nothing of the guest's agent
+/// happens between the old life and the new one.
+pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> {
+    let Rebirth { wall_clock_ns, entropy, secret, identity } = rebirth;
+    if secret.is_empty() {
+        return Err(RebirthError::EmptySecret.into());
+    }
+    // A seal may have been taken of a frozen guest, and the files below must be written.
+    resume_writes(agent)?;
+    let system = &agent.system;
+    system.set_clock(wall_clock_ns).map_err(|cause| RebirthError::System { what: "set the clock", cause })?;
+    system.reseed(&entropy).map_err(|cause| RebirthError::System { what: "reseed the random generator", cause })?;
+    if let Some(identity) = identity {
+        system
+            .take_identity(&identity)
+            .map_err(|cause| RebirthError::System { what: "take the identity on", cause })?;
+        agent.replace_env(identity.env);
+    }
+    agent.replace_secret(secret);
+    agent.births.set(agent.births.get() + 1);
+    agent.reborn.notify_waiters();
+    Ok(Reborn { wall_clock_ns: system.clock() })
+}
+
+/// Flushes and freezes the file systems.
+pub(crate) async fn quiesce(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
+    // Off the thread: flushing takes as long as there is to flush.
+    let flushed = tokio::task::spawn_blocking(nix::unistd::sync).await;
+    flushed.map_err(|error| Fault::describe(ErrorKind::Failed, &error))?;
+    agent.frozen.set(true);
+    if let Err(cause) = agent.system.freeze() {
+        resume_writes(agent)?;
+        return Err(RebirthError::System { what: "freeze the file systems", cause }.into());
+    }
+    let forgotten = agent.clone();
+    let generation = agent.freezes.get() + 1;
+    agent.freezes.set(generation);
+    tokio::task::spawn_local(async move {
+        tokio::time::sleep(limits::FROZEN_MAX).await;
+        if forgotten.freezes.get() == generation {
+            // Nobody is left to be told; the next thaw reports what stands in the way.
+            let _ = resume_writes(&forgotten);
+        }
+    });
+    Ok(done(channel))
+}
+
+/// Lets writes go on.
+pub(crate) fn thaw(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
+    resume_writes(agent)?;
+    Ok(done(channel))
+}
+
+/// Ends the guest. The reply gets a moment to leave.
+pub(crate) async fn power_off(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
+    resume_writes(agent)?;
+    let agent = agent.clone();
+    tokio::task::spawn_local(async move {
+        let _ = tokio::task::spawn_blocking(nix::unistd::sync).await;
+        tokio::time::sleep(limits::POWER_OFF_AFTER).await;
+        agent.system.power_off();
+    });
+    Ok(done(channel))
+}
+
+pub(crate) fn done(channel: &Channel) -> Frame {
+    Frame::new(channel.id, Kind::Done, Bytes::new())
+}
+
+fn resume_writes(agent: &Agent) -> Result<(), RebirthError> {
+    if agent.frozen.get() {
+        agent.system.thaw().map_err(|cause| RebirthError::System { what: "thaw the file systems", cause })?;
+        agent.frozen.set(false);
+        agent.thawed.notify_waiters();
+    }
+    Ok(())
+}

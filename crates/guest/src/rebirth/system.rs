@@ -1,0 +1,139 @@
+//! The system an agent acts on: the machine it is the first process of, or nothing at all when it only serves a test.
+
+use std::{
+    cell::{Cell, RefCell},
+    fs::{self, File},
+    io::{self, Write},
+    os::fd::AsFd,
+    time::Duration,
+};
+
+use nix::time::{ClockId, clock_gettime, clock_settime};
+use pandastack_sys::{entropy, init};
+use pandastack_wire_guest::Identity;
+
+use crate::boot::network;
+
+/// What a rebirth, a seal or an end changes about a system.
+pub trait System {
+    /// Sets the wall clock, in nanoseconds since the Unix epoch.
+    fn set_clock(&self, wall_clock_ns: u64) -> io::Result<()>;
+    /// Reads the wall clock.
+    fn clock(&self) -> u64;
+    /// Gives the random generator a new start.
+    fn reseed(&self, entropy: &[u8]) -> io::Result<()>;
+    /// Takes hostname, machine id and addresses on.
+    fn take_identity(&self, identity: &Identity) -> io::Result<()>;
+    /// Stops writes to disk.
+    fn freeze(&self) -> io::Result<()>;
+    /// Lets them go on.
+    fn thaw(&self) -> io::Result<()>;
+    /// Ends the system.
+    fn power_off(&self);
+}
+
+/// The machine whose first process we are.
+#[derive(Debug, Default)]
+pub struct Machine;
+
+impl System for Machine {
+    fn set_clock(&self, wall_clock_ns: u64) -> io::Result<()> {
+        Ok(clock_settime(ClockId::CLOCK_REALTIME, Duration::from_nanos(wall_clock_ns).into())?)
+    }
+
+    fn clock(&self) -> u64 {
+        wall_clock_ns()
+    }
+
+    fn reseed(&self, bytes: &[u8]) -> io::Result<()> {
+        entropy::reseed(bytes)
+    }
+
+    fn take_identity(&self, identity: &Identity) -> io::Result<()> {
+        nix::unistd::sethostname(&identity.hostname)?;
+        overwrite("/etc/hostname", format!("{}\n", identity.hostname).as_bytes())?;
+        overwrite("/etc/hosts", network::hosts_of(&identity.hostname).as_bytes())?;
+        overwrite("/etc/machine-id", format!("{}\n", identity.machine_id).as_bytes())?;
+        match &identity.network {
+            Some(addresses) => network::Addresses::try_from(addresses)?.apply(),
+            None => Ok(()),
+        }
+    }
+
+    fn freeze(&self) -> io::Result<()> {
+        match init::freeze(File::open("/")?.as_fd()) {
+            // A file system that cannot freeze was at least flushed.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn thaw(&self) -> io::Result<()> {
+        match init::thaw(File::open("/")?.as_fd()) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn power_off(&self) {
+        // The machine's process ends on a restart; a machine this small has no power to switch off.
+        let error = init::restart();
+        let _ = writeln!(io::stderr(), "pandastack guest agent: restart: {error}");
+    }
+}
+
+/// Remembers instead of acting, for an agent that runs beside other programs.
+#[derive(Debug, Default)]
+pub struct Bystander {
+    ahead_ns: Cell<i128>,
+    identity: RefCell<Option<Identity>>,
+}
+
+impl System for Bystander {
+    fn set_clock(&self, wanted_ns: u64) -> io::Result<()> {
+        self.ahead_ns.set(i128::from(wanted_ns) - i128::from(wall_clock_ns()));
+        Ok(())
+    }
+
+    fn clock(&self) -> u64 {
+        u64::try_from(i128::from(wall_clock_ns()) + self.ahead_ns.get()).unwrap_or(0)
+    }
+
+    fn reseed(&self, _entropy: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn take_identity(&self, identity: &Identity) -> io::Result<()> {
+        *self.identity.borrow_mut() = Some(identity.clone());
+        Ok(())
+    }
+
+    fn freeze(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn thaw(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn power_off(&self) {
+        std::process::exit(0);
+    }
+}
+
+fn wall_clock_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).map(Duration::from).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Replaces a small file's contents in place. No truncation first: that makes the file system flush on close, which a
+/// restore would wait for, and most of these contents keep their length.
+pub(crate) fn overwrite(path: &str, contents: &[u8]) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    let before = file.metadata()?.len();
+    file.write_all(contents)?;
+    if before > contents.len() as u64 {
+        file.set_len(contents.len() as u64)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! One channel's state, shared by the connection that receives for it and the future that works on it. It is a set of
+//! cells rather than a queue, so that nothing a host sends can make it grow: input is limited by the window, signals are
+//! a set, a newer size replaces an older one.
+
+use std::cell::{Cell, RefCell};
+
+use bytes::{Bytes, BytesMut};
+use pandastack_wire_guest::{Credit, ErrorKind, Frame, Message, Resize, WINDOW_BYTES};
+use tokio::sync::{Notify, mpsc::Permit};
+
+use super::{fault::Fault, lanes::Lanes};
+use crate::limits;
+
+/// Why a channel must end before its work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The host does not want it any more.
+    Cancelled,
+    /// The host sent more than the window allows.
+    Overrun,
+}
+
+impl From<Fate> for Fault {
+    fn from(fate: Fate) -> Self {
+        match fate {
+            Fate::Cancelled => Fault::new(ErrorKind::Cancelled, "cancelled"),
+            Fate::Overrun => Fault::new(ErrorKind::Invalid, "more input than the window allows"),
+        }
+    }
+}
+
+/// State of one channel.
+pub(crate) struct Channel {
+    pub(crate) id: u32,
+    lanes: Lanes,
+    /// What we may still send.
+    credit: Cell<usize>,
+    input: RefCell<BytesMut>,
+    input_ended: Cell<bool>,
+    /// What the host may still send.
+    window: Cell<usize>,
+    /// Consumed, not yet credited back.
+    consumed: Cell<usize>,
+    signals: Cell<u64>,
+    size: Cell<Option<Resize>>,
+    fate: Cell<Option<Fate>>,
+    changed: Notify,
+}
+
+/// A place in the bulk lane together with the credit to fill it.
+pub(crate) struct Room<'a> {
+    channel: &'a Channel,
+    place: Option<Permit<'a, Frame>>,
+    pub(crate) bytes: usize,
+}
+
+impl Room<'_> {
+    /// Sends data. A connection that is gone swallows it.
+    pub(crate) fn send(self, frame: Frame) {
+        assert!(frame.payload.len() <= self.bytes, "{} bytes sent on credit for {}", frame.payload.len(), self.bytes);
+        self.channel.credit.set(self.channel.credit.get() - frame.payload.len());
+        if let Some(place) = self.place {
+            place.send(frame);
+        }
+    }
+}
+
+impl Channel {
+    pub(crate) fn new(id: u32, lanes: Lanes) -> Self {
+        Self {
+            id,
+            lanes,
+            credit: Cell::new(WINDOW_BYTES),
+            input: RefCell::default(),
+            input_ended: Cell::new(false),
+            window: Cell::new(WINDOW_BYTES),
+            consumed: Cell::new(0),
+            signals: Cell::new(0),
+            size: Cell::new(None),
+            fate: Cell::new(None),
+            changed: Notify::new(),
+        }
+    }
+
+    // The connection's side: what the host sent.
+
+    pub(crate) fn grant(&self, bytes: u32) {
+        self.credit.set(self.credit.get().saturating_add(bytes as usize));
+        self.changed.notify_waiters();
+    }
+
+    /// Nobody listens any more: output flows freely to nowhere.
+    pub(crate) fn set_adrift(&self) {
+        self.grant(u32::MAX);
+        self.credit.set(usize::MAX / 2);
+    }
+
+    pub(crate) fn put_input(&self, bytes: &[u8], ended: bool) {
+        match self.window.get().checked_sub(bytes.len()) {
+            None => self.doom(Fate::Overrun),
+            // What comes after the end has no reader.
+            Some(_) if self.input_ended.get() => {}
+            Some(window) => {
+                self.window.set(window);
+                self.input.borrow_mut().extend_from_slice(bytes);
+                self.input_ended.set(ended);
+                self.changed.notify_waiters();
+            }
+        }
+    }
+
+    pub(crate) fn put_signal(&self, number: i32) {
+        if let 1..64 = number {
+            self.signals.set(self.signals.get() | 1 << number);
+            self.changed.notify_waiters();
+        }
+    }
+
+    pub(crate) fn put_size(&self, size: Resize) {
+        self.size.set(Some(size));
+        self.changed.notify_waiters();
+    }
+
+    /// Asks the work to end early; the first reason stays.
+    pub(crate) fn doom(&self, fate: Fate) {
+        self.fate.set(self.fate.get().or(Some(fate)));
+        self.changed.notify_waiters();
+    }
+
+    // The work's side.
+
+    /// Waits until something may have changed. Check first, then wait: nothing is missed on one thread.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    pub(crate) fn fate(&self) -> Option<Fate> {
+        self.fate.get()
+    }
+
+    /// Waits until the channel must end early.
+    pub(crate) async fn doomed(&self) -> Fate {
+        loop {
+            match self.fate.get() {
+                Some(fate) => return fate,
+                None => self.changed().await,
+            }
+        }
+    }
+
+    pub(crate) fn take_signals(&self) -> impl Iterator<Item = i32> + use<> {
+        let signals = self.signals.take();
+        (1..64).filter(move |number| signals & 1 << number != 0)
+    }
+
+    pub(crate) fn take_size(&self) -> Option<Resize> {
+        self.size.take()
+    }
+
+    /// Waits for input. `None` once it has ended.
+    pub(crate) async fn take_input(&self) -> Option<Bytes> {
+        loop {
+            let input = self.input.borrow_mut().split();
+            if !input.is_empty() {
+                return Some(input.freeze());
+            }
+            if self.input_ended.get() {
+                return None;
+            }
+            self.changed().await;
+        }
+    }
+
+    /// Gives the host back the right to send what was consumed.
+    pub(crate) async fn credit_back(&self, bytes: usize) {
+        let consumed = self.consumed.get() + bytes;
+        self.consumed.set(consumed);
+        if consumed >= limits::CREDIT_STEP_BYTES {
+            self.consumed.set(0);
+            self.window.set(self.window.get() + consumed);
+            let bytes = u32::try_from(consumed).expect("no more than the window is ever unconsumed");
+            self.lanes.control(Credit { bytes }.frame(self.id)).await;
+        }
+    }
+
+    /// Waits for the host to want more data.
+    pub(crate) async fn credited(&self) {
+        while self.credit.get() == 0 {
+            self.changed().await;
+        }
+    }
+
+    /// Waits for credit and a place in the lane; take at most `bytes` of it, before the next await.
+    pub(crate) async fn room(&self, bytes: usize) -> Room<'_> {
+        loop {
+            self.credited().await;
+            let place = self.lanes.place().await;
+            let bytes = bytes.min(self.credit.get());
+            if bytes > 0 {
+                return Room { channel: self, place, bytes };
+            }
+        }
+    }
+
+    /// Sends a frame that needs no credit, in order with the data.
+    pub(crate) async fn send(&self, frame: Frame) {
+        if let Some(place) = self.lanes.place().await {
+            place.send(frame);
+        }
+    }
+
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+}

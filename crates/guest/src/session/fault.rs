@@ -1,0 +1,52 @@
+//! The door's form of a failure: what the host is told, whichever operation failed.
+
+use pandastack_wire_guest::{Error, ErrorKind, Frame, Message};
+
+/// A failed request as the host sees it.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    kind: ErrorKind,
+    text: String,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
+    /// Describes an operation's error together with its causes.
+    pub(crate) fn describe(kind: ErrorKind, error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(deeper) = cause {
+            text.push_str(": ");
+            text.push_str(&deeper.to_string());
+            cause = deeper.source();
+        }
+        Self { kind, text }
+    }
+
+    /// The request made no sense.
+    pub(crate) fn invalid(error: &dyn std::error::Error) -> Self {
+        Self::describe(ErrorKind::Invalid, error)
+    }
+
+    /// Puts the failure into the frame that ends a channel.
+    pub(crate) fn frame(self, channel: u32) -> Frame {
+        Error { kind: self.kind, text: self.text }.frame(channel)
+    }
+}
+
+/// Sorts a system error into the kinds the host knows.
+pub(crate) fn kind_of(error: &std::io::Error) -> ErrorKind {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH | libc::ENXIO | libc::ENODEV) => ErrorKind::Missing,
+        Some(libc::ENOTDIR | libc::EISDIR) => ErrorKind::WrongType,
+        Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY | libc::EBUSY) => ErrorKind::Denied,
+        Some(libc::ENOSPC | libc::EDQUOT | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EAGAIN) => {
+            ErrorKind::Full
+        }
+        Some(libc::EINVAL | libc::ENAMETOOLONG | libc::ELOOP | libc::E2BIG) => ErrorKind::Invalid,
+        _ => ErrorKind::Failed,
+    }
+}

@@ -1,0 +1,36 @@
+//! Speaks the protocol: accepts connections, checks the secret, opens channels, moves frames. Knows no request's meaning
+//! beyond which ability answers it.
+
+mod channel;
+mod connection;
+mod fault;
+mod lanes;
+
+use std::{convert::Infallible, rc::Rc, time::Duration};
+
+use tokio::{net::TcpListener, task::JoinSet};
+
+pub(crate) use channel::{Channel, Fate};
+pub(crate) use fault::{Fault, kind_of};
+
+use crate::{Agent, limits};
+
+/// Serves connections for ever. A connection that panics ends alone.
+pub async fn serve(listener: TcpListener, agent: Rc<Agent>) -> Infallible {
+    let mut connections = JoinSet::new();
+    let reaper = agent.clone();
+    connections.spawn_local(async move { reaper.reaper.run().await });
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if connections.len() <= limits::CONNECTIONS_MAX => {
+                    connections.spawn_local(connection::run(stream, agent.clone()));
+                }
+                Ok(_) => {}
+                // Out of descriptors or memory: others may give some back.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}

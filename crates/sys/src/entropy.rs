@@ -1,0 +1,43 @@
+//! Feeds the kernel's random generator.
+#![allow(unsafe_code)]
+
+use std::{fs::File, io, os::fd::AsRawFd};
+
+/// Most bytes taken in one go; more than the generator can use.
+const ENTROPY_BYTES_MAX: usize = 512;
+
+// From linux/random.h: _IOW('R', 0x03, int[2]) and _IO('R', 0x07).
+const RNDADDENTROPY: libc::Ioctl = 0x4008_5203;
+const RNDRESEEDCRNG: libc::Ioctl = 0x5207;
+
+/// `struct rand_pool_info` with a buffer of fixed size.
+#[repr(C)]
+struct Pool {
+    entropy_bits: libc::c_int,
+    bytes: libc::c_int,
+    buffer: [u8; ENTROPY_BYTES_MAX],
+}
+
+/// Mixes bytes in as full entropy and makes the generator start over from them, so that two copies of one
+/// memory image part ways at once.
+pub fn reseed(entropy: &[u8]) -> io::Result<()> {
+    let random = File::options().write(true).open("/dev/urandom")?;
+    let entropy = &entropy[..entropy.len().min(ENTROPY_BYTES_MAX)];
+    let mut pool = Pool {
+        entropy_bits: entropy.len() as libc::c_int * 8,
+        bytes: entropy.len() as libc::c_int,
+        buffer: [0; ENTROPY_BYTES_MAX],
+    };
+    pool.buffer[..entropy.len()].copy_from_slice(entropy);
+    // SAFETY: reads a `rand_pool_info` whose `bytes` says how much of the buffer, which is larger, to read.
+    if unsafe { libc::ioctl(random.as_raw_fd(), RNDADDENTROPY, &pool) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: takes no argument.
+    if unsafe { libc::ioctl(random.as_raw_fd(), RNDRESEEDCRNG, 0) } < 0 {
+        let error = io::Error::last_os_error();
+        // A generator that has not started yet starts from what was just added.
+        return if error.raw_os_error() == Some(libc::ENODATA) { Ok(()) } else { Err(error) };
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! What only the first process of a machine does: kernel modules, power, freezing file systems.
+#![allow(unsafe_code)]
+
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+};
+
+// From linux/fs.h: _IOWR('X', 119, int) and _IOWR('X', 120, int).
+const FIFREEZE: libc::Ioctl = 0xC004_5877_u32 as libc::Ioctl;
+const FITHAW: libc::Ioctl = 0xC004_5878_u32 as libc::Ioctl;
+
+/// Loads a kernel module from an uncompressed file. One that is there already is fine.
+pub fn load_module(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open and the parameter string is a valid C string.
+    let result = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EEXIST) { Ok(()) } else { Err(error) }
+}
+
+/// Restarts the machine at once, without flushing anything. Returns only if that was refused.
+pub fn restart() -> io::Error {
+    // SAFETY: plain system call without pointers.
+    unsafe { libc::reboot(libc::RB_AUTOBOOT) };
+    io::Error::last_os_error()
+}
+
+/// Flushes a file system and stops writes to it until [`thaw`]. One that is frozen already is fine.
+pub fn freeze(root: BorrowedFd<'_>) -> io::Result<()> {
+    control(root, FIFREEZE, libc::EBUSY)
+}
+
+/// Lets writes go on. A file system that is not frozen is fine.
+pub fn thaw(root: BorrowedFd<'_>) -> io::Result<()> {
+    control(root, FITHAW, libc::EINVAL)
+}
+
+fn control(root: BorrowedFd<'_>, request: libc::Ioctl, already: libc::c_int) -> io::Result<()> {
+    // SAFETY: both requests ignore their argument.
+    if unsafe { libc::ioctl(root.as_raw_fd(), request, 0) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(already) { Ok(()) } else { Err(error) }
+}

@@ -1,0 +1,295 @@
+//! Starts processes the cheap way: the child borrows our memory until it has become the new program (as `vfork` does), so
+//! nothing of the caller is copied however large it is. Knows no sandbox; users and paths arrive already looked up.
+#![allow(unsafe_code)]
+
+use std::{
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    io,
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
+    ptr,
+};
+
+/// Memory the child runs on until it becomes the new program. It only makes system calls, so this is plenty.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// Status a child reports when it could not become the program; nobody sees it, the error is returned instead.
+const EXIT_UNSTARTED: c_int = 127;
+
+/// What to start. The child gets a session and process group of its own, no blocked signals and default `SIGPIPE`.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    /// Paths to try in order; the first that can be run wins.
+    pub programs: &'a [CString],
+    pub argv: &'a [CString],
+    pub env: &'a [CString],
+    pub cwd: Option<&'a CStr>,
+    /// Stays what the caller is if absent.
+    pub credentials: Option<&'a Credentials>,
+    pub stdio: Stdio<'a>,
+}
+
+/// User and groups of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    pub user: u32,
+    pub group: u32,
+    pub groups: Vec<u32>,
+}
+
+/// Standard streams of the child. The descriptors must be above 2; they are expected to be close-on-exec.
+#[derive(Clone, Copy, Debug)]
+pub enum Stdio<'a> {
+    Pipes {
+        stdin: BorrowedFd<'a>,
+        stdout: BorrowedFd<'a>,
+        stderr: BorrowedFd<'a>,
+    },
+    /// One terminal for all three, which also becomes the controlling terminal of the session.
+    Terminal(BorrowedFd<'a>),
+}
+
+/// Which act of the child failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Session,
+    Streams,
+    Terminal,
+    Credentials,
+    Cwd,
+    Program,
+}
+
+/// A process that did not start. Nothing is left of it.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    #[error("make a process")]
+    Clone(#[source] io::Error),
+    #[error("prepare the process ({step:?})")]
+    Child { step: Step, cause: io::Error },
+}
+
+/// Everything the child needs, in forms it can use without allocating.
+struct Order {
+    programs: *const *const c_char,
+    argv: *const *const c_char,
+    env: *const *const c_char,
+    cwd: *const c_char,
+    credentials: Option<(u32, u32, *const u32, usize)>,
+    streams: [RawFd; 3],
+    controlling: bool,
+    /// Written by the child, read by the parent once the child no longer uses our memory.
+    failed: Option<(Step, c_int)>,
+}
+
+/// Starts a process and returns its id (which is also its group's) once it has become the program. The caller reaps it.
+pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
+    let programs = pointers(spawn.programs);
+    let argv = pointers(spawn.argv);
+    let env = pointers(spawn.env);
+    let (streams, controlling) = match spawn.stdio {
+        Stdio::Pipes { stdin, stdout, stderr } => ([stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd()], false),
+        Stdio::Terminal(terminal) => ([terminal.as_raw_fd(); 3], true),
+    };
+    assert!(streams.iter().all(|fd| *fd > 2), "descriptors 0 to 2 must stay open, or streams overwrite each other");
+    let mut order = Order {
+        programs: programs.as_ptr(),
+        argv: argv.as_ptr(),
+        env: env.as_ptr(),
+        cwd: spawn.cwd.map_or(ptr::null(), CStr::as_ptr),
+        credentials: spawn.credentials.map(|c| (c.user, c.group, c.groups.as_ptr(), c.groups.len())),
+        streams,
+        controlling,
+        failed: None,
+    };
+    let pid = clone_and_wait(&mut order).map_err(SpawnError::Clone)?;
+    match order.failed {
+        None => Ok(pid),
+        Some((step, errno)) => {
+            // SAFETY: plain system call; the child has ended or is about to, and is ours to reap.
+            unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+            Err(SpawnError::Child { step, cause: io::Error::from_raw_os_error(errno) })
+        }
+    }
+}
+
+/// Signals every process of a group. A group that is gone is fine.
+pub fn signal_group(group: i32, signal: i32) -> io::Result<()> {
+    assert!(group > 1, "group {group} is not one of ours");
+    // SAFETY: plain system call without pointers.
+    if unsafe { libc::kill(-group, signal) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) }
+}
+
+/// Takes one ended child, if there is one: its id and its exit status, or 128 + N after signal N.
+pub fn reap_any() -> Option<(i32, i32)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place for the kernel to write to.
+        let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+        if pid <= 0 {
+            return None;
+        }
+        if libc::WIFEXITED(status) {
+            return Some((pid, libc::WEXITSTATUS(status)));
+        }
+        if libc::WIFSIGNALED(status) {
+            return Some((pid, 128 + libc::WTERMSIG(status)));
+        }
+    }
+}
+
+/// Counts the bytes that wait in a pipe.
+pub fn pending_bytes(pipe: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut count: c_int = 0;
+    // SAFETY: FIONREAD writes one int to the place given, which is one.
+    if unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &mut count) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// Runs [`child`] in a new process that shares our memory; we stand still until it ran the program or ended.
+fn clone_and_wait(order: &mut Order) -> io::Result<i32> {
+    let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
+    // SAFETY: all blocks are closed together here because they are one act.
+    // - `stack` outlives the child's use of it: CLONE_VFORK holds us until the child ran execve or _exit.
+    // - its top is aligned to 16 bytes and inside the allocation.
+    // - `order` and what it points to is alive and used by nobody else meanwhile, for the same reason.
+    // - signals are blocked around it, so no handler of ours can run in the child on our memory; handlers are reset by
+    //   execve, and the child unblocks only right before it.
+    unsafe {
+        let top = stack.as_mut_ptr().add(STACK_BYTES);
+        let top = top.sub(top as usize % 16);
+        let mut every = std::mem::zeroed::<libc::sigset_t>();
+        let mut before = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&mut every);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &every, &mut before);
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let pid = libc::clone(child, top.cast::<c_void>(), flags, ptr::from_mut(order).cast::<c_void>());
+        let error = io::Error::last_os_error();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
+        if pid < 0 { Err(error) } else { Ok(pid) }
+    }
+}
+
+/// The child's whole life before the program: system calls only, no allocation, no lock, no return.
+extern "C" fn child(order: *mut c_void) -> c_int {
+    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and does not go on before we are done with it.
+    let order = unsafe { &mut *order.cast::<Order>() };
+    // SAFETY: see `become_program`; `order` holds valid pointers.
+    let step = unsafe { become_program(order) };
+    order.failed = Some((step, io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)));
+    // SAFETY: ends only the child; runs no handlers and flushes no buffers that belong to the parent.
+    unsafe { libc::_exit(EXIT_UNSTARTED) }
+}
+
+/// Returns only if something failed; `errno` says why.
+///
+/// # Safety
+/// Pointers in `order` must be valid, null-terminated where they are lists, and the caller must be the child of a
+/// CLONE_VFORK. Credentials are changed by raw system calls, because the C library's wrappers would signal the
+/// other threads of the parent, whose memory this still is.
+unsafe fn become_program(order: &Order) -> Step {
+    unsafe {
+        if libc::setsid() < 0 {
+            return Step::Session;
+        }
+        for (target, source) in order.streams.iter().enumerate() {
+            if libc::dup2(*source, target as c_int) < 0 {
+                return Step::Streams;
+            }
+        }
+        if order.controlling && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+            return Step::Terminal;
+        }
+        if let Some((user, group, groups, count)) = order.credentials
+            && (libc::syscall(libc::SYS_setgroups, count, groups) < 0
+                || libc::syscall(libc::SYS_setresgid, group, group, group) < 0
+                || libc::syscall(libc::SYS_setresuid, user, user, user) < 0)
+        {
+            return Step::Credentials;
+        }
+        if !order.cwd.is_null() && libc::chdir(order.cwd) < 0 {
+            return Step::Cwd;
+        }
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        execute_first(order);
+        Step::Program
+    }
+}
+
+/// Tries each program in turn. A file that may not be run is remembered, as it explains more than a missing one.
+///
+/// # Safety
+/// As [`become_program`].
+unsafe fn execute_first(order: &Order) {
+    unsafe {
+        let mut program = order.programs;
+        let mut denied = false;
+        while !(*program).is_null() {
+            libc::execve(*program, order.argv, order.env);
+            match *libc::__errno_location() {
+                libc::EACCES => denied = true,
+                libc::ENOENT | libc::ENOTDIR => {}
+                _ => return,
+            }
+            program = program.add(1);
+        }
+        *libc::__errno_location() = if denied { libc::EACCES } else { libc::ENOENT };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Read, os::fd::AsFd};
+
+    use super::*;
+
+    fn strings(list: &[&str]) -> Vec<CString> {
+        list.iter().map(|text| CString::new(*text).unwrap()).collect()
+    }
+
+    fn output(programs: &[&str], argv: &[&str], cwd: Option<&CStr>) -> Result<String, SpawnError> {
+        let null = File::open("/dev/null").unwrap();
+        let (read, write) = nix::unistd::pipe().unwrap();
+        let (programs, argv, env) = (strings(programs), strings(argv), strings(&["A=1"]));
+        let stdio = Stdio::Pipes { stdin: null.as_fd(), stdout: write.as_fd(), stderr: null.as_fd() };
+        let pid = spawn(&Spawn { programs: &programs, argv: &argv, env: &env, cwd, credentials: None, stdio })?;
+        drop(write);
+        let mut text = String::new();
+        File::from(read).read_to_string(&mut text).unwrap();
+        // SAFETY: reaps our own child.
+        unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+        Ok(text)
+    }
+
+    #[test]
+    fn runs_the_first_program_there_is() {
+        let text = output(&["/missing/sh", "/bin/sh"], &["sh", "-c", "pwd; echo $A"], Some(c"/usr")).unwrap();
+        assert_eq!(text, "/usr\n1\n");
+    }
+
+    #[test]
+    fn says_which_step_failed() {
+        let step = |result: Result<String, SpawnError>| match result {
+            Err(SpawnError::Child { step, cause }) => (step, cause.kind()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(step(output(&["/missing"], &["x"], None)), (Step::Program, io::ErrorKind::NotFound));
+        assert_eq!(
+            step(output(&["/missing", "/etc/passwd"], &["x"], None)),
+            (Step::Program, io::ErrorKind::PermissionDenied)
+        );
+        assert_eq!(step(output(&["/bin/sh"], &["x"], Some(c"/missing"))), (Step::Cwd, io::ErrorKind::NotFound));
+    }
+}
