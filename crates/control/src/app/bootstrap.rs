@@ -1,0 +1,79 @@
+//! Makes the first key, so that a fresh server can be used at once.
+
+use pandastack_kit::{Secret, random_hex};
+use pandastack_wire_fleet::WorkspaceId;
+
+use super::authenticate::{KEY_PREFIX, is_key, key_hash};
+use crate::{
+    Control,
+    store::{KeyRow, StoreError},
+};
+
+/// The workspace that the first key belongs to.
+const FIRST_WORKSPACE: &str = "default";
+/// How much of a key may be shown.
+const SHOWN_BYTES: usize = KEY_PREFIX.len() + 8;
+
+/// The first workspace's key after a start.
+pub enum BootstrapKey {
+    /// Made just now. Only its hash is kept, so this is the one time it can be shown.
+    Made(Secret<String>),
+    /// The one that was given; it works whether or not it did before.
+    Given(Secret<String>),
+    /// Keys exist from an earlier start; this is the beginning of the oldest.
+    Kept { prefix: String },
+}
+
+impl BootstrapKey {
+    /// Gives the whole key, if it is known.
+    pub fn reveal(&self) -> Option<&str> {
+        match self {
+            BootstrapKey::Made(key) | BootstrapKey::Given(key) => Some(key.reveal()),
+            BootstrapKey::Kept { .. } => None,
+        }
+    }
+
+    /// Gives the part of the key that may be shown.
+    pub fn prefix(&self) -> &str {
+        match self {
+            BootstrapKey::Made(key) | BootstrapKey::Given(key) => &key.reveal()[..SHOWN_BYTES],
+            BootstrapKey::Kept { prefix } => prefix,
+        }
+    }
+}
+
+/// Why there is no first key.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    #[error("the given key must be pds_ and 32 lowercase hex digits")]
+    BadKey,
+    #[error("keep the first key")]
+    Keep(#[source] StoreError),
+}
+
+impl Control {
+    /// Makes sure that the first workspace has a key: the given one, one from before, or a new one.
+    pub async fn bootstrap(&self, key: Option<String>) -> Result<BootstrapKey, BootstrapError> {
+        let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());
+        if let Some(key) = key {
+            self.ensure_key(&workspace, &key, "bootstrap").await?;
+            return Ok(BootstrapKey::Given(Secret::new(key)));
+        }
+        let kept = self.store.first_key_prefix(&workspace).await.map_err(BootstrapError::Keep)?;
+        if let Some(prefix) = kept {
+            return Ok(BootstrapKey::Kept { prefix });
+        }
+        let key = format!("{KEY_PREFIX}{}", random_hex::<16>());
+        self.ensure_key(&workspace, &key, "bootstrap").await?;
+        Ok(BootstrapKey::Made(Secret::new(key)))
+    }
+
+    /// Makes sure that a workspace exists and that this key opens it.
+    pub async fn ensure_key(&self, workspace: &WorkspaceId, key: &str, label: &str) -> Result<(), BootstrapError> {
+        if !is_key(key) {
+            return Err(BootstrapError::BadKey);
+        }
+        let row = KeyRow { hash: &key_hash(key), prefix: &key[..SHOWN_BYTES], label };
+        self.store.ensure_key(workspace, row, self.clock.now_ns()).await.map_err(BootstrapError::Keep)
+    }
+}

@@ -1,0 +1,98 @@
+//! Creates a sandbox: view, plan, commit, ensure. The commit is the point of no return; whatever fails after it is undone
+//! before the caller hears of it, so that a refusal always means that nothing was made.
+
+use pandastack_model::{Fault, FaultKind, SandboxId, SandboxSpec, SandboxState};
+use pandastack_wire_fleet::{Caller, Ensure, SandboxView};
+
+use crate::{
+    Control,
+    limits::{CREATE_MAX, SANDBOXES_PER_WORKSPACE_MAX},
+    plan,
+    store::{Committed, Intent, Observed, Size},
+};
+
+impl Control {
+    /// Creates a sandbox and answers when it is usable. Goes on to a clean end even if the caller hangs up.
+    pub(crate) async fn create(&self, caller: Caller, spec: SandboxSpec) -> Result<Intent, Fault> {
+        let control = self.clone();
+        let work = async move { control.create_to_the_end(caller, spec).await };
+        self.scope.run("create sandbox", work).await.map_err(Fault::bug)?
+    }
+
+    async fn create_to_the_end(&self, caller: Caller, spec: SandboxSpec) -> Result<Intent, Fault> {
+        let view = plan::View {
+            templates: self.host.templates().await,
+            sandboxes: self.store.count(&caller.workspace).await?,
+            sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX,
+        };
+        let ask = plan::Ask {
+            id: SandboxId::random(),
+            workspace: caller.workspace,
+            created_at_ns: self.clock.now_ns(),
+            spec,
+        };
+        let mut intent = plan::place(&view, ask)?;
+        match self.store.commit(&intent, SANDBOXES_PER_WORKSPACE_MAX).await? {
+            Committed::Yes => {}
+            Committed::Full => return Err(plan::full()),
+        }
+        match self.bring_up(&intent).await {
+            Ok(seen) => {
+                (intent.size, intent.observed, intent.state) = (size(&seen), observed(&seen), SandboxState::Running);
+                tracing::info!(sandbox = %intent.id, boot_ms = intent.observed.boot_ms, "sandbox created");
+                Ok(intent)
+            }
+            Err(fault) => {
+                self.undo_create(intent.id).await;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Asks the host and records its answer.
+    async fn bring_up(&self, intent: &Intent) -> Result<SandboxView, Fault> {
+        let host = self.host.clone();
+        let ask = Ensure { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
+        // In its own task: past the deadline it must still come to its own end, not be cut in the middle.
+        let asked = self.scope.run("ensure sandbox", async move { host.ensure(ask).await });
+        let seen = match tokio::time::timeout(CREATE_MAX, asked).await {
+            Ok(answer) => answer.map_err(Fault::bug)??,
+            Err(_) => {
+                let text = format!("create timeout after {}s; nothing was kept, try again", CREATE_MAX.as_secs());
+                return Err(Fault::new(FaultKind::Timeout, "sandbox.create_timeout", text));
+            }
+        };
+        if self.store.mark_running(intent.id, size(&seen), &observed(&seen)).await? {
+            return Ok(seen);
+        }
+        Err(Fault::new(FaultKind::Conflict, "sandbox.deleted", "the sandbox was deleted while it was being created"))
+    }
+
+    /// Takes back what a failed create may have left, the row last: while it is there, DELETE can still repair.
+    async fn undo_create(&self, id: SandboxId) {
+        if let Err(fault) = self.host.remove(id).await {
+            tracing::warn!(sandbox = %id, %fault, "a failed create could not be removed from the host");
+            let kept = self.store.mark_failed(id, "its creation failed and could not be undone; delete it").await;
+            if let Err(error) = kept {
+                tracing::error!(sandbox = %id, %error, "a failed create could not be marked");
+            }
+            return;
+        }
+        if let Err(error) = self.store.forget(id).await {
+            tracing::error!(sandbox = %id, %error, "a failed create could not be forgotten");
+        }
+    }
+}
+
+pub(crate) fn size(seen: &SandboxView) -> Size {
+    Size { cpus: u32::from(seen.cpus), memory_mib: seen.memory_mib }
+}
+
+pub(crate) fn observed(seen: &SandboxView) -> Observed {
+    Observed {
+        guest_ip: seen.guest_ip.clone(),
+        boot_ms: u64::try_from(seen.boot.as_millis()).unwrap_or(u64::MAX),
+        boot_mode: seen.boot_mode.to_owned(),
+        isolation: seen.isolation.as_str().to_owned(),
+    }
+}

@@ -1,0 +1,28 @@
+//! Deletes a sandbox, from any state, as often as asked. The row goes last, so a crash in between leaves it deletable.
+
+use pandastack_model::{Fault, SandboxId};
+use pandastack_wire_fleet::Caller;
+
+use crate::{Control, limits::DELETED_REMEMBERED};
+
+impl Control {
+    /// Deletes a sandbox of the caller's. An id deleted a short time ago is fine too.
+    pub(crate) async fn delete(&self, caller: Caller, id: SandboxId) -> Result<(), Fault> {
+        let control = self.clone();
+        let work = async move { control.delete_to_the_end(caller, id).await };
+        self.scope.run("delete sandbox", work).await.map_err(Fault::bug)?
+    }
+
+    async fn delete_to_the_end(&self, caller: Caller, id: SandboxId) -> Result<(), Fault> {
+        let now_ns = self.clock.now_ns();
+        let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
+        if self.store.state(&caller.workspace, id).await?.is_none() {
+            let buried = self.store.was_buried(&caller.workspace, id, since_ns).await?;
+            return if buried { Ok(()) } else { Err(Fault::no_sandbox()) };
+        }
+        self.host.remove(id).await?;
+        self.store.bury(id, now_ns, since_ns).await?;
+        tracing::info!(sandbox = %id, "sandbox deleted");
+        Ok(())
+    }
+}

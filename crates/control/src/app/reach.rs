@@ -1,0 +1,21 @@
+//! Says whether a caller may reach a sandbox.
+
+use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
+use pandastack_wire_fleet::Caller;
+
+use crate::Control;
+
+impl Control {
+    /// Passes if the sandbox is the caller's and can be used. Another tenant's looks like one that never was.
+    pub(crate) async fn reachable(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
+        match self.store.state(&caller.workspace, id).await? {
+            None => Err(Fault::no_sandbox()),
+            // While it is being created or taken down the host knows better than this row.
+            Some(SandboxState::Creating | SandboxState::Running | SandboxState::Stopping) => Ok(()),
+            Some(SandboxState::Failed { reason }) => {
+                let text = format!("the sandbox has failed ({reason}); delete it and create another");
+                Err(Fault::new(FaultKind::Conflict, "sandbox.invalid_state", text))
+            }
+        }
+    }
+}

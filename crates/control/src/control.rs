@@ -1,0 +1,74 @@
+//! The room itself: what every verb shares, how it opens, and what the edge may ask of it.
+
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use axum::Router;
+use pandastack_kit::{Clock, Scope};
+use pandastack_model::{Fault, SandboxId};
+use pandastack_wire_fleet::{Caller, ControlPort, HostPort};
+
+use crate::{
+    app::KeyCache,
+    door, loops,
+    store::{Store, StoreError},
+};
+
+/// The control plane. Clones are the same one.
+#[derive(Clone)]
+pub struct Control {
+    pub(crate) store: Store,
+    pub(crate) host: Arc<dyn HostPort>,
+    pub(crate) scope: Scope,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) keys: Arc<KeyCache>,
+}
+
+/// Why control did not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("open the control database")]
+    Database(#[source] StoreError),
+    #[error("compare the database with what the host runs")]
+    Compare(#[source] StoreError),
+}
+
+impl Control {
+    /// Opens the database, compares it with what the host runs, and starts listening to the host.
+    pub async fn open(
+        database: &Path,
+        host: Arc<dyn HostPort>,
+        scope: Scope,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OpenError> {
+        let store = Store::open(database, clock.now_ns()).await.map_err(OpenError::Database)?;
+        let control = Self { store, host, scope, clock, keys: Arc::default() };
+        // Subscribed before comparing, so that nothing falls between the two.
+        let events = control.host.events();
+        loops::compare(&control).await.map_err(OpenError::Compare)?;
+        let listener = control.clone();
+        control.scope.start("host events", async move { loops::listen(listener, events).await });
+        Ok(control)
+    }
+
+    /// Gives the routes of this room, with everything that surrounds a request.
+    pub fn router(&self) -> Router {
+        door::router(self.clone())
+    }
+
+    /// Closes the database. Requests after this fail.
+    pub async fn close(&self) {
+        self.store.close().await;
+    }
+}
+
+#[async_trait]
+impl ControlPort for Control {
+    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault> {
+        self.caller(token).await
+    }
+
+    async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
+        self.reachable(caller, sandbox).await
+    }
+}

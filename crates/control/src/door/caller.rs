@@ -1,0 +1,19 @@
+//! The caller of a request, for handlers to ask for.
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use pandastack_wire_fleet::Caller;
+use pandastack_wire_public::http::{Refused, bearer};
+
+use crate::Control;
+
+/// A caller whose credential was checked.
+pub struct Authenticated(pub Caller);
+
+impl FromRequestParts<Control> for Authenticated {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, control: &Control) -> Result<Self, Refused> {
+        let token = bearer(&parts.headers, &parts.uri);
+        Ok(Self(control.caller(token.as_deref()).await?))
+    }
+}

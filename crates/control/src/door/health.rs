@@ -1,0 +1,33 @@
+//! Health and version. Open to everybody, so neither tells anything about tenants.
+
+use axum::{Json, extract::State, http::StatusCode};
+use pandastack_wire_public::{Health, Version};
+
+use crate::{Control, limits::HEALTH_MAX};
+
+/// Says whether the parts answer.
+pub async fn health(State(control): State<Control>) -> (StatusCode, Json<Health>) {
+    let database = matches!(tokio::time::timeout(HEALTH_MAX, control.store.ping()).await, Ok(Ok(())));
+    let host = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.ok();
+    let word = |well: bool| if well { "ok" } else { "no answer" }.to_owned();
+    let isolation = host.as_ref().map_or("unknown", |status| status.tier.as_str());
+    let checks = [
+        ("database".to_owned(), word(database)),
+        ("host".to_owned(), word(host.is_some())),
+        ("isolation".to_owned(), isolation.to_owned()),
+    ];
+    let (code, status) =
+        if database && host.is_some() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "unhealthy") };
+    (code, Json(Health { status: status.to_owned(), checks: checks.into() }))
+}
+
+/// Names the build.
+pub async fn version() -> Json<Version> {
+    Json(Version {
+        service: "pandastack".to_owned(),
+        semver: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("PANDASTACK_COMMIT").unwrap_or("unknown").to_owned(),
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+    })
+}

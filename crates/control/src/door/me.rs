@@ -1,0 +1,17 @@
+//! Tells a caller who they are.
+
+use axum::Json;
+use pandastack_wire_public::Me;
+
+use super::caller::Authenticated;
+
+/// Shows the caller. A key stands for its workspace; people and organisations come later.
+pub async fn me(Authenticated(caller): Authenticated) -> Json<Me> {
+    Json(Me {
+        user_id: caller.workspace.0,
+        email: String::new(),
+        current_org: None,
+        orgs: Vec::new(),
+        auth_method: "token".to_owned(),
+    })
+}

@@ -1,0 +1,34 @@
+//! Brings a database to the present version, one numbered step at a time. A released step is never edited.
+
+use sqlx::sqlite::SqlitePool;
+
+use super::{StoreError, failed, to_sql};
+
+/// The steps; the first one makes version 1.
+const STEPS: &[&str] = &[include_str!("0001_start.sql")];
+
+/// Runs the steps that are missing, each in its own transaction.
+pub async fn migrate(pool: &SqlitePool, now_ns: u64) -> Result<(), StoreError> {
+    let make = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL)";
+    sqlx::query(make).execute(pool).await.map_err(failed("make the version table"))?;
+    let found: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM schema_version")
+        .fetch_one(pool)
+        .await
+        .map_err(failed("read the version"))?;
+    let known = STEPS.len() as i64;
+    if found > known {
+        return Err(StoreError::TooNew { found, known });
+    }
+    for (version, step) in (1..).zip(STEPS).filter(|(version, _)| *version > found) {
+        let mut tx = pool.begin().await.map_err(failed("begin a migration"))?;
+        sqlx::raw_sql(*step).execute(&mut *tx).await.map_err(failed("migrate"))?;
+        sqlx::query("INSERT INTO schema_version (version, applied_at) VALUES (?, ?)")
+            .bind(version)
+            .bind(to_sql(now_ns))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("record the version"))?;
+        tx.commit().await.map_err(failed("commit a migration"))?;
+    }
+    Ok(())
+}

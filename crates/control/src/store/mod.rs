@@ -1,0 +1,83 @@
+//! The only SQL. Rows come in and go out as types; nothing above this knows a table.
+
+mod keys;
+mod migrate;
+mod sandboxes;
+
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path};
+
+use pandastack_model::Fault;
+pub use keys::KeyRow;
+pub use sandboxes::{Committed, Intent, Observed, Size};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX};
+
+/// The database.
+#[derive(Clone)]
+pub struct Store {
+    pool: SqlitePool,
+}
+
+/// What the database refused.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("create the file {path}")]
+    File { path: String, #[source] cause: io::Error },
+    #[error("{attempted}")]
+    Query { attempted: &'static str, #[source] cause: sqlx::Error },
+    #[error("the database has version {found}, this program knows up to {known}; use a newer program")]
+    TooNew { found: i64, known: i64 },
+    #[error("sandbox {id} has an unreadable {field}")]
+    Corrupt { id: String, field: &'static str },
+}
+
+impl Store {
+    /// Opens the file, makes it if need be, and brings it to the present version.
+    pub async fn open(path: &Path, now_ns: u64) -> Result<Self, StoreError> {
+        // The file holds users' secrets, so nobody else may read it; SQLite would follow the umask.
+        let made = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        made.map_err(|cause| StoreError::File { path: path.display().to_string(), cause })?;
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Normal)
+            .busy_timeout(DATABASE_BUSY_MAX)
+            .foreign_keys(true);
+        let pool = SqlitePoolOptions::new().max_connections(DATABASE_CONNECTIONS_MAX).connect_with(options).await;
+        let store = Self { pool: pool.map_err(failed("open the database"))? };
+        migrate::migrate(&store.pool, now_ns).await?;
+        Ok(store)
+    }
+
+    /// Asks the database for a sign of life.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        sqlx::query("SELECT 1").execute(&self.pool).await.map(drop).map_err(failed("ping the database"))
+    }
+
+    /// Closes every connection.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        Fault::bug(format!("{error}{cause}"))
+    }
+}
+
+/// Names what was attempted.
+fn failed(attempted: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
+    move |cause| StoreError::Query { attempted, cause }
+}
+
+/// Fits a count or a time into the database's only integer. Ours end long before its range does.
+fn to_sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn from_sql(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

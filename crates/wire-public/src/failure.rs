@@ -1,0 +1,113 @@
+//! The one place where a fault becomes a status, headers and a body.
+
+use std::time::Duration;
+
+use pandastack_model::{Fault, FaultKind};
+use serde::{Deserialize, Serialize};
+
+/// When no other time is known, a busy server asks for a repeat after this.
+const BUSY_RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// The body of every error: flat, because the published clients need `error` to be a string.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    pub error: String,
+    #[serde(default)]
+    pub code: String,
+    #[serde(default)]
+    pub request_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// A fault as it goes over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub status: u16,
+    /// Seconds for `Retry-After`. Present only when nothing was created, since one client repeats the request then.
+    pub retry_after: Option<u64>,
+    pub body: ErrorBody,
+}
+
+/// Renders a fault. Its private detail stays private.
+pub fn reply(fault: &Fault, request_id: &str) -> Reply {
+    let (status, retry_after) = status(fault);
+    let (error, detail) = match fault.kind {
+        FaultKind::Unauthorized => ("unauthorized".to_owned(), Some(fault.text.clone())),
+        // Clients tell a timeout from other failures by this word alone.
+        FaultKind::Timeout if !fault.text.contains("timeout") => (format!("timeout: {}", fault.text), None),
+        _ if fault.text.is_empty() => (fault.code.to_owned(), None),
+        _ => (fault.text.clone(), None),
+    };
+    let body = ErrorBody { error, code: fault.code.to_owned(), request_id: request_id.to_owned(), detail };
+    Reply { status, retry_after, body }
+}
+
+fn status(fault: &Fault) -> (u16, Option<u64>) {
+    // Rounded up: a repeat that comes too early is wasted.
+    let seconds = |after: Duration| after.as_secs_f64().ceil() as u64;
+    match fault.kind {
+        FaultKind::Caller => (400, None),
+        FaultKind::Unauthorized => (401, None),
+        FaultKind::Missing => (404, None),
+        FaultKind::Conflict => (409, None),
+        FaultKind::TooLarge => (413, None),
+        FaultKind::Quota => (429, None),
+        FaultKind::Busy => (503, Some(seconds(fault.retry_after.unwrap_or(BUSY_RETRY_AFTER)))),
+        FaultKind::Storage => (507, None),
+        FaultKind::Timeout => (504, None),
+        FaultKind::Unavailable => match fault.retry_after {
+            Some(after) => (503, Some(seconds(after))),
+            None => (502, None),
+        },
+        FaultKind::Bug => (500, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: FaultKind, status: u16, retry_after: Option<u64>) {
+        let reply = reply(&Fault::new(kind, "some.code", "some text"), "r1");
+        assert_eq!((reply.status, reply.retry_after), (status, retry_after), "{kind:?}");
+        assert_eq!(reply.body.code, "some.code");
+        assert_eq!(reply.body.request_id, "r1");
+        assert!(!reply.body.error.is_empty());
+    }
+
+    #[test]
+    fn every_kind_has_its_status() {
+        check(FaultKind::Caller, 400, None);
+        check(FaultKind::Unauthorized, 401, None);
+        check(FaultKind::Missing, 404, None);
+        check(FaultKind::Conflict, 409, None);
+        check(FaultKind::TooLarge, 413, None);
+        check(FaultKind::Quota, 429, None);
+        check(FaultKind::Busy, 503, Some(5));
+        check(FaultKind::Storage, 507, None);
+        check(FaultKind::Timeout, 504, None);
+        check(FaultKind::Unavailable, 502, None);
+        check(FaultKind::Bug, 500, None);
+    }
+
+    #[test]
+    fn a_quota_never_says_retry_and_an_outage_may() {
+        let later = Duration::from_millis(1200);
+        let quota = Fault::new(FaultKind::Quota, "quota", "max sandboxes reached").with_retry_after(later);
+        assert_eq!(reply(&quota, "").retry_after, None);
+        let outage = Fault::new(FaultKind::Unavailable, "host.down", "sandbox host unavailable").with_retry_after(later);
+        assert_eq!((reply(&outage, "").status, reply(&outage, "").retry_after), (503, Some(2)));
+    }
+
+    #[test]
+    fn texts_are_what_clients_match() {
+        let timeout = reply(&Fault::new(FaultKind::Timeout, "t", "took too long"), "");
+        assert!(timeout.body.error.contains("timeout"));
+        let unauthorized = reply(&Fault::new(FaultKind::Unauthorized, "unauthorized", "no key"), "");
+        assert_eq!(unauthorized.body.error, "unauthorized");
+        assert_eq!(unauthorized.body.detail.as_deref(), Some("no key"));
+        let bug = reply(&Fault::bug("disk on fire at /var/lib"), "");
+        assert!(!serde_json::to_string(&bug.body).unwrap().contains("fire"));
+    }
+}

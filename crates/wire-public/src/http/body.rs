@@ -1,0 +1,73 @@
+//! Reads small JSON bodies within a size and a time, and single values of a query.
+
+use axum::{body::Body, extract::Query, http::Uri};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use pandastack_model::{Fault, FaultKind};
+use serde::de::DeserializeOwned;
+
+use crate::limits::{JSON_ARRIVAL_MAX, JSON_BYTES_MAX};
+
+/// Reads a JSON body whatever its content type says: published clients do not always set it.
+pub async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Fault> {
+    let collected = tokio::time::timeout(JSON_ARRIVAL_MAX, Limited::new(body, JSON_BYTES_MAX).collect()).await;
+    let bytes = match collected {
+        Err(_) => return Err(caller("body.slow", format!("the body did not arrive within {}s", JSON_ARRIVAL_MAX.as_secs()))),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
+            return Err(Fault::new(FaultKind::TooLarge, "body.too_large", text));
+        }
+        Ok(Err(error)) => return Err(caller("body.broken", "the body ended early").with_detail(error)),
+        Ok(Ok(collected)) => collected.to_bytes(),
+    };
+    if bytes.is_empty() {
+        return Err(caller("body.bad_json", "bad JSON: the body is empty"));
+    }
+    // Arrays would otherwise fill the fields by position.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(caller("body.bad_json", "bad JSON: the body must be an object"));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| caller("body.bad_json", format!("bad JSON: {error}")))
+}
+
+/// Gives one decoded value of a query; the first one wins.
+pub fn query_value(uri: &Uri, name: &str) -> Option<String> {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).ok()?.0;
+    pairs.into_iter().find_map(|(key, value)| (key == name).then_some(value))
+}
+
+fn caller(code: &'static str, text: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::Caller, code, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn refused(body: impl Into<Body>, kind: FaultKind, code: &str) {
+        let fault = json_body::<crate::CreateSandbox>(body.into()).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (kind, code));
+    }
+
+    #[tokio::test]
+    async fn bad_bodies_are_named() {
+        refused("", FaultKind::Caller, "body.bad_json").await;
+        refused("{", FaultKind::Caller, "body.bad_json").await;
+        refused("[]", FaultKind::Caller, "body.bad_json").await;
+        refused(vec![0xff, 0xfe], FaultKind::Caller, "body.bad_json").await;
+        refused("[".repeat(100_000), FaultKind::Caller, "body.bad_json").await;
+        refused(vec![b' '; JSON_BYTES_MAX + 1], FaultKind::TooLarge, "body.too_large").await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_given_up() {
+        let stuck = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        refused(Body::from_stream(stuck), FaultKind::Caller, "body.slow").await;
+    }
+
+    #[test]
+    fn query_values_are_form_decoded() {
+        let uri: Uri = "/fs?path=%2Fa+b%2F%C3%A9&path=/second".parse().unwrap();
+        assert_eq!(query_value(&uri, "path").as_deref(), Some("/a b/é"));
+        assert_eq!(query_value(&uri, "other"), None);
+    }
+}

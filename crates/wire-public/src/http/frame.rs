@@ -1,0 +1,86 @@
+//! What surrounds every handler: the request id, the cross-origin headers, the rendering of faults, and a net under panics.
+
+use std::panic::AssertUnwindSafe;
+
+use axum::{
+    Router,
+    extract::Request,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
+};
+use futures_util::FutureExt;
+use pandastack_model::{Fault, FaultKind};
+
+use super::Refused;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// The id of one request, in the logs, in error bodies and on the response.
+#[derive(Clone, Debug)]
+pub struct RequestId(pub String);
+
+/// Puts the frame around every route of a router.
+pub fn frame<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    router.layer(from_fn(surround))
+}
+
+/// Answers a path that does not exist.
+pub async fn no_route() -> Refused {
+    Fault::new(FaultKind::Missing, "route.not_found", "no such route; see /v1/version for what is running").into()
+}
+
+/// Answers a path that exists with a method it does not have.
+pub async fn no_method() -> Refused {
+    let fault = Fault::new(FaultKind::Caller, "route.method_not_allowed", "this route does not have that method");
+    Refused::with_status(StatusCode::METHOD_NOT_ALLOWED, fault)
+}
+
+async fn surround(mut request: Request, next: Next) -> Response {
+    let id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let mut response = if request.method() == Method::OPTIONS {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        // A defect in one handler must cost one request, not the connection without a word.
+        let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+        answer.unwrap_or_else(|_| Refused::from(Fault::bug("a handler panicked")).into_response())
+    };
+    if let Some(refused) = response.extensions_mut().remove::<Refused>() {
+        let allow = response.headers_mut().remove(header::ALLOW);
+        response = refused.render(&id);
+        if let Some(allow) = allow {
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+    }
+    dress(response.headers_mut(), &id);
+    response
+}
+
+fn dress(headers: &mut HeaderMap, id: &str) {
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+    set(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+    set(header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    set(header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, accept, x-request-id");
+    set(header::ACCESS_CONTROL_EXPOSE_HEADERS, "x-request-id, retry-after");
+    set(header::ACCESS_CONTROL_MAX_AGE, "86400");
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+}
+
+/// Takes the caller's id if it is short printable ASCII, else makes one.
+fn request_id(headers: &HeaderMap) -> String {
+    let theirs = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    match theirs {
+        Some(id) if (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) => id.to_owned(),
+        _ => {
+            let mut bytes = [0; 8];
+            // Without randomness the id is only less useful.
+            let _ = getrandom::fill(&mut bytes);
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! These types over HTTP: what both doors do with every request, written once. Knows no sandbox and no tenant.
+
+mod body;
+mod credential;
+mod frame;
+mod path;
+mod refused;
+
+pub use body::{json_body, query_value};
+pub use credential::bearer;
+pub use frame::{RequestId, frame, no_method, no_route};
+pub use path::SandboxPath;
+pub use refused::{Answer, Refused};

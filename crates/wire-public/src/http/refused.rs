@@ -1,0 +1,59 @@
+//! A fault on its way out. It travels as an extension of the response until the frame, which knows the request id, renders
+//! and logs it.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use pandastack_model::{Fault, FaultKind};
+
+use crate::reply;
+
+/// What a door's handler gives.
+pub type Answer<T = Response> = Result<T, Refused>;
+
+/// A fault that a handler may return with `?`.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    fault: Box<Fault>,
+    /// Set only where HTTP itself names the status.
+    status: Option<StatusCode>,
+}
+
+impl Refused {
+    /// Refuses with a status that no kind of fault has.
+    pub fn with_status(status: StatusCode, fault: Fault) -> Self {
+        Self { fault: Box::new(fault), status: Some(status) }
+    }
+
+    /// Renders the fault and logs it, both by its kind.
+    pub(super) fn render(self, request_id: &str) -> Response {
+        let reply = reply(&self.fault, request_id);
+        let fault = &self.fault;
+        match fault.kind {
+            FaultKind::Bug => tracing::error!(request = request_id, code = fault.code, "{fault}"),
+            FaultKind::Unavailable => tracing::warn!(request = request_id, code = fault.code, "{fault}"),
+            _ => tracing::debug!(request = request_id, code = fault.code, "{fault}"),
+        }
+        let status = self.status.or(StatusCode::from_u16(reply.status).ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, axum::Json(&reply.body)).into_response();
+        if let Some(seconds) = reply.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self { fault: Box::new(fault), status: None }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}

@@ -1,0 +1,36 @@
+//! Health, build and caller, as the API shows them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Whether the server can work. `status` is `ok` or `unhealthy`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    pub status: String,
+    /// Each part that was looked at, and what it said.
+    #[serde(default)]
+    pub checks: BTreeMap<String, String>,
+}
+
+/// Which build this is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    pub service: String,
+    pub semver: String,
+    pub commit: String,
+    pub os: String,
+    pub arch: String,
+}
+
+/// Whose credential came with the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Me {
+    /// The workspace, for an API key.
+    pub user_id: String,
+    pub email: String,
+    /// Null for an API key, which is what published clients expect.
+    pub current_org: Option<BTreeMap<String, String>>,
+    pub orgs: Vec<BTreeMap<String, String>>,
+    pub auth_method: String,
+}

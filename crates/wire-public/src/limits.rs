@@ -1,0 +1,34 @@
+//! What one request may carry. The reference page is docs/limits.md.
+
+use std::time::Duration;
+
+/// Largest JSON body of a request.
+pub const JSON_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long a JSON body may take to arrive whole.
+pub const JSON_ARRIVAL_MAX: Duration = Duration::from_secs(30);
+
+/// Metadata entries of one sandbox.
+pub const METADATA_ENTRIES_MAX: usize = 64;
+pub const METADATA_KEY_BYTES_MAX: usize = 128;
+pub const METADATA_VALUE_BYTES_MAX: usize = 16 * 1024;
+
+/// Environment variables of one sandbox or one command.
+pub const ENV_ENTRIES_MAX: usize = 256;
+pub const ENV_BYTES_MAX: usize = 128 * 1024;
+
+/// Longest idle limit that may be asked for: one year.
+pub const TTL_SECONDS_MAX: u64 = 365 * 24 * 3600;
+
+/// Longest command, shell text or all arguments together.
+pub const COMMAND_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Longest time limit of a command; a longer one is shortened to this.
+pub const EXEC_TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Longest path in a guest, as Linux has it.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+const _: () = assert!(COMMAND_BYTES_MAX + ENV_BYTES_MAX < JSON_BYTES_MAX, "a full command must fit a body");
+const _: () = assert!(
+    METADATA_ENTRIES_MAX * (METADATA_KEY_BYTES_MAX + METADATA_VALUE_BYTES_MAX) < JSON_BYTES_MAX,
+    "full metadata must fit a body"
+);
