@@ -1,0 +1,168 @@
+//! Owns the stage for network tests: a *world*, which is a network namespace that plays the host, and a *guest*, which is a
+//! namespace in the place of a machine. Nothing here touches the network of the machine that runs the tests.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::{
+    future::Future,
+    io::{self, Read as _},
+    net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use nix::sched::{CloneFlags, unshare};
+use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NetPool, NetSettings, Slot, TAP, sweep};
+use pandastack_kit::Scope;
+use pandastack_sys::netns::Netns;
+
+// By path: the testbed room depends on every other room, and these tests need only this file of it.
+#[path = "../../../testbed/src/outside.rs"]
+pub mod outside;
+
+use outside::{Outside, ip, unique};
+
+/// Longer than any answer between namespaces of one machine takes, short enough to wait for where none may come.
+pub const PATIENCE: Duration = Duration::from_millis(700);
+
+/// A host of its own: a fresh network namespace, and an instance in it.
+pub struct World {
+    pub instance: String,
+    pub scope: Scope,
+}
+
+impl World {
+    /// Runs a test in a fresh world, on one thread: threads started from it are in the same namespace.
+    pub fn run<F, W>(test: F)
+    where
+        F: FnOnce(Arc<World>) -> W + Send + 'static,
+        W: Future<Output = ()>,
+    {
+        let played = std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("network tests need root");
+            ip(&["link", "set", "lo", "up"], "").unwrap();
+            let world = Arc::new(World { instance: unique("test"), scope: Scope::new() });
+            let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let _cleanup = Cleanup(world.instance.clone());
+            runtime().block_on(async {
+                test(world.clone()).await;
+                assert_eq!(world.scope.close(Duration::from_secs(5)).await, 0, "tasks are left");
+            });
+        });
+        if let Err(panic) = played.join() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    pub fn settings(&self) -> NetSettings {
+        NetSettings {
+            ready: 1,
+            max: 20,
+            resolvers: vec!["127.0.0.1:53".parse().unwrap()],
+            ..NetSettings::of(&self.instance)
+        }
+    }
+
+    pub async fn pool(&self, settings: NetSettings) -> Arc<NetPool> {
+        NetPool::start(settings, &self.scope).await.unwrap()
+    }
+
+    /// Blocking work off the one thread that also runs the pool.
+    pub async fn block<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.scope.block("test", work).await.unwrap()
+    }
+}
+
+/// Removes what a test that panicked left behind.
+struct Cleanup(String);
+
+impl Drop for Cleanup {
+    fn drop(&mut self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _ = runtime.block_on(sweep(&self.0, &[]));
+    }
+}
+
+/// Plays a machine: its namespace has the guest's addresses, and its link takes the tap's place.
+pub struct Guest {
+    name: String,
+    pub slot: String,
+    pub netns: Arc<Netns>,
+}
+
+impl Guest {
+    pub fn in_slot(slot: &Slot) -> Guest {
+        let name = unique("pdg");
+        ip(&["netns", "add", &name], "").unwrap();
+        let netns = Arc::new(Netns::open(&Path::new("/run/netns").join(&name)).unwrap());
+        let guest = Guest { name, slot: slot.name().to_owned(), netns };
+        guest.in_slot_ip(&format!(
+            "link del {TAP}\n\
+             link add {TAP} address {GATEWAY_MAC} type veth peer name eth0 address {GUEST_MAC} netns {}\n\
+             addr add {GATEWAY}/30 dev {TAP}\n\
+             link set {TAP} up\n\
+             neigh replace {GUEST} lladdr {GUEST_MAC} dev {TAP} nud permanent\n",
+            guest.name
+        ));
+        guest.ip(&format!(
+            "link set lo up\naddr add {GUEST}/30 dev eth0\nlink set eth0 up\nroute add default via {GATEWAY}\n"
+        ));
+        guest
+    }
+
+    pub fn ip(&self, lines: &str) {
+        ip(&["-n", &self.name, "-batch", "-"], lines).unwrap();
+    }
+
+    pub fn in_slot_ip(&self, lines: &str) {
+        ip(&["-n", &self.slot, "-batch", "-"], lines).unwrap();
+    }
+
+    /// What a greeter says to the guest.
+    pub fn greeting(&self, address: SocketAddr) -> io::Result<String> {
+        greeting(&self.netns, address)
+    }
+
+    /// Sends a datagram, from an address if one is given, and waits for the echo.
+    pub fn echo(&self, from: Ipv4Addr, to: SocketAddr) -> io::Result<()> {
+        self.netns.run(|| {
+            let socket = UdpSocket::bind((from, 0))?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.send_to(b"hello", to)?;
+            socket.recv_from(&mut [0; 16]).map(drop)
+        })?
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = ip(&["netns", "del", &self.name], "");
+    }
+}
+
+/// What a greeter says when called from a namespace.
+pub fn greeting(from: &Netns, address: SocketAddr) -> io::Result<String> {
+    from.run(|| {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text.trim().to_owned())
+    })?
+}
+
+/// The namespace of the calling thread.
+pub fn here() -> Netns {
+    Netns::open(Path::new("/proc/thread-self/ns/net")).unwrap()
+}
+
+/// An outside world with a greeter on port 80 of every address, and an echo on port 7 of the last one.
+pub fn outside(addresses: &[&str]) -> (Outside, Arc<std::sync::atomic::AtomicUsize>) {
+    let parsed: Vec<Ipv4Addr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    let mut outside = Outside::new(&parsed).unwrap();
+    outside.greet("0.0.0.0:80".parse().unwrap()).unwrap();
+    // Bound to the address, or the echo would come from another one.
+    let count = outside.echo((*parsed.last().unwrap(), 7).into()).unwrap();
+    (outside, count)
+}
