@@ -1,5 +1,7 @@
 //! Slots from the first to the last: made, handed out, given back, adopted after a crash, and gone without a trace.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
+
 mod net_support;
 
 use std::time::{Duration, Instant};

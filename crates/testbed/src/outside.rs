@@ -25,6 +25,7 @@ pub struct Outside {
     name: String,
     netns: Netns,
     near: Ipv4Addr,
+    far: Ipv4Addr,
     end: Arc<AtomicBool>,
     servers: Vec<JoinHandle<()>>,
 }
@@ -49,7 +50,7 @@ impl Outside {
         let built = ip(&["-batch", "-"], &lines).and_then(|_| ip(&["-n", &name, "-batch", "-"], &inside));
         let opened = built.and_then(|_| Netns::open(Path::new("/run/netns").join(&name).as_path()));
         match opened {
-            Ok(netns) => Ok(Outside { name, netns, near, end: Arc::default(), servers: Vec::new() }),
+            Ok(netns) => Ok(Outside { name, netns, near, far, end: Arc::default(), servers: Vec::new() }),
             Err(error) => {
                 remove(&name);
                 Err(error)
@@ -70,6 +71,12 @@ impl Outside {
     /// Gives the host's own address towards this world: what servers here see when the host masquerades.
     pub fn near_address(&self) -> Ipv4Addr {
         self.near
+    }
+
+    /// Gives the world's own address: it looks public, is always there, and differs between tests that run at once on one
+    /// host, while an address of the test's choice can be routed once only.
+    pub fn far_address(&self) -> Ipv4Addr {
+        self.far
     }
 
     /// Starts a TCP server that tells every caller the address it was called from, and hangs up.
