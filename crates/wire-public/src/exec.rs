@@ -181,8 +181,14 @@ mod tests {
         };
         check(r#"{"cmd":"true"}"#, Ok(plain.clone()));
         check(r#"{"cmd":"true","timeout_seconds":0,"argv":[],"cwd":"","user":""}"#, Ok(plain.clone()));
-        check(r#"{"cmd":"true","timeout_seconds":1e300}"#, Ok(ExecSpec { timeout: Some(EXEC_TIMEOUT_MAX), ..plain.clone() }));
-        check(r#"{"argv":["a","b c"]}"#, Ok(ExecSpec { command: Command::Argv(vec!["a".into(), "b c".into()]), ..plain }));
+        check(
+            r#"{"cmd":"true","timeout_seconds":1e300}"#,
+            Ok(ExecSpec { timeout: Some(EXEC_TIMEOUT_MAX), ..plain.clone() }),
+        );
+        check(
+            r#"{"argv":["a","b c"]}"#,
+            Ok(ExecSpec { command: Command::Argv(vec!["a".into(), "b c".into()]), ..plain }),
+        );
         check("{}", Err("cmd required"));
         check(r#"{"cmd":""}"#, Err("cmd required"));
         check(r#"{"cmd":"a","argv":["a"]}"#, Err("send cmd or argv, not both"));

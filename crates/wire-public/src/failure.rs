@@ -96,7 +96,8 @@ mod tests {
         let later = Duration::from_millis(1200);
         let quota = Fault::new(FaultKind::Quota, "quota", "max sandboxes reached").with_retry_after(later);
         assert_eq!(reply(&quota, "").retry_after, None);
-        let outage = Fault::new(FaultKind::Unavailable, "host.down", "sandbox host unavailable").with_retry_after(later);
+        let outage =
+            Fault::new(FaultKind::Unavailable, "host.down", "sandbox host unavailable").with_retry_after(later);
         assert_eq!((reply(&outage, "").status, reply(&outage, "").retry_after), (503, Some(2)));
     }
 

@@ -7,14 +7,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::limits::{
-    ENV_BYTES_MAX, ENV_ENTRIES_MAX, METADATA_ENTRIES_MAX, METADATA_KEY_BYTES_MAX, METADATA_VALUE_BYTES_MAX, TTL_SECONDS_MAX,
+    ENV_BYTES_MAX, ENV_ENTRIES_MAX, METADATA_ENTRIES_MAX, METADATA_KEY_BYTES_MAX, METADATA_VALUE_BYTES_MAX,
+    TTL_SECONDS_MAX,
 };
 
 /// Metadata keys that start with this are never shown again.
 const SECRET_PREFIX: &str = "secret.";
 /// Metadata keys that only the server sets; a caller's value for one is dropped, as published clients expect.
 const SERVER_KEYS: [&str; 9] = [
-    "workspace", "fork_tree_id", "fork_tree_role", "fork_parent_id", "fork_index", "forked_from", "fork_mode", "kind", "app.id",
+    "workspace",
+    "fork_tree_id",
+    "fork_tree_role",
+    "fork_parent_id",
+    "fork_index",
+    "forked_from",
+    "fork_mode",
+    "kind",
+    "app.id",
 ];
 
 /// A sandbox as create, list and get show it.
@@ -77,7 +86,16 @@ impl TryFrom<CreateSandbox> for SandboxSpec {
     type Error = Fault;
 
     fn try_from(ask: CreateSandbox) -> Result<Self, Fault> {
-        let CreateSandbox { template, from_snapshot, ttl_seconds, persistent, metadata, volumes, egress_allowlist, env } = ask;
+        let CreateSandbox {
+            template,
+            from_snapshot,
+            ttl_seconds,
+            persistent,
+            metadata,
+            volumes,
+            egress_allowlist,
+            env,
+        } = ask;
         if from_snapshot.is_some_and(|snapshot| !snapshot.is_empty()) {
             return Err(not_yet("from_snapshot", "create from a template instead"));
         }
@@ -135,10 +153,16 @@ fn metadata_of(asked: BTreeMap<String, Value>) -> Result<BTreeMap<String, String
             return Err(bad(CODE, format!("metadata {:?} must be a string", short(&key))));
         };
         if key.is_empty() || key.len() > METADATA_KEY_BYTES_MAX {
-            return Err(bad(CODE, format!("metadata key {:?} must have 1 to {METADATA_KEY_BYTES_MAX} bytes", short(&key))));
+            return Err(bad(
+                CODE,
+                format!("metadata key {:?} must have 1 to {METADATA_KEY_BYTES_MAX} bytes", short(&key)),
+            ));
         }
         if value.len() > METADATA_VALUE_BYTES_MAX {
-            return Err(bad(CODE, format!("metadata {:?} is longer than {METADATA_VALUE_BYTES_MAX} bytes", short(&key))));
+            return Err(bad(
+                CODE,
+                format!("metadata {:?} is longer than {METADATA_VALUE_BYTES_MAX} bytes", short(&key)),
+            ));
         }
         if !SERVER_KEYS.contains(&key.as_str()) {
             metadata.insert(key, value);
@@ -164,7 +188,10 @@ pub(crate) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Fault> {
     const CODE: &str = "env.bad";
     let bytes: usize = env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
     if env.len() > ENV_ENTRIES_MAX || bytes > ENV_BYTES_MAX {
-        return Err(bad(CODE, format!("env is too large: at most {ENV_ENTRIES_MAX} variables of {ENV_BYTES_MAX} bytes in all")));
+        return Err(bad(
+            CODE,
+            format!("env is too large: at most {ENV_ENTRIES_MAX} variables of {ENV_BYTES_MAX} bytes in all"),
+        ));
     }
     match env.iter().find(|(name, value)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')) {
         Some((name, _)) => Err(bad(CODE, format!("env {:?} has a bad name or a NUL byte", short(name)))),

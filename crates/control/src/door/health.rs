@@ -16,8 +16,11 @@ pub async fn health(State(control): State<Control>) -> (StatusCode, Json<Health>
         ("host".to_owned(), word(host.is_some())),
         ("isolation".to_owned(), isolation.to_owned()),
     ];
-    let (code, status) =
-        if database && host.is_some() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "unhealthy") };
+    let (code, status) = if database && host.is_some() {
+        (StatusCode::OK, "ok")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "unhealthy")
+    };
     (code, Json(Health { status: status.to_owned(), checks: checks.into() }))
 }
 

@@ -23,10 +23,7 @@ pub async fn create(
 }
 
 /// Lists the caller's sandboxes, newest first.
-pub async fn list(
-    State(control): State<Control>,
-    Authenticated(caller): Authenticated,
-) -> Answer<Json<Vec<Sandbox>>> {
+pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Sandbox>>> {
     let intents = control.store.list(&caller.workspace).await.map_err(Fault::from)?;
     Ok(Json(intents.into_iter().map(render).collect()))
 }

@@ -63,7 +63,13 @@ mod tests {
 
     fn check(template: &str, sandboxes: u64, expected: Result<u32, (FaultKind, &str)>) {
         let view = View {
-            templates: vec![TemplateView { name: "base".into(), layer: "l".into(), memory_mib: 512, cpus: 2, disk_mib: 1024 }],
+            templates: vec![TemplateView {
+                name: "base".into(),
+                layer: "l".into(),
+                memory_mib: 512,
+                cpus: 2,
+                disk_mib: 1024,
+            }],
             sandboxes,
             sandboxes_max: 3,
         };
@@ -76,7 +82,11 @@ mod tests {
         };
         let ask = Ask { id: SandboxId::random(), workspace: WorkspaceId("w".into()), created_at_ns: 1, spec };
         let got = place(&view, ask).map(|intent| intent.size.cpus);
-        assert_eq!(got.as_ref().map_err(|fault| (fault.kind, fault.code)), expected.as_ref().map_err(|e| *e), "{template}");
+        assert_eq!(
+            got.as_ref().map_err(|fault| (fault.kind, fault.code)),
+            expected.as_ref().map_err(|e| *e),
+            "{template}"
+        );
     }
 
     #[test]

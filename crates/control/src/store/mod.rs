@@ -6,8 +6,8 @@ mod sandboxes;
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path};
 
-use pandastack_model::Fault;
 pub use keys::KeyRow;
+use pandastack_model::Fault;
 pub use sandboxes::{Committed, Intent, Observed, Size};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
@@ -23,9 +23,17 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("create the file {path}")]
-    File { path: String, #[source] cause: io::Error },
+    File {
+        path: String,
+        #[source]
+        cause: io::Error,
+    },
     #[error("{attempted}")]
-    Query { attempted: &'static str, #[source] cause: sqlx::Error },
+    Query {
+        attempted: &'static str,
+        #[source]
+        cause: sqlx::Error,
+    },
     #[error("the database has version {found}, this program knows up to {known}; use a newer program")]
     TooNew { found: i64, known: i64 },
     #[error("sandbox {id} has an unreadable {field}")]

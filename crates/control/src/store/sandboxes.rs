@@ -60,7 +60,8 @@ impl Store {
     pub async fn commit(&self, intent: &Intent, sandboxes_max: u64) -> Result<Committed, StoreError> {
         let Intent { id, workspace, generation, created_at_ns, spec, size, state, observed } = intent;
         let SandboxSpec { template, ttl_seconds, persistent, metadata, env } = spec;
-        let sql = "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
+        let sql =
+            "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
                        env, cpus, memory_mib, status, guest_ip, boot_ms, boot_mode, isolation)
                    SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
                    WHERE (SELECT COUNT(*) FROM sandbox WHERE workspace = ?) < ?";

@@ -11,7 +11,9 @@ use crate::limits::{JSON_ARRIVAL_MAX, JSON_BYTES_MAX};
 pub async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Fault> {
     let collected = tokio::time::timeout(JSON_ARRIVAL_MAX, Limited::new(body, JSON_BYTES_MAX).collect()).await;
     let bytes = match collected {
-        Err(_) => return Err(caller("body.slow", format!("the body did not arrive within {}s", JSON_ARRIVAL_MAX.as_secs()))),
+        Err(_) => {
+            return Err(caller("body.slow", format!("the body did not arrive within {}s", JSON_ARRIVAL_MAX.as_secs())));
+        }
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
             return Err(Fault::new(FaultKind::TooLarge, "body.too_large", text));

@@ -10,4 +10,4 @@ pub use body::{json_body, query_value};
 pub use credential::bearer;
 pub use frame::{RequestId, frame, no_method, no_route};
 pub use path::SandboxPath;
-pub use refused::{Answer, Refused};
+pub use refused::{Answer, Refused, log_fault};

@@ -29,18 +29,23 @@ impl Refused {
     /// Renders the fault and logs it, both by its kind.
     pub(super) fn render(self, request_id: &str) -> Response {
         let reply = reply(&self.fault, request_id);
-        let fault = &self.fault;
-        match fault.kind {
-            FaultKind::Bug => tracing::error!(request = request_id, code = fault.code, "{fault}"),
-            FaultKind::Unavailable => tracing::warn!(request = request_id, code = fault.code, "{fault}"),
-            _ => tracing::debug!(request = request_id, code = fault.code, "{fault}"),
-        }
-        let status = self.status.or(StatusCode::from_u16(reply.status).ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        log_fault(&self.fault, request_id);
+        let status =
+            self.status.or(StatusCode::from_u16(reply.status).ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, axum::Json(&reply.body)).into_response();
         if let Some(seconds) = reply.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+/// Logs a fault at the level of its kind. For the door that shows it, once.
+pub fn log_fault(fault: &Fault, request_id: &str) {
+    match fault.kind {
+        FaultKind::Bug => tracing::error!(request = request_id, "{fault}"),
+        FaultKind::Unavailable => tracing::warn!(request = request_id, "{fault}"),
+        _ => tracing::debug!(request = request_id, "{fault}"),
     }
 }
 

@@ -1,0 +1,24 @@
+//! Turns the public request into what the host is asked.
+
+use axum::body::Body;
+use pandastack_model::Fault;
+use pandastack_wire_fleet::{ExecAsk, Program};
+use pandastack_wire_public::{Command, ExecRequest, ExecSpec, http::json_body};
+
+/// A command to start, with what is fed to it.
+pub struct Start {
+    pub ask: ExecAsk,
+    pub stdin: Option<String>,
+}
+
+/// Reads and checks the request.
+pub async fn parse(body: Body) -> Result<Start, Fault> {
+    let ExecSpec { command, cwd, env, user, stdin, timeout } =
+        ExecSpec::try_from(json_body::<ExecRequest>(body).await?)?;
+    let program = match command {
+        Command::Shell(line) => Program::Shell(line),
+        Command::Argv(argv) => Program::Argv(argv),
+    };
+    let ask = ExecAsk { program, cwd, env, user, stdin: stdin.is_some(), deadline: timeout, terminal: None };
+    Ok(Start { ask, stdin })
+}

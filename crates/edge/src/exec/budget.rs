@@ -1,0 +1,57 @@
+//! A shared allowance of memory, in KiB. Nobody waits for it: who gets none keeps less.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+const UNIT_BYTES: usize = 1024;
+
+/// The allowance. Clones share it.
+#[derive(Clone)]
+pub struct Budget(Arc<Semaphore>);
+
+/// A part of the allowance, given back when dropped.
+#[derive(Default)]
+pub struct Share {
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Budget {
+    /// Makes an allowance of so many bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self(Arc::new(Semaphore::new(bytes / UNIT_BYTES)))
+    }
+
+    /// Grows a share until it covers so many bytes. False if there is no room.
+    pub fn cover(&self, share: &mut Share, bytes: usize) -> bool {
+        let have = share.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let missing = bytes.div_ceil(UNIT_BYTES).saturating_sub(have);
+        let Ok(missing) = u32::try_from(missing) else { return false };
+        match self.0.clone().try_acquire_many_owned(missing) {
+            Ok(more) => {
+                match &mut share.permit {
+                    Some(permit) => permit.merge(more),
+                    none => *none = Some(more),
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_grow_and_come_back() {
+        let budget = Budget::new(10 * UNIT_BYTES);
+        let (mut one, mut two) = (Share::default(), Share::default());
+        assert!(budget.cover(&mut one, 6000));
+        assert!(budget.cover(&mut one, 6001));
+        assert!(!budget.cover(&mut two, 5 * UNIT_BYTES));
+        drop(one);
+        assert!(budget.cover(&mut two, 10 * UNIT_BYTES));
+    }
+}

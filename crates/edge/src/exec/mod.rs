@@ -1,0 +1,11 @@
+//! Running commands. `run` drives one command; `whole` collects its output into one answer, `stream` sends it as it comes.
+
+mod ask;
+mod budget;
+mod run;
+mod stream;
+mod whole;
+
+pub use budget::Budget;
+pub use stream::stream;
+pub use whole::whole;

@@ -1,0 +1,93 @@
+//! A command's output as an event stream. Ends with exactly one `exit` or `error`: one published client takes a stream
+//! without either for a success.
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::State,
+    http::{HeaderValue, header},
+    response::IntoResponse,
+};
+use futures_util::stream::unfold;
+use pandastack_model::Fault;
+use pandastack_wire_public::{
+    ExecChunk, ExecExit, ExecFailure, TextTail,
+    http::{Answer, RequestId, log_fault},
+    reply, sse,
+};
+
+use super::{
+    ask,
+    run::{Run, Step},
+};
+use crate::{Edge, access::Admitted};
+
+/// Runs a command and streams its output. A client that hangs up ends it; one that reads slowly slows it down, because
+/// nothing is taken from the command before the connection has room.
+pub async fn stream(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    Extension(RequestId(request)): Extension<RequestId>,
+    body: Body,
+) -> Answer {
+    let start = ask::parse(body).await?;
+    let run = Run::start(&*edge.host, id, start).await?;
+    let telling = Telling { run, stdout: TextTail::new(), stderr: TextTail::new(), request };
+    let events = unfold(Some(telling), |telling| async move {
+        let (text, telling) = telling?.next().await;
+        Some((Ok::<_, std::convert::Infallible>(text), telling))
+    });
+    let mut response = Body::from_stream(events).into_response();
+    let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
+    set(header::CONTENT_TYPE, sse::CONTENT_TYPE);
+    set(header::CACHE_CONTROL, "no-cache");
+    set(header::HeaderName::from_static("x-accel-buffering"), "no");
+    Ok(response)
+}
+
+/// A command being told about.
+struct Telling {
+    run: Run,
+    stdout: TextTail,
+    stderr: TextTail,
+    request: String,
+}
+
+impl Telling {
+    /// Gives the next piece of the stream, and itself unless that was the end.
+    async fn next(mut self) -> (String, Option<Self>) {
+        loop {
+            let text = match self.run.next().await {
+                Step::Stdout(piece) => chunk("stdout", self.stdout.push(&piece)),
+                Step::Stderr(piece) => chunk("stderr", self.stderr.push(&piece)),
+                Step::Quiet => sse::KEEPALIVE.to_owned(),
+                Step::Exit(exit_code) => {
+                    let end = sse::event("exit", &ExecExit { exit_code });
+                    return (self.rest() + &end, None);
+                }
+                Step::Failed(fault) => {
+                    let end = self.failure(&fault);
+                    return (self.rest() + &end, None);
+                }
+            };
+            // A piece may hold nothing but the start of a character.
+            if !text.is_empty() {
+                return (text, Some(self));
+            }
+        }
+    }
+
+    /// Gives what was held back for a character that never became whole.
+    fn rest(&mut self) -> String {
+        chunk("stdout", self.stdout.finish()) + &chunk("stderr", self.stderr.finish())
+    }
+
+    fn failure(&self, fault: &Fault) -> String {
+        log_fault(fault, &self.request);
+        sse::event("error", &ExecFailure { error: reply(fault, &self.request).body.error })
+    }
+}
+
+fn chunk(name: &str, chunk: String) -> String {
+    if chunk.is_empty() { chunk } else { sse::event(name, &ExecChunk { chunk }) }
+}

@@ -1,0 +1,17 @@
+//! Files in a guest. Bodies pass through in pieces; paths are checked here, names of entries are checked again.
+
+mod look;
+mod read;
+mod write;
+
+use axum::http::Uri;
+pub use look::{list, stat};
+use pandastack_model::Fault;
+use pandastack_wire_public::{checked_path, http::query_value};
+pub use read::read;
+pub use write::{delete, write};
+
+/// Gives the path that a request names.
+fn path(uri: &Uri) -> Result<String, Fault> {
+    checked_path(query_value(uri, "path"))
+}

@@ -1,0 +1,31 @@
+//! Reads a file.
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::State,
+    http::{HeaderValue, Uri, header},
+    response::IntoResponse,
+};
+use futures_util::StreamExt;
+use pandastack_wire_public::http::{Answer, RequestId, log_fault};
+
+use super::path;
+use crate::{Edge, access::Admitted};
+
+/// Sends a file as it is read. The length is not announced: files such as those in /proc do not know theirs, and a file may
+/// change meanwhile. A read that fails half way breaks the connection, so the client cannot take it for the whole.
+pub async fn read(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    Extension(RequestId(request)): Extension<RequestId>,
+    uri: Uri,
+) -> Answer {
+    let file = edge.host.read_file(id, &path(&uri)?).await?;
+    let body = file.body.map(move |piece| piece.inspect_err(|fault| log_fault(fault, &request)));
+    let mut response = Body::from_stream(body).into_response();
+    let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
+    set(header::CONTENT_TYPE, "application/octet-stream");
+    set(header::CACHE_CONTROL, "no-store");
+    Ok(response)
+}
