@@ -10,3 +10,4 @@ pub mod pty;
 #[cfg(feature = "kvm")]
 pub mod kvm;
 pub mod reflink;
+pub mod tap;
