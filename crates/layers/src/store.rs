@@ -73,9 +73,8 @@ pub enum SealError {
 }
 
 impl LayerStore {
-    /// Opens a store and throws half-made layers away.
+    /// Opens a store. Several processes may have it open, so nothing is cleaned here.
     pub fn open(root: &Path) -> Result<Self, OpenError> {
-        let _ = fs::remove_dir_all(root.join("staging"));
         for folder in ["layers", "templates", "staging", "disks"] {
             fs::create_dir_all(root.join(folder)).map_err(opening("make the store's folders"))?;
         }
@@ -83,6 +82,13 @@ impl LayerStore {
         // Manifests hold link secrets.
         fs::set_permissions(root.join("layers"), fs::Permissions::from_mode(0o700)).map_err(opening("protect the layers"))?;
         Ok(Self { root: root.to_owned(), verified: Arc::default() })
+    }
+
+    /// Throws half-made layers away. Only for the process that holds the data folder.
+    pub fn clear_drafts(&self) {
+        for entry in fs::read_dir(self.root.join("staging")).into_iter().flatten().flatten() {
+            let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
+        }
     }
 
     /// Starts a new layer in a folder of its own.

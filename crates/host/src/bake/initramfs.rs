@@ -1,0 +1,112 @@
+//! The first file system of a guest: our agent as init and the few kernel modules it needs to find its disk and network.
+//! Written uncompressed: unpacking would cost an emulated CPU more than reading does.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Modules by name; what they depend on comes along.
+const MODULES: [&str; 3] = ["virtio_mmio", "virtio_blk", "virtio_net"];
+
+/// An initramfs could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum InitramfsError {
+    #[error("read {path}")]
+    Read { path: PathBuf, #[source] cause: io::Error },
+    #[error("the kernel has no module {0}")]
+    NoModule(String),
+    #[error("write the initramfs")]
+    Write(#[source] io::Error),
+}
+
+/// Writes an initramfs from the agent's binary and a kernel's module folder (`.../lib/modules/VERSION`).
+pub fn write_initramfs(agent: &Path, modules: &Path, to: &Path) -> Result<(), InitramfsError> {
+    let read = |path: &Path| fs::read(path).map_err(|cause| InitramfsError::Read { path: path.to_owned(), cause });
+    let mut archive = Vec::new();
+    let mut cpio = Cpio { out: &mut archive, next: 1 };
+    for folder in ["dev", "proc", "sys", "root", "modules"] {
+        cpio.entry(folder, 0o040_755, &[]);
+    }
+    cpio.entry("init", 0o100_755, &read(agent)?);
+    let dependencies = String::from_utf8_lossy(&read(&modules.join("modules.dep"))?).into_owned();
+    let built_in = String::from_utf8_lossy(&read(&modules.join("modules.builtin"))?).into_owned();
+    for (number, file) in load_order(&dependencies, &built_in)?.iter().enumerate() {
+        let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        cpio.entry(&format!("modules/{number:02}-{name}"), 0o100_644, &read(&modules.join(file))?);
+    }
+    cpio.finish();
+    fs::File::create(to).and_then(|mut file| file.write_all(&archive)).map_err(InitramfsError::Write)
+}
+
+/// Lists module files so that each comes after what it needs. The text is `modules.dep`: `file: needed needed`.
+fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, InitramfsError> {
+    let needs: HashMap<&str, Vec<&str>> =
+        dependencies.lines().filter_map(|line| line.split_once(':')).map(|(file, rest)| (file, rest.split_whitespace().collect())).collect();
+    let stem = |file: &str| Path::new(file).file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
+    let mut order = Vec::new();
+    let mut seen = HashSet::new();
+    for module in MODULES {
+        if built_in.lines().any(|line| stem(line) == module) {
+            continue;
+        }
+        let file = needs.keys().find(|file| stem(file) == module).ok_or_else(|| InitramfsError::NoModule(module.to_owned()))?;
+        // The list of a file names everything it needs, nearest first.
+        for needed in needs[file].iter().rev().chain([file]) {
+            if seen.insert(*needed) {
+                order.push((*needed).to_owned());
+            }
+        }
+    }
+    Ok(order)
+}
+
+/// A writer of the `newc` archive format that the kernel unpacks.
+struct Cpio<'a> {
+    out: &'a mut Vec<u8>,
+    next: u32,
+}
+
+impl Cpio<'_> {
+    fn entry(&mut self, name: &str, mode: u32, contents: &[u8]) {
+        let fields = [self.next, mode, 0, 0, 1, 0, contents.len() as u32, 0, 0, 0, 0, name.len() as u32 + 1, 0];
+        self.next += 1;
+        self.out.extend_from_slice(b"070701");
+        for field in fields {
+            self.out.extend_from_slice(format!("{field:08x}").as_bytes());
+        }
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.push(0);
+        self.pad();
+        self.out.extend_from_slice(contents);
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.out.resize(self.out.len().next_multiple_of(4), 0);
+    }
+
+    fn finish(&mut self) {
+        self.entry("TRAILER!!!", 0, &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_come_after_what_they_need() {
+        let dependencies = "k/virtio_mmio.ko: k/virtio_ring.ko k/virtio.ko\nk/virtio.ko:\nk/virtio_ring.ko: k/virtio.ko\n\
+             k/virtio_blk.ko: k/virtio_ring.ko k/virtio.ko\nk/virtio_net.ko: k/net_failover.ko k/failover.ko k/virtio_ring.ko k/virtio.ko\n";
+        let order = load_order(dependencies, "").unwrap();
+        let at = |name: &str| order.iter().position(|file| file.contains(name)).unwrap();
+        assert!(at("virtio.ko") < at("virtio_ring") && at("virtio_ring") < at("virtio_mmio"));
+        assert!(at("failover.ko") < at("net_failover.ko") && at("net_failover.ko") < at("virtio_net"));
+        assert_eq!(order.len(), 7);
+        assert!(matches!(load_order("", ""), Err(InitramfsError::NoModule(_))));
+        assert!(load_order("", "k/virtio_mmio.ko\nk/virtio-blk.ko\nk/virtio_net.ko").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,147 @@
+//! What a template is made of, read from `images/NAME/recipe.toml`. The built-in recipes are part of the program.
+
+use std::{fs, io, path::Path};
+
+use pandastack_model::{Bytes, TemplateName};
+use serde::Deserialize;
+
+/// A recipe, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    pub name: TemplateName,
+    pub aliases: Vec<TemplateName>,
+    pub suite: String,
+    pub packages: Vec<String>,
+    pub memory: Bytes,
+    pub cpus: u8,
+    pub disk: Bytes,
+    /// Commands run once before sealing, so that what they touch is already in the guest's memory.
+    pub warm: Vec<String>,
+    /// Scripts run in the new root as the last steps of its making, a base recipe's first.
+    pub customize: Vec<String>,
+}
+
+/// A recipe cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    #[error("there is no recipe {name:?}; the built-in ones are {known}")]
+    Unknown { name: String, known: String },
+    #[error("read {path}")]
+    Read { path: String, #[source] cause: io::Error },
+    #[error("the recipe does not parse")]
+    Parse(#[from] toml::de::Error),
+    #[error("{field}: {problem}")]
+    Field { field: &'static str, problem: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecipeFile {
+    name: String,
+    #[serde(default, rename = "description")]
+    _description: String,
+    suite: String,
+    packages: Vec<String>,
+    memory_mib: u64,
+    cpus: u8,
+    disk_mib: u64,
+    /// A built-in recipe whose packages and scripts come first.
+    base: Option<String>,
+    #[serde(default)]
+    aliases: Vec<String>,
+    #[serde(default)]
+    warm: Vec<String>,
+}
+
+/// Name, recipe and script of each recipe in `images/`.
+const BUILTIN: [(&str, &str, &str); 2] = [
+    ("mini", include_str!("../../../../images/mini/recipe.toml"), include_str!("../../../../images/mini/customize.sh")),
+    ("base", include_str!("../../../../images/base/recipe.toml"), include_str!("../../../../images/base/customize.sh")),
+];
+
+/// Names every built-in recipe.
+pub fn builtin_names() -> Vec<&'static str> {
+    BUILTIN.iter().map(|(name, ..)| *name).collect()
+}
+
+/// Gives a built-in recipe by its name or one of its aliases.
+pub fn builtin(name: &str) -> Result<Recipe, RecipeError> {
+    for (_, text, customize) in BUILTIN {
+        let recipe = Recipe::parse(text, Some(customize.to_owned()))?;
+        if recipe.name.as_str() == name || recipe.aliases.iter().any(|alias| alias.as_str() == name) {
+            return Ok(recipe);
+        }
+    }
+    Err(RecipeError::Unknown { name: name.to_owned(), known: builtin_names().join(", ") })
+}
+
+impl Recipe {
+    /// Reads a recipe from a folder of the user's own.
+    pub fn read(folder: &Path) -> Result<Self, RecipeError> {
+        let path = folder.join("recipe.toml");
+        let text = fs::read_to_string(&path).map_err(|cause| RecipeError::Read { path: path.display().to_string(), cause })?;
+        Self::parse(&text, fs::read_to_string(folder.join("customize.sh")).ok())
+    }
+
+    /// Parses and checks a recipe.
+    pub fn parse(text: &str, customize: Option<String>) -> Result<Self, RecipeError> {
+        let RecipeFile { name, _description, suite, mut packages, memory_mib, cpus, disk_mib, base, aliases, warm } =
+            toml::from_str(text)?;
+        let mut scripts = Vec::new();
+        if let Some(base) = base {
+            if base == name {
+                return Err(RecipeError::Field { field: "base", problem: "a recipe cannot be its own base".to_owned() });
+            }
+            let base = builtin(&base)?;
+            packages.extend(base.packages);
+            scripts.extend(base.customize);
+        }
+        packages.sort();
+        packages.dedup();
+        scripts.extend(customize);
+        let template = |text: String| {
+            text.parse::<TemplateName>().map_err(|error| RecipeError::Field { field: "name", problem: error.to_string() })
+        };
+        let within = |field, value: u64, range: std::ops::RangeInclusive<u64>| {
+            let problem = format!("{value} is not within {} to {}", range.start(), range.end());
+            if range.contains(&value) { Ok(value) } else { Err(RecipeError::Field { field, problem }) }
+        };
+        let word = |text: &String| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:_".contains(c));
+        if let Some(bad) = packages.iter().chain([&suite]).find(|text| !word(text)) {
+            return Err(RecipeError::Field { field: "packages", problem: format!("{bad:?} is not a package name") });
+        }
+        Ok(Self {
+            name: template(name)?,
+            aliases: aliases.into_iter().map(template).collect::<Result<_, _>>()?,
+            suite,
+            packages,
+            memory: Bytes::mib(within("memory_mib", memory_mib, 128..=65536)?),
+            cpus: within("cpus", cpus.into(), 1..=16)? as u8,
+            disk: Bytes::mib(within("disk_mib", disk_mib, 256..=1 << 20)?),
+            warm,
+            customize: scripts,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_recipes_are_sound() {
+        for name in builtin_names() {
+            assert_eq!(builtin(name).unwrap().name.as_str(), name);
+        }
+        assert_eq!(builtin("ubuntu-24.04").unwrap().name.as_str(), "base");
+        assert!(builtin("nonesuch").unwrap_err().to_string().contains("mini"));
+    }
+
+    #[test]
+    fn wrong_fields_are_named() {
+        let text = "name='x'\nsuite='bookworm'\npackages=['a; rm -rf /']\nmemory_mib=256\ncpus=1\ndisk_mib=512\n";
+        assert!(Recipe::parse(text, None).unwrap_err().to_string().contains("package name"));
+        let text = "name='x'\nsuite='bookworm'\npackages=[]\nmemory_mib=1\ncpus=1\ndisk_mib=512\n";
+        assert!(Recipe::parse(text, None).unwrap_err().to_string().contains("memory_mib"));
+    }
+}

@@ -1,0 +1,258 @@
+//! Makes a recipe's root file system, natively, in a chroot: our recipes are trusted, what users bring is not built here.
+//! The result is cached under the digest of everything that went into it.
+//!
+//! ```text
+//! <cache>/rootfs/<digest>/{root.ext4, vmlinuz, modules/...}
+//! ```
+
+use std::{
+    collections::VecDeque,
+    fs, io,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use pandastack_model::Bytes;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+};
+
+use super::{Progress, limits::LOG_LINES, recipe::Recipe};
+
+/// Changing how a root is made changes this, so that old caches are not taken for new ones.
+const FORMAT: &str = "rootfs 1";
+
+/// What to make a root of.
+#[derive(Clone, Debug)]
+pub struct RootFsAsk<'a> {
+    pub recipe: &'a Recipe,
+    pub cache: &'a Path,
+    /// The host's certificates to be trusted inside for good, for hosts behind an inspecting proxy.
+    pub host_ca: Option<&'a Path>,
+}
+
+/// A root file system with its kernel.
+#[derive(Clone, Debug)]
+pub struct RootFs {
+    pub digest: String,
+    pub disk: PathBuf,
+    pub kernel: PathBuf,
+    /// `lib/modules/VERSION` of that kernel.
+    pub modules: PathBuf,
+}
+
+/// A root could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RootFsError {
+    #[error("{program} is missing; install it or run `pandastack doctor`")]
+    Missing { program: String },
+    #[error("step `{step}` failed ({status}); the last lines of its log:\n{log}")]
+    Step { step: String, status: String, log: String },
+    #[error("{action}")]
+    Io { action: String, #[source] cause: io::Error },
+    #[error("the recipe's packages hold no kernel; add linux-image-cloud-amd64")]
+    NoKernel,
+}
+
+/// Runs inside `mmdebstrap` once packages are in. The host's resolver and certificates serve only the making, unless the
+/// certificates are to stay.
+const CUSTOMIZE: &str = r#"set -eu
+root=$1
+install -d "$root/etc/ssl/certs" "$root/tmp"
+cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+if [ -n "${BUILD_CA:-}" ]; then
+  [ ! -e "$root/etc/ssl/certs/ca-certificates.crt" ] || cp "$root/etc/ssl/certs/ca-certificates.crt" "$root/tmp/ca.own"
+  cp -L "$BUILD_CA" "$root/etc/ssl/certs/ca-certificates.crt"
+fi
+for script in ${CUSTOMIZE:-}; do
+  cp "$script" "$root/tmp/customize.sh"
+  ca=/etc/ssl/certs/ca-certificates.crt
+  env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    SSL_CERT_FILE=$ca NODE_EXTRA_CA_CERTS=$ca PIP_CERT=$ca REQUESTS_CA_BUNDLE=$ca CURL_CA_BUNDLE=$ca \
+    chroot "$root" /bin/sh -eu /tmp/customize.sh
+  rm -f "$root/tmp/customize.sh"
+done
+if [ -n "${KEEP_CA:-}" ]; then
+  cp -L "$KEEP_CA" "$root/etc/ssl/certs/ca-certificates.crt"
+  rm -f "$root/tmp/ca.own"
+elif [ -e "$root/tmp/ca.own" ]; then
+  mv "$root/tmp/ca.own" "$root/etc/ssl/certs/ca-certificates.crt"
+fi
+rm -rf "$root"/var/cache/apt/*.bin "$root"/var/lib/apt/lists/* "$root"/var/log/* "$root"/tmp/* "$root"/boot/initrd.img*
+mkdir -p "$root/workspace"
+: > "$root/etc/machine-id"
+echo sandbox > "$root/etc/hostname"
+: > "$root/etc/resolv.conf"
+"#;
+
+/// The bundle most tools on a Debian host read.
+const HOST_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Finds the root in the cache or makes it.
+pub async fn ensure_rootfs(ask: RootFsAsk<'_>, progress: &dyn Progress) -> Result<RootFs, RootFsError> {
+    let digest = digest(&ask)?;
+    let folder = ask.cache.join("rootfs").join(&digest);
+    if !folder.join("complete").exists() {
+        make(&ask, &folder, progress).await?;
+    } else {
+        progress.step("root file system: cached");
+    }
+    let version = fs::read_to_string(folder.join("complete")).map_err(io_at("read the cached root"))?;
+    Ok(RootFs {
+        digest,
+        disk: folder.join("root.ext4"),
+        kernel: folder.join("vmlinuz"),
+        modules: folder.join("modules").join(version.trim()),
+    })
+}
+
+fn digest(ask: &RootFsAsk<'_>) -> Result<String, RootFsError> {
+    let Recipe { name, aliases: _, suite, packages, memory: _, cpus: _, disk, warm: _, customize } = ask.recipe;
+    let ca = match ask.host_ca {
+        Some(path) => fs::read(path).map_err(io_at("read the host's certificates"))?,
+        None => Vec::new(),
+    };
+    let mut hasher = blake3::Hasher::new();
+    let disk = disk.get().to_string();
+    let parts = [FORMAT, CUSTOMIZE, name.as_str(), suite, &packages.join(" "), &disk, &customize.join("\0")];
+    for part in parts.iter().map(|part| part.as_bytes()).chain([ca.as_slice()]) {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    Ok(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+async fn make(ask: &RootFsAsk<'_>, folder: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+    let staging = folder.with_extension(format!("new-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&staging);
+    fs::create_dir_all(&staging).map_err(io_at("make the cache folder"))?;
+    let made = fill(ask, &staging, progress).await;
+    let result = match made {
+        Ok(()) => match fs::rename(&staging, folder) {
+            Ok(()) => Ok(()),
+            // Somebody else made the same root meanwhile.
+            Err(_) if folder.join("complete").exists() => Ok(()),
+            Err(cause) => Err(RootFsError::Io { action: "move the root into the cache".to_owned(), cause }),
+        },
+        Err(error) => Err(error),
+    };
+    let _ = fs::remove_dir_all(&staging);
+    result
+}
+
+async fn fill(ask: &RootFsAsk<'_>, staging: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+    let root = staging.join("root");
+    progress.step(&format!("packages of {}", ask.recipe.name));
+    run("install packages", debstrap(ask, staging, &root)?, progress).await?;
+
+    progress.step("kernel and modules");
+    let version = newest_kernel(&root.join("boot"))?;
+    fs::copy(root.join("boot").join(format!("vmlinuz-{version}")), staging.join("vmlinuz")).map_err(io_at("copy the kernel"))?;
+    let modules = staging.join("modules");
+    fs::create_dir_all(&modules).map_err(io_at("make the module folder"))?;
+    let mut copy = Command::new("cp");
+    copy.arg("-a").arg(root.join("lib/modules").join(&version)).arg(&modules);
+    run("copy modules", copy, progress).await?;
+
+    progress.step("disk image");
+    let disk = staging.join("root.ext4");
+    make_disk(&root, &disk, ask.recipe.disk, progress).await?;
+    let mut remove = Command::new("rm");
+    remove.arg("-rf").arg("--one-file-system").arg(&root);
+    run("clean up", remove, progress).await?;
+    fs::write(staging.join("complete"), version).map_err(io_at("finish the root"))
+}
+
+fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command, RootFsError> {
+    let hook = staging.join("customize-hook");
+    fs::write(&hook, CUSTOMIZE).map_err(io_at("write the hook"))?;
+    let mut command = Command::new("mmdebstrap");
+    command.args(["--mode=root", "--variant=minbase", "--components=main"]);
+    command.arg(format!("--include={}", ask.recipe.packages.join(",")));
+    // We boot with an initramfs of our own; making Debian's would only take time.
+    command.arg("--essential-hook=mkdir -p \"$1/etc/initramfs-tools\" && echo update_initramfs=no > \"$1/etc/initramfs-tools/update-initramfs.conf\"");
+    command.args(["--dpkgopt=force-confold", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*"]);
+    command.arg(format!("--customize-hook=sh {} \"$1\"", hook.display()));
+    let mut scripts = Vec::new();
+    for (number, script) in ask.recipe.customize.iter().enumerate() {
+        let file = staging.join(format!("customize-{number}.sh"));
+        fs::write(&file, script).map_err(io_at("write the recipe's script"))?;
+        scripts.push(file.display().to_string());
+    }
+    command.env("CUSTOMIZE", scripts.join(" "));
+    if Path::new(HOST_BUNDLE).exists() {
+        command.env("BUILD_CA", HOST_BUNDLE);
+    }
+    if let Some(ca) = ask.host_ca {
+        command.env("KEEP_CA", ca);
+    }
+    command.arg(&ask.recipe.suite).arg(root);
+    Ok(command)
+}
+
+async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progress) -> Result<(), RootFsError> {
+    let mut command = Command::new("mke2fs");
+    command.args(["-q", "-t", "ext4", "-F", "-m", "0", "-L", "root", "-E", "root_owner=0:0", "-J", "size=16", "-d"]);
+    command.arg(root).arg(disk).arg(format!("{}M", size.as_mib()));
+    run("make the disk image", command, progress).await
+}
+
+fn newest_kernel(boot: &Path) -> Result<String, RootFsError> {
+    let entries = fs::read_dir(boot).map_err(|_| RootFsError::NoKernel)?;
+    let mut versions: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("vmlinuz-").map(str::to_owned))
+        .collect();
+    versions.sort();
+    versions.pop().ok_or(RootFsError::NoKernel)
+}
+
+/// Runs one step, passing its lines on and keeping the last ones for an error.
+async fn run(step: &str, mut command: Command, progress: &dyn Progress) -> Result<(), RootFsError> {
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C.UTF-8").kill_on_drop(true);
+    let mut child = command.spawn().map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound => RootFsError::Missing { program: program.clone() },
+        _ => RootFsError::Io { action: format!("start {program}"), cause },
+    })?;
+    let stderr = child.stderr.take().expect("standard error was piped");
+    let mut lines = BufReader::new(stderr).lines();
+    let mut last: VecDeque<String> = VecDeque::new();
+    while let Ok(Some(line)) = lines.next_line().await {
+        progress.line(&line);
+        last.push_back(line);
+        if last.len() > LOG_LINES {
+            last.pop_front();
+        }
+    }
+    let status = child.wait().await.map_err(io_at("wait for a step"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(RootFsError::Step { step: step.to_owned(), status: status.to_string(), log: Vec::from(last).join("\n") })
+}
+
+fn io_at(action: &str) -> impl FnOnce(io::Error) -> RootFsError + '_ {
+    move |cause| RootFsError::Io { action: action.to_owned(), cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bake::Silent;
+
+    #[tokio::test]
+    async fn a_failing_step_names_itself_and_its_last_words() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "for i in $(seq 40); do echo line $i >&2; done; exit 3"]);
+        let error = run("install packages", command, &Silent).await.unwrap_err().to_string();
+        assert!(error.contains("`install packages`") && error.contains("line 40") && !error.contains("line 20\n"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_missing_program_is_named() {
+        let error = run("x", Command::new("no-such-program-here"), &Silent).await.unwrap_err();
+        assert!(matches!(error, RootFsError::Missing { program } if program == "no-such-program-here"));
+    }
+}

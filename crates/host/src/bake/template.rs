@@ -1,0 +1,246 @@
+//! Boots a root file system once, lets the guest get ready, and seals it as the template's layer.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pandastack_kit::{Scope, random_bytes};
+use pandastack_layers::{FORMAT, LayerStore, Manifest, SealError};
+use pandastack_model::{LayerId, MachineId};
+use pandastack_sys::reflink::clone_or_copy;
+use pandastack_vmm::{BootImage, Driver, Machine, MachineError, MachineSpec, MachineState, StartError};
+use pandastack_wire_fleet::{ExecAsk, ExecEvent, Program};
+use pandastack_wire_guest::GENERATION;
+
+use super::{
+    Progress, Recipe, RootFs,
+    initramfs::{InitramfsError, write_initramfs},
+    limits::{BOOT_DEADLINE, BOOT_POLL, WARM_DEADLINE},
+};
+use crate::{
+    guest::{LinkError, Session, exec},
+    net::{GATEWAY, GUEST, NetError, NetPool},
+};
+
+/// Changing how a template is made changes this.
+const TEMPLATE_FORMAT: &str = "template 1";
+
+/// What a bake works with.
+pub struct BakeParts {
+    pub driver: Arc<dyn Driver>,
+    pub layers: LayerStore,
+    pub net: Arc<NetPool>,
+    /// The guest agent's static binary.
+    pub agent: PathBuf,
+    /// Where the machine's sockets and logs go while it boots.
+    pub run_dir: PathBuf,
+    pub scope: Scope,
+}
+
+/// A baked template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Baked {
+    pub layer: LayerId,
+    /// Whether it was already there.
+    pub cached: bool,
+    pub boot: Duration,
+}
+
+/// A template could not be baked; nothing is left of the attempt.
+#[derive(Debug, thiserror::Error)]
+pub enum BakeError {
+    #[error("read the guest agent at {path}; build it first or say where it is")]
+    Agent { path: PathBuf, #[source] cause: io::Error },
+    #[error(transparent)]
+    Initramfs(#[from] InitramfsError),
+    #[error(transparent)]
+    Net(#[from] NetError),
+    #[error("start the machine")]
+    Start(#[from] StartError),
+    #[error("the guest did not come up within {seconds} s; its console said:\n{console}")]
+    Silent { seconds: u64, console: String },
+    #[error("the machine died while booting ({reason}); its console said:\n{console}")]
+    Died { reason: String, console: String },
+    #[error("warm-up `{command}` failed: {reason}")]
+    Warm { command: String, reason: String },
+    #[error("talk to the guest")]
+    Link(#[from] LinkError),
+    #[error("freeze the machine")]
+    Machine(#[from] MachineError),
+    #[error("seal the layer")]
+    Seal(#[from] SealError),
+    #[error("{action}")]
+    Io { action: &'static str, #[source] cause: io::Error },
+}
+
+/// Finds the template's layer or makes it, and lets the recipe's names stand for it.
+pub async fn bake(parts: &BakeParts, recipe: &Recipe, root: &RootFs, progress: &dyn Progress) -> Result<Baked, BakeError> {
+    let inputs = inputs(parts, recipe, root)?;
+    let profile = parts.driver.profile();
+    let found = parts.layers.made_from(&inputs).and_then(|layer| Some((layer, parts.layers.manifest(layer).ok()?)));
+    let baked = match found {
+        Some((layer, manifest)) if manifest.mismatch(&profile).is_none() => {
+            progress.step("template: cached");
+            Baked { layer, cached: true, boot: Duration::from_millis(manifest.boot_ms) }
+        }
+        _ => boot_and_seal(parts, recipe, root, inputs, progress).await?,
+    };
+    for name in recipe.aliases.iter().chain([&recipe.name]) {
+        parts.layers.name_template(name, baked.layer)?;
+    }
+    Ok(baked)
+}
+
+fn inputs(parts: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String, BakeError> {
+    let agent = std::fs::read(&parts.agent).map_err(|cause| BakeError::Agent { path: parts.agent.clone(), cause })?;
+    let profile = parts.driver.profile();
+    let mut hasher = blake3::Hasher::new();
+    let shape = format!("{} {} {}", recipe.memory, recipe.cpus, recipe.warm.join("\n"));
+    let words = [TEMPLATE_FORMAT, &root.digest, &profile.driver, &profile.runtime, &profile.machine_type, &profile.cpu_profile, &shape];
+    for part in words.iter().map(|word| word.as_bytes()).chain([agent.as_slice()]) {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    Ok(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+async fn boot_and_seal(
+    parts: &BakeParts,
+    recipe: &Recipe,
+    root: &RootFs,
+    inputs: String,
+    progress: &dyn Progress,
+) -> Result<Baked, BakeError> {
+    let slot = parts.net.take().await?;
+    let id = MachineId::random();
+    let run_dir = parts.run_dir.join(id.to_string());
+    let result = async {
+        std::fs::create_dir_all(&run_dir).map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
+        let draft = parts.layers.draft()?;
+        let files = draft.files();
+        clone_or_copy(&root.disk, &files.disk).map_err(|cause| BakeError::Io { action: "copy the root disk", cause })?;
+        let initramfs = run_dir.join("initramfs");
+        write_initramfs(&parts.agent, &root.modules, &initramfs)?;
+        let secret = random_bytes::<32>();
+        let secret_hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let spec = MachineSpec {
+            id,
+            memory: recipe.memory,
+            cpus: recipe.cpus,
+            disk: files.disk.clone(),
+            run_dir: run_dir.clone(),
+            network: slot.port(),
+        };
+        let cmdline = format!(
+            "pandastack.secret={secret_hex} pandastack.net={GUEST}/30,{GATEWAY} pandastack.root=/dev/vda"
+        );
+        let image = BootImage { kernel: root.kernel.clone(), initramfs, cmdline, mem: files.mem.clone() };
+        progress.step("first boot");
+        let machine = parts.driver.boot(spec, image).await?;
+        let ready = get_ready(parts, recipe, &*machine, &secret, &run_dir, &files.dev, progress).await;
+        machine.stop().await;
+        let boot = ready?;
+        progress.step("seal");
+        let manifest = Manifest {
+            format: FORMAT,
+            layer: draft.id(),
+            origin: format!("template {}", recipe.name),
+            inputs: Some(inputs),
+            profile: parts.driver.profile(),
+            guest_generation: GENERATION,
+            link_secret: secret_hex,
+            memory: recipe.memory,
+            cpus: recipe.cpus,
+            disk: recipe.disk,
+            boot_ms: boot.as_millis() as u64,
+            digests: Default::default(),
+        };
+        let layer = parts.scope.block("seal", move || draft.seal(manifest)).await;
+        let layer = layer.map_err(|error| BakeError::Io { action: "seal", cause: io::Error::other(error) })??;
+        Ok(Baked { layer, cached: false, boot })
+    }
+    .await;
+    let _ = std::fs::remove_dir_all(&run_dir);
+    if let Err(error) = parts.net.give_back(slot).await {
+        tracing::warn!(%error, "network slot not removed");
+    }
+    result
+}
+
+/// Waits for the agent, warms the guest up, and saves its devices with its CPUs stopped. Returns the boot time.
+async fn get_ready(
+    parts: &BakeParts,
+    recipe: &Recipe,
+    machine: &dyn Machine,
+    secret: &[u8],
+    run_dir: &Path,
+    dev: &Path,
+    progress: &dyn Progress,
+) -> Result<Duration, BakeError> {
+    let started = Instant::now();
+    let session = wait_for_agent(parts, machine, secret, run_dir).await?;
+    let boot = started.elapsed();
+    for command in &recipe.warm {
+        progress.step(&format!("warm up: {command}"));
+        warm(parts, &session, command).await?;
+    }
+    session.quiesce().await?;
+    session.thaw().await?;
+    drop(session);
+    // The agent ends a closed connection's work at once; wait for that, so that no child wakes up to it.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    machine.pause().await?;
+    machine.save_devices(dev).await?;
+    Ok(boot)
+}
+
+async fn wait_for_agent(parts: &BakeParts, machine: &dyn Machine, secret: &[u8], run_dir: &Path) -> Result<Session, BakeError> {
+    let console = || {
+        let bytes = std::fs::read(run_dir.join("console.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(3000)..]).into_owned()
+    };
+    let deadline = Instant::now() + BOOT_DEADLINE;
+    loop {
+        if let MachineState::Dead { reason } = machine.watch().borrow().clone() {
+            return Err(BakeError::Died { reason, console: console() });
+        }
+        if let Ok(link) = machine.dial().await {
+            match Session::open(link, secret, None, &parts.scope).await {
+                Ok(session) => return Ok(session),
+                Err(error) => tracing::debug!(%error, "agent not ready yet"),
+            }
+        }
+        if Instant::now() > deadline {
+            return Err(BakeError::Silent { seconds: BOOT_DEADLINE.as_secs(), console: console() });
+        }
+        tokio::time::sleep(BOOT_POLL).await;
+    }
+}
+
+async fn warm(parts: &BakeParts, session: &Session, command: &str) -> Result<(), BakeError> {
+    let failed = |reason: String| BakeError::Warm { command: command.to_owned(), reason };
+    let ask = ExecAsk {
+        program: Program::Shell(command.to_owned()),
+        cwd: None,
+        env: Default::default(),
+        user: None,
+        stdin: false,
+        deadline: Some(WARM_DEADLINE),
+        terminal: None,
+    };
+    let mut running = exec(session, ask, &parts.scope).await.map_err(|fault| failed(fault.to_string()))?;
+    let mut output = Vec::new();
+    while let Some(event) = running.events.recv().await {
+        match event {
+            ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes) => output.extend_from_slice(&bytes[..bytes.len().min(2000)]),
+            ExecEvent::Exit { code: 0 } => return Ok(()),
+            ExecEvent::Exit { code } => return Err(failed(format!("exit status {code}\n{}", String::from_utf8_lossy(&output)))),
+            ExecEvent::TimedOut { after } => return Err(failed(format!("timeout after {} s", after.as_secs()))),
+            ExecEvent::Failed(fault) => return Err(failed(fault.to_string())),
+        }
+    }
+    Err(failed("the guest said nothing".to_owned()))
+}

@@ -1,0 +1,68 @@
+//! One request's conversation on the link.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pandastack_wire_guest::{Credit, Frame, Kind, Message, WINDOW_BYTES, frame_cost};
+use tokio::sync::mpsc;
+
+use super::session::{LinkError, Shared};
+
+/// A channel. Dropped before its end, it tells the guest to stop.
+pub struct Channel {
+    number: u32,
+    rx: mpsc::Receiver<Frame>,
+    shared: Arc<Shared>,
+    finished: bool,
+    /// Data cost received but not yet credited back.
+    owed: usize,
+}
+
+impl Channel {
+    pub(super) fn new(number: u32, rx: mpsc::Receiver<Frame>, shared: Arc<Shared>) -> Self {
+        Self { number, rx, shared, finished: false, owed: 0 }
+    }
+
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Sends a frame, waiting for room on the link.
+    pub async fn send(&self, frame: Frame) -> Result<(), LinkError> {
+        self.shared.send(frame).await
+    }
+
+    /// Waits for the next frame; an ended link is an error.
+    pub async fn next(&mut self) -> Result<Frame, LinkError> {
+        self.rx.recv().await.ok_or(LinkError::Closed)
+    }
+
+    /// Says that a data frame was passed on. Credit goes back in halves of the window, not frame by frame.
+    pub async fn consumed(&mut self, payload: &Bytes) -> Result<(), LinkError> {
+        self.owed += frame_cost(payload.len());
+        if self.owed >= WINDOW_BYTES / 2 {
+            let bytes = std::mem::take(&mut self.owed) as u32;
+            self.send(Credit { bytes }.frame(self.number)).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the guest to end what runs on this channel; its terminal frame still comes.
+    pub async fn cancel(&self) -> Result<(), LinkError> {
+        self.send(Frame::new(self.number, Kind::Cancel, Bytes::new())).await
+    }
+
+    /// Notes that the terminal frame has come.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.shared.close(self.number);
+        if !self.finished {
+            self.shared.send_now(Frame::new(self.number, Kind::Cancel, Bytes::new()));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Runs a process in the guest: one channel, a task that passes frames on as fast as the caller reads them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use pandastack_kit::Scope;
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
+use pandastack_wire_guest::{self as wire, Credit, Exit, Frame, Kind, Message, Resize, Signal, Started, Variable};
+use tokio::sync::mpsc;
+
+use super::{
+    channel::Channel,
+    fault::{guest_fault, parse},
+    limits::{EXEC_QUEUE, REQUEST_DEADLINE},
+    session::{LinkError, Session},
+};
+
+/// Starts a process and returns once it runs. Faults of the start (no such directory, user, program) come as `Err`.
+pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<ExecSession, Fault> {
+    let deadline = ask.deadline;
+    let mut channel = session.channel()?;
+    channel.send(start(ask).frame(channel.number())).await?;
+    let first = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
+    if first.kind == Kind::Error {
+        channel.finish();
+    }
+    parse::<Started>(first)?;
+    let (events_tx, events) = mpsc::channel(EXEC_QUEUE);
+    let (control, control_rx) = mpsc::channel(EXEC_QUEUE);
+    let relay = Relay { channel, events: events_tx, deadline, window: wire::WINDOW_BYTES, input: Bytes::new() };
+    scope.start("exec", relay.run(control_rx));
+    Ok(ExecSession { events, control })
+}
+
+fn start(ask: ExecAsk) -> wire::Start {
+    let ExecAsk { program, cwd, env, user, stdin, deadline, terminal } = ask;
+    wire::Start {
+        program: match program {
+            Program::Shell(text) => wire::Program::Shell(text),
+            Program::Argv(words) => wire::Program::Argv(words),
+        },
+        cwd,
+        env: env.into_iter().map(|(name, value)| Variable { name, value }).collect(),
+        user,
+        stdin,
+        deadline_ms: deadline.map(|deadline| deadline.as_millis() as u64),
+        terminal: terminal.map(|(rows, cols)| Resize { rows, cols }),
+    }
+}
+
+struct Relay {
+    channel: Channel,
+    events: mpsc::Sender<ExecEvent>,
+    deadline: Option<Duration>,
+    /// What the guest still lets us send.
+    window: usize,
+    /// Input taken from the caller but not yet allowed by the window. While there is any, no more is taken.
+    input: Bytes,
+}
+
+enum Step {
+    GoOn,
+    End,
+}
+
+impl Relay {
+    async fn run(mut self, mut control: mpsc::Receiver<ExecControl>) {
+        let events = self.events.clone();
+        let mut controls_open = true;
+        loop {
+            let step = tokio::select! {
+                frame = self.channel.next() => self.pass_on(frame).await,
+                control = control.recv(), if controls_open && self.input.is_empty() => match control {
+                    Some(control) => self.pass_in(control).await,
+                    None => { controls_open = false; Ok(Step::GoOn) }
+                },
+                // Nobody listens any more: the process must not go on for nobody.
+                () = events.closed() => Ok(Step::End),
+            };
+            match step {
+                Ok(Step::GoOn) => {}
+                Ok(Step::End) => return,
+                Err(error) => {
+                    let _ = self.events.send(ExecEvent::Failed(error.into())).await;
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn pass_on(&mut self, frame: Result<Frame, LinkError>) -> Result<Step, LinkError> {
+        let frame = frame?;
+        let payload = frame.payload.clone();
+        let event = match frame.kind {
+            // The guest may close a stream with an empty frame; the caller learns of the end by the exit.
+            Kind::Stdout | Kind::Stderr if payload.is_empty() => return Ok(Step::GoOn),
+            Kind::Stdout => ExecEvent::Stdout(payload.clone()),
+            Kind::Stderr => ExecEvent::Stderr(payload.clone()),
+            Kind::Credit => {
+                let credit = Credit::parse(&payload)?.bytes as usize;
+                self.window = self.window.saturating_add(credit).min(wire::WINDOW_BYTES);
+                self.send_input().await?;
+                return Ok(Step::GoOn);
+            }
+            Kind::Exit => {
+                self.channel.finish();
+                let _ = self.events.send(self.ended(Exit::parse(&payload)?)).await;
+                return Ok(Step::End);
+            }
+            Kind::Error => {
+                self.channel.finish();
+                let _ = self.events.send(ExecEvent::Failed(guest_fault(wire::Error::parse(&payload)?))).await;
+                return Ok(Step::End);
+            }
+            found => return Err(LinkError::Unexpected { wanted: Kind::Stdout, found }),
+        };
+        if self.events.send(event).await.is_err() {
+            return Ok(Step::End);
+        }
+        self.channel.consumed(&payload).await?;
+        Ok(Step::GoOn)
+    }
+
+    fn ended(&self, exit: Exit) -> ExecEvent {
+        match (exit.timed_out, self.deadline) {
+            (true, Some(after)) => ExecEvent::TimedOut { after },
+            (true, None) => {
+                ExecEvent::Failed(Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox ended a process for a deadline it was not given"))
+            }
+            (false, _) => ExecEvent::Exit { code: exit.code },
+        }
+    }
+
+    async fn pass_in(&mut self, control: ExecControl) -> Result<Step, LinkError> {
+        let number = self.channel.number();
+        match control {
+            ExecControl::Stdin(bytes) => {
+                self.input = bytes;
+                self.send_input().await?;
+            }
+            ExecControl::CloseStdin => self.channel.send(Frame::new(number, Kind::Stdin, Bytes::new()).end()).await?,
+            ExecControl::Signal(signal) => self.channel.send(Signal { number: signal }.frame(number)).await?,
+            ExecControl::Resize { rows, cols } => self.channel.send(Resize { rows, cols }.frame(number)).await?,
+        }
+        Ok(Step::GoOn)
+    }
+
+    async fn send_input(&mut self) -> Result<(), LinkError> {
+        while !self.input.is_empty() && self.window >= wire::FRAME_BYTES_MAX {
+            let piece = self.input.split_to(self.input.len().min(wire::FRAME_BYTES_MAX));
+            self.window -= wire::frame_cost(piece.len());
+            self.channel.send(Frame::new(self.channel.number(), Kind::Stdin, piece)).await?;
+        }
+        Ok(())
+    }
+}

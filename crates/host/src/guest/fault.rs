@@ -1,0 +1,58 @@
+//! Turns what went wrong on the link or in the guest into a fault for the caller.
+
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_guest::{Error, ErrorKind, Frame, Kind, Message};
+
+use super::session::LinkError;
+
+/// Renders the guest's own refusal. Its text comes from an untrusted guest and only reaches that guest's owner.
+pub fn guest_fault(error: Error) -> Fault {
+    let (kind, code) = match error.kind {
+        ErrorKind::Invalid => (FaultKind::Caller, "request.invalid"),
+        ErrorKind::Missing => (FaultKind::Missing, "path.not_found"),
+        ErrorKind::WrongType => (FaultKind::Caller, "path.wrong_type"),
+        ErrorKind::Denied => (FaultKind::Conflict, "path.denied"),
+        ErrorKind::Full => (FaultKind::Storage, "sandbox.disk_full"),
+        ErrorKind::Failed => (FaultKind::Conflict, "guest.failed"),
+        ErrorKind::Secret => (FaultKind::Bug, "internal"),
+        ErrorKind::Cancelled => (FaultKind::Conflict, "request.cancelled"),
+    };
+    Fault::new(kind, code, error.text)
+}
+
+impl From<LinkError> for Fault {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Busy => {
+                Fault::new(FaultKind::Quota, "sandbox.too_many_requests", "too many requests at once in this sandbox; wait for some to end")
+            }
+            LinkError::Deadline => {
+                Fault::new(FaultKind::Unavailable, "guest.silent", "the sandbox did not answer")
+            }
+            LinkError::Closed | LinkError::Io(_) => {
+                Fault::new(FaultKind::Unavailable, "guest.lost", "the sandbox's machine ended during the request").with_detail(error)
+            }
+            LinkError::Frame(_) | LinkError::Unexpected { .. } | LinkError::Message(_) | LinkError::Refused(_) | LinkError::Generation(_) => {
+                Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer").with_detail(error)
+            }
+        }
+    }
+}
+
+/// Checks a reply's kind; the guest's refusal and any nonsense become faults.
+pub(super) fn reply(frame: Frame, wanted: Kind) -> Result<Frame, Fault> {
+    match frame.kind {
+        kind if kind == wanted => Ok(frame),
+        Kind::Error => Err(match Error::parse(&frame.payload) {
+            Ok(error) => guest_fault(error),
+            Err(error) => LinkError::from(error).into(),
+        }),
+        found => Err(LinkError::Unexpected { wanted, found }.into()),
+    }
+}
+
+/// Parses a reply's message.
+pub(super) fn parse<M: Message>(frame: Frame) -> Result<M, Fault> {
+    let frame = reply(frame, M::KIND)?;
+    M::parse(&frame.payload).map_err(|error| LinkError::from(error).into())
+}

@@ -1,0 +1,165 @@
+//! Files in the guest: streamed both ways, never held whole.
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{ByteStream, FileBody, FileEntry, FileKind, WriteAsk};
+use pandastack_wire_guest::{
+    Credit, Entries, Entry, EntryKind, FRAME_BYTES_MAX, Frame, Kind, Message, Meta, Path, Read, WINDOW_BYTES, Write, Written, frame_cost,
+};
+
+use super::{
+    channel::Channel,
+    fault::{parse, reply},
+    limits::{ENTRIES_MAX, REQUEST_DEADLINE},
+    session::{LinkError, Session},
+};
+
+/// Opens a file; its contents flow as the body is read.
+pub async fn read_file(session: &Session, path: &str) -> Result<FileBody, Fault> {
+    let mut channel = session.channel()?;
+    channel.send(Read { path: path.to_owned() }.frame(channel.number())).await?;
+    let first = next(&mut channel).await?;
+    if first.kind == Kind::Error {
+        channel.finish();
+    }
+    let entry = checked(parse::<Meta>(first)?.entry).ok_or_else(confused)?;
+    Ok(FileBody { entry, body: Box::pin(stream::unfold(Some(channel), next_piece)) })
+}
+
+async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes, Fault>, Option<Channel>)> {
+    let mut channel = channel?;
+    let frame = match next(&mut channel).await.and_then(|frame| reply(frame, Kind::Data)) {
+        Ok(frame) => frame,
+        Err(fault) => return Some((Err(fault), None)),
+    };
+    if frame.flags.is_end() {
+        channel.finish();
+        return (!frame.payload.is_empty()).then_some((Ok(frame.payload), None));
+    }
+    match channel.consumed(&frame.payload).await {
+        Ok(()) => Some((Ok(frame.payload), Some(channel))),
+        Err(error) => Some((Err(error.into()), None)),
+    }
+}
+
+/// Writes a body to a file; the file appears whole or not at all.
+pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) -> Result<u64, Fault> {
+    let mut channel = session.channel()?;
+    let number = channel.number();
+    channel.send(Write { path: ask.path, mode: ask.mode }.frame(number)).await?;
+    let mut window = WINDOW_BYTES;
+    while let Some(piece) = body.next().await {
+        // A body that breaks off drops the channel, and the guest throws its half-written file away.
+        let mut piece = piece?;
+        while !piece.is_empty() {
+            let part = piece.split_to(piece.len().min(FRAME_BYTES_MAX));
+            let cost = frame_cost(part.len());
+            while window < cost {
+                window += credit(&mut channel).await?;
+            }
+            window -= cost;
+            channel.send(Frame::new(number, Kind::Data, part)).await?;
+        }
+    }
+    channel.send(Frame::new(number, Kind::Data, Bytes::new()).end()).await?;
+    loop {
+        let frame = next(&mut channel).await?;
+        if frame.kind == Kind::Credit {
+            continue;
+        }
+        channel.finish();
+        return Ok(parse::<Written>(frame)?.bytes);
+    }
+}
+
+async fn credit(channel: &mut Channel) -> Result<usize, Fault> {
+    let frame = next(channel).await?;
+    if frame.kind == Kind::Error {
+        channel.finish();
+    }
+    Ok(parse::<Credit>(frame)?.bytes as usize)
+}
+
+/// Lists a directory, sorted by name.
+pub async fn list_dir(session: &Session, path: &str) -> Result<Vec<FileEntry>, Fault> {
+    let mut channel = session.channel()?;
+    channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::List)).await?;
+    let mut entries = Vec::new();
+    loop {
+        let frame = next(&mut channel).await?;
+        let last = frame.flags.is_end() || frame.kind == Kind::Error;
+        if last {
+            channel.finish();
+        }
+        entries.extend(parse::<Entries>(frame)?.entries.into_iter().filter_map(checked));
+        if entries.len() > ENTRIES_MAX {
+            let text = format!("the directory has more than {ENTRIES_MAX} entries; list a smaller one");
+            return Err(Fault::new(FaultKind::TooLarge, "directory.too_large", text));
+        }
+        if last {
+            entries.sort_by(|a, b| a.name.cmp(&b.name));
+            return Ok(entries);
+        }
+    }
+}
+
+/// Describes one path.
+pub async fn stat(session: &Session, path: &str) -> Result<FileEntry, Fault> {
+    let meta: Meta = parse(ask(session, path, Kind::Stat).await?)?;
+    checked(meta.entry).ok_or_else(confused)
+}
+
+/// Deletes a path and everything below it.
+pub async fn delete_path(session: &Session, path: &str) -> Result<(), Fault> {
+    reply(ask(session, path, Kind::Delete).await?, Kind::Done).map(drop)
+}
+
+async fn ask(session: &Session, path: &str, kind: Kind) -> Result<Frame, Fault> {
+    let mut channel = session.channel()?;
+    channel.send(Path { path: path.to_owned() }.frame(channel.number(), kind)).await?;
+    let frame = next(&mut channel).await?;
+    channel.finish();
+    Ok(frame)
+}
+
+async fn next(channel: &mut Channel) -> Result<Frame, Fault> {
+    match tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await {
+        Ok(frame) => Ok(frame?),
+        Err(_) => Err(LinkError::Deadline.into()),
+    }
+}
+
+fn confused() -> Fault {
+    Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
+}
+
+/// Names come from an untrusted guest: one that is no plain name is left out.
+fn checked(entry: Entry) -> Option<FileEntry> {
+    let Entry { name, kind, size, mode, modified, target } = entry;
+    let plain = name == "/" || (!name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']));
+    let kind = match kind {
+        EntryKind::File => FileKind::File,
+        EntryKind::Directory => FileKind::Directory,
+        EntryKind::Symlink => FileKind::Symlink,
+        EntryKind::Other => FileKind::Other,
+    };
+    plain.then_some(FileEntry { name, kind, size, mode, modified, target })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str) -> Entry {
+        Entry { name: name.to_owned(), kind: EntryKind::File, size: 1, mode: 0o644, modified: 0, target: None }
+    }
+
+    #[test]
+    fn names_that_walk_away_are_left_out() {
+        assert!(checked(entry("notes.txt")).is_some());
+        for bad in ["", ".", "..", "a/b", "a\0b", "/etc"] {
+            assert!(checked(entry(bad)).is_none(), "{bad:?}");
+        }
+    }
+}

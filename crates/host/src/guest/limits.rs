@@ -1,0 +1,24 @@
+//! Limits of the guest link.
+
+use std::time::Duration;
+
+/// Channels open at once on one link; the guest refuses more.
+pub const CHANNELS_MAX: usize = 200;
+
+/// Frames waiting to be written to the link.
+pub const OUT_QUEUE: usize = 64;
+
+/// Frames a channel may hold: a full window, and room for the few frames that are not data.
+pub const CHANNEL_QUEUE: usize = pandastack_wire_guest::WINDOW_FRAMES + 32;
+
+/// Events an exec may be ahead of its reader.
+pub const EXEC_QUEUE: usize = 16;
+
+/// One question with one answer.
+pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Bytes gathered into one write to the link.
+pub const BATCH_BYTES: usize = 512 * 1024;
+
+/// Entries of one directory listing.
+pub const ENTRIES_MAX: usize = 100_000;

@@ -1,0 +1,13 @@
+//! The host's end of the link into a guest: one connection, many channels, credit instead of buffers.
+
+mod channel;
+mod exec;
+mod fault;
+mod files;
+mod limits;
+mod session;
+
+pub use exec::exec;
+
+pub use files::{delete_path, list_dir, read_file, stat, write_file};
+pub use session::{LinkError, Session};

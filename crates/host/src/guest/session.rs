@@ -1,0 +1,260 @@
+//! One connection to a guest agent: handshake, channel table, reader and writer tasks.
+//! The guest is not trusted: what it sends is checked here, and a link that talks nonsense is closed, nothing else.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex},
+};
+
+use bytes::BytesMut;
+use pandastack_kit::Scope;
+use pandastack_vmm::Link;
+use pandastack_wire_guest::{
+    Decoder, Figures, Frame, FrameError, GENERATION, Hello, Kind, Message, PortList, Rebirth, Reborn, Welcome,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
+    sync::{mpsc, watch},
+};
+
+use super::{
+    channel::Channel,
+    limits::{BATCH_BYTES, CHANNEL_QUEUE, CHANNELS_MAX, OUT_QUEUE, REQUEST_DEADLINE},
+};
+
+/// The link failed or the guest said something it must not.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error("the link to the guest broke")]
+    Io(#[from] io::Error),
+    #[error("the guest closed the link")]
+    Closed,
+    #[error("the guest speaks nonsense")]
+    Frame(#[from] FrameError),
+    #[error("the guest answered {found:?} where {wanted:?} was due")]
+    Unexpected { wanted: Kind, found: Kind },
+    #[error("the guest's answer does not parse")]
+    Message(#[from] pandastack_wire_guest::BadMessage),
+    #[error("the guest refused: {0}")]
+    Refused(String),
+    #[error("the guest speaks generation {0}, which this host does not know")]
+    Generation(u32),
+    #[error("too many requests at once in one sandbox")]
+    Busy,
+    #[error("the guest did not answer in time")]
+    Deadline,
+}
+
+/// A live connection. Clones are the same connection; it closes when the last is dropped.
+#[derive(Clone)]
+pub struct Session {
+    shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    out: mpsc::Sender<Frame>,
+    table: Arc<Mutex<Table>>,
+    broken: watch::Receiver<bool>,
+}
+
+#[derive(Default)]
+struct Table {
+    last: u32,
+    open: HashMap<u32, mpsc::Sender<Frame>>,
+    closed: bool,
+}
+
+impl Session {
+    /// Shakes hands and, if there is one, delivers the rebirth in the same write: one exchange before the first user byte.
+    pub async fn open(
+        mut link: Box<dyn Link>,
+        secret: &[u8],
+        rebirth: Option<&Rebirth>,
+        scope: &Scope,
+    ) -> Result<Self, LinkError> {
+        let mut first = BytesMut::new();
+        Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0).encode(&mut first);
+        if let Some(rebirth) = rebirth {
+            rebirth.frame(0).encode(&mut first);
+        }
+        link.write_all(&first).await?;
+        let mut decoder = Decoder::default();
+        let welcome: Welcome = answer(&read_frame(&mut link, &mut decoder).await?)?;
+        if welcome.generation == 0 || welcome.generation > GENERATION {
+            return Err(LinkError::Generation(welcome.generation));
+        }
+        if rebirth.is_some() {
+            answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
+        }
+        let (read, write) = tokio::io::split(link);
+        let (out, queue) = mpsc::channel(OUT_QUEUE);
+        let (tx, broken) = watch::channel(false);
+        let table = Arc::new(Mutex::new(Table::default()));
+        scope.start("guest-write", write_frames(write, queue));
+        scope.start("guest-read", read_frames(read, decoder, table.clone(), tx));
+        Ok(Self { shared: Arc::new(Shared { out, table, broken }) })
+    }
+
+    /// Opens a channel.
+    pub(super) fn channel(&self) -> Result<Channel, LinkError> {
+        let (tx, rx) = mpsc::channel(CHANNEL_QUEUE);
+        let mut table = self.shared.table.lock().expect("no holder panics");
+        if table.closed {
+            return Err(LinkError::Closed);
+        }
+        if table.open.len() >= CHANNELS_MAX {
+            return Err(LinkError::Busy);
+        }
+        loop {
+            table.last = table.last.wrapping_add(1).max(1);
+            if !table.open.contains_key(&table.last) {
+                break;
+            }
+        }
+        let number = table.last;
+        table.open.insert(number, tx);
+        Ok(Channel::new(number, rx, self.shared.clone()))
+    }
+
+    /// Waits until the link is no more.
+    pub async fn broken(&self) {
+        let mut broken = self.shared.broken.clone();
+        let _ = broken.wait_for(|broken| *broken).await;
+    }
+
+    /// One round trip.
+    pub async fn ping(&self) -> Result<(), LinkError> {
+        self.ask(|number| Frame::new(number, Kind::Ping, bytes::Bytes::new()), Kind::Pong).await.map(drop)
+    }
+
+    /// Lets the guest flush and freeze its file systems.
+    pub async fn quiesce(&self) -> Result<(), LinkError> {
+        self.ask(|number| Frame::new(number, Kind::Quiesce, bytes::Bytes::new()), Kind::Done).await.map(drop)
+    }
+
+    /// Undoes `quiesce`.
+    pub async fn thaw(&self) -> Result<(), LinkError> {
+        self.ask(|number| Frame::new(number, Kind::Thaw, bytes::Bytes::new()), Kind::Done).await.map(drop)
+    }
+
+    /// Asks what the guest uses.
+    pub async fn measure(&self) -> Result<Figures, LinkError> {
+        let frame = self.ask(|number| Frame::new(number, Kind::Measure, bytes::Bytes::new()), Kind::Figures).await?;
+        Ok(Figures::parse(&frame.payload)?)
+    }
+
+    /// Asks which ports somebody listens on.
+    pub async fn ports(&self) -> Result<PortList, LinkError> {
+        let frame = self.ask(|number| Frame::new(number, Kind::Ports, bytes::Bytes::new()), Kind::PortList).await?;
+        Ok(PortList::parse(&frame.payload)?)
+    }
+
+    async fn ask(&self, question: impl FnOnce(u32) -> Frame, wanted: Kind) -> Result<Frame, LinkError> {
+        let mut channel = self.channel()?;
+        channel.send(question(channel.number())).await?;
+        let frame = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
+        channel.finish();
+        expect(frame, wanted)
+    }
+}
+
+impl Shared {
+    pub(super) async fn send(&self, frame: Frame) -> Result<(), LinkError> {
+        self.out.send(frame).await.map_err(|_| LinkError::Closed)
+    }
+
+    /// Sends if there is room: for farewells nobody waits for.
+    pub(super) fn send_now(&self, frame: Frame) {
+        let _ = self.out.try_send(frame);
+    }
+
+    pub(super) fn close(&self, number: u32) {
+        self.table.lock().expect("no holder panics").open.remove(&number);
+    }
+}
+
+/// Checks a frame's kind, turning the guest's own error into ours.
+pub(super) fn expect(frame: Frame, wanted: Kind) -> Result<Frame, LinkError> {
+    match frame.kind {
+        kind if kind == wanted => Ok(frame),
+        Kind::Error => Err(LinkError::Refused(pandastack_wire_guest::Error::parse(&frame.payload)?.text)),
+        found => Err(LinkError::Unexpected { wanted, found }),
+    }
+}
+
+fn answer<M: Message>(frame: &Frame) -> Result<M, LinkError> {
+    let frame = expect(frame.clone(), M::KIND)?;
+    Ok(M::parse(&frame.payload)?)
+}
+
+async fn read_frame(link: &mut Box<dyn Link>, decoder: &mut Decoder) -> Result<Frame, LinkError> {
+    loop {
+        if let Some(frame) = decoder.next_frame()? {
+            return Ok(frame);
+        }
+        if link.read_buf(decoder.buffer()).await? == 0 {
+            return Err(LinkError::Closed);
+        }
+    }
+}
+
+async fn write_frames(mut write: WriteHalf<Box<dyn Link>>, mut queue: mpsc::Receiver<Frame>) {
+    let mut batch = BytesMut::new();
+    while let Some(frame) = queue.recv().await {
+        batch.clear();
+        frame.encode(&mut batch);
+        while batch.len() < BATCH_BYTES
+            && let Ok(frame) = queue.try_recv()
+        {
+            frame.encode(&mut batch);
+        }
+        if write.write_all(&batch).await.is_err() {
+            return;
+        }
+    }
+    // The last session is gone: tell the guest, which ends what it still runs for us.
+    let _ = write.shutdown().await;
+}
+
+async fn read_frames(
+    mut read: ReadHalf<Box<dyn Link>>,
+    mut decoder: Decoder,
+    table: Arc<Mutex<Table>>,
+    broken: watch::Sender<bool>,
+) {
+    let why = loop {
+        match decoder.next_frame() {
+            Ok(Some(frame)) => {
+                if let Err(error) = deliver(&table, frame) {
+                    break error;
+                }
+            }
+            Ok(None) => match read.read_buf(decoder.buffer()).await {
+                Ok(0) => break LinkError::Closed,
+                Ok(_) => {}
+                Err(error) => break LinkError::Io(error),
+            },
+            Err(error) => break LinkError::Frame(error),
+        }
+    };
+    tracing::debug!(%why, "guest link ended");
+    {
+        let mut table = table.lock().expect("no holder panics");
+        table.closed = true;
+        // Dropping the senders ends every channel.
+        table.open.clear();
+    }
+    let _ = broken.send(true);
+}
+
+fn deliver(table: &Mutex<Table>, frame: Frame) -> Result<(), LinkError> {
+    let table = table.lock().expect("no holder panics");
+    // A channel that we have already left may still get frames that were on their way.
+    let Some(channel) = table.open.get(&frame.channel) else { return Ok(()) };
+    match channel.try_send(frame) {
+        Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+        // The queue holds a full window: only a guest that ignores its credit gets here.
+        Err(mpsc::error::TrySendError::Full(_)) => Err(LinkError::Refused("the guest overran its window".to_owned())),
+    }
+}

@@ -1,0 +1,152 @@
+//! Owns one sandbox from launch to teardown: the only task that changes its state.
+//! Never talks to clients; it asks `launch` and tells `publish`.
+
+use std::sync::Arc;
+
+use pandastack_kit::Secret;
+use pandastack_model::SandboxId;
+use pandastack_vmm::{Machine, MachineState};
+use pandastack_wire_fleet::{Ensure, HostEvent};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use super::{
+    fault::launch_fault,
+    launch::{Launched, launch},
+    prepare::Parts,
+    publish::Condition,
+    standby::Standby,
+};
+use crate::guest::Session;
+
+/// How often a lost link is dialled again before the sandbox is given up.
+const RELINKS_MAX: usize = 3;
+
+/// What others may ask of the driver.
+pub enum Request {
+    /// Take the sandbox down and answer when nothing is left.
+    Remove(oneshot::Sender<()>),
+}
+
+enum Happening {
+    Asked(Option<Request>),
+    Died(String),
+    LinkLost,
+    Closing,
+}
+
+/// Drives a sandbox to its end. When this returns, nothing of it is left.
+pub async fn drive(
+    parts: Arc<Parts>,
+    standby: Arc<Standby>,
+    ask: Ensure,
+    tell: watch::Sender<Condition>,
+    mut requests: mpsc::Receiver<Request>,
+    events: broadcast::Sender<HostEvent>,
+) {
+    let id = ask.id;
+    let launched = match launch(&parts, &standby, id, &ask.spec).await {
+        Ok(launched) => launched,
+        Err(error) => {
+            tracing::info!(sandbox = %id, %error, "launch refused");
+            let fault = launch_fault(error, &ask.spec);
+            tell.send_modify(|now| now.refused = Some(fault));
+            return;
+        }
+    };
+    let Launched { machine, session, secret, layer, undo, boot, boot_mode } = launched;
+    tracing::info!(sandbox = %id, boot_ms = boot.as_millis() as u64, boot_mode, "sandbox runs");
+    tell.send_modify(|now| *now = now.clone().running(&layer.manifest, session, boot, boot_mode));
+    let mut undo = Some(undo);
+    let mut dead = false;
+    loop {
+        let now = tell.borrow().clone();
+        match next(&parts, &*machine, now.session.as_ref(), &mut requests, dead).await {
+            Happening::Died(reason) => {
+                dead = true;
+                fail(id, reason, &tell, &events);
+                if let Some(undo) = undo.take() {
+                    undo.unwind().await;
+                }
+            }
+            Happening::LinkLost => {
+                let session = relink(&parts, &*machine, &secret).await;
+                match session {
+                    Some(session) => tell.send_modify(|now| now.session = Some(session)),
+                    // The machine runs but its agent does not answer: nobody could use it any more.
+                    None => machine.stop().await,
+                }
+            }
+            Happening::Asked(Some(Request::Remove(done))) => {
+                take_down(id, undo.take(), &tell, &events).await;
+                let _ = done.send(());
+                return;
+            }
+            Happening::Asked(None) | Happening::Closing => return take_down(id, undo.take(), &tell, &events).await,
+        }
+    }
+}
+
+async fn next(
+    parts: &Parts,
+    machine: &dyn Machine,
+    session: Option<&Session>,
+    requests: &mut mpsc::Receiver<Request>,
+    dead: bool,
+) -> Happening {
+    let mut life = machine.watch();
+    let death = async {
+        match life.wait_for(|state| *state != MachineState::Alive).await.as_deref() {
+            Ok(MachineState::Dead { reason }) => reason.clone(),
+            Ok(MachineState::Alive) | Err(_) => "its watcher ended".to_owned(),
+        }
+    };
+    let lost = async {
+        match session {
+            Some(session) => session.broken().await,
+            None => std::future::pending().await,
+        }
+    };
+    let token = parts.scope.token();
+    tokio::select! {
+        biased;
+        reason = death, if !dead => Happening::Died(reason),
+        request = requests.recv() => Happening::Asked(request),
+        () = lost => Happening::LinkLost,
+        () = token.cancelled() => Happening::Closing,
+    }
+}
+
+fn fail(id: SandboxId, reason: String, tell: &watch::Sender<Condition>, events: &broadcast::Sender<HostEvent>) {
+    tracing::info!(sandbox = %id, reason, "sandbox failed");
+    tell.send_modify(|now| *now = now.clone().failed(reason.clone()));
+    let _ = events.send(HostEvent::Failed { id, reason });
+}
+
+async fn relink(parts: &Parts, machine: &dyn Machine, secret: &Secret<Vec<u8>>) -> Option<Session> {
+    for _ in 0..RELINKS_MAX {
+        if *machine.watch().borrow() != MachineState::Alive {
+            return None;
+        }
+        if let Ok(link) = machine.dial().await
+            && let Ok(session) = Session::open(link, secret.reveal(), None, &parts.scope).await
+        {
+            return Some(session);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    None
+}
+
+async fn take_down(
+    id: SandboxId,
+    undo: Option<pandastack_kit::Undo>,
+    tell: &watch::Sender<Condition>,
+    events: &broadcast::Sender<HostEvent>,
+) {
+    tell.send_modify(|now| *now = now.clone().stopping());
+    if let Some(undo) = undo {
+        undo.unwind().await;
+    }
+    tracing::info!(sandbox = %id, "sandbox removed");
+    let _ = events.send(HostEvent::Removed { id });
+}

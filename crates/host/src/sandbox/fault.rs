@@ -1,0 +1,88 @@
+//! Turns what went wrong with a sandbox into faults that say what to do.
+
+use std::{io, time::Duration};
+
+use pandastack_layers::OpenError;
+use pandastack_model::{Fault, FaultKind, Refusal, SandboxSpec, SandboxState};
+
+use super::{launch::LaunchError, prepare::PrepareError};
+use crate::net::NetError;
+
+/// Explains a refused launch. Nothing was created, so the fault may invite a repeat where room may come.
+pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
+    let detail = chain(&error);
+    let fault = match &error {
+        LaunchError::Open(error) => open_fault(error, spec),
+        LaunchError::Prepare(error) => prepare_fault(error),
+        LaunchError::Silent { seconds } => {
+            Fault::new(FaultKind::Unavailable, "guest.silent", format!("the sandbox did not come up within {seconds} s"))
+        }
+        LaunchError::Died { .. } | LaunchError::Machine(_) => {
+            Fault::new(FaultKind::Unavailable, "machine.died", "the sandbox's machine ended while it was starting")
+        }
+        LaunchError::Rebirth(_) => Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer"),
+        LaunchError::Ledger(_) => Fault::bug("ledger"),
+    };
+    fault.with_detail(detail)
+}
+
+/// Explains why a template's layer cannot be used.
+fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
+    match error {
+        OpenError::NoTemplate(name) => {
+            let text = format!("unknown template \"{name}\"; bake it with `pandastack template bake {name}`");
+            Fault::new(FaultKind::Caller, "template.unknown", text)
+        }
+        OpenError::Missing { .. } | OpenError::Manifest { .. } | OpenError::Unreadable { .. } | OpenError::Damaged { .. } => {
+            let text = format!("template {} is damaged; bake it again with `pandastack template bake {}`", spec.template, spec.template);
+            Fault::new(FaultKind::Unavailable, "template.damaged", text)
+        }
+        OpenError::Io { .. } => Fault::bug("layer store"),
+    }
+}
+
+fn prepare_fault(error: &PrepareError) -> Fault {
+    match error {
+        PrepareError::NoDisk { .. } => no_storage(),
+        PrepareError::Io { cause, .. } if is_full(cause) => no_storage(),
+        PrepareError::Net(NetError::Full { .. }) => {
+            Fault::new(FaultKind::Busy, "host.full", "no compute capacity available").with_retry_after(Duration::from_secs(5))
+        }
+        PrepareError::Start(pandastack_vmm::StartError::Profile { .. }) => {
+            Fault::new(FaultKind::Unavailable, "template.incompatible", "the template was baked for another kind of host; bake it again")
+        }
+        PrepareError::Start(_) => Fault::new(FaultKind::Unavailable, "machine.start", "the sandbox's machine could not be started"),
+        PrepareError::Net(_) | PrepareError::Ledger(_) | PrepareError::Scope(_) | PrepareError::Io { .. } => Fault::bug("prepare"),
+    }
+}
+
+/// Explains why a sandbox in this state refuses.
+pub fn refusal_fault(refusal: Refusal, state: &SandboxState) -> Fault {
+    match (refusal, state) {
+        (Refusal::Gone, _) => Fault::no_sandbox(),
+        (Refusal::Dead, SandboxState::Failed { reason }) => {
+            Fault::new(FaultKind::Conflict, "sandbox.failed", format!("the sandbox's machine ended: {reason}"))
+        }
+        (Refusal::Dead, _) => Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox's machine ended"),
+    }
+}
+
+fn no_storage() -> Fault {
+    Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage for sandbox")
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// The whole chain on one line, for the log.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}

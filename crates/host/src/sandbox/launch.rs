@@ -1,0 +1,130 @@
+//! Turns a request into a machine whose guest answers: standby or cold, resume, one exchange with the guest.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pandastack_kit::{Clock, Secret, SystemClock, Undo, random_bytes, random_hex};
+use pandastack_layers::{Layer, OpenError};
+use pandastack_model::{SandboxId, SandboxSpec};
+use pandastack_vmm::{Machine, MachineError, MachineState};
+use pandastack_wire_guest::{Identity, Rebirth, Variable};
+
+use super::{
+    prepare::{Parts, PrepareError, Prepared},
+    standby::Standby,
+};
+use crate::{
+    guest::{LinkError, Session},
+    ledger::LedgerError,
+};
+
+/// Between two attempts to reach a guest that was just resumed.
+const DIAL_POLL: Duration = Duration::from_millis(2);
+
+/// Everything a running sandbox holds.
+pub struct Launched {
+    pub machine: Arc<dyn Machine>,
+    pub session: Session,
+    pub secret: Secret<Vec<u8>>,
+    pub layer: Layer,
+    pub undo: Undo,
+    pub boot: Duration,
+    pub boot_mode: &'static str,
+}
+
+/// A sandbox could not be launched; nothing is left of it.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("the machine died before its guest answered: {reason}")]
+    Died { reason: String },
+    #[error("the guest refused its new life")]
+    Rebirth(#[source] LinkError),
+    #[error("the guest did not answer within {seconds} s")]
+    Silent { seconds: u64 },
+}
+
+/// Launches a sandbox.
+pub async fn launch(parts: &Arc<Parts>, standby: &Standby, id: SandboxId, spec: &SandboxSpec) -> Result<Launched, LaunchError> {
+    let started = Instant::now();
+    let _launching = standby.launching();
+    let layer_id = parts.layers.template(&spec.template)?;
+    let (ready, dead) = standby.take(layer_id);
+    for prepared in dead {
+        prepared.undo.unwind().await;
+    }
+    let (prepared, boot_mode) = match ready {
+        Some(prepared) => (prepared, "standby"),
+        None => {
+            let store = parts.layers.clone();
+            let layer = parts.scope.block("open layer", move || store.open_layer(layer_id)).await.map_err(PrepareError::from)??;
+            (parts.prepare(layer).await?, "cold")
+        }
+    };
+    let Prepared { machine, layer, undo } = prepared;
+    match bring_to_life(parts, &*machine, &layer, id, spec).await {
+        Ok((session, secret)) => Ok(Launched { machine, session, secret, layer, undo, boot: started.elapsed(), boot_mode }),
+        Err(error) => {
+            undo.unwind().await;
+            Err(error)
+        }
+    }
+}
+
+async fn bring_to_life(
+    parts: &Arc<Parts>,
+    machine: &dyn Machine,
+    layer: &Layer,
+    id: SandboxId,
+    spec: &SandboxSpec,
+) -> Result<(Session, Secret<Vec<u8>>), LaunchError> {
+    parts.ledger.assigned(machine.id(), id).await?;
+    machine.resume().await?;
+    let secret = random_bytes::<32>().to_vec();
+    let sealed_secret = unhex(&layer.manifest.link_secret);
+    let deadline = parts.settings.launch_deadline;
+    let greeted = tokio::time::timeout(deadline, async {
+        loop {
+            match machine.dial().await {
+                Ok(link) => {
+                    let rebirth = rebirth(id, spec, &secret);
+                    return Session::open(link, &sealed_secret, Some(&rebirth), &parts.scope).await.map_err(LaunchError::Rebirth);
+                }
+                Err(error) => tracing::trace!(%error, "guest not reachable yet"),
+            }
+            if let MachineState::Dead { reason } = machine.watch().borrow().clone() {
+                return Err(LaunchError::Died { reason });
+            }
+            tokio::time::sleep(DIAL_POLL).await;
+        }
+    });
+    let session = greeted.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })??;
+    Ok((session, Secret::new(secret)))
+}
+
+/// The one message after a restore: everything that must differ between siblings.
+fn rebirth(id: SandboxId, spec: &SandboxSpec, secret: &[u8]) -> Rebirth {
+    let mut env: Vec<Variable> =
+        spec.env.iter().map(|(name, value)| Variable { name: name.clone(), value: value.clone() }).collect();
+    env.push(Variable { name: "PANDASTACK_SANDBOX_ID".to_owned(), value: id.to_string() });
+    let hostname = format!("sandbox-{}", &id.to_string()[..8]);
+    Rebirth {
+        wall_clock_ns: SystemClock.now_ns(),
+        entropy: random_bytes::<64>().to_vec(),
+        secret: secret.to_vec(),
+        identity: Some(Identity { hostname, machine_id: random_hex::<16>(), env, network: None }),
+    }
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).filter_map(|at| u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()).collect()
+}
