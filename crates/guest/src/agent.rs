@@ -8,6 +8,7 @@ use std::{
     rc::Rc,
 };
 
+use pandastack_sys::process;
 use pandastack_wire_guest::Variable;
 use tokio::sync::Notify;
 
@@ -27,6 +28,8 @@ pub struct Agent {
     pub(crate) thawed: Notify,
     /// Counts freezes, so that a late timer knows whether it is still meant.
     pub(crate) freezes: Cell<u64>,
+    /// Pipes that outlived their process and are emptied to nowhere.
+    pub(crate) unheard: Cell<usize>,
     /// Port we listen on, which nobody is told about.
     pub(crate) port: u16,
     scratch: RefCell<Box<[u8]>>,
@@ -36,6 +39,7 @@ pub struct Agent {
 impl Agent {
     /// Makes an agent that trusts whoever knows the secret. Must be called on the thread that serves, before others start.
     pub fn new(secret: Vec<u8>, port: u16, system: Box<dyn System>) -> io::Result<Rc<Self>> {
+        process::keep_inherited_descriptors()?;
         Ok(Rc::new(Self {
             secret: RefCell::new(secret),
             env: RefCell::default(),
@@ -46,6 +50,7 @@ impl Agent {
             frozen: Cell::new(false),
             thawed: Notify::new(),
             freezes: Cell::new(0),
+            unheard: Cell::new(0),
             port,
             scratch: RefCell::new(vec![0; limits::OUTPUT_CHUNK_BYTES].into_boxed_slice()),
             null: File::options().read(true).write(true).open("/dev/null")?,

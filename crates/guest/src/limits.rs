@@ -46,6 +46,9 @@ pub const CREDIT_STEP_BYTES: usize = WINDOW_BYTES / 4;
 /// Most output taken from a terminal after its process has ended.
 pub const TERMINAL_DRAIN_BYTES: usize = 1024 * 1024;
 
+/// Pipes of ended processes that are emptied for their detached children; further ones are closed.
+pub const UNHEARD_PIPES_MAX: usize = 1024;
+
 /// Bytes of a listing put into one frame, estimated.
 pub const ENTRIES_BYTES: usize = 128 * 1024;
 

@@ -112,6 +112,15 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
     }
 }
 
+/// Keeps descriptors we were started with from the processes we start; our own are close-on-exec anyway.
+pub fn keep_inherited_descriptors() -> io::Result<()> {
+    // SAFETY: only sets a flag on descriptors; closes none.
+    if unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Signals every process of a group. A group that is gone is fine.
 pub fn signal_group(group: i32, signal: i32) -> io::Result<()> {
     assert!(group > 1, "group {group} is not one of ours");

@@ -41,6 +41,7 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
         // Who cancels does not read: without credit the rest would keep the channel open for ever.
         _ = channel.doomed() => {}
     }
+    streams.let_go(agent);
     Ok(Exit { code: verdict.code, timed_out: verdict.timed_out }.frame(channel.id))
 }
 

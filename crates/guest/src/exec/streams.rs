@@ -7,12 +7,14 @@ use std::{
     future::pending,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    rc::Rc,
 };
 
 use bytes::Bytes;
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout},
 };
 use pandastack_sys::{process, pty};
 use pandastack_wire_guest::{Frame, Kind, Resize};
@@ -126,6 +128,22 @@ impl Streams {
         }
     }
 
+    /// Lets go of a process that has ended. Detached children may still hold its pipes: those are emptied to nowhere for
+    /// as long as that lasts, because a server started in the background must not die of its next log line.
+    pub(super) fn let_go(self, agent: &Rc<Agent>) {
+        let Self::Pipes { stdout, stderr, .. } = self else { return };
+        for pipe in [stdout, stderr].into_iter().filter(is_held) {
+            if agent.unheard.get() < limits::UNHEARD_PIPES_MAX {
+                agent.unheard.set(agent.unheard.get() + 1);
+                let agent = agent.clone();
+                tokio::task::spawn_local(async move {
+                    empty(&agent, &pipe).await;
+                    agent.unheard.set(agent.unheard.get() - 1);
+                });
+            }
+        }
+    }
+
     /// Changes the terminal's size; pipes have none.
     pub(super) fn resize(&self, size: Resize) {
         if let Self::Terminal(master) = self {
@@ -171,6 +189,23 @@ async fn drain_up_to(agent: &Agent, channel: &Channel, (source, kind): (&Watched
                 room.send(Frame::new(channel.id, kind, bytes));
             }
             _ => return,
+        }
+    }
+}
+
+/// Tells whether somebody could still write to a pipe.
+fn is_held(pipe: &Watched) -> bool {
+    let mut poll = [PollFd::new(pipe.get_ref().as_fd(), PollFlags::empty())];
+    nix::poll::poll(&mut poll, PollTimeout::ZERO).is_ok_and(|hung_up| hung_up == 0)
+}
+
+/// Reads a pipe to its end for nobody.
+async fn empty(agent: &Agent, pipe: &Watched) {
+    loop {
+        let Ok(mut ready) = pipe.readable().await else { return };
+        match ready.try_io(|pipe| Ok(nix::unistd::read(pipe.get_ref(), &mut agent.scratch())?)) {
+            Ok(Ok(0) | Err(_)) => return,
+            Ok(Ok(_)) | Err(_) => {}
         }
     }
 }

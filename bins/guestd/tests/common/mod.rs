@@ -1,0 +1,233 @@
+//! A real agent in its own process and a plain client of it. The agent dies with the value; every wait has a deadline.
+#![allow(dead_code)]
+
+use std::{
+    collections::VecDeque,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use pandastack_wire_guest::{
+    Credit, Decoder, Error, ErrorKind, Exit, Frame, GENERATION, Hello, Kind, Message, Program, Start, Started, Welcome,
+};
+
+pub const SECRET: &[u8] = &[0xab, 0xcd, 0x01];
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Agent {
+    process: Child,
+    pub address: SocketAddr,
+}
+
+impl Agent {
+    pub fn start() -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_guestd"))
+            .args(["--listen", "127.0.0.1:0", "--secret", "abcd01"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit(' ').next().unwrap().parse().unwrap();
+        Self { process, address }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Resident memory, in bytes.
+    pub fn memory(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
+    }
+
+    /// Children, ended but unreaped ones included.
+    pub fn children(&self) -> Vec<u32> {
+        let text = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap();
+        text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    }
+
+    pub fn connect(&self) -> Client {
+        let mut client = self.connect_silently();
+        client.hello(SECRET);
+        let welcome = Welcome::parse(&client.expect(0, Kind::Welcome).payload).unwrap();
+        assert_eq!(welcome.generation, GENERATION);
+        client
+    }
+
+    /// Connects without a word.
+    pub fn connect_silently(&self) -> Client {
+        let socket = TcpStream::connect(self.address).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client { socket, decoder: Decoder::default(), waiting: VecDeque::new() }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub struct Client {
+    pub socket: TcpStream,
+    decoder: Decoder,
+    waiting: VecDeque<Frame>,
+}
+
+/// What came of a process.
+#[derive(Debug)]
+pub struct Output {
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub exit: Exit,
+}
+
+impl Client {
+    pub fn hello(&mut self, secret: &[u8]) {
+        self.send(Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0));
+    }
+
+    pub fn send(&mut self, frame: Frame) {
+        let mut bytes = BytesMut::new();
+        frame.encode(&mut bytes);
+        self.socket.write_all(&bytes).unwrap();
+    }
+
+    pub fn send_empty(&mut self, channel: u32, kind: Kind) {
+        self.send(Frame::new(channel, kind, Bytes::new()));
+    }
+
+    /// Next frame in the order of arrival. `None` once the agent has hung up.
+    pub fn arrive(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.decoder.next_frame().unwrap() {
+                return Some(frame);
+            }
+            let mut chunk = vec![0; 256 * 1024];
+            match self.socket.read(&mut chunk) {
+                Ok(0) => return None,
+                Ok(count) => self.decoder.buffer().extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("no frame: {error}"),
+            }
+        }
+    }
+
+    /// Next frame of one channel; those of others wait.
+    pub fn next(&mut self, channel: u32) -> Frame {
+        if let Some(index) = self.waiting.iter().position(|frame| frame.channel == channel) {
+            return self.waiting.remove(index).unwrap();
+        }
+        loop {
+            let frame = self.arrive().expect("the agent hung up");
+            if frame.channel == channel {
+                return frame;
+            }
+            self.waiting.push_back(frame);
+        }
+    }
+
+    pub fn expect(&mut self, channel: u32, kind: Kind) -> Frame {
+        let frame = self.next(channel);
+        if frame.kind == Kind::Error && kind != Kind::Error {
+            panic!("{kind:?} wanted, got {:?}", Error::parse(&frame.payload));
+        }
+        assert_eq!(frame.kind, kind, "channel {channel}");
+        frame
+    }
+
+    pub fn expect_error(&mut self, channel: u32, kind: ErrorKind) -> String {
+        let frame = loop {
+            match self.next(channel) {
+                frame if matches!(frame.kind, Kind::Credit | Kind::Stdout | Kind::Stderr) => {}
+                frame => break frame,
+            }
+        };
+        assert_eq!(frame.kind, Kind::Error, "channel {channel}");
+        let error = Error::parse(&frame.payload).unwrap();
+        assert_eq!(error.kind, kind, "{}", error.text);
+        error.text
+    }
+
+    pub fn start(&mut self, channel: u32, start: Start) -> u32 {
+        self.send(start.frame(channel));
+        Started::parse(&self.expect(channel, Kind::Started).payload).unwrap().pid
+    }
+
+    pub fn credit(&mut self, channel: u32, bytes: usize) {
+        self.send(Credit { bytes: bytes as u32 }.frame(channel));
+    }
+
+    /// Takes a process's output until it ended, crediting all of it.
+    pub fn finish(&mut self, channel: u32) -> Output {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        loop {
+            let frame = self.next(channel);
+            match frame.kind {
+                Kind::Stdout => stdout.extend_from_slice(&frame.payload),
+                Kind::Stderr => stderr.extend_from_slice(&frame.payload),
+                Kind::Credit => continue,
+                Kind::Exit => return Output { stdout, stderr, exit: Exit::parse(&frame.payload).unwrap() },
+                Kind::Error => panic!("{:?}", Error::parse(&frame.payload)),
+                other => panic!("unexpected {other:?}"),
+            }
+            if !frame.payload.is_empty() {
+                self.credit(channel, frame.payload.len());
+            }
+        }
+    }
+
+    /// Runs a process to its end.
+    pub fn run(&mut self, channel: u32, start: Start) -> Output {
+        self.start(channel, start);
+        self.finish(channel)
+    }
+
+    /// Runs a shell text that must succeed, and gives what it printed.
+    pub fn shell(&mut self, channel: u32, text: &str) -> String {
+        let output = self.run(channel, shell(text));
+        assert_eq!(output.exit, Exit { code: 0, timed_out: false }, "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub fn ping(&mut self, channel: u32) {
+        self.send_empty(channel, Kind::Ping);
+        self.expect(channel, Kind::Pong);
+    }
+}
+
+pub fn start(program: Program) -> Start {
+    Start { program, cwd: None, env: Vec::new(), user: None, stdin: false, deadline_ms: None, terminal: None }
+}
+
+pub fn shell(text: &str) -> Start {
+    start(Program::Shell(text.to_owned()))
+}
+
+pub fn argv(words: &[&str]) -> Start {
+    start(Program::Argv(words.iter().map(|word| (*word).to_owned()).collect()))
+}
+
+/// Waits until something holds.
+pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "{what} never came true");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Tells whether a process runs (one that ended but was not reaped does not).
+pub fn alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}

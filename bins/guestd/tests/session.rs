@@ -1,0 +1,275 @@
+//! Connections: who gets in, what nonsense does, rebirth, and what the agent says about the guest.
+
+mod common;
+
+use std::{
+    io::Write as _,
+    net::TcpListener,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use common::{Agent, Client, PATIENCE, SECRET, alive, shell, wait_for};
+use pandastack_wire_guest::{
+    Error, ErrorKind, Figures, Frame, Identity, Kind, Message, PortList, Rebirth, Reborn, Start, Variable,
+};
+
+fn rebirth(secret: &[u8], identity: Option<Identity>) -> Rebirth {
+    Rebirth { wall_clock_ns: 1_900_000_000_000_000_000, entropy: vec![1; 64], secret: secret.to_vec(), identity }
+}
+
+fn identity(env: &[(&str, &str)]) -> Identity {
+    let env = env.iter().map(|(name, value)| Variable { name: (*name).into(), value: (*value).into() }).collect();
+    Identity { hostname: "other".into(), machine_id: "0".repeat(32), env, network: None }
+}
+
+/// Reads to the hang-up; an error on channel 0 is the only thing that may come.
+fn hung_up(client: &mut Client) -> Option<ErrorKind> {
+    let mut kind = None;
+    while let Some(frame) = client.arrive() {
+        if frame.kind == Kind::Error {
+            kind = Some(Error::parse(&frame.payload).unwrap().kind);
+        }
+    }
+    kind
+}
+
+#[test]
+fn only_the_secret_opens() {
+    let agent = Agent::start();
+    for wrong in [&b""[..], &SECRET[..2], &[0xab, 0xcd, 0x02], &[0; 1000]] {
+        let mut client = agent.connect_silently();
+        client.hello(wrong);
+        assert_eq!(hung_up(&mut client), Some(ErrorKind::Secret));
+    }
+    // Nothing works before the greeting.
+    for frame in
+        [Frame::new(0, Kind::Ping, vec![]), rebirth(b"mine", None).frame(0), shell("touch /tmp/never").frame(1)]
+    {
+        let mut client = agent.connect_silently();
+        client.send(frame);
+        assert_eq!(hung_up(&mut client), Some(ErrorKind::Invalid));
+    }
+    agent.connect().ping(0);
+}
+
+#[test]
+fn nonsense_ends_its_connection_and_nothing_else() {
+    let agent = Agent::start();
+    let mut bystander = agent.connect();
+    bystander.start(1, Start { stdin: true, ..shell("cat") });
+    let header = |length: u32, kind: u8, reserved: u8| {
+        let mut bytes = Frame::new(0, Kind::Ping, vec![]).header();
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        (bytes[8], bytes[10]) = (kind, reserved);
+        bytes.to_vec()
+    };
+    let nonsense = [
+        vec![0xff; 64],
+        header(u32::MAX, 2, 0),
+        header(0, 99, 0),
+        header(0, 2, 1),
+        header(0, 0, 0),
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+    ];
+    for bytes in &nonsense {
+        for greeted in [false, true] {
+            let mut client = if greeted { agent.connect() } else { agent.connect_silently() };
+            client.socket.write_all(bytes).unwrap();
+            assert_eq!(hung_up(&mut client), Some(ErrorKind::Invalid), "{bytes:?}");
+        }
+    }
+    let broken = [
+        (Kind::Credit, &b"\xff"[..]),
+        (Kind::Signal, b""),
+        (Kind::Resize, b"\x00"),
+        (Kind::Hello, b""),
+        (Kind::Stdout, b"x"),
+        (Kind::Exit, b""),
+    ];
+    for (kind, payload) in broken {
+        let mut client = agent.connect();
+        client.send(Frame::new(3, kind, payload.to_vec()));
+        assert_eq!(hung_up(&mut client), Some(ErrorKind::Invalid), "{kind:?}");
+    }
+    let mut client = agent.connect();
+    client.start(1, Start { stdin: true, ..shell("cat") });
+    client.send(shell("true").frame(1));
+    assert_eq!(hung_up(&mut client), Some(ErrorKind::Invalid), "a channel in use");
+    bystander.send(Frame::new(1, Kind::Stdin, b"untouched".to_vec()).end());
+    assert_eq!(bystander.finish(1).stdout, b"untouched");
+}
+
+#[test]
+fn a_request_that_does_not_parse_fails_alone() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    for kind in [Kind::Start, Kind::Read, Kind::Write, Kind::List, Kind::Stat, Kind::Delete, Kind::Rebirth] {
+        for payload in [
+            &b""[..],
+            b"\xff\xff\xff",
+            b"\xa1\x00",
+            b"\xbf\x00\x9f\x9f\x9f",
+            &[0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+        ] {
+            client.send(Frame::new(1, kind, payload.to_vec()));
+            client.expect_error(1, ErrorKind::Invalid);
+        }
+    }
+    client.ping(1);
+}
+
+#[test]
+fn random_bytes_do_no_harm() {
+    let agent = Agent::start();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for round in 0..60 {
+        let mut client = agent.connect();
+        // Half of the rounds are well-framed, so that the bytes get past the header.
+        for _ in 0..20 {
+            let length = (random() % 200) as usize;
+            let payload: Vec<u8> = (0..length).map(|_| random() as u8).collect();
+            // Power-off with any payload is a valid wish; everything else is fair game.
+            let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| *kind != Kind::PowerOff).collect();
+            let frame = Frame::new((random() % 4) as u32, kinds[random() as usize % kinds.len()], payload.clone());
+            let sent = if round % 2 == 0 {
+                client.socket.write_all(&[&frame.header()[..], &payload].concat())
+            } else {
+                client.socket.write_all(&payload)
+            };
+            if sent.is_err() {
+                break;
+            }
+        }
+    }
+    agent.connect().ping(0);
+    assert_eq!(agent.connect().shell(1, "echo well"), "well\n");
+}
+
+#[test]
+fn rebirth_changes_secret_clock_and_environment() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    client.send(rebirth(b"first", Some(identity(&[("COLOR", "red"), ("LANG", "C")]))).frame(5));
+    let reborn = Reborn::parse(&client.expect(5, Kind::Reborn).payload).unwrap();
+    assert!((1_900_000_000_000_000_000..1_900_000_005_000_000_000).contains(&reborn.wall_clock_ns));
+    assert_eq!(client.shell(1, "echo $COLOR $LANG"), "red C\n");
+    let env = vec![Variable { name: "COLOR".into(), value: "blue".into() }];
+    assert_eq!(client.run(1, Start { env, ..shell("echo $COLOR") }).stdout, b"blue\n");
+    // A wake brings no identity: the environment stays.
+    client.send(rebirth(b"second", None).frame(5));
+    client.expect(5, Kind::Reborn);
+    assert_eq!(client.shell(1, "echo $COLOR"), "red\n");
+    for (secret, fits) in [(SECRET, false), (b"first", false), (b"second", true)] {
+        let mut other = agent.connect_silently();
+        other.hello(secret);
+        match fits {
+            true => drop(other.expect(0, Kind::Welcome)),
+            false => assert_eq!(hung_up(&mut other), Some(ErrorKind::Secret)),
+        }
+    }
+    client.send(rebirth(b"", None).frame(5));
+    client.expect_error(5, ErrorKind::Invalid);
+}
+
+#[test]
+fn processes_of_the_old_life_go_on_unheard() {
+    let (agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let mark = folder.path().join("mark");
+    let mut old = agent.connect();
+    // Writes far more than a window and a pipe hold, so it ends only if somebody takes its output.
+    let pid = old.start(
+        1,
+        Start {
+            stdin: true,
+            ..shell(&format!("sleep 0.3; head -c 20000000 /dev/zero; echo done > {}", mark.display()))
+        },
+    );
+    let mut new = agent.connect();
+    new.send(rebirth(b"new", None).frame(0));
+    new.expect(0, Kind::Reborn);
+    assert_eq!(hung_up(&mut old), None, "connections of the old life are closed");
+    wait_for("the end of the work", || mark.exists() && !alive(pid));
+    // Also if the connection broke before the rebirth came.
+    let mut old = new;
+    let pid = old.start(1, shell("exec sleep 1000"));
+    drop(old);
+    let mut new = agent.connect_silently();
+    new.hello(b"new");
+    new.expect(0, Kind::Welcome);
+    new.send(rebirth(b"newer", None).frame(0));
+    new.expect(0, Kind::Reborn);
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert!(alive(pid));
+    new.shell(1, &format!("kill -9 {pid}"));
+    wait_for("reaping", || agent.children().is_empty());
+}
+
+#[test]
+fn listening_ports_are_listed() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    let (inner, outer) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("0.0.0.0:0").unwrap());
+    client.send_empty(1, Kind::Ports);
+    let ports = PortList::parse(&client.expect(1, Kind::PortList).payload).unwrap().ports;
+    let find = |number: u16| ports.iter().find(|port| port.port == number);
+    for (listener, loopback_only) in [(&inner, true), (&outer, false)] {
+        let port = find(listener.local_addr().unwrap().port()).unwrap();
+        assert_eq!(port.loopback_only, loopback_only);
+        assert!(port.process.is_some());
+    }
+    assert!(find(agent.address.port()).is_none(), "the agent's own port is nobody's business");
+    assert!(ports.is_sorted_by_key(|port| port.port));
+}
+
+#[test]
+fn figures_are_plausible() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    client.send_empty(1, Kind::Measure);
+    let figures = Figures::parse(&client.expect(1, Kind::Figures).payload).unwrap();
+    assert!(figures.memory_available <= figures.memory_total && figures.memory_total > 1 << 20);
+    assert!(figures.disk_free <= figures.disk_total && figures.disk_total > 0);
+    assert!(figures.cpu_ms > 0 && figures.uptime_ms > 0 && figures.processes > 1);
+}
+
+#[test]
+fn quiesce_and_thaw_may_come_twice() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    for kind in [Kind::Thaw, Kind::Quiesce, Kind::Quiesce, Kind::Thaw, Kind::Thaw] {
+        client.send_empty(1, kind);
+        client.expect(1, Kind::Done);
+    }
+    // A guest sealed while quiet wakes up writable.
+    client.send_empty(1, Kind::Quiesce);
+    client.expect(1, Kind::Done);
+    client.send(rebirth(b"x", None).frame(0));
+    client.expect(0, Kind::Reborn);
+    client.send(pandastack_wire_guest::Path { path: "/tmp/never-was".into() }.frame(1, Kind::Delete));
+    client.expect(1, Kind::Done);
+}
+
+#[test]
+fn power_off_answers_first() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    client.send_empty(1, Kind::PowerOff);
+    client.expect(1, Kind::Done);
+    assert_eq!(hung_up(&mut client), None);
+}
+
+#[test]
+fn a_silent_connection_does_not_stay() {
+    let agent = Agent::start();
+    let mut client = agent.connect_silently();
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    assert_eq!(hung_up(&mut client), None);
+    let waited = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - begun;
+    assert!(waited < PATIENCE);
+}
