@@ -1,0 +1,117 @@
+//! Follows a command to its end, showing its output as it comes or keeping it for a report.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    time::Instant,
+};
+
+use pandastack_client::{
+    Client, ClientError, ExecOutput,
+    wire::{ExecRequest, ExecResponse},
+};
+
+use crate::{
+    interrupt::{INTERRUPTED, Interrupt},
+    output,
+};
+
+/// What a shell reports for a command that ran out of time.
+const TIMED_OUT: u8 = 124;
+
+/// Where output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// To our own standard output and error, at once.
+    Live,
+    /// Into one JSON report at the end.
+    Json,
+}
+
+/// Turns words into a request: one word is a shell line, several are a program and its arguments, passed on untouched.
+pub fn request(mut words: Vec<String>, timeout: Option<u64>) -> ExecRequest {
+    // Whole seconds far beyond any limit still fit.
+    let timeout_seconds = timeout.map(|seconds| seconds as f64);
+    let (cmd, argv) = if words.len() == 1 { (words.pop(), None) } else { (None, Some(words)) };
+    ExecRequest { cmd, argv, timeout_seconds, ..ExecRequest::default() }
+}
+
+/// Runs a command in a sandbox and gives its exit code as ours.
+pub async fn follow(
+    client: &Client,
+    id: &str,
+    ask: &ExecRequest,
+    interrupt: &mut Interrupt,
+    show: Show,
+) -> anyhow::Result<ExitCode> {
+    let began = Instant::now();
+    let mut stream = client.exec_stream(id, ask).await?;
+    let mut kept =
+        ExecResponse { stdout: String::new(), stderr: String::new(), exit_code: 0, duration_ms: 0, truncated: false };
+    loop {
+        let next = tokio::select! {
+            () = interrupt.recv() => return Ok(ExitCode::from(INTERRUPTED)),
+            next = stream.next() => next,
+        };
+        match next {
+            Some(Ok(ExecOutput::Stdout(chunk))) if show == Show::Json => kept.stdout.push_str(&chunk),
+            Some(Ok(ExecOutput::Stderr(chunk))) if show == Show::Json => kept.stderr.push_str(&chunk),
+            Some(Ok(ExecOutput::Stdout(chunk))) => pass_on(&mut io::stdout().lock(), &chunk)?,
+            Some(Ok(ExecOutput::Stderr(chunk))) => pass_on(&mut io::stderr().lock(), &chunk)?,
+            Some(Ok(ExecOutput::Exit(code))) => {
+                kept.exit_code = code;
+                break;
+            }
+            Some(Err(error)) => return failed(error),
+            None => break,
+        }
+    }
+    if show == Show::Json {
+        kept.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        output::json(&kept)?;
+    }
+    Ok(exit_code(kept.exit_code))
+}
+
+/// A shell sees only the low byte, but a failure must not look like a success.
+fn exit_code(code: i32) -> ExitCode {
+    match (code, u8::try_from(code & 0xff).unwrap_or(1)) {
+        (0, _) => ExitCode::SUCCESS,
+        (_, 0) => ExitCode::FAILURE,
+        (_, low) => ExitCode::from(low),
+    }
+}
+
+fn failed(error: ClientError) -> anyhow::Result<ExitCode> {
+    if error.is_timeout() {
+        eprintln!("error: {error}");
+        return Ok(ExitCode::from(TIMED_OUT));
+    }
+    Err(error.into())
+}
+
+fn pass_on(to: &mut impl Write, chunk: &str) -> io::Result<()> {
+    to.write_all(chunk.as_bytes())?;
+    to.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word_is_a_shell_line() {
+        let ask = request(vec!["echo a | wc".into()], Some(5));
+        assert_eq!((ask.cmd.as_deref(), ask.argv, ask.timeout_seconds), (Some("echo a | wc"), None, Some(5.0)));
+        let ask = request(vec!["echo".into(), "a b".into()], None);
+        assert_eq!((ask.cmd, ask.argv.unwrap().len()), (None, 2));
+    }
+
+    #[test]
+    fn a_failure_never_looks_like_success() {
+        assert_eq!(format!("{:?}", exit_code(0)), format!("{:?}", ExitCode::SUCCESS));
+        assert_eq!(format!("{:?}", exit_code(7)), format!("{:?}", ExitCode::from(7)));
+        assert_eq!(format!("{:?}", exit_code(256)), format!("{:?}", ExitCode::FAILURE));
+        assert_eq!(format!("{:?}", exit_code(-1)), format!("{:?}", ExitCode::from(255)));
+    }
+}

@@ -1,0 +1,44 @@
+//! The commands of `pandastack` that talk to a server: one file per command, arguments on top, the command under them.
+//! A library, so that the binary can put its own commands beside these.
+
+mod completion;
+mod connect;
+mod follow;
+mod interrupt;
+mod output;
+mod pair;
+mod run;
+mod sandbox;
+mod spinner;
+mod template;
+
+use std::process::ExitCode;
+
+/// Options of every command.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct GlobalArgs {
+    /// Server to talk to; otherwise PANDASTACK_API_URL, PANDASTACK_API or the config file
+    #[arg(long, global = true, value_name = "URL")]
+    pub api_url: Option<String>,
+}
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Run one command in a fresh sandbox, then delete the sandbox
+    Run(run::RunArgs),
+    /// Create, list, use and delete sandboxes
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
+    /// Print a completion script for a shell
+    Completion(completion::CompletionArgs),
+}
+
+/// Carries out a command. `root` gives the whole program's arguments, which a completion script needs.
+pub async fn execute(command: Command, global: &GlobalArgs, root: fn() -> clap::Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => run::run(args, global).await,
+        Command::Sandbox(command) => sandbox::execute(command, global).await,
+        Command::Completion(args) => completion::completion(args, root()),
+    }
+}

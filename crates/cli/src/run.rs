@@ -1,0 +1,68 @@
+//! `pandastack run CMD`: a fresh sandbox, one command, and nothing left behind.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use pandastack_client::{Client, wire::CreateSandbox};
+
+use crate::{
+    GlobalArgs,
+    connect::connect,
+    follow::{Show, follow, request},
+    interrupt::Interrupt,
+    spinner::Spinner,
+    template,
+};
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Template to start from
+    #[arg(long, short, value_name = "NAME")]
+    template: Option<String>,
+    /// End the command after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Keep the sandbox afterwards and print its id on standard error
+    #[arg(long)]
+    keep: bool,
+    /// Print output and exit code as one JSON object at the end
+    #[arg(long)]
+    json: bool,
+    /// Command: one word is a shell line, several are a program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Creates, runs, deletes. The command's exit code is ours.
+pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let RunArgs { template, timeout, keep, json, command } = args;
+    let client = connect(global)?;
+    // Listening before the create: a Ctrl-C during it is answered after it, when there is an id to delete.
+    let mut interrupt = Interrupt::listen()?;
+    let sandbox = {
+        let _spinner = Spinner::start("creating sandbox");
+        let template = template::pick(&client, template).await?;
+        let ask = CreateSandbox { template: Some(template), ..CreateSandbox::default() };
+        client.create(&ask).await.context("create a sandbox")?
+    };
+    let show = if json { Show::Json } else { Show::Live };
+    let ended = follow(&client, &sandbox.id, &request(command, timeout), &mut interrupt, show).await;
+    if keep {
+        eprintln!("kept sandbox {}; delete it with: pandastack sandbox delete {}", sandbox.id, sandbox.id);
+    } else {
+        delete(&client, &sandbox.id, &mut interrupt).await;
+    }
+    ended
+}
+
+/// Deletes the sandbox. Failing to do so does not change how the command ended, but the user must know.
+async fn delete(client: &Client, id: &str, interrupt: &mut Interrupt) {
+    let deleted = tokio::select! {
+        deleted = client.delete(id) => deleted.err().map(|error| error.to_string()),
+        () = interrupt.recv() => Some("interrupted".to_owned()),
+    };
+    if let Some(why) = deleted {
+        eprintln!("warning: sandbox {id} was not deleted ({why}); try: pandastack sandbox delete {id}");
+    }
+}

@@ -1,0 +1,48 @@
+//! `pandastack sandbox exec`
+
+use std::process::ExitCode;
+
+use crate::{
+    GlobalArgs,
+    connect::connect,
+    follow::{Show, follow, request},
+    interrupt::Interrupt,
+    pair::pair,
+};
+
+/// Arguments of `sandbox exec`.
+#[derive(Debug, clap::Args)]
+pub struct ExecArgs {
+    /// End the command after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Directory to run in
+    #[arg(long, value_name = "PATH")]
+    cwd: Option<String>,
+    /// Set an environment variable; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    env: Vec<(String, String)>,
+    /// User to run as
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Print output and exit code as one JSON object at the end
+    #[arg(long)]
+    json: bool,
+    /// Sandbox id
+    id: String,
+    /// Command: one word is a shell line, several are a program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Runs a command. Its exit code is ours; Ctrl-C ends it.
+pub async fn exec(args: ExecArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let ExecArgs { timeout, cwd, env, user, json, id, command } = args;
+    let client = connect(global)?;
+    let mut ask = request(command, timeout);
+    ask.cwd = cwd;
+    ask.user = user;
+    ask.env = (!env.is_empty()).then(|| env.into_iter().collect());
+    let show = if json { Show::Json } else { Show::Live };
+    follow(&client, &id, &ask, &mut Interrupt::listen()?, show).await
+}

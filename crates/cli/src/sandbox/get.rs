@@ -1,0 +1,39 @@
+//! `pandastack sandbox get`
+
+use std::process::ExitCode;
+
+use crate::{GlobalArgs, connect::connect, output};
+
+/// Arguments of `sandbox get`.
+#[derive(Debug, clap::Args)]
+pub struct GetArgs {
+    /// Sandbox id
+    id: String,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows one sandbox.
+pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let sandbox = connect(global)?.get(&args.id).await?;
+    if args.json {
+        output::json(&sandbox)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = vec![
+        vec!["template".to_owned(), sandbox.template],
+        vec!["status".to_owned(), sandbox.status],
+        vec!["cpu".to_owned(), sandbox.cpu.to_string()],
+        vec!["memory".to_owned(), format!("{} MiB", sandbox.memory_mb)],
+        vec!["isolation".to_owned(), sandbox.isolation],
+        vec!["created".to_owned(), sandbox.created_at],
+        vec!["boot".to_owned(), format!("{} ms, {}", sandbox.boot_ms, sandbox.boot_mode)],
+        vec!["idle limit".to_owned(), format!("{} s", sandbox.ttl_seconds)],
+        vec!["persistent".to_owned(), sandbox.persistent.to_string()],
+    ];
+    rows.extend(sandbox.status_reason.map(|reason| vec!["reason".to_owned(), reason]));
+    rows.extend(sandbox.metadata.into_iter().map(|(key, value)| vec![format!("metadata {key}"), value]));
+    output::table(&["id", &sandbox.id], &rows)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,31 @@
+//! A sign of life on standard error, only where a person is looking.
+
+use std::{
+    io::{IsTerminal, stderr},
+    time::Duration,
+};
+
+use indicatif::ProgressBar;
+
+/// Shows that something is under way until it is dropped.
+pub struct Spinner(Option<ProgressBar>);
+
+impl Spinner {
+    /// Starts turning, unless nobody looks.
+    pub fn start(text: &'static str) -> Self {
+        if !stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::new_spinner().with_message(text);
+        bar.enable_steady_tick(Duration::from_millis(80));
+        Self(Some(bar))
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Sends requests and reads answers.
+
+use std::time::Duration;
+
+use pandastack_kit::Secret;
+use pandastack_wire_public::{Health, Version};
+use reqwest::{Method, RequestBuilder, Response, Url};
+use serde::de::DeserializeOwned;
+
+use crate::{ClientError, Config};
+
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Longest wait for an answer that is not a command's or a file's.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// A client of one server with one key. Clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    url: String,
+    key: Option<Secret<String>>,
+}
+
+impl Client {
+    /// Makes a client. Nothing is sent yet.
+    pub fn new(config: Config) -> Result<Self, ClientError> {
+        let Config { url, key } = config;
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_MAX)
+            .redirect(reqwest::redirect::Policy::none())
+            // The server is named explicitly; a proxy for the wide world has no business in between.
+            .no_proxy()
+            .user_agent(concat!("pandastack-rust/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|cause| ClientError::Broken { url: url.clone(), cause })?;
+        Ok(Self { http, url, key })
+    }
+
+    /// Gives the server's address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Says whether there is a key to send.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Asks whether the server can work. An unhealthy server is an answer, not an error.
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        let response = self.request(Method::GET, &["healthz"])?.timeout(ANSWER_MAX).send().await;
+        let response = response.map_err(|cause| ClientError::sending(&self.url, cause))?;
+        self.decode(response).await
+    }
+
+    /// Asks which build the server is.
+    pub async fn version(&self) -> Result<Version, ClientError> {
+        self.json(self.request(Method::GET, &["version"])?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Begins a request under `/v1`. Each part of the path is escaped by itself.
+    pub(crate) fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
+        let builder = self.http.request(method, self.address(path)?);
+        Ok(match &self.key {
+            Some(key) => builder.bearer_auth(key.reveal()),
+            None => builder,
+        })
+    }
+
+    /// Begins a request about a path in a guest.
+    pub(crate) fn file_request(
+        &self,
+        method: Method,
+        path: &[&str],
+        file: &str,
+    ) -> Result<RequestBuilder, ClientError> {
+        let mut url = self.address(path)?;
+        url.query_pairs_mut().append_pair("path", file);
+        let builder = self.http.request(method, url);
+        Ok(match &self.key {
+            Some(key) => builder.bearer_auth(key.reveal()),
+            None => builder,
+        })
+    }
+
+    fn address(&self, path: &[&str]) -> Result<Url, ClientError> {
+        let bad = || ClientError::Protocol { url: self.url.clone(), what: "a bad address".to_owned() };
+        let mut url = Url::parse(&self.url).map_err(|_| bad())?;
+        url.path_segments_mut().map_err(|()| bad())?.pop_if_empty().push("v1").extend(path);
+        Ok(url)
+    }
+
+    /// Sends a request and gives the answer if it is a success.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request.send().await.map_err(|cause| ClientError::sending(&self.url, cause))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        // A refusal without a readable body is still a refusal.
+        let body = response.bytes().await.unwrap_or_default();
+        Err(ClientError::refused(status, &body))
+    }
+
+    /// Sends a request and reads a JSON answer.
+    pub(crate) async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+        let response = self.send(request).await?;
+        self.decode(response).await
+    }
+
+    async fn decode<T: DeserializeOwned>(&self, response: Response) -> Result<T, ClientError> {
+        let body = response.bytes().await.map_err(|cause| ClientError::sending(&self.url, cause))?;
+        serde_json::from_slice(&body)
+            .map_err(|error| ClientError::Protocol { url: self.url.clone(), what: error.to_string() })
+    }
+}

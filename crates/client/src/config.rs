@@ -1,0 +1,140 @@
+//! Finds the server and the key the way the published clients do: environment first, then the config file.
+
+use std::{fs, io, path::PathBuf};
+
+use pandastack_kit::Secret;
+use serde::Deserialize;
+
+/// Where a server started with no options listens.
+pub const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+
+/// Which server, with which key.
+#[derive(Clone)]
+pub struct Config {
+    pub url: String,
+    pub key: Option<Secret<String>>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("read {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("{} is not a JSON object with text in it", path.display())]
+    Parse {
+        path: PathBuf,
+        #[source]
+        cause: serde_json::Error,
+    },
+    #[error("bad server address {url:?}: {why}")]
+    BadUrl { url: String, why: &'static str },
+}
+
+/// The file as other clients write it, in every spelling they use.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct File {
+    token: Option<String>,
+    #[serde(rename = "apiKey")]
+    api_key_camel: Option<String>,
+    api_key: Option<String>,
+    #[serde(rename = "apiUrl")]
+    api_url_camel: Option<String>,
+    api_url: Option<String>,
+}
+
+impl Config {
+    /// Reads the environment and the config file.
+    pub fn load() -> Result<Self, ConfigError> {
+        Self::load_with(|name| std::env::var(name).ok(), Self::path())
+    }
+
+    /// Gives the path of the config file, if there is a home to have one in.
+    pub fn path() -> Option<PathBuf> {
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
+        Some(PathBuf::from(home).join(".config/pandastack/config.json"))
+    }
+
+    /// Does the same from the given sources.
+    pub fn load_with(env: impl Fn(&str) -> Option<String>, path: Option<PathBuf>) -> Result<Self, ConfigError> {
+        let env = |name| env(name).filter(|value| !value.is_empty());
+        let file = path.map(read).transpose()?.unwrap_or_default();
+        let url = env("PANDASTACK_API_URL").or_else(|| env("PANDASTACK_API")).or(file.api_url_camel).or(file.api_url);
+        let key = env("PANDASTACK_API_KEY").or(file.token).or(file.api_key_camel).or(file.api_key);
+        let url = normal(&url.unwrap_or_else(|| URL_DEFAULT.to_owned()))?;
+        Ok(Self { url, key: key.filter(|key| !key.is_empty()).map(Secret::new) })
+    }
+
+    /// Uses another server.
+    pub fn with_url(mut self, url: &str) -> Result<Self, ConfigError> {
+        self.url = normal(url)?;
+        Ok(self)
+    }
+
+    /// Uses another key.
+    pub fn with_key(mut self, key: String) -> Self {
+        self.key = Some(Secret::new(key));
+        self
+    }
+}
+
+fn read(path: PathBuf) -> Result<File, ConfigError> {
+    match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|cause| ConfigError::Parse { path, cause }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(File::default()),
+        Err(cause) => Err(ConfigError::Read { path, cause }),
+    }
+}
+
+/// Takes off a trailing slash and `/v1`, which every path brings itself.
+fn normal(url: &str) -> Result<String, ConfigError> {
+    let bad = |why| ConfigError::BadUrl { url: url.chars().take(200).collect(), why };
+    let parsed = reqwest::Url::parse(url).map_err(|_| bad("write it like http://127.0.0.1:8080"))?;
+    match parsed.scheme() {
+        "http" => {}
+        "https" => return Err(bad("https is not supported by this client yet; use http")),
+        _ => return Err(bad("it must start with http://")),
+    }
+    let trimmed = url.trim_end_matches('/');
+    Ok(trimmed.strip_suffix("/v1").unwrap_or(trimmed).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(env: &[(&str, &str)], file: Option<&str>) -> Result<(String, Option<String>), ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        if let Some(file) = file {
+            fs::write(&path, file).unwrap();
+        }
+        let find = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        Config::load_with(find, Some(path)).map(|config| (config.url, config.key.map(|key| key.reveal().clone())))
+    }
+
+    fn check(env: &[(&str, &str)], file: Option<&str>, url: &str, key: Option<&str>) {
+        assert_eq!(load(env, file).unwrap(), (url.to_owned(), key.map(str::to_owned)), "{env:?} {file:?}");
+    }
+
+    #[test]
+    fn the_environment_beats_the_file() {
+        check(&[], None, URL_DEFAULT, None);
+        check(&[], Some(r#"{"token":"a","api_key":"b","apiUrl":"http://f:1/"}"#), "http://f:1", Some("a"));
+        check(&[], Some(r#"{"api_key":"b","api_url":"http://f:2/v1","email":"x"}"#), "http://f:2", Some("b"));
+        let env = [("PANDASTACK_API_KEY", "k"), ("PANDASTACK_API", "http://e:1")];
+        check(&env, Some(r#"{"token":"a","apiUrl":"http://f:1"}"#), "http://e:1", Some("k"));
+        check(&[("PANDASTACK_API_URL", "http://e:2"), ("PANDASTACK_API", "http://e:1")], None, "http://e:2", None);
+    }
+
+    #[test]
+    fn bad_sources_are_named() {
+        assert!(matches!(load(&[], Some("[")), Err(ConfigError::Parse { .. })));
+        assert!(matches!(load(&[("PANDASTACK_API", "https://x")], None), Err(ConfigError::BadUrl { .. })));
+        assert!(matches!(load(&[("PANDASTACK_API", "x")], None), Err(ConfigError::BadUrl { .. })));
+    }
+}

@@ -1,0 +1,15 @@
+//! Typed client of the public API. Speaks only `wire-public`; keeps no state but a connection pool.
+
+mod client;
+mod config;
+mod error;
+mod events;
+mod exec;
+mod files;
+mod sandboxes;
+
+pub use client::Client;
+pub use config::{Config, ConfigError};
+pub use error::ClientError;
+pub use exec::{ExecOutput, ExecStream};
+pub use pandastack_wire_public as wire;
