@@ -1,0 +1,106 @@
+//! The emulated computer itself: one QEMU process, bounded in time, that dies with us.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CONSOLE_LINES_SHOWN: usize = 30;
+
+/// Everything one run of the computer needs.
+pub struct Computer {
+    pub kernel: PathBuf,
+    pub root: PathBuf,
+    pub data: PathBuf,
+    pub memory_mib: u32,
+    pub console: Console,
+    pub deadline: Duration,
+}
+
+/// Where the kernel's messages go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Console {
+    Shown,
+    /// Into a file, of which the end is shown if the command could not be run.
+    Kept,
+}
+
+impl Computer {
+    /// Starts the computer, waits for its end and returns the exit code its command left.
+    pub fn run(&self, scratch: &Path) -> Result<ExitCode> {
+        let begin = Instant::now();
+        let log = scratch.join("qemu.log");
+        let mut child = self.command(scratch).stderr(File::create(&log)?).spawn().context("start qemu")?;
+        let ended = wait(&mut child, self.deadline)?;
+        let code = fs::read_to_string(scratch.join("code")).unwrap_or_default();
+        eprintln!("kvm-host: {:.1} s", begin.elapsed().as_secs_f32());
+        if let Ok(code) = code.trim().parse::<u8>() {
+            return Ok(ExitCode::from(code));
+        }
+        eprint!("{}", last_lines(&log));
+        eprint!("{}", last_lines(&scratch.join("console")));
+        match ended {
+            Ended::ByItself => bail!("the machine ended before the command did; its last messages are above"),
+            Ended::TooLate => {
+                bail!("not done after {} s (--timeout); its last messages are above", self.deadline.as_secs())
+            }
+        }
+    }
+
+    fn command(&self, scratch: &Path) -> Command {
+        // The computer goes when we go, even if we are killed.
+        let mut qemu = Command::new("setpriv");
+        qemu.args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"]);
+        qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        qemu.args(["-M", "pc", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", &self.memory_mib.to_string()]);
+        qemu.arg("-kernel").arg(&self.kernel);
+        qemu.args([
+            "-append",
+            "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 mitigations=off",
+        ]);
+        // The kernel has NVMe and ext4 built in. The kept root image is never written: changes go to a temporary file.
+        for (name, path, change) in [("root", &self.root, "on"), ("data", &self.data, "off")] {
+            let drive = format!("if=none,id={name},format=raw,cache=unsafe,snapshot={change},file={}", path.display());
+            qemu.arg("-drive").arg(drive).arg("-device").arg(format!("nvme,serial={name},drive={name}"));
+        }
+        qemu.args(["-nic", "user,model=virtio-net-pci", "-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]);
+        qemu.args(["-chardev", "stdio,id=output,signal=on", "-device", "virtserialport,nr=1,chardev=output"]);
+        let code = format!("file,id=code,path={}", scratch.join("code").display());
+        qemu.args(["-chardev", &code, "-device", "virtserialport,nr=2,chardev=code"]);
+        qemu.arg("-serial").arg(match self.console {
+            Console::Shown => "file:/dev/stdout".to_owned(),
+            Console::Kept => format!("file:{}", scratch.join("console").display()),
+        });
+        // The output port counts as closed once its input has ended, so the input stays open, and silent, all the time.
+        qemu.env("TMPDIR", scratch).stdin(Stdio::piped());
+        qemu
+    }
+}
+
+enum Ended {
+    ByItself,
+    TooLate,
+}
+
+fn wait(child: &mut Child, deadline: Duration) -> Result<Ended> {
+    let until = Instant::now() + deadline;
+    while child.try_wait().context("look after qemu")?.is_none() {
+        if Instant::now() >= until {
+            child.kill().context("stop qemu")?;
+            child.wait().context("await qemu")?;
+            return Ok(Ended::TooLate);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(Ended::ByItself)
+}
+
+fn last_lines(file: &Path) -> String {
+    let text = fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(CONSOLE_LINES_SHOWN)..].iter().map(|line| format!("  | {line}\n")).collect()
+}
