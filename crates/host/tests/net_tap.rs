@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net_support::{World, outside};
+use net_support::{World, outside, until_up};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use pandastack_host::net::{GATEWAY, GUEST, Slot, TAP};
 use pandastack_sys::tap;
@@ -22,8 +22,11 @@ const GATEWAY_MAC: [u8; 6] = [0x06, 0, 0xac, 0x10, 0, 1];
 const GUEST_MAC: [u8; 6] = [0x06, 0, 0xac, 0x10, 0, 2];
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 
+/// Attaches as a machine does, and waits until the kernel has noticed: before that it drops frames to the guest.
 fn plug_in(slot: &Slot) -> File {
-    slot.netns().run(|| tap::attach(TAP)).unwrap().unwrap().into()
+    let card = slot.netns().run(|| tap::attach(TAP)).unwrap().unwrap();
+    until_up(slot.name(), TAP);
+    card.into()
 }
 
 fn checksum(bytes: &[u8]) -> u16 {
@@ -72,7 +75,7 @@ fn receive(card: &mut File, patience: Duration) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_machines_card_works_at_once_and_cannot_forge() {
+fn a_machines_card_needs_no_arp_and_cannot_forge() {
     World::run(|world| async move {
         let (_outside, count) = outside(&["10.9.8.7", "203.0.113.7"]);
         let pool = world.pool(world.settings()).await;

@@ -9,7 +9,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
     path::Path,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::sched::{CloneFlags, unshare};
@@ -106,8 +106,16 @@ impl Guest {
             guest.name
         ));
         guest.ip(&format!(
-            "link set lo up\naddr add {GUEST}/30 dev eth0\nlink set eth0 up\nroute add default via {GATEWAY}\n"
+            "link set lo up\n\
+             addr add {GUEST}/30 dev eth0\n\
+             link set eth0 up\n\
+             neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n\
+             route add default via {GATEWAY}\n"
         ));
+        // The kernel drops what is sent before it has noticed that both ends are up, and it takes its time under load.
+        for (namespace, link) in [(&guest.name, "eth0"), (&guest.slot, TAP)] {
+            until_up(namespace, link);
+        }
         guest
     }
 
@@ -138,6 +146,15 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         let _ = ip(&["netns", "del", &self.name], "");
+    }
+}
+
+/// Waits until a link in a namespace carries frames.
+pub fn until_up(namespace: &str, link: &str) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !ip(&["-n", namespace, "-o", "link", "show", link], "").unwrap().contains("state UP") {
+        assert!(Instant::now() < deadline, "{link} in {namespace} stays down");
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
