@@ -49,6 +49,8 @@ install -m 755 "$node/bin/node" /usr/local/bin/node
 mkdir -p /usr/local/lib/node_modules /usr/local/include
 cp -r "$node/lib/node_modules/npm" /usr/local/lib/node_modules/
 cp -r "$node/include/node" /usr/local/include/
+# OpenSSL's headers for other computers take 60 MB.
+find /usr/local/include/node/openssl/archs -mindepth 1 -maxdepth 1 ! -name linux-x86_64 -exec rm -rf {} +
 # A wheel holds no links: these are the ones of a Node release.
 chmod +x /usr/local/lib/node_modules/npm/bin/npm-cli.js /usr/local/lib/node_modules/npm/bin/npx-cli.js
 ln -sf ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm
@@ -73,7 +75,7 @@ say "mise"
 unpack_npm "$MISE_PACKAGE" "$work/mise"
 # Its layout is optimised after linking: strip would break it.
 install -m 755 "$work/mise/bin/mise" /usr/local/bin/mise
-mkdir -p /usr/local/lib && cp "$work/mise/lib/mise-self-update-instructions.toml" /usr/local/lib/
+cp "$work/mise/lib/mise-self-update-instructions.toml" /usr/local/lib/
 
 say "users and paths"
 useradd --create-home --shell /bin/bash --uid 1000 user
@@ -86,7 +88,12 @@ ln -sf vim.tiny /usr/bin/vim
 git config --system init.defaultBranch main
 
 say "proof"
-node -v && npm -v && go version && mise --version && python3 --version && python3 -m pip --version
+node -v
+npm -v
+go version
+mise --version
+python3 --version
+python3 -m pip --version
 bun -e 'console.log("bun", Bun.version)'
 
 rm -rf "$work" /root/.cache /root/.npm /root/.config /root/.local /root/.bun
