@@ -1,4 +1,5 @@
 //! Processes: how they start, what they see, how they end.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -247,4 +248,20 @@ fn orphans_are_reaped() {
     let text = client.shell(1, "for i in 1 2 3 4 5; do (setsid sleep 0.1 & ) ; done; echo done");
     assert_eq!(text, "done\n");
     wait_for("reaping", || agent.children().is_empty());
+}
+
+#[test]
+fn a_stream_that_closes_early_says_so() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    client.start(1, Start { stdin: true, ..shell("echo only >&2; exec >&-; cat >&2") });
+    let closed = loop {
+        let frame = client.next(1);
+        if frame.flags.is_end() {
+            break frame;
+        }
+    };
+    assert_eq!((closed.kind, closed.payload.len()), (Kind::Stdout, 0));
+    client.send(Frame::new(1, Kind::Stdin, b"rest".to_vec()).end());
+    assert_eq!(client.finish(1).stderr, b"rest");
 }

@@ -1,4 +1,5 @@
 //! Files, both directions.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

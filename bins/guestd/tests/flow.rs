@@ -1,4 +1,5 @@
 //! Back-pressure and fairness: what a slow, greedy or numerous host does to the others, and to our memory.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

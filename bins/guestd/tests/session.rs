@@ -1,4 +1,5 @@
 //! Connections: who gets in, what nonsense does, rebirth, and what the agent says about the guest.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

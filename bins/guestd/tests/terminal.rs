@@ -1,4 +1,5 @@
 //! Terminals.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -43,6 +43,9 @@ pub const FILE_CHUNK_BYTES: usize = 128 * 1024;
 /// Consumed input that is credited back at once.
 pub const CREDIT_STEP_BYTES: usize = WINDOW_BYTES / 4;
 
+/// Time after the end of an output stream in which the end of the process makes mentioning it needless.
+pub const STREAM_END_AFTER: Duration = Duration::from_millis(20);
+
 /// Most output taken from a terminal after its process has ended.
 pub const TERMINAL_DRAIN_BYTES: usize = 1024 * 1024;
 

@@ -61,6 +61,8 @@ impl Addresses {
         interfaces.set_address(INTERFACE, self.address, self.prefix)?;
         interfaces.bring_up(INTERFACE)?;
         interfaces.set_gateway(self.gateway)?;
+        // There is no IPv6 beyond the interface; without an address programs do not try, and the kernel solicits nobody.
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6"), "1\n");
         // A link would lead to a resolver that does not run here.
         if fs::symlink_metadata(RESOLV_CONF).is_ok_and(|meta| meta.is_symlink()) {
             fs::remove_file(RESOLV_CONF)?;

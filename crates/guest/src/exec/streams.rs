@@ -173,10 +173,13 @@ async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: Kind) {
         match ready.try_io(|source| read(agent, source.get_ref().as_fd(), room.bytes)) {
             Ok(Ok(bytes)) if !bytes.is_empty() => room.send(Frame::new(channel.id, kind, bytes)),
             // A terminal whose last user is gone fails instead of ending.
-            Ok(_) => return room.send(Frame::new(channel.id, kind, Bytes::new()).end()),
+            Ok(_) => break,
             Err(_would_block) => {}
         }
     }
+    // Mostly the process ends right after its streams, and its end says it all: one frame instead of three.
+    tokio::time::sleep(limits::STREAM_END_AFTER).await;
+    channel.send(Frame::new(channel.id, kind, Bytes::new()).end()).await;
 }
 
 async fn drain_up_to(agent: &Agent, channel: &Channel, (source, kind): (&Watched, Kind), limit: usize) {
@@ -203,9 +206,8 @@ fn is_held(pipe: &Watched) -> bool {
 async fn empty(agent: &Agent, pipe: &Watched) {
     loop {
         let Ok(mut ready) = pipe.readable().await else { return };
-        match ready.try_io(|pipe| Ok(nix::unistd::read(pipe.get_ref(), &mut agent.scratch())?)) {
-            Ok(Ok(0) | Err(_)) => return,
-            Ok(Ok(_)) | Err(_) => {}
+        if let Ok(Ok(0) | Err(_)) = ready.try_io(|pipe| Ok(nix::unistd::read(pipe.get_ref(), &mut agent.scratch())?)) {
+            return;
         }
     }
 }
