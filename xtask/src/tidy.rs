@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::run;
 
 /// Folders that hold our Rust sources.
-const SOURCES: &[&str] = &["crates", "bins", "xtask", "e2e"];
+const SOURCES: &[&str] = &["crates", "bins", "xtask", "e2e", "fuzz"];
 
 /// One thing tidy has to say about one place.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ impl fmt::Display for Finding {
 pub fn run() -> Result<ExitCode> {
     let mut findings = manifests::check()?;
     let mut files = Vec::new();
-    for folder in SOURCES {
-        gather(&run::workspace().join(folder), &mut files)?;
+    for folder in SOURCES.iter().map(|folder| run::workspace().join(folder)).filter(|folder| folder.exists()) {
+        gather(&folder, &mut files)?;
     }
     for file in &files {
         let text = fs::read_to_string(run::workspace().join(file)).with_context(|| format!("read {file}"))?;
