@@ -115,3 +115,55 @@ fn step(event: Option<ExecEvent>) -> Step {
 fn timed_out(limit: Duration) -> Fault {
     Fault::new(FaultKind::Timeout, "exec.timeout", exec_timeout(limit))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn run(stdin: &str, limit: Option<Duration>) -> (Run, mpsc::Sender<ExecEvent>, mpsc::Receiver<ExecControl>) {
+        let ((event_tx, events), (control, control_rx)) = (mpsc::channel(1), mpsc::channel(1));
+        let backstop = limit.map(|limit| Backstop { at: Instant::now() + limit + TIMEOUT_GRACE, limit });
+        let feed = Feed::Rest(Bytes::copy_from_slice(stdin.as_bytes()));
+        (Run { session: ExecSession { events, control }, feed, backstop }, event_tx, control_rx)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_command_is_kept_alive_and_a_stuck_one_is_ended() {
+        let (mut run, _events, _control) = run("", Some(Duration::from_secs(10)));
+        let began = Instant::now();
+        assert!(matches!(run.next().await, Step::Quiet));
+        assert_eq!(began.elapsed(), KEEPALIVE);
+        let Step::Failed(fault) = run.next().await else { panic!("not ended") };
+        assert_eq!((fault.kind, fault.text.as_str()), (FaultKind::Timeout, "exec timeout after 10s"));
+        assert_eq!(began.elapsed(), Duration::from_secs(10) + TIMEOUT_GRACE);
+    }
+
+    #[tokio::test]
+    async fn input_is_fed_in_pieces_while_output_is_taken() {
+        let text = "x".repeat(STDIN_PIECE_BYTES + 5);
+        let (mut run, events, mut control) = run(&text, None);
+        let command = async {
+            let mut sizes = Vec::new();
+            while let Some(ExecControl::Stdin(piece)) = control.recv().await {
+                sizes.push(piece.len());
+                events.send(ExecEvent::Stdout(piece)).await.unwrap();
+            }
+            events.send(ExecEvent::Exit { code: 0 }).await.unwrap();
+            sizes
+        };
+        let reader = async {
+            let mut taken = 0;
+            loop {
+                match run.next().await {
+                    Step::Stdout(piece) => taken += piece.len(),
+                    Step::Exit(_) => return taken,
+                    _ => panic!("something else happened"),
+                }
+            }
+        };
+        let (sizes, taken) = tokio::join!(command, reader);
+        assert_eq!((sizes, taken), (vec![STDIN_PIECE_BYTES, 5], text.len()));
+    }
+}

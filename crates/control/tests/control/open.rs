@@ -1,0 +1,89 @@
+//! Opening, the first key, and what a restart finds.
+
+use std::{os::unix::fs::PermissionsExt, sync::Arc};
+
+use pandastack_control::{BootstrapError, BootstrapKey, Control};
+use pandastack_kit::{Scope, SystemClock};
+use pandastack_wire_fleet::ControlPort;
+use serde_json::json;
+
+use crate::{
+    rig::{KEY, Rig, open},
+    stub::{StubHost, view},
+};
+
+#[tokio::test]
+async fn the_first_start_makes_a_key_and_later_ones_keep_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = open(folder.path(), Arc::default(), Scope::new()).await;
+    let made = control.bootstrap(None).await.unwrap();
+    let key = made.reveal().unwrap().to_owned();
+    assert!(matches!(made, BootstrapKey::Made(_)) && key.len() == 36 && key.starts_with("pds_"));
+    control.authenticate(Some(&key)).await.unwrap();
+    control.close().await;
+
+    let control = open(folder.path(), Arc::default(), Scope::new()).await;
+    let kept = control.bootstrap(None).await.unwrap();
+    assert!(kept.reveal().is_none());
+    assert_eq!(kept.prefix(), &key[..12]);
+    control.authenticate(Some(&key)).await.unwrap();
+    let given = control.bootstrap(Some(KEY.into())).await.unwrap();
+    assert_eq!(given.reveal(), Some(KEY));
+    let (first, second) = (control.authenticate(Some(&key)).await, control.authenticate(Some(KEY)).await);
+    assert_eq!(first.unwrap(), second.unwrap(), "both keys open the same workspace");
+    for bad in ["", "secret", "pds_XYZ"] {
+        assert!(matches!(control.bootstrap(Some(bad.into())).await, Err(BootstrapError::BadKey)));
+    }
+}
+
+#[tokio::test]
+async fn the_database_is_private_and_holds_no_key() {
+    let rig = Rig::start().await;
+    for name in ["control.db", "control.db-wal"] {
+        let path = rig.folder.path().join(name);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0, "{name}");
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(!bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_restart_marks_lost_sandboxes_failed() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    let path = format!("/v1/sandboxes/{id}");
+    let before = rig.get(&path).await.1;
+    let rig = rig.restart().await;
+    let (status, sandbox) = rig.get(&path).await;
+    assert_eq!((status, &sandbox["status"]), (200, &json!("failed")));
+    assert!(sandbox["status_reason"].as_str().unwrap().contains("earlier run"));
+    assert_eq!(sandbox["created_at"], before["created_at"]);
+    assert_eq!(rig.get("/v1/sandboxes").await.1.as_array().unwrap().len(), 1);
+    assert_eq!(rig.delete(&path).await, 204);
+    let rig = rig.restart().await;
+    assert_eq!(rig.get(&path).await.0, 404);
+    assert_eq!(rig.delete(&path).await, 204, "a repeated delete succeeds across a restart");
+}
+
+#[tokio::test]
+async fn a_restart_keeps_what_the_host_still_runs() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    let host = Arc::new(StubHost::default());
+    host.here.lock().unwrap().insert(id.parse().unwrap(), view(id.parse().unwrap()));
+    rig.control.close().await;
+    let rig = Rig::start_in(rig.folder, host).await;
+    assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.1["status"], "running");
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_used_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.db");
+    std::fs::write(&path, [0x5a; 8192]).unwrap();
+    let opened = Control::open(&path, Arc::new(StubHost::default()), Scope::new(), Arc::new(SystemClock)).await;
+    assert!(opened.is_err());
+    let missing = folder.path().join("no/such/folder/control.db");
+    let opened = Control::open(&missing, Arc::new(StubHost::default()), Scope::new(), Arc::new(SystemClock)).await;
+    assert!(opened.is_err());
+}

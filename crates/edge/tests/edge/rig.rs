@@ -1,0 +1,63 @@
+//! The edge on a free port, and short ways to talk to it.
+
+use std::{sync::Arc, time::Duration};
+
+use pandastack_edge::{Edge, serve};
+use pandastack_kit::Scope;
+use pandastack_model::SandboxId;
+use pandastack_wire_fleet::ExecEvent;
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::stub::{Played, StubControl, StubHost};
+
+pub struct Rig {
+    pub id: SandboxId,
+    pub host: Arc<StubHost>,
+    pub played: mpsc::Receiver<Played>,
+    pub url: String,
+    pub http: Client,
+    pub scope: Scope,
+}
+
+impl Rig {
+    pub async fn start() -> Self {
+        let (id, scope) = (SandboxId::random(), Scope::new());
+        let (host, played) = StubHost::new();
+        let edge = Edge::new(Arc::new(StubControl(id)), host.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        scope.start("serve", serve(listener, edge.router(), scope.clone()));
+        Self { id, host, played, url, http: Client::builder().no_proxy().build().unwrap(), scope }
+    }
+
+    pub fn call(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}/v1/sandboxes/{}{path}", self.url, self.id)).bearer_auth("mine")
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> RequestBuilder {
+        self.call(Method::POST, path).json(body)
+    }
+}
+
+impl Played {
+    /// Plays a command to its end.
+    pub async fn play(&self, events: impl IntoIterator<Item = ExecEvent>) {
+        for event in events {
+            self.events.send(event).await.unwrap();
+        }
+    }
+}
+
+pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), work).await.unwrap_or_else(|_| panic!("never came: {what}"))
+}
+
+pub async fn answer(request: RequestBuilder) -> (u16, Value) {
+    let response = within("an answer", request.send()).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.bytes().await.unwrap();
+    let value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+    (status, value)
+}

@@ -1,0 +1,154 @@
+//! A control plane with two tenants, and a host whose commands are played by the test.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use pandastack_model::{Fault, FaultKind, SandboxId, Tier};
+use pandastack_wire_fleet::{
+    ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry,
+    FileKind, HostEvent, HostPort, HostStatus, SandboxView, TemplateView, WorkspaceId, WriteAsk,
+};
+use tokio::sync::{broadcast, mpsc};
+
+/// How many events a command may be ahead of its reader.
+pub const WINDOW: usize = 4;
+
+/// Every key is its own tenant; the sandbox belongs to `mine`.
+pub struct StubControl(pub SandboxId);
+
+#[async_trait]
+impl ControlPort for StubControl {
+    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault> {
+        let token = token.ok_or_else(|| Fault::new(FaultKind::Unauthorized, "unauthorized", "no key"))?;
+        Ok(Caller { workspace: WorkspaceId(token.to_owned()) })
+    }
+
+    async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
+        if caller.workspace.0 == "mine" && sandbox == self.0 { Ok(()) } else { Err(Fault::no_sandbox()) }
+    }
+}
+
+/// The far end of a command: what was asked, and how to play it.
+pub struct Played {
+    pub ask: ExecAsk,
+    pub events: mpsc::Sender<ExecEvent>,
+    pub control: mpsc::Receiver<ExecControl>,
+}
+
+pub struct StubHost {
+    played: mpsc::Sender<Played>,
+    pub files: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// What uploads that broke were told.
+    pub broken: Arc<Mutex<Vec<Fault>>>,
+    pub listing: Mutex<Vec<FileEntry>>,
+}
+
+impl StubHost {
+    pub fn new() -> (Arc<Self>, mpsc::Receiver<Played>) {
+        let (played, far_end) = mpsc::channel(8);
+        let host = Self {
+            played,
+            files: Mutex::default(),
+            broken: Arc::default(),
+            listing: Mutex::new(vec![entry("b"), entry("a")]),
+        };
+        (Arc::new(host), far_end)
+    }
+
+    fn file(&self, path: &str) -> Result<Vec<u8>, Fault> {
+        let missing = || Fault::new(FaultKind::Missing, "fs.not_found", "no such file");
+        self.files.lock().unwrap().get(path).cloned().ok_or_else(missing)
+    }
+}
+
+pub fn entry(name: &str) -> FileEntry {
+    FileEntry {
+        name: name.into(),
+        kind: FileKind::File,
+        size: 3,
+        mode: 0o100_644,
+        modified: 1_700_000_000,
+        target: None,
+    }
+}
+
+#[async_trait]
+impl HostPort for StubHost {
+    async fn ensure(&self, _: Ensure) -> Result<SandboxView, Fault> {
+        Err(Fault::bug("not the edge's business"))
+    }
+
+    async fn remove(&self, _: SandboxId) -> Result<(), Fault> {
+        Err(Fault::bug("not the edge's business"))
+    }
+
+    async fn observe(&self, _: SandboxId) -> Option<SandboxView> {
+        None
+    }
+
+    async fn observe_all(&self) -> Vec<SandboxView> {
+        Vec::new()
+    }
+
+    async fn status(&self) -> HostStatus {
+        HostStatus { tier: Tier::Fake, sandboxes: 1, standby: 0 }
+    }
+
+    async fn templates(&self) -> Vec<TemplateView> {
+        Vec::new()
+    }
+
+    async fn exec(&self, _: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+        let ((event_tx, events), (control, control_rx)) = (mpsc::channel(WINDOW), mpsc::channel(WINDOW));
+        self.played.send(Played { ask, events: event_tx, control: control_rx }).await.unwrap();
+        Ok(ExecSession { events, control })
+    }
+
+    async fn read_file(&self, _: SandboxId, path: &str) -> Result<FileBody, Fault> {
+        let bytes = self.file(path)?;
+        let mut pieces: Vec<Result<Bytes, Fault>> =
+            bytes.chunks(3).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        if path.ends_with("breaks") {
+            pieces.push(Err(Fault::new(FaultKind::Unavailable, "fs.lost", "the sandbox was lost")));
+        }
+        Ok(FileBody { entry: entry("f"), body: Box::pin(stream::iter(pieces)) })
+    }
+
+    async fn write_file(&self, _: SandboxId, ask: WriteAsk, mut body: ByteStream) -> Result<u64, Fault> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = body.next().await {
+            match piece {
+                Ok(piece) => bytes.extend_from_slice(&piece),
+                Err(fault) => {
+                    self.broken.lock().unwrap().push(fault);
+                    return Err(Fault::bug("the body broke"));
+                }
+            }
+        }
+        let count = bytes.len() as u64;
+        self.files.lock().unwrap().insert(ask.path, bytes);
+        Ok(count)
+    }
+
+    async fn list_dir(&self, _: SandboxId, _: &str) -> Result<Vec<FileEntry>, Fault> {
+        Ok(self.listing.lock().unwrap().clone())
+    }
+
+    async fn stat(&self, _: SandboxId, path: &str) -> Result<FileEntry, Fault> {
+        self.file(path).map(|_| entry("../made-up"))
+    }
+
+    async fn delete_path(&self, _: SandboxId, path: &str) -> Result<(), Fault> {
+        self.files.lock().unwrap().remove(path);
+        Ok(())
+    }
+
+    fn events(&self) -> broadcast::Receiver<HostEvent> {
+        broadcast::channel(1).1
+    }
+}
