@@ -58,9 +58,10 @@ impl Computer {
         qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         qemu.args(["-M", "pc", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", &self.memory_mib.to_string()]);
         qemu.arg("-kernel").arg(&self.kernel);
+        // Emulated CPUs share one counter; without being told, the kernel distrusts it and falls back to a slow clock.
         qemu.args([
             "-append",
-            "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 mitigations=off",
+            "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable",
         ]);
         // The kernel has NVMe and ext4 built in. The kept root image is never written: changes go to a temporary file.
         for (name, path, change) in [("root", &self.root, "on"), ("data", &self.data, "off")] {
