@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap_complete::Shell;
 
+use crate::output;
+
 /// Arguments of `completion`.
 #[derive(Debug, clap::Args)]
 pub struct CompletionArgs {
@@ -14,6 +16,9 @@ pub struct CompletionArgs {
 /// Prints the script.
 pub fn completion(args: CompletionArgs, mut root: clap::Command) -> anyhow::Result<ExitCode> {
     let name = root.get_name().to_owned();
-    clap_complete::generate(args.shell, &mut root, name, &mut std::io::stdout());
+    // Into memory first: the generator panics when a reader such as `head` goes away.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut root, name, &mut script);
+    output::line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }

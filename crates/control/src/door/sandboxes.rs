@@ -75,7 +75,7 @@ fn render(intent: Intent) -> Sandbox {
     }
 }
 
-/// A machine taken from standby was restored from its template, which the API calls `snapshot-natid`.
+/// Every machine is restored from its template, whether it stood by or was made on demand: the API's `snapshot-natid`.
 fn public_boot_mode(mode: String) -> String {
-    if mode == "standby" { "snapshot-natid".to_owned() } else { mode }
+    if matches!(mode.as_str(), "standby" | "cold") { "snapshot-natid".to_owned() } else { mode }
 }
