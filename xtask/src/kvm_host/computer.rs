@@ -72,10 +72,12 @@ impl Computer {
         qemu.args(["-chardev", "stdio,id=output,signal=on", "-device", "virtserialport,nr=1,chardev=output"]);
         let code = format!("file,id=code,path={}", scratch.join("code").display());
         qemu.args(["-chardev", &code, "-device", "virtserialport,nr=2,chardev=code"]);
-        qemu.arg("-serial").arg(match self.console {
-            Console::Shown => "file:/dev/stdout".to_owned(),
-            Console::Kept => format!("file:{}", scratch.join("console").display()),
-        });
+        let console = match self.console {
+            Console::Shown => PathBuf::from(format!("/proc/{}/fd/2", std::process::id())),
+            Console::Kept => scratch.join("console"),
+        };
+        let console = format!("file,id=console,append=on,path={}", console.display());
+        qemu.args(["-chardev", &console, "-serial", "chardev:console"]);
         // The output port counts as closed once its input has ended, so the input stays open, and silent, all the time.
         qemu.env("TMPDIR", scratch).stdin(Stdio::piped());
         qemu

@@ -84,13 +84,13 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         command.arg(flags).arg("--").arg(from).arg(to);
         run::output(command)
     };
-    if copy("-alL").is_ok() {
+    if copy("-alH").is_ok() {
         return Ok(());
     }
     if to.exists() {
         fs::remove_dir_all(to).context("remove half a copy")?;
     }
-    copy("-a").with_context(|| format!("copy {}", from.display()))?;
+    copy("-aH").with_context(|| format!("copy {}", from.display()))?;
     ensure!(to.exists(), "{} was not copied", from.display());
     Ok(())
 }
