@@ -35,8 +35,10 @@ pub struct HostParts {
     pub layers: LayerStore,
     pub volume: Arc<Volume>,
     pub net: NetSettings,
-    /// Folder of the ledger and of the machines' own folders. Short: unix socket paths are limited.
-    pub state_dir: PathBuf,
+    /// The ledger's file.
+    pub ledger: PathBuf,
+    /// Where the machines' own folders go. Short: the length of a unix socket's path is limited.
+    pub run_root: PathBuf,
     pub settings: HostSettings,
 }
 
@@ -49,7 +51,7 @@ pub enum StartUpError {
     Recover(#[from] RecoverError),
     #[error("set up the network")]
     Net(#[from] NetError),
-    #[error("make the state folder")]
+    #[error("make the machines' folder")]
     Io(#[from] std::io::Error),
 }
 
@@ -71,10 +73,9 @@ struct Entry {
 impl Host {
     /// Cleans up after an earlier run and starts.
     pub async fn start(parts: HostParts) -> Result<Self, StartUpError> {
-        let HostParts { driver, layers, volume, net, state_dir, settings } = parts;
-        let run_root = state_dir.join("run");
+        let HostParts { driver, layers, volume, net, ledger, run_root, settings } = parts;
         std::fs::create_dir_all(&run_root)?;
-        let ledger = Ledger::open(&state_dir.join("ledger.db")).await?;
+        let ledger = Ledger::open(&ledger).await?;
         let recovered = recover(&run_root, &layers, &ledger, &net.instance).await?;
         let scope = Scope::new();
         let net = NetPool::start(net, &Scope::new()).await?;
@@ -119,6 +120,7 @@ impl Host {
             tracing::warn!(%error, "network not released; the next start cleans up");
         }
         self.parts.ledger.close().await;
+        let _ = std::fs::remove_dir(&self.parts.run_root);
     }
 
     fn entry(&self, id: SandboxId) -> Option<Entry> {

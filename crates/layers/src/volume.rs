@@ -5,8 +5,10 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     process::Command,
+    sync::Mutex,
 };
 
+use nix::fcntl::{Flock, FlockArg};
 use pandastack_sys::reflink::supports_clone;
 
 /// Least image size; XFS itself wants 300 MB.
@@ -23,11 +25,14 @@ pub enum VolumeKind {
     Copies,
 }
 
-/// A mounted data volume.
+/// A data volume in use. Several processes may use one (a server and a bake); the last to close unmounts it.
 #[derive(Debug)]
 pub struct Volume {
     root: PathBuf,
     kind: VolumeKind,
+    data_dir: PathBuf,
+    /// Held shared while in use; whoever can hold it alone is the last.
+    users: Mutex<Option<Flock<fs::File>>>,
 }
 
 /// The volume cannot be made or mounted.
@@ -43,16 +48,24 @@ impl Volume {
     /// Finds or makes the volume of a data folder. `image_bytes` is the largest size an image may grow to.
     pub fn open(data_dir: &Path, image_bytes: u64) -> Result<Self, VolumeError> {
         fs::create_dir_all(data_dir).map_err(io("make the data folder"))?;
+        let mounting = lock_file(data_dir, "volume.mounting", FlockArg::LockExclusive)?;
+        let (root, kind) = Self::find_or_make(data_dir, image_bytes)?;
+        let users = lock_file(data_dir, "volume.users", FlockArg::LockShared)?;
+        drop(mounting);
+        Ok(Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) })
+    }
+
+    fn find_or_make(data_dir: &Path, image_bytes: u64) -> Result<(PathBuf, VolumeKind), VolumeError> {
         let mount_point = data_dir.join("volume");
         let image = data_dir.join("volume.xfs");
         if is_mount_point(&mount_point) {
-            return Ok(Self { root: mount_point, kind: VolumeKind::Image });
+            return Ok((mount_point, VolumeKind::Image));
         }
         if !image.exists() && supports_clone(data_dir) {
             return Self::plain(data_dir, VolumeKind::Native);
         }
         match mount_image(&image, &mount_point, image_bytes.max(IMAGE_BYTES_MIN)) {
-            Ok(()) => Ok(Self { root: mount_point, kind: VolumeKind::Image }),
+            Ok(()) => Ok((mount_point, VolumeKind::Image)),
             // An image that exists holds data: going on without it would look like losing everything.
             Err(error) if image.exists() && !is_fresh(&image) => Err(error),
             Err(error) => {
@@ -63,10 +76,10 @@ impl Volume {
         }
     }
 
-    fn plain(data_dir: &Path, kind: VolumeKind) -> Result<Self, VolumeError> {
+    fn plain(data_dir: &Path, kind: VolumeKind) -> Result<(PathBuf, VolumeKind), VolumeError> {
         let root = data_dir.join("volume");
         fs::create_dir_all(&root).map_err(io("make the volume folder"))?;
-        Ok(Self { root, kind })
+        Ok((root, kind))
     }
 
     /// Where files go.
@@ -89,11 +102,20 @@ impl Volume {
         }
     }
 
-    /// Unmounts an image; its loop device goes with it. Something still using it is not an error: the next start finds it mounted.
+    /// Stops using the volume. The last user unmounts an image, and its loop device goes with it. Asking twice is fine.
     pub fn close(&self) {
-        if self.kind == VolumeKind::Image
-            && let Err(error) = run("umount", &[self.root.as_os_str()])
-        {
+        let Some(users) = self.users.lock().expect("no holder panics").take() else { return };
+        drop(users);
+        if self.kind != VolumeKind::Image {
+            return;
+        }
+        let unmount = || {
+            let _mounting = lock_file(&self.data_dir, "volume.mounting", FlockArg::LockExclusive)?;
+            // Refused while anybody else uses the volume, which is as it should be.
+            let Ok(_last) = lock_file(&self.data_dir, "volume.users", FlockArg::LockExclusiveNonblock) else { return Ok(()) };
+            run("umount", &[self.root.as_os_str()]).map(drop)
+        };
+        if let Err(error) = unmount() {
             tracing::info!(%error, "the data volume stays mounted");
         }
     }
@@ -134,6 +156,11 @@ fn is_mount_point(path: &Path) -> bool {
     }
 }
 
+fn lock_file(data_dir: &Path, name: &str, how: FlockArg) -> Result<Flock<fs::File>, VolumeError> {
+    let file = fs::File::create(data_dir.join(name)).map_err(io("open the volume's lock"))?;
+    Flock::lock(file, how).map_err(|(_, errno)| io("lock the volume")(errno.into()))
+}
+
 fn io(action: &str) -> impl FnOnce(io::Error) -> VolumeError + '_ {
     move |cause| VolumeError::Io { action: action.to_owned(), cause }
 }
@@ -159,7 +186,11 @@ mod tests {
         assert!(supports_clone(volume.root()), "{volume:?}");
         assert!(volume.free_bytes() > 0);
         fs::write(volume.root().join("kept"), b"kept").unwrap();
+        let other = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         volume.close();
+        assert!(other.root().join("kept").exists(), "the volume was taken from its other user");
+        other.close();
+        assert!(!other.root().join("kept").exists());
         let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         again.close();

@@ -1,3 +1,5 @@
+//! The store on a real folder: seal, open, name, collect.
+
 use super::*;
 
 fn store() -> (tempfile::TempDir, LayerStore) {

@@ -1,0 +1,172 @@
+//! `pandastack template …`: bakes and lists templates of a local data folder.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use pandastack_host::{
+    bake::{BakeParts, Progress, Recipe, RootFsAsk, bake, builtin, builtin_names, ensure_rootfs},
+    net::{NetPool, NetSettings},
+};
+use pandastack_kit::Scope;
+use pandastack_model::Tier;
+use pandastack_vmm::Driver;
+use pandastack_vmm_qemu::{QemuDriver, choose_tier};
+use serde_json::json;
+
+use crate::{
+    place::{Place, cache_dir, default_data_dir},
+    progress::Steps,
+};
+
+/// The host's certificates, as Debian and its relatives keep them.
+const HOST_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+#[derive(Subcommand)]
+pub enum Template {
+    /// Bake a template from a recipe: packages, first boot, sealed layer. Quick when nothing changed
+    Bake(Bake),
+    /// List the templates of the data folder
+    List(List),
+}
+
+#[derive(Args)]
+pub struct Bake {
+    /// A built-in recipe (mini, base, ubuntu-24.04), or any name with --recipe
+    name: String,
+    /// Folder with recipe.toml and, if wanted, customize.sh
+    #[arg(long, value_name = "DIR")]
+    recipe: Option<PathBuf>,
+    /// Trust the host's CA certificates inside the machine (for networks with an inspecting proxy)
+    #[arg(long)]
+    host_ca: bool,
+    #[arg(long, default_value_os_t = default_data_dir(), value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Pin the tier: kvm or emulated
+    #[arg(long)]
+    tier: Option<Tier>,
+    /// The guest agent's binary; beside this program if not given
+    #[arg(long, env = "PANDASTACK_GUESTD", value_name = "FILE")]
+    agent: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct List {
+    #[arg(long, default_value_os_t = default_data_dir(), value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Template {
+    pub async fn run(self) -> Result<ExitCode> {
+        match self {
+            Template::Bake(bake) => bake.run().await,
+            Template::List(list) => list.run(),
+        }
+    }
+}
+
+impl Bake {
+    async fn run(self) -> Result<ExitCode> {
+        let recipe = match &self.recipe {
+            Some(folder) => Recipe::read(folder)?,
+            None => builtin(&self.name)?,
+        };
+        if self.recipe.is_some() && recipe.name.as_str() != self.name {
+            bail!("the recipe calls itself {}, not {}", recipe.name, self.name);
+        }
+        let agent = find_agent(self.agent.as_deref())?;
+        let place = Place::open(&self.data_dir)?;
+        let scope = Scope::new();
+        let steps = Steps::new();
+        let baked = bake_in(&place, &recipe, &agent, &self, &scope, &steps).await;
+        steps.finish();
+        place.volume.close();
+        let baked = baked?;
+        if self.json {
+            let names: Vec<String> = recipe.aliases.iter().chain([&recipe.name]).map(ToString::to_string).collect();
+            println!("{}", json!({ "layer": baked.layer, "names": names, "cached": baked.cached, "boot_ms": baked.boot.as_millis() as u64 }));
+        } else {
+            let how = if baked.cached { "was ready" } else { "baked" };
+            println!("template {} {how}: {} (first boot {:.1} s)", recipe.name, baked.layer, baked.boot.as_secs_f32());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn bake_in(
+    place: &Place,
+    recipe: &Recipe,
+    agent: &Path,
+    options: &Bake,
+    scope: &Scope,
+    steps: &Steps,
+) -> Result<pandastack_host::bake::Baked> {
+    let host_ca = options.host_ca.then_some(Path::new(HOST_CERTIFICATES));
+    let cache = cache_dir();
+    let root = ensure_rootfs(RootFsAsk { recipe, cache: &cache, host_ca }, steps).await?;
+    let tier = choose_tier(options.tier, None)?;
+    steps.line(&tier.reason);
+    let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?);
+    // A network of its own: a server may be using this data folder's.
+    let instance = format!("{} bake {}", place.instance, std::process::id());
+    let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(instance) }, scope).await.context("set up the network")?;
+    let run_dir = place.run_root().with_extension(format!("bake-{}", std::process::id()));
+    let parts = BakeParts { driver, layers: place.layers.clone(), net: net.clone(), agent: agent.to_owned(), run_dir: run_dir.clone(), scope: scope.clone() };
+    let baked = bake(&parts, recipe, &root, steps).await;
+    let closed = net.close().await;
+    let _ = std::fs::remove_dir(&run_dir);
+    let baked = baked?;
+    closed.context("release the network")?;
+    Ok(baked)
+}
+
+impl List {
+    fn run(self) -> Result<ExitCode> {
+        let place = Place::open(&self.data_dir)?;
+        let templates: Vec<_> = place
+            .layers
+            .templates()
+            .into_iter()
+            .filter_map(|(name, layer)| Some((name, place.layers.manifest(layer).ok()?)))
+            .collect();
+        if self.json {
+            let rows: Vec<_> = templates
+                .iter()
+                .map(|(name, manifest)| json!({ "name": name.as_str(), "layer": manifest.layer, "memory_mb": manifest.memory.as_mib(), "cpu": manifest.cpus, "boot_ms": manifest.boot_ms }))
+                .collect();
+            println!("{}", json!(rows));
+        } else if templates.is_empty() {
+            println!("no templates yet; `pandastack template bake {}` makes one", builtin_names()[0]);
+        } else {
+            println!("{:<20} {:>9} {:>4} {:>9}  LAYER", "NAME", "MEMORY", "CPU", "BOOT");
+            for (name, manifest) in &templates {
+                println!("{:<20} {:>5} MiB {:>4} {:>6} ms  {}", name.as_str(), manifest.memory.as_mib(), manifest.cpus, manifest.boot_ms, manifest.layer);
+            }
+        }
+        place.volume.close();
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Finds the guest agent: as told, or beside this program.
+pub fn find_agent(told: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = told {
+        return Ok(path.to_owned());
+    }
+    let program = std::env::current_exe().context("find this program")?;
+    let beside = program.with_file_name("pandastack-guestd");
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    bail!("the guest agent is not beside this program ({}); build it with `make build` or name it with --agent", beside.display())
+}

@@ -1,0 +1,115 @@
+//! `pandastack doctor`: which tier this machine gives, what is missing, and the command that fixes it.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+use pandastack_vmm_qemu::choose_tier;
+use serde_json::json;
+
+use crate::{bake::find_agent, place::default_data_dir};
+
+#[derive(Args)]
+pub struct Doctor {
+    #[arg(long, default_value_os_t = default_data_dir(), value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was looked at.
+struct Finding {
+    what: &'static str,
+    fine: bool,
+    found: String,
+    /// What to do about it.
+    fix: String,
+}
+
+impl Doctor {
+    pub fn run(self) -> Result<ExitCode> {
+        let findings = look(&self.data_dir);
+        let sound = findings.iter().all(|finding| finding.fine);
+        if self.json {
+            let rows: Vec<_> = findings
+                .iter()
+                .map(|finding| json!({ "check": finding.what, "ok": finding.fine, "found": finding.found, "fix": finding.fix }))
+                .collect();
+            println!("{}", json!({ "ok": sound, "checks": rows }));
+        } else {
+            for Finding { what, fine, found, fix } in &findings {
+                println!("{} {what:<12} {found}", if *fine { "✓" } else { "✗" });
+                if !fine {
+                    println!("  {:<12} fix: {fix}", "");
+                }
+            }
+            println!("{}", if sound { "this machine is ready: `pandastack up`" } else { "mend what is marked ✗, then run this again" });
+        }
+        Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn look(data_dir: &std::path::Path) -> Vec<Finding> {
+    let tier = choose_tier(None, None).map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
+    let mut findings = vec![
+        Finding { what: "tier", fine: true, found: tier, fix: String::new() },
+        Finding {
+            what: "root",
+            fine: nix::unistd::geteuid().is_root(),
+            found: format!("running as uid {}", nix::unistd::geteuid()),
+            fix: "machines, networks and mounts need root: run with sudo".to_owned(),
+        },
+    ];
+    for (what, program, package) in [
+        ("qemu", "qemu-system-x86_64", "qemu-system-x86"),
+        ("network", "ip", "iproute2"),
+        ("firewall", "nft", "nftables"),
+        ("volume", "mkfs.xfs", "xfsprogs"),
+        ("recipes", "mmdebstrap", "mmdebstrap"),
+        ("disks", "mke2fs", "e2fsprogs"),
+    ] {
+        let found = find_program(program);
+        findings.push(Finding {
+            what,
+            fine: found.is_some(),
+            found: found.map_or_else(|| format!("{program} is missing"), |path| path.display().to_string()),
+            fix: format!("apt-get install {package}"),
+        });
+    }
+    for (what, device, fix) in [
+        ("tun", "/dev/net/tun", "modprobe tun"),
+        ("loop", "/dev/loop-control", "modprobe loop; without it sandboxes copy their disks"),
+    ] {
+        let open = std::fs::OpenOptions::new().read(true).write(true).open(device);
+        let found = open.as_ref().map_or_else(|error| format!("{device}: {error}"), |_| device.to_owned());
+        findings.push(Finding { what, fine: open.is_ok(), found, fix: fix.to_owned() });
+    }
+    let agent = find_agent(std::env::var_os("PANDASTACK_GUESTD").map(PathBuf::from).as_deref());
+    findings.push(Finding {
+        what: "guest agent",
+        fine: agent.is_ok(),
+        found: agent.map_or_else(|error| error.to_string(), |path| path.display().to_string()),
+        fix: "make build".to_owned(),
+    });
+    findings.push(data_folder(data_dir));
+    findings
+}
+
+fn data_folder(data_dir: &std::path::Path) -> Finding {
+    let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(std::path::Path::new("/"));
+    let free = nix::sys::statvfs::statvfs(existing).map_or(0, |stat| stat.blocks_available() as u64 * stat.fragment_size() as u64);
+    let free = pandastack_model::Bytes::new(free);
+    Finding {
+        what: "data folder",
+        fine: free >= pandastack_model::Bytes::gib(2),
+        found: format!("{} ({free} free)", data_dir.display()),
+        fix: "free some space or choose another folder with --data-dir; templates and sandboxes want 2 GiB at least".to_owned(),
+    }
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}

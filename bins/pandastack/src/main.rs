@@ -1,0 +1,59 @@
+//! The one binary: server, operator's tools and command line client. Wiring only.
+
+mod bake;
+mod doctor;
+mod place;
+mod progress;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Real Linux machines for AI agents, on your own server.
+#[derive(Parser)]
+#[command(name = "pandastack", version, about, propagate_version = true, arg_required_else_help = true)]
+struct Options {
+    #[command(flatten)]
+    global: pandastack_cli::GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start the server: API, edge and host in one process
+    Up(up::Up),
+    /// Make and list templates
+    #[command(subcommand)]
+    Template(bake::Template),
+    /// Say what this machine can do, what is missing, and how to fix it
+    Doctor(doctor::Doctor),
+    #[command(flatten)]
+    Client(pandastack_cli::Command),
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("pandastack: start the runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = runtime.block_on(async {
+        match options.command {
+            Command::Up(up) => up.run().await,
+            Command::Template(template) => template.run().await,
+            Command::Doctor(doctor) => doctor.run(),
+            Command::Client(command) => pandastack_cli::execute(command, &options.global, Options::command).await,
+        }
+    });
+    // Reading the terminal blocks a thread for ever; an exit must not wait for it.
+    runtime.shutdown_background();
+    done.unwrap_or_else(|error| {
+        eprintln!("pandastack: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,81 @@
+//! The data folder and what every local command opens of it.
+//!
+//! ```text
+//! <data>/lock  control.db  ledger.db  runtime/<digest>/  volume[.xfs]/{layers,templates,disks,staging}
+//! /run/pandastack/<instance>/mch_.../   sockets and logs of running machines
+//! ```
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, bail};
+use nix::fcntl::{Flock, FlockArg};
+use pandastack_layers::{LayerStore, Volume};
+
+/// A data volume of our own may grow to this share of what is free.
+const IMAGE_SHARE: (u64, u64) = (9, 10);
+
+/// An opened data folder.
+pub struct Place {
+    pub data_dir: PathBuf,
+    /// Tells this data folder from others on the same machine.
+    pub instance: String,
+    pub volume: Arc<Volume>,
+    pub layers: LayerStore,
+}
+
+/// Where data goes if nobody says otherwise.
+pub fn default_data_dir() -> PathBuf {
+    match std::env::var_os("PANDASTACK_DATA_DIR") {
+        Some(folder) => folder.into(),
+        None => "/var/lib/pandastack".into(),
+    }
+}
+
+/// Where things that can be made again are kept.
+pub fn cache_dir() -> PathBuf {
+    if let Some(folder) = std::env::var_os("PANDASTACK_CACHE_DIR") {
+        return folder.into();
+    }
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+    home.join(".cache/pandastack")
+}
+
+impl Place {
+    /// Opens the folder, making what is missing.
+    pub fn open(data_dir: &Path) -> Result<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            bail!("machines, networks and mounts need root; run this with sudo");
+        }
+        std::fs::create_dir_all(data_dir).with_context(|| format!("make the data folder {}", data_dir.display()))?;
+        let data_dir = data_dir.canonicalize().context("find the data folder")?;
+        let free = nix::sys::statvfs::statvfs(&data_dir).map_or(0, |stat| stat.blocks_available() as u64 * stat.fragment_size() as u64);
+        let volume = Volume::open(&data_dir, free / IMAGE_SHARE.1 * IMAGE_SHARE.0).context("open the data volume")?;
+        let layers = LayerStore::open(volume.root()).context("open the layers")?;
+        Ok(Self { instance: data_dir.display().to_string(), data_dir, volume: Arc::new(volume), layers })
+    }
+
+    /// Makes this process the only server of the folder. Held as long as the file is.
+    pub fn lock(&self) -> Result<Flock<File>> {
+        let path = self.data_dir.join("lock");
+        let file = File::create(&path).with_context(|| format!("open {}", path.display()))?;
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
+            anyhow::anyhow!("another pandastack server uses {}; stop it or choose another --data-dir", self.data_dir.display())
+        })
+    }
+
+    /// Folder of running machines.
+    pub fn run_root(&self) -> PathBuf {
+        // FNV-1a: short, stable, and nothing depends on it being hard to guess.
+        let hash = self.instance.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        PathBuf::from(format!("/run/pandastack/{:08x}", hash as u32))
+    }
+
+    /// Folder of runtime bundles.
+    pub fn bundles(&self) -> PathBuf {
+        self.data_dir.join("runtime")
+    }
+}

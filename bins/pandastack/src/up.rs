@@ -1,0 +1,175 @@
+//! `pandastack up`: control, edge and host in one process, from first start to a clean stop.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pandastack_control::{BootstrapKey, Control};
+use pandastack_edge::Edge;
+use pandastack_host::{Host, HostParts, HostSettings, net::NetSettings};
+use pandastack_kit::{Scope, SystemClock};
+use pandastack_model::Tier;
+use pandastack_vmm::Driver;
+use pandastack_vmm_qemu::{QemuDriver, choose_tier};
+use pandastack_wire_fleet::{ControlPort, HostPort};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, signal::unix::{SignalKind, signal}};
+
+use crate::place::{Place, default_data_dir};
+
+/// How long requests under way may take to end after Ctrl-C.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
+
+#[derive(Args)]
+pub struct Up {
+    /// Where the API listens
+    #[arg(long, default_value = "127.0.0.1:8080", env = "PANDASTACK_LISTEN")]
+    listen: SocketAddr,
+    #[arg(long, default_value_os_t = default_data_dir(), value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Do not write ~/.config/pandastack/config.json for the clients
+    #[arg(long)]
+    no_config: bool,
+    /// Pin the tier: kvm or emulated. Without it the strongest that works is used
+    #[arg(long)]
+    tier: Option<Tier>,
+    /// Refuse to start below this tier
+    #[arg(long, value_name = "TIER")]
+    require_isolation: Option<Tier>,
+    /// Standby machines to keep per template
+    #[arg(long, default_value_t = 2)]
+    standby: usize,
+    /// The API key of the first start, instead of a random one
+    #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
+    bootstrap_key: Option<String>,
+}
+
+impl Up {
+    pub async fn run(self) -> Result<ExitCode> {
+        start_log();
+        let tier = choose_tier(self.tier, self.require_isolation)?;
+        let place = Place::open(&self.data_dir)?;
+        let lock = place.lock()?;
+        // Bound before anything starts: a taken port must not cost the machines of another run.
+        let listener = TcpListener::bind(self.listen)
+            .await
+            .with_context(|| format!("listen on {}; is another server running? choose one with --listen", self.listen))?;
+        let scope = Scope::new();
+        let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?);
+        let host = Arc::new(self.start_host(&place, driver).await?);
+        let port: Arc<dyn HostPort> = host.clone();
+        let control = Control::open(&place.data_dir.join("control.db"), port.clone(), scope.clone(), Arc::new(SystemClock)).await?;
+        let key = control.bootstrap(self.bootstrap_key.clone()).await?;
+        let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, port);
+        let app = control.router().merge(edge.router());
+        self.announce(&place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
+
+        scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));
+        asked_to_stop().await;
+        eprintln!("stopping; press Ctrl-C again to stop at once");
+        let close = async {
+            scope.close(CLOSE_DEADLINE).await;
+            host.close().await;
+            control.close().await;
+        };
+        tokio::select! {
+            () = close => {}
+            () = asked_to_stop() => eprintln!("stopped at once; the next start cleans up"),
+        }
+        place.volume.close();
+        drop(lock);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>) -> Result<Host> {
+        let host = Host::start(HostParts {
+            driver,
+            layers: place.layers.clone(),
+            volume: place.volume.clone(),
+            net: NetSettings::of(place.instance.clone()),
+            ledger: place.data_dir.join("ledger.db"),
+            run_root: place.run_root(),
+            settings: HostSettings { standby: self.standby, ..HostSettings::default() },
+        })
+        .await
+        .context("start the host")?;
+        if !host.recovered().is_empty() {
+            let found = host.recovered();
+            eprintln!("cleaned up after the last run: {} machines, {} disks", found.machines, found.disks);
+        }
+        Ok(host)
+    }
+
+    fn announce(&self, place: &Place, key: &BootstrapKey, tier: &str, address: SocketAddr) -> Result<()> {
+        let url = format!("http://{address}");
+        println!("pandastack {} on {url}", env!("CARGO_PKG_VERSION"));
+        println!("  isolation  {tier}");
+        println!("  data       {}", place.data_dir.display());
+        let templates: Vec<String> = place.layers.templates().iter().map(|(name, _)| name.to_string()).collect();
+        match templates.is_empty() {
+            true => println!("  templates  none yet; `pandastack template bake base --data-dir {}` makes one", place.data_dir.display()),
+            false => println!("  templates  {}", templates.join(", ")),
+        }
+        match key {
+            BootstrapKey::Given(_) => println!("  key        as given in PANDASTACK_BOOTSTRAP_KEY"),
+            BootstrapKey::Made(key) => println!("  key        {} (shown only now)", key.reveal()),
+            BootstrapKey::Kept { prefix } => println!("  key        {prefix}… (made at the first start)"),
+        }
+        let shown = match key {
+            BootstrapKey::Given(key) | BootstrapKey::Made(key) => Some(key.reveal().as_str()),
+            BootstrapKey::Kept { .. } => None,
+        };
+        if !self.no_config {
+            let path = write_config(&url, shown)?;
+            println!("  clients    configured by {}", path.display());
+        }
+        println!("  ready; stop with Ctrl-C");
+        Ok(())
+    }
+}
+
+/// Writes what the clients read, keeping whatever else the file holds.
+fn write_config(url: &str, key: Option<&str>) -> Result<PathBuf> {
+    let home = std::env::var_os("HOME").context("find the home folder; use --no-config without one")?;
+    let path = Path::new(&home).join(".config/pandastack/config.json");
+    let kept = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    let mut config = kept.filter(Value::is_object).unwrap_or_else(|| json!({}));
+    config["api_url"] = json!(url);
+    config["apiUrl"] = json!(url);
+    if let Some(key) = key {
+        config["token"] = json!(key);
+        config["api_key"] = json!(key);
+    }
+    let folder = path.parent().context("find the configuration folder")?;
+    std::fs::create_dir_all(folder).context("make the configuration folder")?;
+    let fresh = path.with_extension("new");
+    std::fs::write(&fresh, serde_json::to_vec_pretty(&config)?).context("write the clients' configuration")?;
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600)).context("protect the clients' configuration")?;
+    std::fs::rename(&fresh, &path).context("write the clients' configuration")?;
+    Ok(path)
+}
+
+async fn asked_to_stop() {
+    let mut terminate = match signal(SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        Err(_) => return std::future::pending().await,
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+fn start_log() {
+    use std::io::IsTerminal;
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PANDASTACK_LOG").unwrap_or_else(|_| "warn".into());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if std::io::stderr().is_terminal() { log.init() } else { log.with_ansi(false).init() }
+}
