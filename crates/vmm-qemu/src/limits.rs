@@ -11,8 +11,12 @@ pub const COMMAND_DEADLINE: Duration = Duration::from_secs(10);
 /// Loading device state.
 pub const LOAD_DEADLINE: Duration = Duration::from_secs(20);
 
-/// One TCP connect to the guest agent, before the caller tries again.
-pub const DIAL_DEADLINE: Duration = Duration::from_secs(2);
+/// One TCP connect to the guest agent, before the caller tries again. Short: a tap that was just attached may lose the
+/// first packet, and TCP itself would repeat it only after a second.
+pub const DIAL_DEADLINE: Duration = Duration::from_millis(200);
+
+/// From a lost monitor to the news of the process's death.
+pub const DEATH_NEWS_DEADLINE: Duration = Duration::from_secs(2);
 
 /// From SIGKILL until the process must be reaped.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(10);

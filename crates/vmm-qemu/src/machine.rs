@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::{net::TcpSocket, sync::watch};
 
 use crate::{
-    limits::{DIAL_DEADLINE, LOAD_DEADLINE},
+    limits::{DEATH_NEWS_DEADLINE, DIAL_DEADLINE, LOAD_DEADLINE},
     process::Process,
     qmp::Qmp,
 };
@@ -34,7 +34,7 @@ impl QemuMachine {
             Err(MachineError::Dead { .. } | MachineError::Io { .. }) => {
                 let mut state = self.process.watch();
                 let dead = state.wait_for(|state| *state != MachineState::Alive);
-                match tokio::time::timeout(DIAL_DEADLINE, dead).await {
+                match tokio::time::timeout(DEATH_NEWS_DEADLINE, dead).await {
                     Ok(Ok(state)) => match &*state {
                         MachineState::Dead { reason } => Err(MachineError::Dead { reason: reason.clone() }),
                         MachineState::Alive => result,

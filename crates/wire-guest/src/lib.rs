@@ -30,13 +30,14 @@ pub const WINDOW_BYTES: usize = 4 * FRAME_BYTES_MAX;
 
 const _: () = assert!(WINDOW_BYTES >= FRAME_BYTES_MAX, "one full frame must fit the window");
 
-/// Least that a data frame costs of its window, so that one-byte frames cannot fill the receiver's queue with bookkeeping.
+/// Least that a data frame from the guest costs of its window, so that one-byte frames cannot fill the host's queue with
+/// bookkeeping. Data from the host costs its bytes: the guest joins it as it comes.
 pub const FRAME_COST_MIN: usize = 256;
 
-/// Most data frames that a window lets be in flight on one channel and direction.
+/// Most data frames that a window lets be on their way from the guest on one channel.
 pub const WINDOW_FRAMES: usize = WINDOW_BYTES / FRAME_COST_MIN;
 
-/// What a data frame of this payload size takes from the window; the receiver credits the same amount back.
+/// What a data frame of this payload size takes from the guest's window; the host credits the same amount back.
 pub const fn frame_cost(payload_bytes: usize) -> usize {
     if payload_bytes > FRAME_COST_MIN { payload_bytes } else { FRAME_COST_MIN }
 }

@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 
 use bytes::{Bytes, BytesMut};
-use pandastack_wire_guest::{Credit, ErrorKind, Frame, Message, Resize, WINDOW_BYTES};
+use pandastack_wire_guest::{Credit, ErrorKind, FRAME_COST_MIN, Frame, Message, Resize, WINDOW_BYTES, frame_cost};
 use tokio::sync::{Notify, mpsc::Permit};
 
 use super::{fault::Fault, lanes::Lanes};
@@ -58,7 +58,8 @@ impl Room<'_> {
     /// Sends data. A connection that is gone swallows it.
     pub(crate) fn send(self, frame: Frame) {
         assert!(frame.payload.len() <= self.bytes, "{} bytes sent on credit for {}", frame.payload.len(), self.bytes);
-        self.channel.credit.set(self.channel.credit.get() - frame.payload.len());
+        // Small frames cost more than their bytes, so that they cannot fill the host's queue with bookkeeping.
+        self.channel.credit.set(self.channel.credit.get().saturating_sub(frame_cost(frame.payload.len())));
         if let Some(place) = self.place {
             place.send(frame);
         }
@@ -185,7 +186,7 @@ impl Channel {
 
     /// Waits for the host to want more data.
     pub(crate) async fn credited(&self) {
-        while self.credit.get() == 0 {
+        while self.credit.get() < FRAME_COST_MIN {
             self.changed().await;
         }
     }
@@ -196,7 +197,7 @@ impl Channel {
             self.credited().await;
             let place = self.lanes.place().await;
             let bytes = bytes.min(self.credit.get());
-            if bytes > 0 {
+            if self.credit.get() >= FRAME_COST_MIN {
                 return Room { channel: self, place, bytes };
             }
         }

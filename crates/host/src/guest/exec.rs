@@ -149,7 +149,7 @@ impl Relay {
     async fn send_input(&mut self) -> Result<(), LinkError> {
         while !self.input.is_empty() && self.window >= wire::FRAME_BYTES_MAX {
             let piece = self.input.split_to(self.input.len().min(wire::FRAME_BYTES_MAX));
-            self.window -= wire::frame_cost(piece.len());
+            self.window -= piece.len();
             self.channel.send(Frame::new(self.channel.number(), Kind::Stdin, piece)).await?;
         }
         Ok(())

@@ -5,7 +5,7 @@ use futures_util::{StreamExt, stream};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ByteStream, FileBody, FileEntry, FileKind, WriteAsk};
 use pandastack_wire_guest::{
-    Credit, Entries, Entry, EntryKind, FRAME_BYTES_MAX, Frame, Kind, Message, Meta, Path, Read, WINDOW_BYTES, Write, Written, frame_cost,
+    Credit, Entries, Entry, EntryKind, FRAME_BYTES_MAX, Frame, Kind, Message, Meta, Path, Read, WINDOW_BYTES, Write, Written,
 };
 
 use super::{
@@ -54,11 +54,10 @@ pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) 
         let mut piece = piece?;
         while !piece.is_empty() {
             let part = piece.split_to(piece.len().min(FRAME_BYTES_MAX));
-            let cost = frame_cost(part.len());
-            while window < cost {
+            while window < part.len() {
                 window += credit(&mut channel).await?;
             }
-            window -= cost;
+            window -= part.len();
             channel.send(Frame::new(number, Kind::Data, part)).await?;
         }
     }

@@ -17,6 +17,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
     sync::{mpsc, watch},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     channel::Channel,
@@ -56,6 +57,14 @@ pub(super) struct Shared {
     out: mpsc::Sender<Frame>,
     table: Arc<Mutex<Table>>,
     broken: watch::Receiver<bool>,
+    /// Ends the reader. A dead guest sends no farewell, so waiting for one would wait for ever.
+    end: CancellationToken,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
 }
 
 #[derive(Default)]
@@ -91,9 +100,30 @@ impl Session {
         let (out, queue) = mpsc::channel(OUT_QUEUE);
         let (tx, broken) = watch::channel(false);
         let table = Arc::new(Mutex::new(Table::default()));
-        scope.start("guest-write", write_frames(write, queue));
-        scope.start("guest-read", read_frames(read, decoder, table.clone(), tx));
-        Ok(Self { shared: Arc::new(Shared { out, table, broken }) })
+        let end = CancellationToken::new();
+        let (reading, writing) = (end.clone(), end.clone());
+        let readers_table = table.clone();
+        scope.start("guest-write", async move {
+            tokio::select! {
+                () = write_frames(write, queue) => {}
+                () = writing.cancelled() => {}
+            }
+        });
+        scope.start("guest-read", async move {
+            let why = tokio::select! {
+                why = read_frames(read, decoder, &readers_table) => why,
+                () = reading.cancelled() => LinkError::Closed,
+            };
+            tracing::debug!(%why, "guest link ended");
+            close_channels(&readers_table);
+            let _ = tx.send(true);
+        });
+        Ok(Self { shared: Arc::new(Shared { out, table, broken, end }) })
+    }
+
+    /// Ends the link at once; everything under way on it fails.
+    pub fn close(&self) {
+        self.shared.end.cancel();
     }
 
     /// Opens a channel.
@@ -213,39 +243,31 @@ async fn write_frames(mut write: WriteHalf<Box<dyn Link>>, mut queue: mpsc::Rece
             return;
         }
     }
-    // The last session is gone: tell the guest, which ends what it still runs for us.
-    let _ = write.shutdown().await;
 }
 
-async fn read_frames(
-    mut read: ReadHalf<Box<dyn Link>>,
-    mut decoder: Decoder,
-    table: Arc<Mutex<Table>>,
-    broken: watch::Sender<bool>,
-) {
-    let why = loop {
+async fn read_frames(mut read: ReadHalf<Box<dyn Link>>, mut decoder: Decoder, table: &Mutex<Table>) -> LinkError {
+    loop {
         match decoder.next_frame() {
             Ok(Some(frame)) => {
-                if let Err(error) = deliver(&table, frame) {
-                    break error;
+                if let Err(error) = deliver(table, frame) {
+                    return error;
                 }
             }
             Ok(None) => match read.read_buf(decoder.buffer()).await {
-                Ok(0) => break LinkError::Closed,
+                Ok(0) => return LinkError::Closed,
                 Ok(_) => {}
-                Err(error) => break LinkError::Io(error),
+                Err(error) => return LinkError::Io(error),
             },
-            Err(error) => break LinkError::Frame(error),
+            Err(error) => return LinkError::Frame(error),
         }
-    };
-    tracing::debug!(%why, "guest link ended");
-    {
-        let mut table = table.lock().expect("no holder panics");
-        table.closed = true;
-        // Dropping the senders ends every channel.
-        table.open.clear();
     }
-    let _ = broken.send(true);
+}
+
+fn close_channels(table: &Mutex<Table>) {
+    let mut table = table.lock().expect("no holder panics");
+    table.closed = true;
+    // Dropping the senders ends every channel.
+    table.open.clear();
 }
 
 fn deliver(table: &Mutex<Table>, frame: Frame) -> Result<(), LinkError> {

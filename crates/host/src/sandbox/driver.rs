@@ -63,6 +63,10 @@ pub async fn drive(
         match next(&parts, &*machine, now.session.as_ref(), &mut requests, dead).await {
             Happening::Died(reason) => {
                 dead = true;
+                // The link of a killed machine stays silent instead of breaking: end it, and with it what waits on it.
+                if let Some(session) = &now.session {
+                    session.close();
+                }
                 fail(id, reason, &tell, &events);
                 if let Some(undo) = undo.take() {
                     undo.unwind().await;
@@ -143,6 +147,9 @@ async fn take_down(
     tell: &watch::Sender<Condition>,
     events: &broadcast::Sender<HostEvent>,
 ) {
+    if let Some(session) = &tell.borrow().session {
+        session.close();
+    }
     tell.send_modify(|now| *now = now.clone().stopping());
     if let Some(undo) = undo {
         undo.unwind().await;

@@ -1,0 +1,13 @@
+//! Starts real parts for tests: a host on real machines from a template baked once, or the built server binary.
+//! Waits for conditions with a deadline, and looks for what a test left behind.
+
+mod bed;
+mod leftovers;
+pub mod outside;
+mod server;
+mod wait;
+
+pub use bed::{Bed, spec, template_data_dir};
+pub use leftovers::Leftovers;
+pub use server::{Server, built};
+pub use wait::wait_for;

@@ -1,0 +1,95 @@
+//! The built `pandastack` binary as a process of its own, for tests that kill it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// A running `pandastack up`. Dropped, it is killed.
+pub struct Server {
+    child: Child,
+    pub url: String,
+    pub key: String,
+    log: PathBuf,
+}
+
+/// Finds a built binary: in the release folder of the target, where `make build` puts it.
+pub fn built(name: &str) -> PathBuf {
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| home.join(".cache/pandastack/target"), PathBuf::from);
+    target.join("release").join(name)
+}
+
+impl Server {
+    /// Starts the server on a free port over a data folder and waits until it is ready.
+    pub fn start(data_dir: &Path, arguments: &[&str]) -> Result<Self> {
+        let key = "pds_00112233445566778899aabbccddeeff".to_owned();
+        let log = data_dir.with_extension("server.log");
+        let out = std::fs::File::create(&log)?;
+        let child = Command::new(built("pandastack"))
+            .args(["up", "--listen", "127.0.0.1:0", "--no-config", "--data-dir"])
+            .arg(data_dir)
+            .args(arguments)
+            .env("PANDASTACK_BOOTSTRAP_KEY", &key)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .context("start pandastack; `make build` builds it")?;
+        let mut server = Self { child, url: String::new(), key, log };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let said = self.said();
+            if said.contains("ready") {
+                let url = said.split_whitespace().find(|word| word.starts_with("http://"));
+                self.url = url.context("the server did not say where it listens")?.to_owned();
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended with {status}: {said}");
+            }
+            if Instant::now() > deadline {
+                bail!("the server was not ready in time: {said}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Everything the server printed so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends the server without giving it a chance.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Asks the server to stop, as Ctrl-C does, and gives its exit code.
+    pub fn stop(&mut self) -> Result<Option<i32>> {
+        Command::new("kill").args(["-INT", &self.child.id().to_string()]).status()?;
+        Ok(self.child.wait()?.code())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.log);
+    }
+}

@@ -1,0 +1,23 @@
+//! Waits for a condition on a value, with a deadline.
+
+use std::{future::Future, time::Duration};
+
+/// Asks until the answer is `Some`, every few milliseconds, and panics with the name after the deadline.
+pub async fn wait_for<F, W, T>(what: &str, deadline: Duration, mut ask: F) -> T
+where
+    F: FnMut() -> W,
+    W: Future<Output = Option<T>>,
+{
+    let asking = async {
+        loop {
+            if let Some(value) = ask().await {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    match tokio::time::timeout(deadline, asking).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what} did not come true within {deadline:?}"),
+    }
+}
