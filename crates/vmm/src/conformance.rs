@@ -1,1 +1,269 @@
-//! Conformance suite: filled in beside the first driver.
+//! What every driver must do, as checks over any driver. A driver's tests give a [`Subject`] and call
+//! [`conformance_tests!`](crate::conformance_tests), so that no driver can leave a check out. A failed check panics.
+
+use std::{
+    io,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use crate::{Driver, LayerFiles, Link, Machine, MachineError, MachineSpec, MachineState, Power, StartError};
+
+/// How long a guest may take until it answers, and a death until it is told.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Between two attempts.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Long enough for a guest that runs to have answered.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// A driver under test, with everything it needs around it.
+#[async_trait]
+pub trait Subject: Send + Sync {
+    fn driver(&self) -> &dyn Driver;
+
+    /// Makes a place for one machine: its own folder, disk and network. The subject removes them in the end.
+    async fn place(&self) -> MachineSpec;
+
+    /// A whole layer that many machines may share.
+    fn layer(&self) -> LayerFiles;
+
+    /// A path for a file of the test's own.
+    fn scratch(&self, name: &str) -> PathBuf;
+
+    /// Leaves a text in the guest's memory or files. Returns once the guest has it.
+    async fn write(&self, link: &mut dyn Link, text: &str) -> io::Result<()>;
+
+    /// Gives the text that was left in this guest, if any.
+    async fn read(&self, link: &mut dyn Link) -> io::Result<Option<String>>;
+
+    /// Ends the machine behind the driver's back.
+    async fn kill(&self, machine: &dyn Machine);
+
+    /// Counts the machines that live, whoever holds them.
+    fn live(&self) -> usize;
+
+    /// Gives everything back.
+    async fn close(self);
+}
+
+/// Makes one test per check for a function that starts a subject: `conformance_tests!(FakeSubject::start)`.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($start:path) => {
+        $crate::conformance_tests! { $start:
+            restore_ends_paused,
+            resume_and_pause_may_be_asked_twice,
+            dial_works_only_while_the_guest_runs,
+            a_paused_guest_is_silent,
+            siblings_do_not_see_each_others_writes,
+            stop_may_be_asked_twice,
+            stop_of_a_dead_machine_is_fine,
+            death_from_outside_is_told_with_a_reason,
+            a_dead_machine_refuses_commands,
+            saved_devices_restore_again,
+            missing_devices_are_refused,
+            garbage_devices_are_refused,
+        }
+    };
+    ($start:path: $($check:ident,)*) => {
+        $(
+            #[tokio::test]
+            async fn $check() {
+                let subject = $start().await;
+                $crate::conformance::$check(&subject).await;
+                assert_eq!($crate::conformance::Subject::live(&subject), 0, "the check leaves no machine");
+                $crate::conformance::Subject::close(subject).await;
+            }
+        )*
+    };
+}
+
+pub async fn restore_ends_paused(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    assert_eq!(power(&*machine).await, Power::Paused);
+    assert_eq!(*machine.watch().borrow(), MachineState::Alive);
+    assert_eq!(subject.live(), 1);
+    machine.stop().await;
+}
+
+pub async fn resume_and_pause_may_be_asked_twice(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    for wanted in [Power::Paused, Power::Running, Power::Paused] {
+        for _ in 0..2 {
+            let answer = if wanted == Power::Running { machine.resume().await } else { machine.pause().await };
+            answer.expect("asking twice is fine");
+            assert_eq!(power(&*machine).await, wanted);
+        }
+    }
+    machine.stop().await;
+}
+
+pub async fn dial_works_only_while_the_guest_runs(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    assert!(machine.dial().await.is_err(), "nobody answers in a paused guest");
+    machine.resume().await.expect("resume");
+    let mut link = reach(&*machine).await;
+    assert_eq!(subject.read(&mut *link).await.expect("the guest answers"), None);
+    machine.stop().await;
+}
+
+pub async fn a_paused_guest_is_silent(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    machine.resume().await.expect("resume");
+    let mut link = reach(&*machine).await;
+    subject.write(&mut *link, "before").await.expect("the guest answers");
+    machine.pause().await.expect("pause");
+    let answer = tokio::time::timeout(SILENCE, subject.write(&mut *link, "meanwhile")).await;
+    assert!(answer.is_err(), "a paused guest answered: {answer:?}");
+    machine.resume().await.expect("resume again");
+    let mut link = reach(&*machine).await;
+    let text = subject.read(&mut *link).await.expect("the guest answers again");
+    assert!(text.is_some(), "the guest forgot what it knew before the pause");
+    machine.stop().await;
+}
+
+pub async fn siblings_do_not_see_each_others_writes(subject: &impl Subject) {
+    let mut siblings = Vec::new();
+    for _ in 0..3 {
+        let machine = restored(subject).await;
+        machine.resume().await.expect("resume");
+        let link = reach(&*machine).await;
+        siblings.push((machine, link));
+    }
+    assert_eq!(subject.live(), 3);
+    for (at, (_, link)) in siblings.iter_mut().enumerate().skip(1) {
+        subject.write(&mut **link, &format!("sibling {at}")).await.expect("write");
+    }
+    for (at, (machine, link)) in siblings.iter_mut().enumerate() {
+        let expected = (at > 0).then(|| format!("sibling {at}"));
+        assert_eq!(subject.read(&mut **link).await.expect("read"), expected);
+        machine.stop().await;
+    }
+    let late = restored(subject).await;
+    late.resume().await.expect("resume");
+    let text = subject.read(&mut *reach(&*late).await).await.expect("read");
+    assert_eq!(text, None, "the layer kept a machine's write");
+    late.stop().await;
+}
+
+pub async fn stop_may_be_asked_twice(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    machine.resume().await.expect("resume");
+    machine.stop().await;
+    assert_ne!(*machine.watch().borrow(), MachineState::Alive, "stop waits for the end");
+    assert_eq!(subject.live(), 0);
+    machine.stop().await;
+    tokio::join!(machine.stop(), machine.stop());
+}
+
+pub async fn stop_of_a_dead_machine_is_fine(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    subject.kill(&*machine).await;
+    machine.stop().await;
+    assert_ne!(*machine.watch().borrow(), MachineState::Alive);
+}
+
+pub async fn death_from_outside_is_told_with_a_reason(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    machine.resume().await.expect("resume");
+    let (early, late) = (machine.watch(), machine);
+    subject.kill(&*late).await;
+    let reason = death(early).await;
+    assert!(!reason.is_empty());
+    assert_eq!(death(late.watch()).await, reason, "who looks later learns the same");
+    late.stop().await;
+    assert_eq!(death(late.watch()).await, reason, "stopping the dead does not change why they died");
+}
+
+pub async fn a_dead_machine_refuses_commands(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    machine.resume().await.expect("resume");
+    drop(reach(&*machine).await);
+    subject.kill(&*machine).await;
+    death(machine.watch()).await;
+    let dead = |answer: Result<(), MachineError>, command: &str| {
+        assert!(matches!(answer, Err(MachineError::Dead { .. })), "{command} of a dead machine gave {answer:?}");
+    };
+    dead(machine.resume().await, "resume");
+    dead(machine.pause().await, "pause");
+    dead(machine.power().await.map(drop), "power");
+    dead(machine.dial().await.map(drop), "dial");
+    dead(machine.save_devices(&subject.scratch("dev-of-the-dead")).await, "save");
+    machine.stop().await;
+}
+
+pub async fn saved_devices_restore_again(subject: &impl Subject) {
+    let first = restored(subject).await;
+    let dev = subject.scratch("dev-again");
+    first.save_devices(&dev).await.expect("a paused machine saves");
+    assert_eq!(power(&*first).await, Power::Paused);
+    first.stop().await;
+    let again = LayerFiles { dev, ..subject.layer() };
+    let second = subject.driver().restore(subject.place().await, &again).await.expect("what was saved restores");
+    assert_eq!(power(&*second).await, Power::Paused);
+    second.resume().await.expect("resume");
+    let mut link = reach(&*second).await;
+    subject.write(&mut *link, "second life").await.expect("the guest answers");
+    second.stop().await;
+}
+
+pub async fn missing_devices_are_refused(subject: &impl Subject) {
+    let layer = LayerFiles { dev: subject.scratch("no-such-file"), ..subject.layer() };
+    refuses_to_load(subject, layer).await;
+}
+
+pub async fn garbage_devices_are_refused(subject: &impl Subject) {
+    let dev = subject.scratch("garbage");
+    for garbage in [Vec::new(), b"QEVM".to_vec(), vec![0xa5; 100_000]] {
+        std::fs::write(&dev, garbage).expect("write the garbage");
+        refuses_to_load(subject, LayerFiles { dev: dev.clone(), ..subject.layer() }).await;
+    }
+}
+
+async fn refuses_to_load(subject: &impl Subject, layer: LayerFiles) {
+    match subject.driver().restore(subject.place().await, &layer).await {
+        Err(StartError::Load { .. }) => {}
+        Err(other) => panic!("a bad state file gave {other:?}"),
+        Ok(_) => panic!("a bad state file was loaded"),
+    }
+    assert_eq!(subject.live(), 0, "a refused restore leaves no machine");
+}
+
+async fn restored(subject: &impl Subject) -> Box<dyn Machine> {
+    let spec = subject.place().await;
+    let id = spec.id;
+    let machine = subject.driver().restore(spec, &subject.layer()).await.expect("a whole layer restores");
+    assert_eq!(machine.id(), id);
+    machine
+}
+
+async fn power(machine: &dyn Machine) -> Power {
+    machine.power().await.expect("a living machine tells its power")
+}
+
+/// Dials until the guest listens.
+async fn reach(machine: &dyn Machine) -> Box<dyn Link> {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match machine.dial().await {
+            Ok(link) => return link,
+            Err(error) if Instant::now() > deadline => panic!("the guest does not listen: {error:?}"),
+            Err(_) => tokio::time::sleep(POLL).await,
+        }
+    }
+}
+
+async fn death(mut state: watch::Receiver<MachineState>) -> String {
+    let dead = state.wait_for(|state| *state != MachineState::Alive);
+    let state =
+        tokio::time::timeout(DEADLINE, dead).await.expect("a death is told").expect("the watcher outlives the machine");
+    match &*state {
+        MachineState::Dead { reason } => reason.clone(),
+        MachineState::Alive => unreachable!("just waited for the opposite"),
+    }
+}

@@ -1,0 +1,128 @@
+//! Makes machines in memory and keeps the books that leak checks read.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use pandastack_kit::Scope;
+use pandastack_model::{MachineId, Tier};
+use pandastack_vmm::{BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, Power, StartError};
+
+use crate::{
+    faults::{Faults, Step, Trouble},
+    guest::FakeGuest,
+    machine::{Body, DEVICES, FakeMachine},
+};
+
+type MakeGuest = Box<dyn Fn(MachineId) -> Arc<dyn FakeGuest> + Send + Sync>;
+
+/// Makes fake machines. Clones share machines, plan and books.
+#[derive(Clone)]
+pub struct FakeDriver {
+    shared: Arc<Shared>,
+}
+
+/// What machines and their driver have in common.
+pub(crate) struct Shared {
+    pub(crate) faults: Faults,
+    pub(crate) scope: Scope,
+    make_guest: MakeGuest,
+    bodies: Mutex<HashMap<MachineId, Arc<Body>>>,
+}
+
+impl FakeDriver {
+    /// Makes a driver whose every machine gets a guest of its own from this function.
+    pub fn new(make_guest: impl Fn(MachineId) -> Arc<dyn FakeGuest> + Send + Sync + 'static) -> Self {
+        let (faults, scope, bodies) = (Faults::default(), Scope::new(), Mutex::default());
+        Self { shared: Arc::new(Shared { faults, scope, make_guest: Box::new(make_guest), bodies }) }
+    }
+
+    /// The plan of what goes wrong.
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    /// Lists the machines that live, those included that somebody dropped without stopping them.
+    pub fn live(&self) -> Vec<MachineId> {
+        self.shared.bodies().iter().filter(|(_, body)| body.is_alive()).map(|(id, _)| *id).collect()
+    }
+
+    /// Counts the connections that guests still serve.
+    pub fn links(&self) -> usize {
+        self.shared.scope.tasks()
+    }
+
+    /// Ends a machine as if its process had been killed. An unknown one is fine.
+    pub fn kill(&self, id: MachineId) {
+        if let Some(body) = self.shared.bodies().get(&id) {
+            body.die("killed by signal 9");
+        }
+    }
+
+    async fn enter(&self, step: Step) -> Result<(), StartError> {
+        match self.shared.faults.strike(step).await {
+            Some(Trouble::Fail) => Err(StartError::Load { reason: "the plan says so".to_owned() }),
+            Some(Trouble::Die) => Err(StartError::Died { log: "killed by the plan".to_owned() }),
+            Some(Trouble::Hang) | None => Ok(()),
+        }
+    }
+
+    fn make(&self, id: MachineId, power: Power) -> Box<dyn Machine> {
+        let body = Arc::new(Body::new(id, power));
+        self.shared.bodies().insert(id, body.clone());
+        Box::new(FakeMachine { body, guest: (self.shared.make_guest)(id), shared: self.shared.clone() })
+    }
+}
+
+impl Shared {
+    pub(crate) fn forget(&self, id: MachineId) {
+        self.bodies().remove(&id);
+    }
+
+    fn bodies(&self) -> MutexGuard<'_, HashMap<MachineId, Arc<Body>>> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Driver for FakeDriver {
+    fn tier(&self) -> Tier {
+        Tier::Fake
+    }
+
+    fn profile(&self) -> MachineProfile {
+        MachineProfile {
+            driver: "fake".to_owned(),
+            runtime: "memory".to_owned(),
+            machine_type: "fake".to_owned(),
+            cpu_profile: "none".to_owned(),
+            tsc_khz: None,
+        }
+    }
+
+    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError> {
+        self.enter(Step::Boot).await?;
+        let mem = fs::File::create(&image.mem).map_err(StartError::Spawn)?;
+        mem.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
+        Ok(self.make(spec.id, Power::Running))
+    }
+
+    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
+        self.enter(Step::Restore).await?;
+        let read = |path: &Path| {
+            fs::read(path).map_err(|cause| StartError::Load { reason: format!("read {}: {cause}", path.display()) })
+        };
+        if !read(&layer.dev)?.starts_with(DEVICES) {
+            return Err(StartError::Load { reason: "the saved state does not fit this machine".to_owned() });
+        }
+        for file in [&layer.mem, &spec.disk] {
+            fs::metadata(file)
+                .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", file.display()) })?;
+        }
+        Ok(self.make(spec.id, Power::Paused))
+    }
+}

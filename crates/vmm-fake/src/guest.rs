@@ -1,0 +1,36 @@
+//! What runs inside a fake machine. The room knows no guest protocol: tests hand in a guest that speaks one.
+
+use async_trait::async_trait;
+use tokio::{io::DuplexStream, sync::watch};
+
+use pandastack_vmm::Power;
+
+/// Bytes that a link holds in each direction before its writer waits, as a socket would.
+pub(crate) const LINK_BYTES: usize = 64 * 1024;
+
+/// The guest of one machine.
+#[async_trait]
+pub trait FakeGuest: Send + Sync + 'static {
+    /// Serves one connection to its end. Everything must happen inside this future: a paused machine stops polling it.
+    async fn serve(&self, link: DuplexStream);
+}
+
+/// Runs guest work as a virtual CPU would: not while paused, never again after death. The work of a dead machine is kept
+/// until the machine is dropped, because the link of a killed process stays silent instead of closing.
+pub(crate) async fn run_powered(work: impl Future<Output = ()> + Send, mut power: watch::Receiver<Power>) {
+    let mut work = std::pin::pin!(work);
+    loop {
+        if power.wait_for(|power| *power == Power::Running).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            biased;
+            paused = power.wait_for(|power| *power == Power::Paused) => {
+                if paused.is_err() {
+                    return;
+                }
+            }
+            () = &mut work => return,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! One machine in memory: alive or dead, running or paused, and the guest behind it.
+
+use std::{io, path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use pandastack_model::MachineId;
+use pandastack_vmm::{Link, Machine, MachineError, MachineState, Power};
+use tokio::sync::watch;
+
+use crate::{
+    driver::Shared,
+    faults::{Step, Trouble},
+    guest::{FakeGuest, LINK_BYTES, run_powered},
+};
+
+/// First line of a device state file; anything else is garbage.
+pub(crate) const DEVICES: &[u8] = b"fake devices 1\n";
+
+/// What the driver keeps of a machine, so that it can be killed from outside.
+pub(crate) struct Body {
+    id: MachineId,
+    state: watch::Sender<MachineState>,
+    power: watch::Sender<Power>,
+}
+
+impl Body {
+    pub(crate) fn new(id: MachineId, power: Power) -> Self {
+        Self { id, state: watch::Sender::new(MachineState::Alive), power: watch::Sender::new(power) }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        *self.state.borrow() == MachineState::Alive
+    }
+
+    /// Ends the machine, if it still lives. Its guest never runs again.
+    pub(crate) fn die(&self, reason: &str) {
+        self.power.send_replace(Power::Paused);
+        self.state.send_if_modified(|state| {
+            let alive = *state == MachineState::Alive;
+            if alive {
+                *state = MachineState::Dead { reason: reason.to_owned() };
+            }
+            alive
+        });
+    }
+
+    fn check_alive(&self) -> Result<(), MachineError> {
+        match &*self.state.borrow() {
+            MachineState::Alive => Ok(()),
+            MachineState::Dead { reason } => Err(MachineError::Dead { reason: reason.clone() }),
+        }
+    }
+}
+
+pub(crate) struct FakeMachine {
+    pub(crate) body: Arc<Body>,
+    pub(crate) guest: Arc<dyn FakeGuest>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl FakeMachine {
+    /// Counts the call, carries out what the plan has for it, and refuses if the machine is dead.
+    async fn enter(&self, step: Step, command: &str) -> Result<(), MachineError> {
+        match self.shared.faults.strike(step).await {
+            Some(Trouble::Fail) => {
+                let (command, reason) = (command.to_owned(), "the plan says so".to_owned());
+                return Err(MachineError::Refused { command, reason });
+            }
+            Some(Trouble::Die) => self.body.die("killed by the plan"),
+            Some(Trouble::Hang) | None => {}
+        }
+        self.body.check_alive()
+    }
+}
+
+#[async_trait]
+impl Machine for FakeMachine {
+    fn id(&self) -> MachineId {
+        self.body.id
+    }
+
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+
+    fn watch(&self) -> watch::Receiver<MachineState> {
+        self.body.state.subscribe()
+    }
+
+    async fn resume(&self) -> Result<(), MachineError> {
+        self.enter(Step::Resume, "resume").await?;
+        self.body.power.send_replace(Power::Running);
+        Ok(())
+    }
+
+    async fn pause(&self) -> Result<(), MachineError> {
+        self.enter(Step::Pause, "pause").await?;
+        self.body.power.send_replace(Power::Paused);
+        Ok(())
+    }
+
+    async fn power(&self) -> Result<Power, MachineError> {
+        self.body.check_alive()?;
+        Ok(*self.body.power.borrow())
+    }
+
+    async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
+        self.enter(Step::Dial, "dial").await?;
+        if *self.body.power.borrow() == Power::Paused {
+            let cause = io::Error::new(io::ErrorKind::TimedOut, "the guest is paused");
+            return Err(MachineError::Io { action: "connect to the guest agent".to_owned(), cause });
+        }
+        let (ours, theirs) = tokio::io::duplex(LINK_BYTES);
+        let (guest, power) = (self.guest.clone(), self.body.power.subscribe());
+        self.shared.scope.start("fake guest", run_powered(async move { guest.serve(theirs).await }, power));
+        Ok(Box::new(ours))
+    }
+
+    async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {
+        self.enter(Step::Save, "save devices").await?;
+        if *self.body.power.borrow() == Power::Running {
+            let (command, reason) = ("save devices".to_owned(), "the machine runs".to_owned());
+            return Err(MachineError::Refused { command, reason });
+        }
+        std::fs::write(to, DEVICES)
+            .map_err(|cause| MachineError::Io { action: format!("write {}", to.display()), cause })
+    }
+
+    async fn stop(&self) {
+        self.body.die("stopped");
+    }
+}
+
+impl Drop for FakeMachine {
+    fn drop(&mut self) {
+        // One that still lives stays in the books, as its process would stay on a host: that is a leak to be found.
+        if !self.body.is_alive() {
+            self.shared.forget(self.body.id);
+        }
+    }
+}
