@@ -11,6 +11,6 @@ mod sandbox;
 mod settings;
 
 pub use host::{Host, HostParts, StartUpError};
-pub use ledger::LedgerError;
+pub use ledger::{Ledger, LedgerError, MachineRow};
 pub use recover::{RecoverError, Recovered};
 pub use settings::HostSettings;

@@ -1,20 +1,18 @@
 //! A host of a test's own: real machines, own data folder on the shared reflink volume, own network instance.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use futures_util::FutureExt;
 use pandastack_host::{Host, HostParts, HostSettings, net::NetSettings};
 use pandastack_kit::Scope;
 use pandastack_layers::{LayerStore, Volume};
 use pandastack_model::{SandboxId, SandboxSpec, TemplateName};
-use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{QemuDriver, choose_tier};
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostPort, Program};
+
+use crate::{DataFolder, Leftovers};
 
 /// A running host with the template `mini`.
 pub struct Bed {
@@ -24,8 +22,9 @@ pub struct Bed {
     pub instance: String,
     pub run_root: PathBuf,
     pub data_dir: PathBuf,
-    shared: Volume,
     volume: Arc<Volume>,
+    /// Last: it goes when nothing uses it any more.
+    _folder: DataFolder,
 }
 
 /// The folder that `make test` baked its templates into.
@@ -42,14 +41,14 @@ impl Bed {
 
     /// Starts with settings of the test's own.
     pub async fn start_with(settings: HostSettings, net: impl FnOnce(NetSettings) -> NetSettings) -> Result<Self> {
-        let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;
-        let data_dir = shared.root().join("tests").join(SandboxId::random().to_string());
-        copy_templates(shared.root(), &data_dir.join("volume"))?;
+        let folder = DataFolder::with_templates()?;
+        let data_dir = folder.path().to_owned();
         let volume = Arc::new(Volume::open(&data_dir, 0)?);
         let layers = LayerStore::open(volume.root())?;
         let tier = choose_tier(None, None)?;
         // Bundles are kept with the templates: making one copies a hundred megabytes.
-        let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &template_data_dir().join("runtime"), Scope::new())?);
+        let driver: Arc<dyn Driver> =
+            Arc::new(QemuDriver::new(tier.tier, &template_data_dir().join("runtime"), Scope::new())?);
         let instance = data_dir.display().to_string();
         let run_root = PathBuf::from(format!("/run/pandastack/t-{}", &SandboxId::random().to_string()[..8]));
         let parts = HostParts {
@@ -62,7 +61,7 @@ impl Bed {
             settings,
         };
         let host = Arc::new(Host::start(parts).await?);
-        Ok(Self { host, layers, driver, instance, run_root, data_dir, shared, volume })
+        Ok(Self { host, layers, driver, instance, run_root, data_dir, volume, _folder: folder })
     }
 
     /// Creates a sandbox from `mini`.
@@ -100,9 +99,29 @@ impl Bed {
     pub async fn close(self) {
         self.host.close().await;
         self.volume.close();
-        let _ = std::fs::remove_dir_all(&self.data_dir);
-        self.shared.close();
     }
+
+    /// Looks for everything that this host has taken.
+    pub async fn leftovers(&self) -> Result<Leftovers> {
+        Leftovers::find(&self.instance, &self.run_root, &self.data_dir).await
+    }
+}
+
+/// Runs a test's body on a host of its own. Takes the host down however the body ends, and then nothing may be left of it.
+pub async fn with_bed(
+    settings: HostSettings,
+    net: impl FnOnce(NetSettings) -> NetSettings,
+    body: impl AsyncFnOnce(&Bed),
+) {
+    let bed = Bed::start_with(settings, net).await.expect("a host starts");
+    let outcome = AssertUnwindSafe(body(&bed)).catch_unwind().await;
+    bed.host.close().await;
+    let left = bed.leftovers().await;
+    bed.close().await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+    assert_eq!(left.expect("leftovers can be looked for"), Leftovers::default(), "the host left something behind");
 }
 
 /// A plain specification of a sandbox.
@@ -114,25 +133,4 @@ pub fn spec(template: &str) -> SandboxSpec {
         metadata: Default::default(),
         env: Default::default(),
     }
-}
-
-/// Shares the templates' blocks with a store of the test's own, so that tests may damage them.
-fn copy_templates(from: &Path, to: &Path) -> Result<()> {
-    for folder in ["layers", "templates"] {
-        std::fs::create_dir_all(to.join(folder))?;
-    }
-    for layer in std::fs::read_dir(from.join("layers")).context("find templates; `make mini` bakes them")? {
-        let layer = layer?;
-        let into = to.join("layers").join(layer.file_name());
-        std::fs::create_dir_all(&into)?;
-        for file in std::fs::read_dir(layer.path())? {
-            let file = file?;
-            clone_or_copy(&file.path(), &into.join(file.file_name()))?;
-        }
-    }
-    for name in std::fs::read_dir(from.join("templates"))? {
-        let name = name?;
-        std::fs::copy(name.path(), to.join("templates").join(name.file_name()))?;
-    }
-    Ok(())
 }

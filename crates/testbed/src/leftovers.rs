@@ -1,9 +1,10 @@
-//! What a host has taken from the machine it runs on: processes, namespaces, links, tables, mounts, loop devices, files.
+//! What a host has taken from the machine it runs on: processes, namespaces, links, tables, mounts, loop devices, files,
+//! lines in its ledger.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use pandastack_host::net;
+use pandastack_host::{Ledger, net};
 
 /// Everything found that belongs to one instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,7 @@ pub struct Leftovers {
     pub mounts: Vec<String>,
     pub loops: Vec<String>,
     pub files: Vec<String>,
+    pub ledger: Vec<String>,
 }
 
 impl Leftovers {
@@ -20,7 +22,9 @@ impl Leftovers {
     pub async fn find(instance: &str, run_root: &Path, data_dir: &Path) -> Result<Self> {
         let net::Leftovers { namespaces, links, tables } = net::leftovers(instance).await?;
         let data = data_dir.display().to_string();
-        let lines = |text: String| -> Vec<String> { text.lines().filter(|line| line.contains(&data)).map(str::to_owned).collect() };
+        let lines = |text: String| -> Vec<String> {
+            text.lines().filter(|line| line.contains(&data)).map(str::to_owned).collect()
+        };
         let loops = std::process::Command::new("losetup").arg("-l").output()?;
         let folder = |path: &Path| -> Vec<String> {
             let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -31,7 +35,9 @@ impl Leftovers {
             network: [namespaces, links, tables].concat(),
             mounts: lines(std::fs::read_to_string("/proc/mounts")?),
             loops: lines(String::from_utf8_lossy(&loops.stdout).into_owned()),
-            files: [folder(run_root), folder(&data_dir.join("volume/disks")), folder(&data_dir.join("volume/staging"))].concat(),
+            files: [folder(run_root), folder(&data_dir.join("volume/disks")), folder(&data_dir.join("volume/staging"))]
+                .concat(),
+            ledger: ledger(&data_dir.join("ledger.db")).await?,
         })
     }
 
@@ -40,12 +46,37 @@ impl Leftovers {
     }
 }
 
-fn processes(run_root: &Path) -> Vec<String> {
-    let mark = run_root.display().to_string();
+async fn ledger(file: &Path) -> Result<Vec<String>> {
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let ledger = Ledger::open(file).await?;
+    let machines = ledger.machines().await?;
+    ledger.close().await;
+    Ok(machines.into_iter().map(|machine| machine.id).collect())
+}
+
+/// Finds the processes whose arguments name something in a machine folder.
+pub fn processes(run_root: &Path) -> Vec<String> {
+    let mark = format!("{}/", run_root.display());
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
         .filter(|entry| entry.file_name().to_string_lossy().chars().all(|c| c.is_ascii_digit()))
-        .filter(|entry| std::fs::read(entry.path().join("cmdline")).is_ok_and(|words| String::from_utf8_lossy(&words).contains(&mark)))
+        .filter(|entry| {
+            std::fs::read(entry.path().join("cmdline"))
+                .is_ok_and(|words| String::from_utf8_lossy(&words).contains(&mark))
+        })
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
+}
+
+/// Finds the machine folder of the server of a data folder by a machine that it runs.
+pub fn run_root_of(data_dir: &Path) -> Option<PathBuf> {
+    let disks = data_dir.join("volume/disks").display().to_string();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()).find_map(|words| {
+        let words = String::from_utf8_lossy(&words).into_owned();
+        let (root, _) = words.contains(&disks).then(|| words.split_once("/mch_"))??;
+        Some(PathBuf::from(&root[root.rfind("/run/pandastack/")?..]))
+    })
 }

@@ -2,12 +2,14 @@
 //! Waits for conditions with a deadline, and looks for what a test left behind.
 
 mod bed;
+mod data;
 mod leftovers;
 pub mod outside;
 mod server;
 mod wait;
 
-pub use bed::{Bed, spec, template_data_dir};
-pub use leftovers::Leftovers;
+pub use bed::{Bed, spec, template_data_dir, with_bed};
+pub use data::DataFolder;
+pub use leftovers::{Leftovers, processes, run_root_of};
 pub use server::{Server, built};
 pub use wait::wait_for;

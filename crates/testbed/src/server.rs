@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// A running `pandastack up`. Dropped, it is killed.
+/// How long a dropped server may take to stop.
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A running `pandastack up`. Dropped, it is stopped.
 pub struct Server {
     child: Child,
     pub url: String,
@@ -19,26 +22,34 @@ pub struct Server {
 /// Finds a built binary: in the release folder of the target, where `make build` puts it.
 pub fn built(name: &str) -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| home.join(".cache/pandastack/target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| home.join(".cache/pandastack/target"), PathBuf::from);
     target.join("release").join(name)
 }
 
 impl Server {
     /// Starts the server on a free port over a data folder and waits until it is ready.
     pub fn start(data_dir: &Path, arguments: &[&str]) -> Result<Self> {
+        Self::start_with(data_dir, |command| {
+            command.arg("--no-config").args(arguments);
+        })
+    }
+
+    /// Does the same with arguments and environment of the test's own.
+    pub fn start_with(data_dir: &Path, configure: impl FnOnce(&mut Command)) -> Result<Self> {
         let key = "pds_00112233445566778899aabbccddeeff".to_owned();
         let log = data_dir.with_extension("server.log");
         let out = std::fs::File::create(&log)?;
-        let child = Command::new(built("pandastack"))
-            .args(["up", "--listen", "127.0.0.1:0", "--no-config", "--data-dir"])
+        let mut command = Command::new(built("pandastack"));
+        command
+            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
-            .args(arguments)
             .env("PANDASTACK_BOOTSTRAP_KEY", &key)
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
-            .stderr(out)
-            .spawn()
-            .context("start pandastack; `make build` builds it")?;
+            .stderr(out);
+        configure(&mut command);
+        let child = command.spawn().context("start pandastack; `make build` builds it")?;
         let mut server = Self { child, url: String::new(), key, log };
         server.wait_until_ready()?;
         Ok(server)
@@ -48,7 +59,7 @@ impl Server {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let said = self.said();
-            if said.contains("ready") {
+            if said.contains("ready; stop") {
                 let url = said.split_whitespace().find(|word| word.starts_with("http://"));
                 self.url = url.context("the server did not say where it listens")?.to_owned();
                 return Ok(());
@@ -88,6 +99,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // Asked first, so that a failed test leaves no machines behind.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        }
+        let deadline = Instant::now() + STOP_DEADLINE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.log);

@@ -1,0 +1,90 @@
+//! A data folder of a test's own that has the baked templates, gone when it is dropped.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use pandastack_layers::Volume;
+use pandastack_model::SandboxId;
+use pandastack_sys::reflink::clone_or_copy;
+
+use crate::bed::template_data_dir;
+
+/// A folder with templates that a test may damage. Dropped, it is removed.
+pub struct DataFolder {
+    path: PathBuf,
+    /// The volume it lies on, if that is the one with the baked templates.
+    shared: Option<Volume>,
+}
+
+impl DataFolder {
+    /// Makes the folder on the volume of the baked templates and shares their blocks.
+    pub fn with_templates() -> Result<Self> {
+        let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;
+        let path = shared.root().join("tests").join(SandboxId::random().to_string());
+        let from = shared.root().to_owned();
+        let folder = Self { path, shared: Some(shared) };
+        copy_templates(&from, &folder.path.join("volume"))?;
+        folder.link_bundles()?;
+        Ok(folder)
+    }
+
+    /// Makes the folder where temporary files go, with a volume of its own: an image, unless temporary files share blocks.
+    pub fn with_own_volume() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("pandastack-{}", SandboxId::random()));
+        let folder = Self { path, shared: None };
+        let own = Volume::open(&folder.path, 0)?;
+        let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;
+        let copied = copy_templates(shared.root(), own.root());
+        shared.close();
+        own.close();
+        copied?;
+        folder.link_bundles()?;
+        Ok(folder)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bundles are kept with the templates: making one copies a hundred megabytes.
+    fn link_bundles(&self) -> Result<()> {
+        let bundles = template_data_dir().join("runtime");
+        std::fs::create_dir_all(&bundles)?;
+        std::os::unix::fs::symlink(&bundles, self.path.join("runtime")).context("link the runtime bundles")
+    }
+}
+
+impl Drop for DataFolder {
+    fn drop(&mut self) {
+        // A server that was killed has left its volume mounted.
+        if self.path.join("volume.xfs").exists()
+            && let Ok(own) = Volume::open(&self.path, 0)
+        {
+            own.close();
+        }
+        let _ = std::fs::remove_dir_all(&self.path);
+        if let Some(shared) = &self.shared {
+            shared.close();
+        }
+    }
+}
+
+fn copy_templates(from: &Path, to: &Path) -> Result<()> {
+    for folder in ["layers", "templates"] {
+        std::fs::create_dir_all(to.join(folder))?;
+    }
+    for layer in std::fs::read_dir(from.join("layers")).context("find templates; `make mini` bakes them")? {
+        let layer = layer?;
+        let into = to.join("layers").join(layer.file_name());
+        std::fs::create_dir_all(&into)?;
+        for file in std::fs::read_dir(layer.path())? {
+            let file = file?;
+            clone_or_copy(&file.path(), &into.join(file.file_name()))?;
+        }
+    }
+    for name in std::fs::read_dir(from.join("templates"))? {
+        let name = name?;
+        std::fs::copy(name.path(), to.join("templates").join(name.file_name()))?;
+    }
+    Ok(())
+}

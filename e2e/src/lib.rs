@@ -1,0 +1,113 @@
+//! Tests against built binaries and real machines live in `tests/`; the measuring program in `src/bin/bench.rs`.
+//! Here is what several tests say in the same words.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use pandastack_host::HostSettings;
+use pandastack_model::{Fault, SandboxId};
+use pandastack_testbed::{Bed, with_bed};
+use pandastack_wire_fleet::{ExecAsk, ExecEvent, ExecSession, HostPort, Program};
+
+/// How long a test waits for anything. Guests may be emulated on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process from its first to its last event.
+#[derive(Debug)]
+pub struct Ran {
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// `Exit`, `TimedOut` or `Failed`.
+    pub end: ExecEvent,
+}
+
+impl Ran {
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    pub fn code(&self) -> i32 {
+        match &self.end {
+            ExecEvent::Exit { code } => *code,
+            other => panic!("the process ended with {other:?}; it said {:?} and {:?}", self.out(), self.err()),
+        }
+    }
+}
+
+/// Asks for a shell line without anything special.
+pub fn shell(line: &str) -> ExecAsk {
+    let program = Program::Shell(line.to_owned());
+    let deadline = Some(PATIENCE);
+    ExecAsk { program, cwd: None, env: Default::default(), user: None, stdin: false, deadline, terminal: None }
+}
+
+/// Asks for a Python script without a shell in between.
+pub fn python(script: &str) -> ExecAsk {
+    ExecAsk { program: Program::Argv(vec!["python3".into(), "-c".into(), script.into()]), ..shell("") }
+}
+
+/// Runs a process to its end.
+pub async fn run(bed: &Bed, id: SandboxId, ask: ExecAsk) -> Ran {
+    collect(start(bed, id, ask).await.expect("the process starts")).await
+}
+
+/// Starts a process.
+pub async fn start(bed: &Bed, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+    bed.host.exec(id, ask).await
+}
+
+/// Reads a process to its end. Nothing may come after the last event.
+pub async fn collect(mut session: ExecSession) -> Ran {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    loop {
+        match next(&mut session).await {
+            ExecEvent::Stdout(bytes) => stdout.extend_from_slice(&bytes),
+            ExecEvent::Stderr(bytes) => stderr.extend_from_slice(&bytes),
+            end => {
+                let after = tokio::time::timeout(PATIENCE, session.events.recv()).await.expect("the events end");
+                assert_eq!(after, None, "an event came after the last one");
+                return Ran { stdout, stderr, end };
+            }
+        }
+    }
+}
+
+/// Waits for the next event.
+pub async fn next(session: &mut ExecSession) -> ExecEvent {
+    let event = tokio::time::timeout(PATIENCE * 2, session.events.recv()).await.expect("an event in time");
+    event.expect("an event before the end")
+}
+
+/// Reads standard output until it contains a text, and gives all of it.
+pub async fn read_until(session: &mut ExecSession, text: &str) -> String {
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(text) {
+        match next(session).await {
+            ExecEvent::Stdout(bytes) => seen.extend_from_slice(&bytes),
+            other => panic!("{other:?} came before {text:?}; until then {:?}", Bytes::from(seen)),
+        }
+    }
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+/// Runs a test's body on one sandbox that was made cold: nothing but it is on the host.
+pub async fn with_sandbox(body: impl AsyncFnOnce(&Bed, SandboxId)) {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let id = bed.create().await.expect("a sandbox is created");
+            body(bed, id).await;
+        },
+    )
+    .await;
+}
+
+/// Settings of a host that makes machines on demand only, so that a test can tell what came from what.
+pub fn without_standby() -> HostSettings {
+    HostSettings { standby: 0, ..HostSettings::default() }
+}
