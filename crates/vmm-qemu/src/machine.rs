@@ -78,6 +78,10 @@ impl Machine for QemuMachine {
     }
 
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
+        // The namespace outlives the process, so that connecting would only run into the deadline.
+        if let MachineState::Dead { reason } = &*self.process.watch().borrow() {
+            return Err(MachineError::Dead { reason: reason.clone() });
+        }
         let address = SocketAddr::from((self.network.guest_address, self.network.guest_port));
         let socket: OwnedFd = self.netns.tcp_socket().map_err(Self::io("make a socket in the namespace"))?;
         let socket = TcpSocket::from_std_stream(std::net::TcpStream::from(socket));
