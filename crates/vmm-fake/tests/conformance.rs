@@ -60,7 +60,7 @@ impl FakeSubject {
         subject
     }
 
-    async fn say(&self, link: &mut dyn Link, line: &str) -> io::Result<String> {
+    async fn say(&self, mut link: Box<dyn Link>, line: &str) -> io::Result<String> {
         link.write_all(format!("{line}\n").as_bytes()).await?;
         let mut answer = String::new();
         loop {
@@ -102,11 +102,11 @@ impl Subject for FakeSubject {
         self.folder.path().join(name)
     }
 
-    async fn write(&self, link: &mut dyn Link, text: &str) -> io::Result<()> {
+    async fn write(&self, link: Box<dyn Link>, text: &str) -> io::Result<()> {
         self.say(link, text).await.map(drop)
     }
 
-    async fn read(&self, link: &mut dyn Link) -> io::Result<Option<String>> {
+    async fn read(&self, link: Box<dyn Link>) -> io::Result<Option<String>> {
         Ok(Some(self.say(link, "").await?).filter(|text| !text.is_empty()))
     }
 

@@ -35,11 +35,11 @@ pub trait Subject: Send + Sync {
     /// A path for a file of the test's own.
     fn scratch(&self, name: &str) -> PathBuf;
 
-    /// Leaves a text in the guest's memory or files. Returns once the guest has it.
-    async fn write(&self, link: &mut dyn Link, text: &str) -> io::Result<()>;
+    /// Leaves a text in the guest over a link of its own. Returns once the guest has it.
+    async fn write(&self, link: Box<dyn Link>, text: &str) -> io::Result<()>;
 
     /// Gives the text that was left in this guest, if any.
-    async fn read(&self, link: &mut dyn Link) -> io::Result<Option<String>>;
+    async fn read(&self, link: Box<dyn Link>) -> io::Result<Option<String>>;
 
     /// Ends the machine behind the driver's back.
     async fn kill(&self, machine: &dyn Machine);
@@ -107,23 +107,21 @@ pub async fn dial_works_only_while_the_guest_runs(subject: &impl Subject) {
     let machine = restored(subject).await;
     assert!(machine.dial().await.is_err(), "nobody answers in a paused guest");
     machine.resume().await.expect("resume");
-    let mut link = reach(&*machine).await;
-    assert_eq!(subject.read(&mut *link).await.expect("the guest answers"), None);
+    assert_eq!(subject.read(reach(&*machine).await).await.expect("the guest answers"), None);
     machine.stop().await;
 }
 
 pub async fn a_paused_guest_is_silent(subject: &impl Subject) {
     let machine = restored(subject).await;
     machine.resume().await.expect("resume");
-    let mut link = reach(&*machine).await;
-    subject.write(&mut *link, "before").await.expect("the guest answers");
+    subject.write(reach(&*machine).await, "kept").await.expect("the guest answers");
+    let link = reach(&*machine).await;
     machine.pause().await.expect("pause");
-    let answer = tokio::time::timeout(SILENCE, subject.write(&mut *link, "meanwhile")).await;
+    let answer = tokio::time::timeout(SILENCE, subject.read(link)).await;
     assert!(answer.is_err(), "a paused guest answered: {answer:?}");
     machine.resume().await.expect("resume again");
-    let mut link = reach(&*machine).await;
-    let text = subject.read(&mut *link).await.expect("the guest answers again");
-    assert!(text.is_some(), "the guest forgot what it knew before the pause");
+    let text = subject.read(reach(&*machine).await).await.expect("the guest answers again");
+    assert_eq!(text.as_deref(), Some("kept"));
     machine.stop().await;
 }
 
@@ -132,21 +130,20 @@ pub async fn siblings_do_not_see_each_others_writes(subject: &impl Subject) {
     for _ in 0..3 {
         let machine = restored(subject).await;
         machine.resume().await.expect("resume");
-        let link = reach(&*machine).await;
-        siblings.push((machine, link));
+        siblings.push(machine);
     }
     assert_eq!(subject.live(), 3);
-    for (at, (_, link)) in siblings.iter_mut().enumerate().skip(1) {
-        subject.write(&mut **link, &format!("sibling {at}")).await.expect("write");
+    for (at, machine) in siblings.iter().enumerate().skip(1) {
+        subject.write(reach(&**machine).await, &format!("sibling {at}")).await.expect("write");
     }
-    for (at, (machine, link)) in siblings.iter_mut().enumerate() {
+    for (at, machine) in siblings.iter().enumerate() {
         let expected = (at > 0).then(|| format!("sibling {at}"));
-        assert_eq!(subject.read(&mut **link).await.expect("read"), expected);
+        assert_eq!(subject.read(reach(&**machine).await).await.expect("read"), expected);
         machine.stop().await;
     }
     let late = restored(subject).await;
     late.resume().await.expect("resume");
-    let text = subject.read(&mut *reach(&*late).await).await.expect("read");
+    let text = subject.read(reach(&*late).await).await.expect("read");
     assert_eq!(text, None, "the layer kept a machine's write");
     late.stop().await;
 }
@@ -207,8 +204,7 @@ pub async fn saved_devices_restore_again(subject: &impl Subject) {
     let second = subject.driver().restore(subject.place().await, &again).await.expect("what was saved restores");
     assert_eq!(power(&*second).await, Power::Paused);
     second.resume().await.expect("resume");
-    let mut link = reach(&*second).await;
-    subject.write(&mut *link, "second life").await.expect("the guest answers");
+    subject.write(reach(&*second).await, "second life").await.expect("the guest answers");
     second.stop().await;
 }
 
