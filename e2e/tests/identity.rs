@@ -1,0 +1,95 @@
+//! Who a restored guest is: itself, and nobody else's twin.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pandastack_e2e::{python, run, shell, with_sandbox, without_standby};
+use pandastack_model::SandboxId;
+use pandastack_testbed::{spec, with_bed};
+use pandastack_wire_fleet::{Ensure, HostPort};
+
+/// How far a guest's clock may be from its host's.
+const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
+
+#[tokio::test]
+async fn a_sandbox_knows_its_id_and_its_name() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let id = SandboxId::random();
+            let mut spec = spec("mini");
+            spec.env.insert("FLAVOUR".to_owned(), "plain".to_owned());
+            bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+            let ran = run(bed, id, shell("echo $PANDASTACK_SANDBOX_ID $FLAVOUR; hostname; cat /etc/hostname")).await;
+            let lines: Vec<String> = ran.out().lines().map(str::to_owned).collect();
+            assert_eq!(lines[0], format!("{id} plain"));
+            assert_eq!(lines[1], lines[2]);
+            assert!(id.to_string().contains(lines[1].trim_start_matches("sandbox-")), "{lines:?}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_guest_has_its_own_kernel_and_sees_only_its_own_processes() {
+    with_sandbox(async |bed, id| {
+        let host_kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let host_boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let ran = run(bed, id, shell("uname -r; cat /proc/sys/kernel/random/boot_id; cat /proc/1/comm")).await;
+        let lines: Vec<String> = ran.out().lines().map(str::to_owned).collect();
+        assert_ne!(lines[0], host_kernel.trim());
+        assert_ne!(lines[1], host_boot.trim());
+        // A process of the host with a name that no guest would use by itself.
+        let mark = format!("86400.{}", std::process::id());
+        let mut witness = std::process::Command::new("sleep").arg(&mark).spawn().unwrap();
+        let ran = run(bed, id, shell("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).await;
+        witness.kill().unwrap();
+        witness.wait().unwrap();
+        assert!(!ran.out().contains(&mark), "{}", ran.out());
+        assert!(!ran.out().contains("qemu"), "{}", ran.out());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_clock_of_a_restored_guest_is_the_hosts() {
+    with_sandbox(async |bed, id| {
+        // The guest prints its time twice around nothing; the host's time lies between asking and hearing.
+        let before = now();
+        let ran = run(bed, id, shell("date +%s.%N")).await;
+        let after = now();
+        let guest = Duration::from_secs_f64(ran.out().trim().parse().unwrap());
+        assert!(guest + CLOCK_SKEW_MAX > before, "the guest is behind: {guest:?}, asked at {before:?}");
+        assert!(guest < after + CLOCK_SKEW_MAX, "the guest is ahead: {guest:?}, answered at {after:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn siblings_of_one_template_share_no_secret() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let (one, two) = tokio::join!(bed.create(), bed.create());
+            let script = "import os,uuid,random\n\
+            print(os.urandom(16).hex())\nprint(open('/dev/urandom','rb').read(16).hex())\n\
+            print(uuid.uuid4())\nprint(random.random())\n\
+            print(open('/proc/sys/kernel/random/uuid').read().strip())\nprint(open('/etc/machine-id').read().strip())";
+            let (one, two) = (one.unwrap(), two.unwrap());
+            let (a, b) = tokio::join!(run(bed, one, python(script)), run(bed, two, python(script)));
+            let (a, b) = (a.out(), b.out());
+            assert_eq!((a.lines().count(), b.lines().count()), (6, 6), "{a}{b}");
+            for (of_one, of_two) in a.lines().zip(b.lines()) {
+                assert_ne!(of_one, of_two);
+            }
+            let (a, b) = tokio::join!(run(bed, one, shell("hostname")), run(bed, two, shell("hostname")));
+            assert_ne!(a.out(), b.out());
+        },
+    )
+    .await;
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
