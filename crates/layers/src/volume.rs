@@ -55,6 +55,14 @@ impl Volume {
         Ok(Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) })
     }
 
+    /// Uses the data folder as it is: nothing is mounted, disks are copied whole. For layers of a few bytes, as tests have.
+    pub fn copies(data_dir: &Path) -> Result<Self, VolumeError> {
+        fs::create_dir_all(data_dir).map_err(io("make the data folder"))?;
+        let (root, kind) = Self::plain(data_dir, VolumeKind::Copies)?;
+        let users = lock_file(data_dir, "volume.users", FlockArg::LockShared)?;
+        Ok(Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) })
+    }
+
     fn find_or_make(data_dir: &Path, image_bytes: u64) -> Result<(PathBuf, VolumeKind), VolumeError> {
         let mount_point = data_dir.join("volume");
         let image = data_dir.join("volume.xfs");
@@ -118,6 +126,13 @@ impl Volume {
         if let Err(error) = unmount() {
             tracing::info!(%error, "the data volume stays mounted");
         }
+    }
+}
+
+impl Drop for Volume {
+    /// A start that fails half-way must not leave its mount behind.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
