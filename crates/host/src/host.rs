@@ -16,13 +16,14 @@ use pandastack_wire_fleet::{
     ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, HostEvent, HostPort, HostStatus, SandboxView, TemplateView, WriteAsk,
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     guest::{self, Session},
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, NetSettings},
     recover::{RecoverError, Recovered, recover},
-    sandbox::{Condition, Parts, Request, Standby, drive, refusal_fault},
+    sandbox::{Charge, Condition, Parts, Request, Standby, drive, refusal_fault},
     settings::HostSettings,
 };
 
@@ -68,6 +69,7 @@ pub struct Host {
 struct Entry {
     condition: watch::Receiver<Condition>,
     requests: mpsc::Sender<Request>,
+    given_up: CancellationToken,
 }
 
 impl Host {
@@ -136,13 +138,19 @@ impl Host {
         let id = ask.id;
         let (tell, condition) = watch::channel(Condition::creating(id, self.parts.driver.tier()));
         let (requests, rx) = mpsc::channel(8);
-        let entry = Entry { condition, requests };
+        let given_up = self.parts.scope.child().token();
+        let entry = Entry { condition, requests, given_up: given_up.clone() };
         sandboxes.insert(id, entry.clone());
-        let driving = drive(self.parts.clone(), self.standby.clone(), ask, tell, rx, self.events.clone());
+        let charge = Charge { ask, requests: rx, given_up };
+        let (parts, standby, events) = (self.parts.clone(), self.standby.clone(), self.events.clone());
         let table = self.sandboxes.clone();
         self.parts.scope.start("sandbox", async move {
-            driving.await;
+            let ended = drive(parts, standby, charge, &tell, events).await;
+            // Off the table first: who hears of the end must not find the sandbox any more.
             table.lock().expect("no holder panics").remove(&id);
+            if let Err(fault) = ended {
+                tell.send_modify(|now| now.refused = Some(fault));
+            }
         });
         entry
     }
@@ -176,6 +184,9 @@ async fn settled(entry: &Entry) -> Result<Condition, Fault> {
 #[async_trait]
 impl HostPort for Host {
     async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
+        if self.parts.scope.token().is_cancelled() {
+            return Err(Fault::new(FaultKind::Unavailable, "host.closing", "the host is shutting down"));
+        }
         let entry = self.entry_or_launch(ask);
         let now = settled(&entry).await?;
         match step(&now.view.state, Ask::Run) {
@@ -186,6 +197,7 @@ impl HostPort for Host {
 
     async fn remove(&self, id: SandboxId) -> Result<(), Fault> {
         let Some(entry) = self.entry(id) else { return Ok(()) };
+        entry.given_up.cancel();
         let (done, wait) = oneshot::channel();
         if entry.requests.send(Request::Remove(done)).await.is_ok() {
             let _ = wait.await;

@@ -1,13 +1,14 @@
 //! Owns one sandbox from launch to teardown: the only task that changes its state.
 //! Never talks to clients; it asks `launch` and tells `publish`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use pandastack_kit::Secret;
-use pandastack_model::SandboxId;
+use pandastack_model::{Fault, SandboxId};
 use pandastack_vmm::{Machine, MachineState};
 use pandastack_wire_fleet::{Ensure, HostEvent};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     fault::launch_fault,
@@ -20,6 +21,12 @@ use crate::guest::Session;
 
 /// How often a lost link is dialled again before the sandbox is given up.
 const RELINKS_MAX: usize = 3;
+
+/// From one such attempt to the guest's answer. Longer than a loaded host takes, short enough for who waits in the sandbox.
+const RELINK_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Between two of them.
+const RELINK_PAUSE: Duration = Duration::from_millis(50);
 
 /// What others may ask of the driver.
 pub enum Request {
@@ -34,23 +41,29 @@ enum Happening {
     Closing,
 }
 
-/// Drives a sandbox to its end. When this returns, nothing of it is left.
+/// A sandbox as its driver is given it.
+pub struct Charge {
+    pub ask: Ensure,
+    pub requests: mpsc::Receiver<Request>,
+    /// Cancelled once a removal was asked for or the host closes: nothing needs to be waited for any more.
+    pub given_up: CancellationToken,
+}
+
+/// Drives a sandbox to its end. When this returns, nothing of it is left; the fault says why it never ran.
 pub async fn drive(
     parts: Arc<Parts>,
     standby: Arc<Standby>,
-    ask: Ensure,
-    tell: watch::Sender<Condition>,
-    mut requests: mpsc::Receiver<Request>,
+    charge: Charge,
+    tell: &watch::Sender<Condition>,
     events: broadcast::Sender<HostEvent>,
-) {
+) -> Result<(), Fault> {
+    let Charge { ask, mut requests, given_up } = charge;
     let id = ask.id;
-    let launched = match launch(&parts, &standby, id, &ask.spec).await {
+    let launched = match launch(&parts, &standby, id, &ask.spec, &given_up).await {
         Ok(launched) => launched,
         Err(error) => {
             tracing::info!(sandbox = %id, %error, "launch refused");
-            let fault = launch_fault(error, &ask.spec);
-            tell.send_modify(|now| now.refused = Some(fault));
-            return;
+            return Err(launch_fault(error, &ask.spec));
         }
     };
     let Launched { machine, session, secret, layer, undo, boot, boot_mode } = launched;
@@ -67,13 +80,16 @@ pub async fn drive(
                 if let Some(session) = &now.session {
                     session.close();
                 }
-                fail(id, reason, &tell, &events);
+                fail(id, reason, tell, &events);
                 if let Some(undo) = undo.take() {
                     undo.unwind().await;
                 }
             }
             Happening::LinkLost => {
-                let session = relink(&parts, &*machine, &secret).await;
+                let session = tokio::select! {
+                    session = relink(&parts, &*machine, &secret) => session,
+                    () = given_up.cancelled() => break,
+                };
                 match session {
                     Some(session) => tell.send_modify(|now| now.session = Some(session)),
                     // The machine runs but its agent does not answer: nobody could use it any more.
@@ -81,13 +97,15 @@ pub async fn drive(
                 }
             }
             Happening::Asked(Some(Request::Remove(done))) => {
-                take_down(id, undo.take(), &tell, &events).await;
+                take_down(id, undo.take(), tell, &events).await;
                 let _ = done.send(());
-                return;
+                return Ok(());
             }
-            Happening::Asked(None) | Happening::Closing => return take_down(id, undo.take(), &tell, &events).await,
+            Happening::Asked(None) | Happening::Closing => break,
         }
     }
+    take_down(id, undo.take(), tell, &events).await;
+    Ok(())
 }
 
 async fn next(
@@ -131,12 +149,14 @@ async fn relink(parts: &Parts, machine: &dyn Machine, secret: &Secret<Vec<u8>>) 
         if *machine.watch().borrow() != MachineState::Alive {
             return None;
         }
-        if let Ok(link) = machine.dial().await
-            && let Ok(session) = Session::open(link, secret.reveal(), None, &parts.scope).await
-        {
+        let greeted = tokio::time::timeout(RELINK_DEADLINE, async {
+            let link = machine.dial().await.ok()?;
+            Session::open(link, secret.reveal(), None, &parts.scope).await.ok()
+        });
+        if let Ok(Some(session)) = greeted.await {
             return Some(session);
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(RELINK_PAUSE).await;
     }
     None
 }

@@ -22,6 +22,7 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
         }
         LaunchError::Rebirth(_) => Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer"),
         LaunchError::Ledger(_) => Fault::bug("ledger"),
+        LaunchError::Abandoned => Fault::no_sandbox(),
     };
     fault.with_detail(detail)
 }

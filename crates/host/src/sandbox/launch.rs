@@ -10,6 +10,7 @@ use pandastack_layers::{Layer, OpenError};
 use pandastack_model::{SandboxId, SandboxSpec};
 use pandastack_vmm::{Machine, MachineError, MachineState};
 use pandastack_wire_guest::{Identity, Rebirth, Variable};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     prepare::{Parts, PrepareError, Prepared},
@@ -51,10 +52,21 @@ pub enum LaunchError {
     Rebirth(#[source] LinkError),
     #[error("the guest did not answer within {seconds} s")]
     Silent { seconds: u64 },
+    #[error("the sandbox was given up before its guest answered")]
+    Abandoned,
 }
 
-/// Launches a sandbox.
-pub async fn launch(parts: &Arc<Parts>, standby: &Standby, id: SandboxId, spec: &SandboxSpec) -> Result<Launched, LaunchError> {
+/// Launches a sandbox, unless it is given up meanwhile.
+pub async fn launch(
+    parts: &Arc<Parts>,
+    standby: &Standby,
+    id: SandboxId,
+    spec: &SandboxSpec,
+    given_up: &CancellationToken,
+) -> Result<Launched, LaunchError> {
+    if given_up.is_cancelled() {
+        return Err(LaunchError::Abandoned);
+    }
     let started = Instant::now();
     let _launching = standby.launching();
     let layer_id = parts.layers.template(&spec.template)?;
@@ -71,7 +83,13 @@ pub async fn launch(parts: &Arc<Parts>, standby: &Standby, id: SandboxId, spec: 
         }
     };
     let Prepared { machine, layer, undo } = prepared;
-    match bring_to_life(parts, &*machine, &layer, id, spec).await {
+    // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
+    let alive = tokio::select! {
+        biased;
+        () = given_up.cancelled() => Err(LaunchError::Abandoned),
+        alive = bring_to_life(parts, &*machine, &layer, id, spec) => alive,
+    };
+    match alive {
         Ok((session, secret)) => Ok(Launched { machine, session, secret, layer, undo, boot: started.elapsed(), boot_mode }),
         Err(error) => {
             undo.unwind().await;

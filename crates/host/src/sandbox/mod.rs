@@ -7,7 +7,7 @@ mod prepare;
 mod publish;
 mod standby;
 
-pub use driver::{Request, drive};
+pub use driver::{Charge, Request, drive};
 pub use fault::refusal_fault;
 pub use prepare::Parts;
 pub use publish::Condition;
