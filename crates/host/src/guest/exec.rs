@@ -8,6 +8,7 @@ use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
 use pandastack_wire_guest::{self as wire, Credit, Exit, Frame, Kind, Message, Resize, Signal, Started, Variable};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     channel::Channel,
@@ -28,7 +29,8 @@ pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<Exec
     parse::<Started>(first)?;
     let (events_tx, events) = mpsc::channel(EXEC_QUEUE);
     let (control, control_rx) = mpsc::channel(EXEC_QUEUE);
-    let relay = Relay { channel, events: events_tx, deadline, window: wire::WINDOW_BYTES, input: Bytes::new() };
+    let (window, input, closing) = (wire::WINDOW_BYTES, Bytes::new(), scope.token());
+    let relay = Relay { channel, events: events_tx, deadline, window, input, closing };
     scope.start("exec", relay.run(control_rx));
     Ok(ExecSession { events, control })
 }
@@ -57,6 +59,8 @@ struct Relay {
     window: usize,
     /// Input taken from the caller but not yet allowed by the window. While there is any, no more is taken.
     input: Bytes,
+    /// Cancelled when the host closes, which must not wait for a caller who does not read.
+    closing: CancellationToken,
 }
 
 enum Step {
@@ -82,7 +86,7 @@ impl Relay {
                 Ok(Step::GoOn) => {}
                 Ok(Step::End) => return,
                 Err(error) => {
-                    let _ = self.events.send(ExecEvent::Failed(error.into())).await;
+                    self.tell(ExecEvent::Failed(error.into())).await;
                     return;
                 }
             }
@@ -105,21 +109,30 @@ impl Relay {
             }
             Kind::Exit => {
                 self.channel.finish();
-                let _ = self.events.send(self.ended(Exit::parse(&payload)?)).await;
+                self.tell(self.ended(Exit::parse(&payload)?)).await;
                 return Ok(Step::End);
             }
             Kind::Error => {
                 self.channel.finish();
-                let _ = self.events.send(ExecEvent::Failed(guest_fault(wire::Error::parse(&payload)?))).await;
+                self.tell(ExecEvent::Failed(guest_fault(wire::Error::parse(&payload)?))).await;
                 return Ok(Step::End);
             }
             found => return Err(LinkError::Unexpected { wanted: Kind::Stdout, found }),
         };
-        if self.events.send(event).await.is_err() {
+        if let Step::End = self.tell(event).await {
             return Ok(Step::End);
         }
         self.channel.consumed(&payload).await?;
         Ok(Step::GoOn)
+    }
+
+    /// Waits until the caller takes an event, leaves, or the host closes.
+    async fn tell(&self, event: ExecEvent) -> Step {
+        tokio::select! {
+            biased;
+            sent = self.events.send(event) => if sent.is_ok() { Step::GoOn } else { Step::End },
+            () = self.closing.cancelled() => Step::End,
+        }
     }
 
     fn ended(&self, exit: Exit) -> ExecEvent {

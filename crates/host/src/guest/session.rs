@@ -191,7 +191,11 @@ impl Session {
 
 impl Shared {
     pub(super) async fn send(&self, frame: Frame) -> Result<(), LinkError> {
-        self.out.send(frame).await.map_err(|_| LinkError::Closed)
+        // The guest may have stopped reading; its callers must not wait for it for ever.
+        match tokio::time::timeout(REQUEST_DEADLINE, self.out.send(frame)).await {
+            Ok(sent) => sent.map_err(|_| LinkError::Closed),
+            Err(_) => Err(LinkError::Deadline),
+        }
     }
 
     /// Sends if there is room: for farewells nobody waits for.
