@@ -1,8 +1,11 @@
-//! Starts real parts for tests: a host on real machines from a template baked once, or the built server binary.
+//! Starts real parts for tests: a host on real machines from a template baked once, a host on fake machines with a scripted
+//! guest, or the built server binary.
 //! Waits for conditions with a deadline, and looks for what a test left behind.
 
 mod bed;
 mod data;
+mod fake_bed;
+mod fake_guest;
 mod leftovers;
 pub mod outside;
 mod server;
@@ -10,6 +13,8 @@ mod wait;
 
 pub use bed::{Bed, spec, template_data_dir, with_bed};
 pub use data::DataFolder;
+pub use fake_bed::{FakeBed, finish, with_fake_bed, with_small_fake_bed};
+pub use fake_guest::{Manner, SEALED_SECRET, Script, ScriptedGuest};
 pub use leftovers::{Leftovers, processes, run_root_of};
 pub use server::{Server, built};
 pub use wait::wait_for;

@@ -1,0 +1,216 @@
+//! A host of a test's own on fake machines: a real host, ledger, layer store and real network namespaces; only the machines
+//! and what runs in them are scripted. Starts in a fraction of a second and needs no template.
+
+use std::{
+    panic::AssertUnwindSafe,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use futures_util::FutureExt;
+use pandastack_host::{
+    Host, HostParts, HostSettings,
+    net::{NetSettings, SLOTS_MAX},
+};
+use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
+use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId};
+use pandastack_vmm::{BootImage, Driver, MachineSpec, NetworkPort};
+use pandastack_vmm_fake::FakeDriver;
+use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, Program, SandboxView};
+
+use crate::{
+    Leftovers,
+    fake_guest::{SEALED_SECRET, Script, ScriptedGuest},
+    spec, wait_for,
+};
+
+/// A host that closes in less has waited for none of its own deadlines.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// A running host with a tiny template `mini`.
+pub struct FakeBed {
+    pub host: Arc<Host>,
+    pub driver: FakeDriver,
+    pub script: Script,
+    pub layers: LayerStore,
+    /// What the host has before the first sandbox.
+    idle: Leftovers,
+    pub run_root: PathBuf,
+    instance: String,
+    volume: Arc<Volume>,
+    folder: tempfile::TempDir,
+}
+
+impl FakeBed {
+    /// Settings without standby machines, so that a test sees every step it causes and no other.
+    pub fn settings() -> HostSettings {
+        HostSettings { standby: 0, ..HostSettings::default() }
+    }
+
+    /// Starts a host that may have so many network slots.
+    pub async fn start(settings: HostSettings, slots_max: usize) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let volume = Arc::new(Volume::copies(folder.path())?);
+        let layers = LayerStore::open(volume.root())?;
+        let script = Script::default();
+        let guests = script.clone();
+        let driver = FakeDriver::new(move |_| Arc::new(ScriptedGuest::new(guests.clone())));
+        seal_mini(&layers, &driver).await?;
+        let instance = folder.path().display().to_string();
+        let run_root = folder.path().join("run");
+        let parts = HostParts {
+            driver: Arc::new(driver.clone()),
+            layers: layers.clone(),
+            volume: volume.clone(),
+            // Slots made ahead would come and go while a test looks for leftovers.
+            net: NetSettings { ready: 0, max: slots_max, ..NetSettings::of(instance.clone()) },
+            ledger: folder.path().join("ledger.db"),
+            run_root: run_root.clone(),
+            settings,
+        };
+        let host = Arc::new(Host::start(parts).await?);
+        let mut bed =
+            Self { host, driver, script, layers, idle: Leftovers::default(), instance, run_root, volume, folder };
+        bed.idle = Leftovers { files: Vec::new(), ledger: Vec::new(), ..bed.leftovers().await? };
+        Ok(bed)
+    }
+
+    /// Asks for a sandbox from `mini` under an id.
+    pub async fn ensure(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await
+    }
+
+    /// Creates a sandbox and names its machine too.
+    ///
+    /// # Panics
+    /// If the create fails, or other machines than this one were made meanwhile.
+    pub async fn create(&self) -> (SandboxId, MachineId) {
+        let (id, before) = (SandboxId::random(), self.driver.live());
+        self.ensure(id).await.expect("a sandbox is created");
+        let new: Vec<_> = self.driver.live().into_iter().filter(|machine| !before.contains(machine)).collect();
+        assert_eq!(new.len(), 1, "a create makes one machine");
+        (id, new[0])
+    }
+
+    /// Starts a program of the scripted guest.
+    pub async fn exec(&self, id: SandboxId, command: &str) -> Result<ExecSession, Fault> {
+        let ask = ExecAsk {
+            program: Program::Shell(command.to_owned()),
+            cwd: None,
+            env: Default::default(),
+            user: None,
+            stdin: true,
+            deadline: None,
+            terminal: None,
+        };
+        self.host.exec(id, ask).await
+    }
+
+    /// Runs a program to its end and gives its output and last event.
+    pub async fn run(&self, id: SandboxId, command: &str) -> Result<(String, ExecEvent), Fault> {
+        Ok(finish(self.exec(id, command).await?).await)
+    }
+
+    /// Where the files of the sealed template lie, for damaging them.
+    ///
+    /// # Panics
+    /// If the template is gone.
+    pub fn mini(&self) -> PathBuf {
+        let layer = self.layers.template(&spec("mini").template).expect("the bed has sealed the template");
+        self.volume.root().join("layers").join(layer.to_string())
+    }
+
+    /// Waits until the host has no more than before its first sandbox: no machine, link, namespace, disk, folder, ledger line.
+    pub async fn is_idle(&self) {
+        assert_eq!(self.driver.live(), [], "machines are stopped before anybody hears of the end");
+        let left = self.leftovers().await.expect("leftovers can be looked for");
+        assert_eq!(left, self.idle, "a sandbox left something behind");
+        let unlinked = async || (self.driver.links() == 0).then_some(());
+        wait_for("the last guest hung up", CLOSE_MAX, unlinked).await;
+    }
+
+    async fn leftovers(&self) -> Result<Leftovers> {
+        Leftovers::find(&self.instance, &self.run_root, self.folder.path()).await
+    }
+}
+
+/// Runs a test's body on a host of its own. However the body ends, the host is closed; it must not take long, and must leave
+/// nothing behind.
+pub async fn with_fake_bed(settings: HostSettings, body: impl AsyncFnOnce(&FakeBed)) {
+    with_small_fake_bed(settings, SLOTS_MAX, body).await;
+}
+
+/// As [`with_fake_bed`], on a host that may have so many network slots.
+pub async fn with_small_fake_bed(settings: HostSettings, slots_max: usize, body: impl AsyncFnOnce(&FakeBed)) {
+    let bed = FakeBed::start(settings, slots_max).await.expect("a host starts");
+    let outcome = AssertUnwindSafe(body(&bed)).catch_unwind().await;
+    bed.driver.faults().clear();
+    let started = Instant::now();
+    bed.host.close().await;
+    let took = started.elapsed();
+    let left = bed.leftovers().await;
+    bed.volume.close();
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+    assert_eq!(left.expect("leftovers can be looked for"), Leftovers::default(), "the host left something behind");
+    assert_eq!(bed.driver.live(), [], "the host left machines behind");
+    assert!(took < CLOSE_MAX, "closing took {took:?}: a task did not end when it was told to");
+}
+
+/// Reads a program's events to the last one.
+///
+/// # Panics
+/// If the events end without a last one.
+pub async fn finish(mut session: ExecSession) -> (String, ExecEvent) {
+    let mut output = Vec::new();
+    while let Some(event) = session.events.recv().await {
+        match event {
+            ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes) => output.extend_from_slice(&bytes),
+            last => return (String::from_utf8_lossy(&output).into_owned(), last),
+        }
+    }
+    panic!("the exec ended without a terminal event")
+}
+
+/// Bakes a template of a few bytes through the driver, as a real bake does.
+async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
+    let draft = layers.draft()?;
+    let (files, folder) = (draft.files(), draft.folder().to_owned());
+    std::fs::write(&files.disk, b"a root file system")?;
+    let network = NetworkPort {
+        netns: PathBuf::new(),
+        tap: String::new(),
+        mac: String::new(),
+        guest_address: [192, 0, 2, 1].into(),
+        guest_port: 1,
+    };
+    let (memory, disk) = (Bytes::mib(1), files.disk.clone());
+    let machine = MachineSpec { id: MachineId::random(), memory, cpus: 1, disk, run_dir: folder, network };
+    let nothing = files.disk.clone();
+    let image =
+        BootImage { kernel: nothing.clone(), initramfs: nothing, cmdline: String::new(), mem: files.mem.clone() };
+    let machine = driver.boot(machine, image).await?;
+    machine.pause().await?;
+    machine.save_devices(&files.dev).await?;
+    machine.stop().await;
+    let manifest = Manifest {
+        format: FORMAT,
+        layer: LayerId::random(),
+        origin: "a test".to_owned(),
+        inputs: None,
+        profile: driver.profile(),
+        guest_generation: 1,
+        link_secret: SEALED_SECRET.iter().map(|byte| format!("{byte:02x}")).collect(),
+        memory,
+        cpus: 1,
+        disk: Bytes::mib(1),
+        boot_ms: 0,
+        digests: Default::default(),
+    };
+    let layer = draft.seal(manifest)?;
+    layers.name_template(&spec("mini").template, layer)?;
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! One connection from the handshake to its end. Everything runs inside one future, so that a paused machine does nothing.
+
+use std::collections::HashMap;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use pandastack_wire_guest::{
+    Decoder, Error, ErrorKind, Figures, Frame, GENERATION, Hello, Kind, Message, Port, PortList, Rebirth, Reborn,
+    Start, Welcome,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf},
+    sync::mpsc,
+};
+
+use super::{
+    Manner, ScriptedGuest,
+    channel::{Channel, Out},
+    files, locked, programs,
+};
+
+/// Frames that wait for the link, and for a channel.
+const QUEUE: usize = 64;
+
+/// Whether the connection goes on after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    GoOn,
+    HangUp,
+}
+
+pub(super) async fn serve(guest: &ScriptedGuest, link: DuplexStream) {
+    let (read, write) = tokio::io::split(link);
+    let (out, queue) = mpsc::channel(QUEUE);
+    tokio::join!(listen(guest, read, out), speak(write, queue));
+}
+
+async fn speak(mut write: WriteHalf<DuplexStream>, mut queue: mpsc::Receiver<Out>) {
+    while let Some(out) = queue.recv().await {
+        let mut bytes = BytesMut::new();
+        match out {
+            Out::Frame(frame) => frame.encode(&mut bytes),
+            Out::Raw(raw) => bytes.extend_from_slice(&raw),
+        }
+        if write.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+    let _ = write.shutdown().await;
+}
+
+/// Cuts the next frame. Safe to drop: what was read stays in the decoder.
+async fn next_frame(read: &mut ReadHalf<DuplexStream>, decoder: &mut Decoder) -> Option<Frame> {
+    loop {
+        if let Some(frame) = decoder.next_frame().ok()? {
+            return Some(frame);
+        }
+        if read.read_buf(decoder.buffer()).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mpsc::Sender<Out>) {
+    let mut decoder = Decoder::default();
+    let Some(hello) = next_frame(&mut read, &mut decoder).await else { return };
+    if greet(guest, &hello, &out).await == Verdict::HangUp {
+        return;
+    }
+    if guest.script.manner() == Manner::Silent {
+        while next_frame(&mut read, &mut decoder).await.is_some() {}
+        return;
+    }
+    let mut work = FuturesUnordered::new();
+    let mut inputs: HashMap<u32, mpsc::Sender<Frame>> = HashMap::new();
+    loop {
+        let frame = tokio::select! {
+            frame = next_frame(&mut read, &mut decoder) => frame,
+            Some(verdict) = work.next() => match verdict {
+                Verdict::GoOn => continue,
+                Verdict::HangUp => return,
+            },
+        };
+        let Some(frame) = frame else { return };
+        inputs.retain(|_, input| !input.is_closed());
+        match inputs.get(&frame.channel) {
+            // A program that does not take its input loses it: the host keeps to its window in the tests.
+            Some(input) => drop(input.try_send(frame)),
+            None => {
+                let (input, rx) = mpsc::channel(QUEUE);
+                inputs.insert(frame.channel, input);
+                let channel = Channel::new(frame.channel, out.clone(), rx, guest.script.clone());
+                work.push(answer(guest, frame, channel));
+            }
+        }
+    }
+}
+
+/// Answers the first frame of a connection as the script wants it.
+async fn greet(guest: &ScriptedGuest, frame: &Frame, out: &mpsc::Sender<Out>) -> Verdict {
+    let known = match guest.script.manner() {
+        Manner::OtherSecret => b"somebody else's".to_vec(),
+        _ => locked(&guest.secret).clone(),
+    };
+    let right = Hello::parse(&frame.payload).is_ok_and(|hello| hello.secret == known);
+    let (answer, verdict) = match guest.script.manner() {
+        Manner::Silent => return Verdict::GoOn,
+        Manner::HangsUp => return Verdict::HangUp,
+        Manner::Garbage => (Out::Raw(vec![0xff; 64]), Verdict::GoOn),
+        Manner::OffTopic => (Out::Frame(Frame::new(0, Kind::Done, Bytes::new())), Verdict::GoOn),
+        Manner::FromTheFuture => (welcome(GENERATION + 98), Verdict::GoOn),
+        Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth if right => {
+            guest.script.note_welcome();
+            (welcome(GENERATION), Verdict::GoOn)
+        }
+        Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth => {
+            let refusal = Error { kind: ErrorKind::Secret, text: "the secret is wrong".to_owned() };
+            (Out::Frame(refusal.frame(0)), Verdict::HangUp)
+        }
+    };
+    let _ = out.send(answer).await;
+    verdict
+}
+
+fn welcome(generation: u32) -> Out {
+    Out::Frame(Welcome { generation, agent: "fake".to_owned() }.frame(0))
+}
+
+/// Carries one request out, to its terminal frame.
+fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFuture<'_, Verdict> {
+    async move {
+        match frame.kind {
+            Kind::Rebirth => take_new_life(guest, &frame, &channel).await,
+            Kind::Ping => channel.send(Frame::new(channel.number, Kind::Pong, Bytes::new())).await,
+            Kind::Quiesce | Kind::Thaw => channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await,
+            Kind::Ports => channel.say(PortList { ports: vec![port()] }).await,
+            Kind::Measure => channel.say(figures()).await,
+            Kind::Start => match Start::parse(&frame.payload) {
+                Ok(start) => return programs::run(start, channel).await,
+                Err(_) => channel.refuse(ErrorKind::Invalid, "malformed start").await,
+            },
+            Kind::Read | Kind::Write | Kind::List | Kind::Stat | Kind::Delete => {
+                files::serve(&guest.files, frame, &mut channel).await;
+            }
+            // Late frames of a channel that has ended.
+            Kind::Cancel | Kind::Credit | Kind::Stdin | Kind::Signal | Kind::Data => {}
+            _ => channel.refuse(ErrorKind::Invalid, "unknown request").await,
+        }
+        Verdict::GoOn
+    }
+    .boxed()
+}
+
+async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) {
+    match Rebirth::parse(&frame.payload) {
+        Ok(rebirth) if guest.script.manner() != Manner::RefusesRebirth => {
+            *locked(&guest.secret) = rebirth.secret;
+            channel.say(Reborn { wall_clock_ns: rebirth.wall_clock_ns }).await;
+        }
+        _ => channel.refuse(ErrorKind::Failed, "no new life for me").await,
+    }
+}
+
+fn port() -> Port {
+    Port { port: 8000, loopback_only: false, process: Some("fake".to_owned()) }
+}
+
+fn figures() -> Figures {
+    Figures {
+        cpu_ms: 1,
+        memory_total: 1 << 28,
+        memory_available: 1 << 27,
+        disk_total: 1 << 30,
+        disk_free: 1 << 29,
+        processes: 1,
+        uptime_ms: 1,
+    }
+}

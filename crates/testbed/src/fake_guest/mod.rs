@@ -1,0 +1,108 @@
+//! A guest agent in memory that speaks generation 1 of the guest protocol: a handful of programs, files in a map, and bad
+//! manners on request. One per fake machine; what tests steer and count is the bed's one [`Script`].
+
+mod channel;
+mod connection;
+mod files;
+mod programs;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use pandastack_vmm_fake::{FakeClock, FakeGuest};
+use tokio::io::DuplexStream;
+
+/// The secret that the sealed fake agent expects.
+pub const SEALED_SECRET: &[u8] = b"a sealed agent's secret";
+
+/// How a guest treats its host during the handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Manner {
+    /// As the protocol has it.
+    #[default]
+    Good,
+    /// Expects another secret than the layer says.
+    OtherSecret,
+    /// Does not take a new life on.
+    RefusesRebirth,
+    /// Reads everything, answers nothing.
+    Silent,
+    /// Answers with bytes that are no frames.
+    Garbage,
+    /// Answers the greeting with something else.
+    OffTopic,
+    /// Speaks a generation that the host cannot know.
+    FromTheFuture,
+    /// Closes the connection at once.
+    HangsUp,
+}
+
+/// What all guests of a bed do, and what they did.
+#[derive(Clone, Default)]
+pub struct Script {
+    pub clock: FakeClock,
+    manner: Arc<Mutex<Manner>>,
+    welcomes: Arc<AtomicUsize>,
+    sent: Arc<AtomicUsize>,
+}
+
+impl Script {
+    /// Sets the manner of every connection from now on.
+    pub fn behave(&self, manner: Manner) {
+        *locked(&self.manner) = manner;
+    }
+
+    /// Counts the connections that were accepted: the secret was right.
+    pub fn welcomes(&self) -> usize {
+        self.welcomes.load(Ordering::Relaxed)
+    }
+
+    /// Counts the bytes of output that programs have sent.
+    pub fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    fn manner(&self) -> Manner {
+        *locked(&self.manner)
+    }
+
+    fn note_welcome(&self) {
+        self.welcomes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn note_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The guest of one machine.
+pub struct ScriptedGuest {
+    script: Script,
+    secret: Mutex<Vec<u8>>,
+    files: Mutex<BTreeMap<String, Vec<u8>>>,
+}
+
+impl ScriptedGuest {
+    /// Makes the guest of a machine that was just restored.
+    pub fn new(script: Script) -> Self {
+        Self { script, secret: Mutex::new(SEALED_SECRET.to_vec()), files: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl FakeGuest for ScriptedGuest {
+    async fn serve(&self, link: DuplexStream) {
+        connection::serve(self, link).await;
+    }
+}
+
+/// Locks a value whose every change is one step, so that a panic elsewhere cannot have left it half done.
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}

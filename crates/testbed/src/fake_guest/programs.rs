@@ -1,0 +1,142 @@
+//! The programs that a fake guest has: a few honest ones, and a few that break the protocol.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use pandastack_wire_guest::{
+    ErrorKind, Exit, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Kind, Message, Program, Signal, Start, Started,
+};
+
+use super::{
+    channel::{Channel, Out},
+    connection::Verdict,
+};
+
+/// What `yes` writes at once.
+const YES_BYTES: usize = 16 * 1024;
+
+/// Runs a program to its end or to its deadline.
+pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
+    let words: Vec<String> = match start.program {
+        Program::Shell(text) => text.split_whitespace().map(str::to_owned).collect(),
+        Program::Argv(words) => words,
+    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if !matches!(
+        words[..],
+        ["true" | "false" | "cat" | "yes" | "overrun" | "nonsense" | "hang-up"] | ["sleep", _] | ["echo", ..]
+    ) {
+        channel.refuse(ErrorKind::Missing, "no such program").await;
+        return Verdict::GoOn;
+    }
+    channel.say(Started { pid: 2 }).await;
+    let clock = channel.script.clock.clone();
+    let deadline = async {
+        match start.deadline_ms {
+            Some(deadline_ms) => clock.sleep(Duration::from_millis(deadline_ms)).await,
+            None => std::future::pending().await,
+        }
+    };
+    let (end, verdict) = tokio::select! {
+        (end, verdict) = program(&words, &mut channel) => (end, verdict),
+        () = deadline => (End::Exit(Exit { code: 143, timed_out: true }), Verdict::GoOn),
+    };
+    match end {
+        End::Exit(exit) => channel.say(exit).await,
+        End::Cancelled => channel.refuse(ErrorKind::Cancelled, "cancelled").await,
+    }
+    verdict
+}
+
+enum End {
+    Exit(Exit),
+    Cancelled,
+}
+
+fn exit(code: i32) -> End {
+    End::Exit(Exit { code, timed_out: false })
+}
+
+async fn program(words: &[&str], channel: &mut Channel) -> (End, Verdict) {
+    let end = match words {
+        ["false"] => exit(1),
+        ["echo", text @ ..] => {
+            let line = Bytes::from(format!("{}\n", text.join(" ")));
+            let stopped = channel.data(Frame::new(channel.number, Kind::Stdout, line)).await;
+            stopped.map_or_else(|| exit(0), ended_by)
+        }
+        ["sleep", seconds] => sleep(seconds.parse().unwrap_or(0), channel).await,
+        ["cat"] => cat(channel).await,
+        ["yes"] => yes(channel).await,
+        ["overrun"] => overrun(channel).await,
+        ["nonsense"] => {
+            let mut header = [0; HEADER_BYTES];
+            header[8] = 99;
+            let _ = channel.out.send(Out::Raw(header.to_vec())).await;
+            std::future::pending().await
+        }
+        ["hang-up"] => return (End::Cancelled, Verdict::HangUp),
+        _ => exit(0),
+    };
+    (end, Verdict::GoOn)
+}
+
+async fn sleep(seconds: u64, channel: &mut Channel) -> End {
+    let clock = channel.script.clock.clone();
+    tokio::select! {
+        () = clock.sleep(Duration::from_secs(seconds)) => exit(0),
+        frame = channel.next() => frame.map_or(End::Cancelled, ended_by),
+    }
+}
+
+async fn cat(channel: &mut Channel) -> End {
+    while let Some(frame) = channel.next().await {
+        if frame.kind != Kind::Stdin {
+            return ended_by(frame);
+        }
+        let (payload, last) = (frame.payload.clone(), frame.flags.is_end());
+        if !payload.is_empty()
+            && let Some(stop) = channel.data(Frame::new(channel.number, Kind::Stdout, payload.clone())).await
+        {
+            return ended_by(stop);
+        }
+        channel.consumed(&payload).await;
+        if last {
+            return exit(0);
+        }
+    }
+    End::Cancelled
+}
+
+async fn yes(channel: &mut Channel) -> End {
+    let lines = Bytes::from("y\n".repeat(YES_BYTES / 2));
+    loop {
+        if let Some(stop) = channel.data(Frame::new(channel.number, Kind::Stdout, lines.clone())).await {
+            return ended_by(stop);
+        }
+        if channel.out.is_closed() {
+            return End::Cancelled;
+        }
+    }
+}
+
+/// Sends without credit until the connection is gone.
+async fn overrun(channel: &mut Channel) -> End {
+    let full = Bytes::from(vec![0; FRAME_BYTES_MAX]);
+    let tiny = Bytes::from_static(b"x");
+    for payload in std::iter::once(full).chain(std::iter::repeat(tiny)) {
+        let frame = Frame::new(channel.number, Kind::Stdout, payload);
+        if channel.out.send(Out::Frame(frame)).await.is_err() {
+            break;
+        }
+    }
+    End::Cancelled
+}
+
+/// How a program ends when the host sends something else than data.
+fn ended_by(frame: Frame) -> End {
+    match frame.kind {
+        Kind::Signal => exit(128 + Signal::parse(&frame.payload).map_or(9, |signal| signal.number)),
+        _ => End::Cancelled,
+    }
+}

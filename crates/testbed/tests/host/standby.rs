@@ -1,0 +1,63 @@
+//! Standby machines: used, refilled, skipped when dead, given back at the end.
+
+use pandastack_host::HostSettings;
+use pandastack_model::SandboxId;
+use pandastack_testbed::{FakeBed, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_wire_fleet::HostPort;
+
+use crate::SOON;
+
+fn with_standby() -> HostSettings {
+    HostSettings { standby: 2, ..FakeBed::settings() }
+}
+
+async fn filled(bed: &FakeBed) {
+    wait_for("the shelf is full", SOON, async || (bed.host.status().await.standby == 2).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_create_takes_a_standby_machine_and_the_shelf_is_filled_again() {
+    with_fake_bed(with_standby(), async |bed| {
+        filled(bed).await;
+        assert_eq!(bed.driver.faults().calls(Step::Resume), 0, "a standby machine has not run");
+        let view = bed.ensure(SandboxId::random()).await.unwrap();
+        assert_eq!(view.boot_mode, "standby");
+        filled(bed).await;
+        assert_eq!(bed.driver.live().len(), 3);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dead_standby_machines_are_skipped_and_cleaned() {
+    with_fake_bed(with_standby(), async |bed| {
+        filled(bed).await;
+        let dead = bed.driver.live();
+        for machine in &dead {
+            bed.driver.kill(*machine);
+        }
+        let view = bed.ensure(SandboxId::random()).await.unwrap();
+        assert_eq!(view.boot_mode, "cold");
+        filled(bed).await;
+        let disks = bed.layers.disks();
+        assert_eq!((bed.driver.live().len(), disks.len()), (3, 3));
+        assert!(dead.iter().all(|machine| !disks.contains(&machine.to_string())), "a dead machine kept its disk");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_failed_refill_does_not_stop_creates() {
+    with_fake_bed(with_standby(), async |bed| {
+        filled(bed).await;
+        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Fail);
+        for _ in 0..2 {
+            assert_eq!(bed.ensure(SandboxId::random()).await.unwrap().boot_mode, "standby");
+        }
+        assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "machine.start");
+        bed.driver.faults().clear();
+        assert_eq!(bed.ensure(SandboxId::random()).await.unwrap().boot_mode, "cold");
+    })
+    .await;
+}

@@ -1,0 +1,147 @@
+//! Run every step twice: a repeated request answers the same, and nothing doubles. On two
+//! threads, so that what must not be seen in between has a chance to be.
+
+use pandastack_model::{FaultKind, SandboxId, SandboxState};
+use pandastack_testbed::{FakeBed, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_wire_fleet::{HostEvent, HostPort};
+
+use crate::SOON;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_ensure_gives_the_same_sandbox() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let first = bed.host.observe(id).await.unwrap();
+        assert_eq!(bed.ensure(id).await.unwrap(), first);
+        assert_eq!(bed.driver.faults().calls(Step::Restore), 1);
+        assert_eq!((bed.driver.live().len(), bed.host.observe_all().await.len()), (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ensures_at_once_make_one_machine() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let id = SandboxId::random();
+        let (one, two, three) = tokio::join!(bed.ensure(id), bed.ensure(id), bed.ensure(id));
+        assert_eq!(one.unwrap(), two.as_ref().unwrap().clone());
+        assert_eq!(two.unwrap(), three.unwrap());
+        assert_eq!((bed.driver.faults().calls(Step::Restore), bed.driver.live().len()), (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ensures_at_once_fail_alike() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        bed.driver.faults().plan(When::Nth(Step::Restore, 1), Trouble::Fail);
+        let id = SandboxId::random();
+        let (one, two) = tokio::join!(bed.ensure(id), bed.ensure(id));
+        assert_eq!(one.unwrap_err(), two.unwrap_err());
+        bed.is_idle().await;
+        bed.ensure(id).await.unwrap();
+        assert_eq!(bed.driver.live().len(), 1, "a refused id can be asked for again");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_sandboxes_come_and_go_at_once() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let ids: Vec<_> = (0..8).map(|_| SandboxId::random()).collect();
+        let made = futures_util::future::join_all(ids.iter().map(|id| bed.ensure(*id))).await;
+        assert!(made.iter().all(Result::is_ok), "{made:?}");
+        assert_eq!(bed.driver.live().len(), ids.len());
+        let gone = futures_util::future::join_all(ids.iter().map(|id| bed.host.remove(*id))).await;
+        assert!(gone.iter().all(Result::is_ok));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_sandbox_is_gone_when_the_removal_answers() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let mut events = bed.host.events();
+        bed.host.remove(id).await.unwrap();
+        assert_eq!(bed.host.observe(id).await, None);
+        bed.is_idle().await;
+        bed.host.remove(id).await.unwrap();
+        assert_eq!(events.try_recv().unwrap(), HostEvent::Removed { id });
+        assert!(events.try_recv().is_err(), "a removal is told once");
+        let fault = bed.exec(id, "true").await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Missing, "sandbox.not_found"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removals_at_once_all_wait_for_the_end() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        // More than the driver's queue holds.
+        let removals = futures_util::future::join_all((0..20).map(|_| async {
+            bed.host.remove(id).await.unwrap();
+            (bed.host.observe(id).await, bed.driver.live().len())
+        }));
+        for seen in removals.await {
+            assert_eq!(seen, (None, 0), "a removal answered before the end");
+        }
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_can_be_used_again_after_its_removal() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let id = SandboxId::random();
+        for _ in 0..5 {
+            assert_eq!(bed.ensure(id).await.unwrap().state, SandboxState::Running);
+            bed.host.remove(id).await.unwrap();
+        }
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+/// A removal that comes while the machine is being restored wins: the driver's call cannot be broken off, but what comes of
+/// it is taken down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_during_the_create_wins() {
+    for step in [Step::Restore, Step::Resume, Step::Dial] {
+        with_fake_bed(FakeBed::settings(), async |bed| {
+            bed.driver.faults().plan(When::Nth(step, 1), Trouble::Hang);
+            let id = SandboxId::random();
+            let removal = async {
+                wait_for("the step began", SOON, async || (bed.driver.faults().calls(step) > 0).then_some(())).await;
+                let release = async {
+                    tokio::task::yield_now().await;
+                    bed.driver.faults().clear();
+                };
+                tokio::join!(bed.host.remove(id), release).0.unwrap();
+                assert_eq!(bed.host.observe(id).await, None);
+                bed.is_idle().await;
+            };
+            let (created, ()) = tokio::join!(bed.ensure(id), removal);
+            assert_eq!(created.unwrap_err().code, "sandbox.not_found", "{step:?}");
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_twice_is_fine() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        bed.create().await;
+        bed.create().await;
+        bed.host.close().await;
+        bed.host.close().await;
+        assert_eq!(bed.driver.live(), []);
+        let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
+        assert_eq!(bed.driver.faults().calls(Step::Restore), 2, "a closed host starts nothing: {fault}");
+    })
+    .await;
+}
