@@ -61,7 +61,9 @@ impl Up {
             .await
             .with_context(|| format!("listen on {}; is another server running? choose one with --listen", self.listen))?;
         let scope = Scope::new();
-        let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?);
+        // Apart from the rest: what watches a machine ends with it, and machines end after the last request.
+        let machines = Scope::new();
+        let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?);
         let host = Arc::new(self.start_host(&place, driver).await?);
         let port: Arc<dyn HostPort> = host.clone();
         let control = Control::open(&place.data_dir.join("control.db"), port.clone(), scope.clone(), Arc::new(SystemClock)).await?;
@@ -76,6 +78,7 @@ impl Up {
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
             host.close().await;
+            machines.close(CLOSE_DEADLINE).await;
             control.close().await;
         };
         tokio::select! {

@@ -9,6 +9,9 @@ use pandastack_sys::reflink::clone_or_copy;
 
 use crate::bed::template_data_dir;
 
+/// Room for the templates, which a plain file system cannot share with an image, and for some sandboxes.
+const IMAGE_BYTES: u64 = 16 << 30;
+
 /// A folder with templates that a test may damage. Dropped, it is removed.
 pub struct DataFolder {
     path: PathBuf,
@@ -32,7 +35,7 @@ impl DataFolder {
     pub fn with_own_volume() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("pandastack-{}", SandboxId::random()));
         let folder = Self { path, shared: None };
-        let own = Volume::open(&folder.path, 0)?;
+        let own = Volume::open(&folder.path, IMAGE_BYTES)?;
         let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;
         let copied = copy_templates(shared.root(), own.root());
         shared.close();
@@ -69,22 +72,27 @@ impl Drop for DataFolder {
     }
 }
 
+/// Shares or copies every template with its layer. Layers that no template names any more stay behind.
 fn copy_templates(from: &Path, to: &Path) -> Result<()> {
-    for folder in ["layers", "templates"] {
-        std::fs::create_dir_all(to.join(folder))?;
-    }
-    for layer in std::fs::read_dir(from.join("layers")).context("find templates; `make mini` bakes them")? {
-        let layer = layer?;
-        let into = to.join("layers").join(layer.file_name());
-        std::fs::create_dir_all(&into)?;
-        for file in std::fs::read_dir(layer.path())? {
-            let file = file?;
-            clone_or_copy(&file.path(), &into.join(file.file_name()))?;
-        }
-    }
-    for name in std::fs::read_dir(from.join("templates"))? {
+    std::fs::create_dir_all(to.join("templates"))?;
+    for name in std::fs::read_dir(from.join("templates")).context("find templates; `make mini` bakes them")? {
         let name = name?;
+        let layer = std::fs::read_to_string(name.path())?;
+        copy_layer(&from.join("layers").join(layer.trim()), &to.join("layers").join(layer.trim()))?;
         std::fs::copy(name.path(), to.join("templates").join(name.file_name()))?;
+    }
+    Ok(())
+}
+
+fn copy_layer(from: &Path, to: &Path) -> Result<()> {
+    // Two names may stand for one layer.
+    if to.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(to)?;
+    for file in std::fs::read_dir(from)? {
+        let file = file?;
+        clone_or_copy(&file.path(), &to.join(file.file_name()))?;
     }
     Ok(())
 }
