@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     fault::launch_fault,
-    launch::{Launched, launch},
+    launch::{Launched, death, launch},
     prepare::Parts,
     publish::Condition,
     standby::Standby,
@@ -115,13 +115,6 @@ async fn next(
     requests: &mut mpsc::Receiver<Request>,
     dead: bool,
 ) -> Happening {
-    let mut life = machine.watch();
-    let death = async {
-        match life.wait_for(|state| *state != MachineState::Alive).await.as_deref() {
-            Ok(MachineState::Dead { reason }) => reason.clone(),
-            Ok(MachineState::Alive) | Err(_) => "its watcher ended".to_owned(),
-        }
-    };
     let lost = async {
         match session {
             Some(session) => session.broken().await,
@@ -131,7 +124,7 @@ async fn next(
     let token = parts.scope.token();
     tokio::select! {
         biased;
-        reason = death, if !dead => Happening::Died(reason),
+        reason = death(machine), if !dead => Happening::Died(reason),
         request = requests.recv() => Happening::Asked(request),
         () = lost => Happening::LinkLost,
         () = token.cancelled() => Happening::Closing,

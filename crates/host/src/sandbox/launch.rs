@@ -87,6 +87,8 @@ pub async fn launch(
     let alive = tokio::select! {
         biased;
         () = given_up.cancelled() => Err(LaunchError::Abandoned),
+        // The link of a dead machine stays silent, so that waiting for its guest would only run into the deadline.
+        reason = death(&*machine) => Err(LaunchError::Died { reason }),
         alive = bring_to_life(parts, &*machine, &layer, id, spec) => alive,
     };
     match alive {
@@ -119,14 +121,20 @@ async fn bring_to_life(
                 }
                 Err(error) => tracing::trace!(%error, "guest not reachable yet"),
             }
-            if let MachineState::Dead { reason } = machine.watch().borrow().clone() {
-                return Err(LaunchError::Died { reason });
-            }
             tokio::time::sleep(DIAL_POLL).await;
         }
     });
     let session = greeted.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })??;
     Ok((session, Secret::new(secret)))
+}
+
+/// Waits until a machine is dead and tells why.
+pub async fn death(machine: &dyn Machine) -> String {
+    let mut life = machine.watch();
+    match life.wait_for(|state| *state != MachineState::Alive).await.as_deref() {
+        Ok(MachineState::Dead { reason }) => reason.clone(),
+        Ok(MachineState::Alive) | Err(_) => "its watcher ended".to_owned(),
+    }
 }
 
 /// The one message after a restore: everything that must differ between siblings.
