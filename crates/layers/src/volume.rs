@@ -102,7 +102,7 @@ impl Volume {
     /// Free bytes for new data: the smaller of the volume's and, for an image, of what lies under it.
     pub fn free_bytes(&self) -> u64 {
         let free = |path: &Path| {
-            nix::sys::statvfs::statvfs(path).map_or(0, |stat| stat.blocks_available() as u64 * stat.fragment_size() as u64)
+            nix::sys::statvfs::statvfs(path).map_or(0, |stat| stat.blocks_available() * stat.fragment_size())
         };
         match (self.kind, self.root.parent()) {
             (VolumeKind::Image, Some(under)) => free(&self.root).min(free(under)),
