@@ -22,6 +22,7 @@ use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, P
 
 use crate::{
     Leftovers,
+    alarms::{alarms, listen_for_alarms},
     fake_guest::{SEALED_SECRET, Script, ScriptedGuest},
     spec, wait_for,
 };
@@ -144,6 +145,7 @@ pub async fn with_fake_bed(settings: HostSettings, body: impl AsyncFnOnce(&FakeB
 
 /// As [`with_fake_bed`], on a host that may have so many network slots.
 pub async fn with_small_fake_bed(settings: HostSettings, slots_max: usize, body: impl AsyncFnOnce(&FakeBed)) {
+    listen_for_alarms();
     let bed = FakeBed::start(settings, slots_max).await.expect("a host starts");
     let outcome = AssertUnwindSafe(body(&bed)).catch_unwind().await;
     bed.driver.faults().clear();
@@ -157,6 +159,7 @@ pub async fn with_small_fake_bed(settings: HostSettings, slots_max: usize, body:
     }
     assert_eq!(left.expect("leftovers can be looked for"), Leftovers::default(), "the host left something behind");
     assert_eq!(bed.driver.live(), [], "the host left machines behind");
+    assert_eq!(alarms(), [""; 0], "something went wrong that nobody was told of");
     assert!(took < CLOSE_MAX, "closing took {took:?}: a task did not end when it was told to");
 }
 

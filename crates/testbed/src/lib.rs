@@ -2,6 +2,7 @@
 //! guest, or the built server binary.
 //! Waits for conditions with a deadline, and looks for what a test left behind.
 
+mod alarms;
 mod bed;
 mod data;
 mod fake_bed;
@@ -11,6 +12,7 @@ pub mod outside;
 mod server;
 mod wait;
 
+pub use alarms::{alarms, listen_for_alarms};
 pub use bed::{Bed, spec, template_data_dir, with_bed};
 pub use data::DataFolder;
 pub use fake_bed::{FakeBed, finish, with_fake_bed, with_small_fake_bed};

@@ -152,6 +152,9 @@ fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFutur
 }
 
 async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) {
+    if guest.script.manner() == Manner::Silent {
+        return;
+    }
     match Rebirth::parse(&frame.payload) {
         Ok(rebirth) if guest.script.manner() != Manner::RefusesRebirth => {
             *locked(&guest.secret) = rebirth.secret;

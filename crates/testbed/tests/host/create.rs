@@ -236,6 +236,24 @@ async fn the_template_is_of_another_kind_of_host() {
     .await;
 }
 
+/// A machine that is killed does not hang up; its death ends the wait for its guest.
+#[tokio::test]
+async fn the_machine_is_killed_before_its_guest_answers() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        bed.script.behave(Manner::Silent);
+        let killing = async {
+            wait_for("the guest is dialled", SOON, async || (bed.driver.links() > 0).then_some(())).await;
+            bed.driver.kill(bed.driver.live()[0]);
+        };
+        let asked = tokio::time::timeout(SOON, bed.ensure(SandboxId::random()));
+        let (created, ()) = tokio::join!(asked, killing);
+        let fault = created.expect("the create waits for a dead guest").unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Unavailable, "machine.died"));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
 /// A create that nobody answers does not make the removal wait for its deadline.
 #[tokio::test]
 async fn a_silent_create_can_be_removed_at_once() {

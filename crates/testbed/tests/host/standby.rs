@@ -1,8 +1,10 @@
 //! Standby machines: used, refilled, skipped when dead, given back at the end.
 
+use std::time::Duration;
+
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
-use pandastack_testbed::{FakeBed, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, Manner, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::HostPort;
 
@@ -20,9 +22,9 @@ async fn filled(bed: &FakeBed) {
 async fn a_create_takes_a_standby_machine_and_the_shelf_is_filled_again() {
     with_fake_bed(with_standby(), async |bed| {
         filled(bed).await;
-        assert_eq!(bed.driver.faults().calls(Step::Resume), 0, "a standby machine has not run");
         let view = bed.ensure(SandboxId::random()).await.unwrap();
         assert_eq!(view.boot_mode, "standby");
+        assert_eq!(bed.run(view.id, "echo awake").await.unwrap().0, "awake\n");
         filled(bed).await;
         assert_eq!(bed.driver.live().len(), 3);
     })
@@ -58,6 +60,47 @@ async fn a_failed_refill_does_not_stop_creates() {
         assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "machine.start");
         bed.driver.faults().clear();
         assert_eq!(bed.ensure(SandboxId::random()).await.unwrap().boot_mode, "cold");
+    })
+    .await;
+}
+
+/// A standby machine may turn bad between its preparation and its use.
+#[tokio::test]
+async fn a_standby_machine_that_is_not_reborn_fails_its_create_only() {
+    for (manner, code) in [(Manner::RefusesRebirth, "guest.confused"), (Manner::Silent, "guest.silent")] {
+        let settings = HostSettings { launch_deadline: Duration::from_millis(200), ..with_standby() };
+        with_fake_bed(settings, async |bed| {
+            filled(bed).await;
+            bed.script.behave(manner);
+            let id = SandboxId::random();
+            assert_eq!(bed.ensure(id).await.unwrap_err().code, code);
+            assert_eq!(bed.host.observe(id).await, None);
+            bed.script.behave(Manner::Good);
+            assert_eq!(bed.ensure(id).await.unwrap().boot_mode, "standby");
+        })
+        .await;
+    }
+}
+
+/// A host that closes does not wait for a standby machine that never gets ready.
+#[tokio::test]
+async fn a_silent_standby_machine_does_not_hold_the_close_up() {
+    with_fake_bed(with_standby(), async |bed| {
+        filled(bed).await;
+        bed.script.behave(Manner::Silent);
+        let dials = bed.driver.faults().calls(Step::Dial);
+        for machine in bed.driver.live() {
+            bed.driver.kill(machine);
+        }
+        let asking = bed.ensure(SandboxId::random());
+        let closing = async {
+            wait_for("a new machine is dialled", SOON, async || {
+                (bed.driver.faults().calls(Step::Dial) > dials).then_some(())
+            })
+            .await;
+            tokio::time::timeout(SOON, bed.host.close()).await.expect("the close waits for a silent guest");
+        };
+        assert!(tokio::join!(asking, closing).0.is_err());
     })
     .await;
 }
