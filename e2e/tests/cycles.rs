@@ -1,5 +1,7 @@
 //! Two hundred sandboxes come and go on real machines, and nothing stays.
 
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
 use std::{
     fs,
     sync::atomic::{AtomicUsize, Ordering},

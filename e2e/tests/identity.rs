@@ -1,5 +1,7 @@
 //! Who a restored guest is: itself, and nobody else's twin.
 
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pandastack_e2e::{python, run, shell, with_sandbox, without_standby};

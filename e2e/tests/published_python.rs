@@ -1,5 +1,7 @@
 //! The Python SDK as its authors published it, unchanged, against our server. Installed once into a kept environment.
 
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
