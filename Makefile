@@ -8,7 +8,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
 
 RELEASE := $(CARGO_TARGET_DIR)/release
 GUEST_TARGET := x86_64-unknown-linux-gnu
-GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/release/guestd
+GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/guest/guestd
 
 .PHONY: help setup build guestd server mini demo test check bench
 .NOTPARALLEL:
@@ -29,7 +29,7 @@ server: setup
 # The guest agent is the init of any root file system, so it may need no library of it.
 guestd: setup
 	@RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-fuse-ld=mold" \
-		cargo build --quiet --release --target $(GUEST_TARGET) --package guestd
+		cargo build --quiet --profile guest --target $(GUEST_TARGET) --package guestd
 	@install -D -m 755 $(GUEST) $(RELEASE)/pandastack-guestd
 
 mini: build ## Bake the template that the tests use (kept; quick when it is there)

@@ -77,3 +77,6 @@ const _: () = assert!(OUTPUT_CHUNK_BYTES <= FRAME_BYTES_MAX && FILE_CHUNK_BYTES 
 const _: () = assert!(ENTRIES_BYTES * 2 <= FRAME_BYTES_MAX, "the estimate may be off by half");
 const _: () =
     assert!(CREDIT_STEP_BYTES + FRAME_BYTES_MAX <= WINDOW_BYTES, "uncredited input must leave room for a frame");
+
+/// Between two connections taken on.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(20);

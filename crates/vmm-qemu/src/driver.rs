@@ -19,9 +19,9 @@ use crate::{
     qmp::Qmp,
 };
 
-/// CPU of every guest: the x86-64-v2 baseline, so that a layer can move between hosts, with a random generator and no
-/// features that emulation would pay for without use.
-const CPU_PROFILE: &str = "Nehalem-v1,+rdrand,+rdseed,+rdtscp,+aes,+pclmulqdq,+invtsc,-vme";
+/// CPU of every guest: the x86-64-v2 baseline, so that a layer can move between hosts, with a random generator.
+/// `arat` says that the CPU's timer never stops; without it the guest's kernel falls back to 250 ticks a second for ever.
+const CPU_PROFILE: &str = "Nehalem-v1,+rdrand,+rdseed,+rdtscp,+aes,+pclmulqdq,+invtsc,+arat,-vme";
 
 /// The driver cannot be set up on this host.
 #[derive(Debug, thiserror::Error)]

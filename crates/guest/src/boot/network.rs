@@ -63,10 +63,6 @@ impl Addresses {
         interfaces.set_gateway(self.gateway)?;
         // There is no IPv6 beyond the interface; without an address programs do not try, and the kernel solicits nobody.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6"), "1\n");
-        // A link would lead to a resolver that does not run here.
-        if fs::symlink_metadata(RESOLV_CONF).is_ok_and(|meta| meta.is_symlink()) {
-            fs::remove_file(RESOLV_CONF)?;
-        }
         match fs::write(RESOLV_CONF, format!("nameserver {}\n", self.nameserver)) {
             // A file system without /etc still deserves to run.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

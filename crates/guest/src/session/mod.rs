@@ -25,6 +25,9 @@ pub async fn serve(listener: TcpListener, agent: Rc<Agent>) -> Infallible {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if connections.len() <= limits::CONNECTIONS_MAX => {
                     connections.spawn_local(connection::run(stream, agent.clone()));
+                    // Looking for a second connection at once would cost a restored guest, in which every first step is
+                    // slow, more than serving the first.
+                    tokio::time::sleep(limits::ACCEPT_PAUSE).await;
                 }
                 Ok(_) => {}
                 // Out of descriptors or memory: others may give some back.

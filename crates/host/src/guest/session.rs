@@ -93,6 +93,7 @@ impl Session {
         if welcome.generation == 0 || welcome.generation > GENERATION {
             return Err(LinkError::Generation(welcome.generation));
         }
+        tracing::debug!(generation = welcome.generation, "guest welcomes");
         if rebirth.is_some() {
             answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
         }
@@ -156,6 +157,11 @@ impl Session {
     /// One round trip.
     pub async fn ping(&self) -> Result<(), LinkError> {
         self.ask(|number| Frame::new(number, Kind::Ping, bytes::Bytes::new()), Kind::Pong).await.map(drop)
+    }
+
+    /// Gives a guest that already knows us a new life.
+    pub async fn rebirth(&self, rebirth: &Rebirth) -> Result<(), LinkError> {
+        self.ask(|number| rebirth.frame(number), Kind::Reborn).await.map(drop)
     }
 
     /// Lets the guest flush and freeze its file systems.

@@ -82,17 +82,22 @@ pub async fn launch(
             (parts.prepare(layer).await?, "cold")
         }
     };
-    let Prepared { machine, layer, undo } = prepared;
+    let Prepared { machine, layer, undo, session } = prepared;
+    let secret = random_bytes::<32>().to_vec();
+    let new_life = || rebirth(id, spec, &secret);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
-    let alive = tokio::select! {
+    let living = tokio::select! {
         biased;
         () = given_up.cancelled() => Err(LaunchError::Abandoned),
         // The link of a dead machine stays silent, so that waiting for its guest would only run into the deadline.
         reason = death(&*machine) => Err(LaunchError::Died { reason }),
-        alive = bring_to_life(parts, &*machine, &layer, id, spec) => alive,
+        living = bring_to_life(parts, &*machine, &layer, session, id, &new_life) => living,
     };
-    match alive {
-        Ok((session, secret)) => Ok(Launched { machine, session, secret, layer, undo, boot: started.elapsed(), boot_mode }),
+    match living {
+        Ok(session) => {
+            let (boot, secret) = (started.elapsed(), Secret::new(secret));
+            Ok(Launched { machine, session, secret, layer, undo, boot, boot_mode })
+        }
         Err(error) => {
             undo.unwind().await;
             Err(error)
@@ -104,28 +109,45 @@ async fn bring_to_life(
     parts: &Arc<Parts>,
     machine: &dyn Machine,
     layer: &Layer,
+    session: Option<Session>,
     id: SandboxId,
-    spec: &SandboxSpec,
-) -> Result<(Session, Secret<Vec<u8>>), LaunchError> {
+    rebirth: &(dyn Fn() -> Rebirth + Sync),
+) -> Result<Session, LaunchError> {
     parts.ledger.assigned(machine.id(), id).await?;
     machine.resume().await?;
-    let secret = random_bytes::<32>().to_vec();
+    match session {
+        Some(session) => {
+            let deadline = parts.settings.launch_deadline;
+            let reborn = tokio::time::timeout(deadline, session.rebirth(&rebirth())).await;
+            reborn.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?.map_err(LaunchError::Rebirth)?;
+            Ok(session)
+        }
+        None => greet(parts, machine, layer, rebirth).await,
+    }
+}
+
+/// Reaches the guest of a machine that was just resumed and gives it its new life in the first exchange.
+pub async fn greet(
+    parts: &Parts,
+    machine: &dyn Machine,
+    layer: &Layer,
+    rebirth: &(dyn Fn() -> Rebirth + Sync),
+) -> Result<Session, LaunchError> {
     let sealed_secret = unhex(&layer.manifest.link_secret);
     let deadline = parts.settings.launch_deadline;
     let greeted = tokio::time::timeout(deadline, async {
         loop {
             match machine.dial().await {
                 Ok(link) => {
-                    let rebirth = rebirth(id, spec, &secret);
-                    return Session::open(link, &sealed_secret, Some(&rebirth), &parts.scope).await.map_err(LaunchError::Rebirth);
+                    let opened = Session::open(link, &sealed_secret, Some(&rebirth()), &parts.scope).await;
+                    return opened.map_err(LaunchError::Rebirth);
                 }
                 Err(error) => tracing::trace!(%error, "guest not reachable yet"),
             }
             tokio::time::sleep(DIAL_POLL).await;
         }
     });
-    let session = greeted.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })??;
-    Ok((session, Secret::new(secret)))
+    greeted.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?
 }
 
 /// Waits until a machine is dead and tells why.

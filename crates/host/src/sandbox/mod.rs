@@ -4,6 +4,7 @@ mod driver;
 mod fault;
 mod launch;
 mod prepare;
+mod prime;
 mod publish;
 mod standby;
 

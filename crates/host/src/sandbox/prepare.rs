@@ -9,6 +9,7 @@ use pandastack_model::{Bytes, MachineId};
 use pandastack_vmm::{Driver, Machine, MachineSpec, StartError};
 
 use crate::{
+    guest::Session,
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool},
     settings::HostSettings,
@@ -26,11 +27,13 @@ pub struct Parts {
     pub scope: Scope,
 }
 
-/// A machine that is loaded and has not run yet.
+/// A machine that is loaded, paused and nobody's yet.
 pub struct Prepared {
     pub machine: Arc<dyn Machine>,
     pub layer: Layer,
     pub undo: Undo,
+    /// The link, if the machine was primed.
+    pub session: Option<Session>,
 }
 
 /// A machine could not be prepared; nothing is left of it.
@@ -62,7 +65,7 @@ impl Parts {
         }
         let mut undo = Undo::new();
         match self.acquire(&layer, &mut undo).await {
-            Ok(machine) => Ok(Prepared { machine, layer, undo }),
+            Ok(machine) => Ok(Prepared { machine, layer, undo, session: None }),
             Err(error) => {
                 undo.unwind().await;
                 Err(error)

@@ -1,4 +1,4 @@
-//! Machines kept ready: restored, paused, never run. A create from one is only a resume and a rebirth.
+//! Machines kept ready: restored, primed, paused. A create from one is only a resume and a rebirth.
 //! A template earns standby machines by being used; under burst, creates go first and refilling waits.
 
 use std::{
@@ -11,7 +11,11 @@ use pandastack_model::LayerId;
 use pandastack_vmm::MachineState;
 use tokio::sync::Notify;
 
-use super::prepare::{Parts, Prepared};
+use super::{
+    launch::{LaunchError, death},
+    prepare::{Parts, Prepared},
+    prime::prime,
+};
 
 /// Quiet time after a create before refilling starts, so that it does not compete with the next one.
 const SETTLE: Duration = Duration::from_millis(40);
@@ -115,16 +119,26 @@ impl Standby {
             Err(_) => return false,
         };
         let id = layer.manifest.layer;
-        match parts.prepare(layer).await {
-            Ok(prepared) => {
-                self.shelves.lock().expect("no holder panics").entry(id).or_default().push_back(prepared);
-                true
-            }
+        let mut prepared = match parts.prepare(layer).await {
+            Ok(prepared) => prepared,
             Err(error) => {
                 tracing::warn!(%error, "standby machine not prepared; trying again later");
-                false
+                return false;
             }
+        };
+        let (token, machine) = (parts.scope.token(), prepared.machine.clone());
+        let primed = tokio::select! {
+            primed = prime(parts, &mut prepared) => primed,
+            reason = death(&*machine) => Err(LaunchError::Died { reason }),
+            () = token.cancelled() => Err(LaunchError::Abandoned),
+        };
+        if let Err(error) = primed {
+            tracing::warn!(%error, "standby machine not primed; trying again later");
+            prepared.undo.unwind().await;
+            return false;
         }
+        self.shelves.lock().expect("no holder panics").entry(id).or_default().push_back(prepared);
+        true
     }
 }
 

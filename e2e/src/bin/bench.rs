@@ -1,0 +1,253 @@
+//! `make bench`: measures what the issues name, prints a table and writes it as JSON. Times of one run compare with each
+//! other only; machines are noisy.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use pandastack_host::HostSettings;
+use pandastack_model::SandboxId;
+use pandastack_testbed::{Bed, built, spec, template_data_dir, wait_for};
+use pandastack_vmm_qemu::{Bundle, choose_tier};
+use pandastack_wire_fleet::{Ensure, HostPort, WriteAsk};
+
+const CREATES: usize = 30;
+const BURSTS: usize = 3;
+const BURST: usize = 10;
+const ROUND_TRIPS: usize = 300;
+const EXECS: usize = 40;
+const FILE_BYTES: usize = 64 << 20;
+const STANDBY: usize = 2;
+
+/// One line of the table.
+struct Figure {
+    key: String,
+    value: f64,
+    /// What the project wants, where it wants something.
+    target: Option<f64>,
+    better: &'static str,
+}
+
+#[derive(Default)]
+struct Table(Vec<Figure>);
+
+impl Table {
+    fn report(&mut self, key: &str, value: f64) {
+        self.0.push(Figure { key: key.to_owned(), value, target: None, better: "" });
+    }
+
+    fn at_most(&mut self, key: &str, value: f64, target: f64) {
+        self.0.push(Figure { key: key.to_owned(), value, target: Some(target), better: "<=" });
+    }
+
+    fn print(&self) {
+        println!("{:<28} {:>10}  target", "figure", "value");
+        for Figure { key, value, target, better } in &self.0 {
+            let wanted = target.map_or("report".to_owned(), |target| {
+                let mark = if *value <= target { "met" } else { "MISSED" };
+                format!("{better} {target:.1}  {mark}")
+            });
+            println!("{key:<28} {value:>10.2}  {wanted}");
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let rounded = |value: f64| (value * 100.0).round() / 100.0;
+        self.0.iter().map(|figure| (figure.key.clone(), serde_json::json!(rounded(figure.value)))).collect()
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let out = std::env::args().nth(1).unwrap_or_else(|| "bench/latest.json".to_owned());
+    let mut table = Table::default();
+    table.report("floor_qemu_start_ms", percentile(&mut floor()?, 50));
+    let boot_ms = boot_ms().await?;
+    table.report("boot_ms", boot_ms);
+    cold(&mut table).await?;
+    standby(&mut table, boot_ms).await?;
+    inside(&mut table).await?;
+    let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
+    table.at_most("binary_mb", binary.len() as f64 / 1e6, 20.0);
+    table.print();
+    std::fs::write(&out, serde_json::to_vec_pretty(&table.json())?).with_context(|| format!("write {out}"))?;
+    println!("written to {out}");
+    Ok(())
+}
+
+/// Starts a bare machine process and waits for its monitor's greeting.
+fn floor() -> Result<Vec<f64>> {
+    let tier = choose_tier(None, None)?.tier;
+    let bundle = Bundle::ensure(tier, &template_data_dir().join("runtime"))?;
+    let mut times = Vec::new();
+    for _ in 0..15 {
+        let started = Instant::now();
+        let accelerator = if tier == pandastack_model::Tier::Kvm { "kvm" } else { "tcg,tb-size=64" };
+        let mut child = bundle
+            .command()
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-M", "microvm", "-accel", accelerator])
+            .args(["-m", "256", "-S", "-qmp", "stdio"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("read the monitor")?).read_line(&mut line)?;
+        times.push(ms(started.elapsed()));
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(times)
+}
+
+async fn boot_ms() -> Result<f64> {
+    let bed = Bed::start_with(HostSettings { standby: 0, ..HostSettings::default() }, |net| net).await?;
+    let layer = bed.layers.template(&spec("mini").template)?;
+    let boot = bed.layers.manifest(layer)?.boot_ms as f64;
+    bed.close().await;
+    Ok(boot)
+}
+
+async fn cold(table: &mut Table) -> Result<()> {
+    let bed = Bed::start_with(HostSettings { standby: 0, ..HostSettings::default() }, |net| net).await?;
+    let mut times = Vec::new();
+    // The first create checks the layer's digests, once per process.
+    for number in 0..=CREATES {
+        let started = Instant::now();
+        let id = bed.create().await?;
+        if number > 0 {
+            times.push(ms(started.elapsed()));
+        }
+        bed.host.remove(id).await?;
+        settle().await;
+    }
+    bed.close().await;
+    table.at_most("create_cold_ms_p50", percentile(&mut times, 50), 130.0);
+    table.report("create_cold_ms_p99", percentile(&mut times, 99));
+    Ok(())
+}
+
+async fn standby(table: &mut Table, boot_ms: f64) -> Result<()> {
+    let bed = Bed::start_with(HostSettings { standby: STANDBY, ..HostSettings::default() }, |net| net).await?;
+    let mut times = Vec::new();
+    for _ in 0..CREATES {
+        wait_for_standby(&bed).await;
+        let started = Instant::now();
+        let id = bed.create().await?;
+        times.push(ms(started.elapsed()));
+        bed.host.remove(id).await?;
+    }
+    let p50 = percentile(&mut times, 50);
+    table.at_most("create_standby_ms_p50", p50, 60.0);
+    table.report("create_standby_ms_p99", percentile(&mut times, 99));
+    table.at_most("create_standby_per_boot", p50 / boot_ms, 1.0 / 40.0);
+    let mut burst = Vec::new();
+    for _ in 0..BURSTS {
+        wait_for_standby(&bed).await;
+        let started = Instant::now();
+        let creates = (0..BURST).map(|_| async {
+            let id = SandboxId::random();
+            bed.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await.map(|_| (id, ms(started.elapsed())))
+        });
+        for made in futures_util::future::join_all(creates).await {
+            let (id, took) = made?;
+            burst.push(took);
+            bed.host.remove(id).await?;
+        }
+    }
+    bed.close().await;
+    table.report("create_burst10_ms_p50", percentile(&mut burst, 50));
+    table.report("create_burst10_ms_p99", percentile(&mut burst, 99));
+    Ok(())
+}
+
+async fn wait_for_standby(bed: &Bed) {
+    wait_for("the standby machines", Duration::from_secs(60), || async {
+        (bed.host.status().await.standby == STANDBY).then_some(())
+    })
+    .await;
+    settle().await;
+}
+
+/// Lets background work of the last step end, so that the next one is measured alone.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+async fn inside(table: &mut Table) -> Result<()> {
+    let bed = Bed::start_with(HostSettings { standby: 0, ..HostSettings::default() }, |net| net).await?;
+    let id = bed.create().await?;
+    bed.sh(id, "true").await?;
+    settle().await;
+    let mut pings = Vec::new();
+    for _ in 0..ROUND_TRIPS {
+        pings.push(ms(bed.host.ping(id).await?));
+    }
+    table.at_most("ping_ms_p50", percentile(&mut pings, 50), 1.5);
+    let mut execs = Vec::new();
+    for _ in 0..EXECS {
+        let started = Instant::now();
+        bed.sh(id, "true").await?;
+        execs.push(ms(started.elapsed()));
+    }
+    table.at_most("exec_true_ms_p50", percentile(&mut execs, 50), 25.0);
+    files(&bed, id, table).await?;
+    idle_memory(&bed, table).await?;
+    bed.close().await;
+    Ok(())
+}
+
+async fn files(bed: &Bed, id: SandboxId, table: &mut Table) -> Result<()> {
+    let chunk = Bytes::from(vec![7u8; 128 * 1024]);
+    let chunks = FILE_BYTES / chunk.len();
+    let body = futures_util::stream::iter((0..chunks).map(move |_| Ok(chunk.clone())));
+    let started = Instant::now();
+    bed.host.write_file(id, WriteAsk { path: "/dev/shm/big".to_owned(), mode: None }, Box::pin(body)).await?;
+    table.report("upload_mb_s", FILE_BYTES as f64 / 1e6 / started.elapsed().as_secs_f64());
+    let started = Instant::now();
+    let mut file = bed.host.read_file(id, "/dev/shm/big").await?;
+    let mut read = 0;
+    while let Some(piece) = file.body.next().await {
+        read += piece?.len();
+    }
+    anyhow::ensure!(read == FILE_BYTES, "read {read} of {FILE_BYTES} bytes");
+    table.report("download_mb_s", FILE_BYTES as f64 / 1e6 / started.elapsed().as_secs_f64());
+    bed.host.remove(id).await?;
+    Ok(())
+}
+
+/// Memory of a sandbox that was created and left alone, shared pages counted by their share.
+async fn idle_memory(bed: &Bed, table: &mut Table) -> Result<()> {
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(bed.create().await?);
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut pss = Vec::new();
+    for id in &ids {
+        let pid = bed.host.machine_pid(*id).await.context("find the machine's process")?;
+        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+        let line = text.lines().find(|line| line.starts_with("Pss:")).context("read the process's share")?;
+        let kib: f64 = line.split_whitespace().nth(1).context("read the process's share")?.parse()?;
+        pss.push(kib * 1024.0 / 1e6);
+    }
+    for id in ids {
+        bed.host.remove(id).await?;
+    }
+    table.at_most("pss_idle_mb", percentile(&mut pss, 50), 45.0);
+    Ok(())
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+fn percentile(values: &mut [f64], percent: usize) -> f64 {
+    assert!(!values.is_empty(), "something was measured");
+    values.sort_by(f64::total_cmp);
+    values[(values.len() * percent / 100).min(values.len() - 1)]
+}
