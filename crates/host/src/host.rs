@@ -15,6 +15,7 @@ use pandastack_vmm::Driver;
 use pandastack_wire_fleet::{
     ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, HostEvent, HostPort, HostStatus, SandboxView, TemplateView, WriteAsk,
 };
+use pandastack_wire_guest::{Figures, Port};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -104,6 +105,16 @@ impl Host {
         let started = std::time::Instant::now();
         session.ping().await?;
         Ok(started.elapsed())
+    }
+
+    /// Asks a sandbox's guest what it uses.
+    pub async fn figures(&self, id: SandboxId) -> Result<Figures, Fault> {
+        Ok(self.session(id).await?.measure().await?)
+    }
+
+    /// Asks a sandbox's guest which ports somebody listens on.
+    pub async fn ports(&self, id: SandboxId) -> Result<Vec<Port>, Fault> {
+        Ok(self.session(id).await?.ports().await?.ports)
     }
 
     /// Gives the process of a sandbox's machine, for measuring.

@@ -99,7 +99,7 @@ impl LayerStore {
         Ok(Draft { id, folder, layers: self.root.join("layers"), sealed: false })
     }
 
-    /// Opens a layer. The first time in a process, every file is checked against its digest.
+    /// Opens a layer. Every file is checked against its digest, unless it was before and has not been touched since.
     pub fn open_layer(&self, layer: LayerId) -> Result<Layer, OpenError> {
         let folder = self.root.join("layers").join(layer.to_string());
         if !folder.is_dir() {
@@ -108,7 +108,7 @@ impl LayerStore {
         let manifest = Manifest::read(&folder).map_err(|cause| OpenError::Manifest { layer, cause })?;
         let files = LayerFiles::in_folder(&folder);
         if !self.verified.lock().expect("no holder panics").contains(&layer) {
-            verify(layer, &files, &manifest.digests)?;
+            verify_or_trust(layer, &folder, &files, &manifest.digests)?;
             self.verified.lock().expect("no holder panics").insert(layer);
         }
         Ok(Layer { manifest, files })
@@ -239,6 +239,8 @@ impl Draft {
         }
         fs::rename(&self.folder, self.layers.join(self.id.to_string())).map_err(sealing("move the layer into the store"))?;
         self.sealed = true;
+        let folder = self.layers.join(self.id.to_string());
+        mark_verified(&folder, &LayerFiles::in_folder(&folder));
         let _ = fs::File::open(&self.layers).and_then(|folder| folder.sync_all());
         Ok(self.id)
     }
@@ -250,6 +252,38 @@ impl Drop for Draft {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
+}
+
+/// Hashing a layer takes seconds on a slow host, so a layer that was found whole is marked with the identity of its files.
+/// Whatever touches a file changes its times, which no program can set back, and the layer is read again.
+const VERIFIED: &str = "verified";
+
+fn verify_or_trust(layer: LayerId, folder: &Path, files: &LayerFiles, digests: &Digests) -> Result<(), OpenError> {
+    let marked = fs::read_to_string(folder.join(VERIFIED)).ok();
+    if marked.is_some() && marked == fingerprint(files) {
+        return Ok(());
+    }
+    verify(layer, files, digests)?;
+    mark_verified(folder, files);
+    Ok(())
+}
+
+fn mark_verified(folder: &Path, files: &LayerFiles) {
+    if let Some(text) = fingerprint(files) {
+        // Without the mark the next process only reads once more.
+        let _ = fs::write(folder.join(VERIFIED), text);
+    }
+}
+
+fn fingerprint(files: &LayerFiles) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let mut text = String::new();
+    for path in [&files.mem, &files.disk, &files.dev] {
+        let meta = fs::metadata(path).ok()?;
+        let times = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
+        text.push_str(&format!("{} {} {} {times:?}\n", meta.dev(), meta.ino(), meta.len()));
+    }
+    Some(text)
 }
 
 fn verify(layer: LayerId, files: &LayerFiles, digests: &Digests) -> Result<(), OpenError> {

@@ -15,6 +15,8 @@ use std::{
 
 use pandastack_model::Tier;
 
+const PROGRAM: &str = "qemu-system-x86_64";
+
 /// Firmware that a microvm with a direct kernel boot reads.
 const FIRMWARE: [&str; 5] = ["bios-microvm.bin", "qboot.rom", "linuxboot_dma.bin", "pvh.bin", "kvmvapic.bin"];
 const FIRMWARE_FOLDERS: [&str; 3] = ["/usr/share/qemu", "/usr/share/seabios", "/usr/share/qemu-efi"];
@@ -41,7 +43,7 @@ pub struct Bundle {
 impl Bundle {
     /// Finds the host's QEMU for a tier and makes sure its bundle exists under a folder.
     pub fn ensure(tier: Tier, bundles: &Path) -> Result<Self, BundleError> {
-        let program = find_program(tier)?;
+        let program = find_program()?;
         let parts = gather(&program, tier)?;
         let digest = digest(&parts)?;
         let folder = bundles.join(&digest);
@@ -66,15 +68,12 @@ impl Bundle {
     }
 }
 
-/// The host's QEMU: for KVM the small build without emulation is preferred, because it starts faster.
-fn find_program(tier: Tier) -> Result<PathBuf, BundleError> {
-    let names: &[&str] = match tier {
-        Tier::Kvm => &["qemu-system-x86_64-microvm", "qemu-system-x86_64"],
-        Tier::Emulated | Tier::Fake => &["qemu-system-x86_64"],
-    };
+/// The host's QEMU. Not the smaller `-microvm` build that Debian has beside it: that one starts faster, but lacks the
+/// system call filter.
+fn find_program() -> Result<PathBuf, BundleError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = names.iter().find_map(|name| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file()));
-    found.ok_or_else(|| BundleError::Missing { program: "qemu-system-x86_64".to_owned() })
+    let found = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|file| file.is_file());
+    found.ok_or_else(|| BundleError::Missing { program: PROGRAM.to_owned() })
 }
 
 /// Lists every file of the bundle: path in the bundle, path on the host.

@@ -21,7 +21,10 @@ use crate::{
 
 /// CPU of every guest: the x86-64-v2 baseline, so that a layer can move between hosts, with a random generator.
 /// `arat` says that the CPU's timer never stops; without it the guest's kernel falls back to 250 ticks a second for ever.
-const CPU_PROFILE: &str = "Nehalem-v1,+rdrand,+rdseed,+rdtscp,+aes,+pclmulqdq,+invtsc,+arat,-vme";
+const CPU_PROFILE: &str = "Nehalem-v1,+rdrand,+rdseed,+rdtscp,+aes,+pclmulqdq,+arat,-vme";
+
+/// Added where the guest lives by the host's own clock counter. With KVM it would tie a layer to one host's frequency.
+const EMULATED_CLOCK: &str = ",+invtsc";
 
 /// The driver cannot be set up on this host.
 #[derive(Debug, thiserror::Error)]
@@ -43,11 +46,13 @@ impl QemuDriver {
     /// Prepares the runtime bundle under a folder and settles the machine's shape.
     pub fn new(tier: Tier, bundles: &Path, scope: Scope) -> Result<Self, SetUpError> {
         let bundle = Bundle::ensure(tier, bundles)?;
-        let tsc_khz = match tier {
-            Tier::Kvm => None,
-            Tier::Emulated | Tier::Fake => Some(host_khz().ok_or(SetUpError::NoClock)?),
+        let (tsc_khz, cpu_profile) = match tier {
+            Tier::Kvm => (None, CPU_PROFILE.to_owned()),
+            Tier::Emulated | Tier::Fake => {
+                (Some(host_khz().ok_or(SetUpError::NoClock)?), format!("{CPU_PROFILE}{EMULATED_CLOCK}"))
+            }
         };
-        Ok(Self { bundle, shape: Shape { tier, cpu_profile: CPU_PROFILE.to_owned(), tsc_khz }, scope })
+        Ok(Self { bundle, shape: Shape { tier, cpu_profile, tsc_khz }, scope })
     }
 
     /// The runtime bundle in use.

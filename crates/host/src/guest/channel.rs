@@ -47,11 +47,6 @@ impl Channel {
         Ok(())
     }
 
-    /// Asks the guest to end what runs on this channel; its terminal frame still comes.
-    pub async fn cancel(&self) -> Result<(), LinkError> {
-        self.send(Frame::new(self.number, Kind::Cancel, Bytes::new())).await
-    }
-
     /// Notes that the terminal frame has come.
     pub fn finish(&mut self) {
         self.finished = true;

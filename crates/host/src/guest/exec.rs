@@ -7,13 +7,16 @@ use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
 use pandastack_wire_guest::{self as wire, Credit, Exit, Frame, Kind, Message, Resize, Signal, Started, Variable};
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     channel::Channel,
     fault::{guest_fault, parse},
-    limits::{EXEC_QUEUE, REQUEST_DEADLINE},
+    limits::{EXEC_OVERDUE, EXEC_QUEUE, REQUEST_DEADLINE},
     session::{LinkError, Session},
 };
 
@@ -72,9 +75,18 @@ impl Relay {
     async fn run(mut self, mut control: mpsc::Receiver<ExecControl>) {
         let events = self.events.clone();
         let mut controls_open = true;
+        // The guest keeps the deadline; one that hangs does not, and must not hold the caller for ever.
+        let mut overdue_at = self.deadline.and_then(|deadline| Instant::now().checked_add(deadline.saturating_add(EXEC_OVERDUE)));
         loop {
+            let overdue = async {
+                match overdue_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             let step = tokio::select! {
                 frame = self.channel.next() => self.pass_on(frame).await,
+                () = overdue => Err(LinkError::Deadline),
                 control = control.recv(), if controls_open && self.input.is_empty() => match control {
                     Some(control) => self.pass_in(control).await,
                     None => { controls_open = false; Ok(Step::GoOn) }
@@ -83,7 +95,8 @@ impl Relay {
                 () = events.closed() => Ok(Step::End),
             };
             match step {
-                Ok(Step::GoOn) => {}
+                // However late, a guest that still sends is not silent: its output may wait for a slow reader.
+                Ok(Step::GoOn) => overdue_at = overdue_at.map(|at| at.max(Instant::now() + EXEC_OVERDUE)),
                 Ok(Step::End) => return,
                 Err(error) => {
                     self.tell(ExecEvent::Failed(error.into())).await;

@@ -14,6 +14,9 @@ pub const CHANNEL_QUEUE: usize = pandastack_wire_guest::WINDOW_FRAMES + 32;
 /// Events an exec may be ahead of its reader.
 pub const EXEC_QUEUE: usize = 16;
 
+/// How long after an exec's deadline the guest may take to say that it has kept it.
+pub const EXEC_OVERDUE: Duration = Duration::from_secs(10);
+
 /// One question with one answer.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 

@@ -42,6 +42,17 @@ fn a_changed_file_is_refused_and_named() {
 }
 
 #[test]
+fn damage_after_a_check_is_noticed_by_the_next_process() {
+    let (folder, store) = store();
+    let id = sealed(&store);
+    store.open_layer(id).unwrap();
+    let path = LayerFiles::in_folder(&store.root.join("layers").join(id.to_string())).disk;
+    fs::write(&path, b"d1sk").unwrap();
+    let next = LayerStore::open(folder.path()).unwrap();
+    assert!(matches!(next.open_layer(id), Err(OpenError::Damaged { file: "disk", .. })));
+}
+
+#[test]
 fn names_move_and_unnamed_layers_are_collected() {
     let (_folder, store) = store();
     let name: TemplateName = "mini".parse().unwrap();
