@@ -15,10 +15,11 @@ use nix::{
     unistd::Pid,
 };
 use pandastack_e2e::{PATIENCE, collect, read_until, shell, start, with_sandbox, without_standby};
-use pandastack_host::HostSettings;
+use pandastack_host::{HostSettings, net::TAP};
 use pandastack_model::{Bytes, Fault, FaultKind, SandboxId, SandboxState};
-use pandastack_testbed::{Bed, Leftovers, built, processes, spec, wait_for, with_bed};
-use pandastack_wire_fleet::{Ensure, ExecEvent, HostEvent, HostPort};
+use pandastack_sys::netns::Netns;
+use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, wait_for, with_bed};
+use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostEvent, HostPort};
 
 #[tokio::test]
 async fn a_machine_killed_during_an_exec_fails_its_sandbox_and_only_that() {
@@ -65,6 +66,43 @@ async fn a_guest_that_does_not_answer_in_time_is_given_up_and_released() {
             nothing_is_held(bed).await;
         },
     )
+    .await;
+}
+
+#[tokio::test]
+async fn a_guest_cut_off_from_its_host_is_given_up_and_released() {
+    let settings = HostSettings { standby: 1, launch_deadline: Duration::from_secs(2), ..HostSettings::default() };
+    with_bed(
+        settings,
+        |net| net,
+        async |bed| {
+            // The standby machine is fine but for its cable.
+            let ready = async || (bed.host.status().await.standby == 1).then(|| processes(&bed.run_root));
+            let standby = wait_for("a standby machine", PATIENCE, ready).await;
+            unplug(standby[0].parse().unwrap());
+            let fault = create_refused(bed, "mini").await;
+            assert_eq!((fault.kind, fault.code), (FaultKind::Unavailable, "guest.silent"), "{fault}");
+            let released = async || (!processes(&bed.run_root).contains(&standby[0])).then_some(());
+            wait_for("the machine's end", PATIENCE, released).await;
+            let id = bed.create().await.expect("the next machine is as good as any");
+            assert_eq!(bed.sh(id, "echo fine").await.unwrap(), ("fine\n".to_owned(), 0));
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_deadline_holds_even_if_the_guest_falls_silent() {
+    with_sandbox(async |bed, id| {
+        let ask = ExecAsk { deadline: Some(Duration::from_secs(1)), ..shell("echo up; sleep 600") };
+        let mut session = start(bed, id, ask).await.unwrap();
+        read_until(&mut session, "up").await;
+        unplug(bed.host.machine_pid(id).await.unwrap());
+        let ran = collect(session).await;
+        assert!(matches!(&ran.end, ExecEvent::Failed(fault) if fault.code == "guest.silent"), "{:?}", ran.end);
+        bed.host.remove(id).await.unwrap();
+        nothing_is_held(bed).await;
+    })
     .await;
 }
 
@@ -197,6 +235,12 @@ async fn nothing_is_held(bed: &Bed) {
     let Leftovers { processes, mounts, loops, files, ledger, network: _ } = bed.leftovers().await.unwrap();
     let held = [processes, mounts, loops, files, ledger].concat();
     assert!(held.is_empty(), "still held: {held:?}");
+}
+
+/// Takes the network from a machine; to its host it looks as if the guest hung.
+fn unplug(pid: u32) {
+    let netns = Netns::open(Path::new(&format!("/proc/{pid}/ns/net"))).unwrap();
+    netns.run(|| ip(&["link", "set", TAP, "down"], "")).unwrap().unwrap();
 }
 
 fn layer_of(bed: &Bed) -> PathBuf {

@@ -4,9 +4,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pandastack_e2e::{python, run, shell, with_sandbox, without_standby};
+use pandastack_e2e::{PATIENCE, python, run, shell, with_sandbox, without_standby};
+use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
-use pandastack_testbed::{spec, with_bed};
+use pandastack_testbed::{Bed, spec, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, HostPort};
 
 /// How far a guest's clock may be from its host's.
@@ -55,15 +56,23 @@ async fn the_guest_has_its_own_kernel_and_sees_only_its_own_processes() {
 
 #[tokio::test]
 async fn the_clock_of_a_restored_guest_is_the_hosts() {
-    with_sandbox(async |bed, id| {
-        // The guest prints its time twice around nothing; the host's time lies between asking and hearing.
-        let before = now();
-        let ran = run(bed, id, shell("date +%s.%N")).await;
-        let after = now();
-        let guest = Duration::from_secs_f64(ran.out().trim().parse().unwrap());
-        assert!(guest + CLOCK_SKEW_MAX > before, "the guest is behind: {guest:?}, asked at {before:?}");
-        assert!(guest < after + CLOCK_SKEW_MAX, "the guest is ahead: {guest:?}, answered at {after:?}");
-    })
+    with_sandbox(async |bed, id| clock_is_right(bed, id).await).await;
+}
+
+#[tokio::test]
+async fn the_clock_of_a_guest_from_standby_is_the_hosts() {
+    with_bed(
+        HostSettings { standby: 1, ..HostSettings::default() },
+        |net| net,
+        async |bed| {
+            standby_is_ready(bed, 1).await;
+            // A clock that stood still while the machine waited would be this much behind.
+            tokio::time::sleep(CLOCK_SKEW_MAX * 3).await;
+            let id = bed.create().await.unwrap();
+            assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");
+            clock_is_right(bed, id).await;
+        },
+    )
     .await;
 }
 
@@ -74,22 +83,57 @@ async fn siblings_of_one_template_share_no_secret() {
         |net| net,
         async |bed| {
             let (one, two) = tokio::join!(bed.create(), bed.create());
-            let script = "import os,uuid,random\n\
-            print(os.urandom(16).hex())\nprint(open('/dev/urandom','rb').read(16).hex())\n\
-            print(uuid.uuid4())\nprint(random.random())\n\
-            print(open('/proc/sys/kernel/random/uuid').read().strip())\nprint(open('/etc/machine-id').read().strip())";
-            let (one, two) = (one.unwrap(), two.unwrap());
-            let (a, b) = tokio::join!(run(bed, one, python(script)), run(bed, two, python(script)));
-            let (a, b) = (a.out(), b.out());
-            assert_eq!((a.lines().count(), b.lines().count()), (6, 6), "{a}{b}");
-            for (of_one, of_two) in a.lines().zip(b.lines()) {
-                assert_ne!(of_one, of_two);
-            }
-            let (a, b) = tokio::join!(run(bed, one, shell("hostname")), run(bed, two, shell("hostname")));
-            assert_ne!(a.out(), b.out());
+            are_no_twins(bed, one.unwrap(), two.unwrap()).await;
         },
     )
     .await;
+}
+
+#[tokio::test]
+async fn siblings_from_standby_share_no_secret() {
+    with_bed(
+        HostSettings { standby: 2, ..HostSettings::default() },
+        |net| net,
+        async |bed| {
+            standby_is_ready(bed, 2).await;
+            let (one, two) = tokio::join!(bed.create(), bed.create());
+            let (one, two) = (one.unwrap(), two.unwrap());
+            for id in [one, two] {
+                assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");
+            }
+            are_no_twins(bed, one, two).await;
+        },
+    )
+    .await;
+}
+
+async fn standby_is_ready(bed: &Bed, machines: usize) {
+    let ready = async || (bed.host.status().await.standby == machines).then_some(());
+    wait_for("standby machines", PATIENCE, ready).await;
+}
+
+async fn clock_is_right(bed: &Bed, id: SandboxId) {
+    // Whatever the guest read, it read it between our asking and our hearing.
+    let before = now();
+    let ran = run(bed, id, shell("date +%s.%N")).await;
+    let after = now();
+    let guest = Duration::from_secs_f64(ran.out().trim().parse().unwrap());
+    assert!(guest + CLOCK_SKEW_MAX > before, "the guest is behind: {guest:?}, asked at {before:?}");
+    assert!(guest < after + CLOCK_SKEW_MAX, "the guest is ahead: {guest:?}, answered at {after:?}");
+}
+
+async fn are_no_twins(bed: &Bed, one: SandboxId, two: SandboxId) {
+    let script = "import os,uuid,random\n\
+        print(os.urandom(16).hex())\nprint(open('/dev/urandom','rb').read(16).hex())\n\
+        print(uuid.uuid4())\nprint(random.random())\n\
+        print(open('/proc/sys/kernel/random/uuid').read().strip())\nprint(open('/etc/machine-id').read().strip())\n\
+        print(os.uname().nodename)\nprint(os.environ['PANDASTACK_SANDBOX_ID'])";
+    let (a, b) = tokio::join!(run(bed, one, python(script)), run(bed, two, python(script)));
+    let (a, b) = (a.out(), b.out());
+    assert_eq!((a.lines().count(), b.lines().count()), (8, 8), "{a}{b}");
+    for (of_one, of_two) in a.lines().zip(b.lines()) {
+        assert_ne!(of_one, of_two);
+    }
 }
 
 fn now() -> Duration {

@@ -76,7 +76,8 @@ impl Relay {
         let events = self.events.clone();
         let mut controls_open = true;
         // The guest keeps the deadline; one that hangs does not, and must not hold the caller for ever.
-        let mut overdue_at = self.deadline.and_then(|deadline| Instant::now().checked_add(deadline.saturating_add(EXEC_OVERDUE)));
+        let mut overdue_at =
+            self.deadline.and_then(|deadline| Instant::now().checked_add(deadline.saturating_add(EXEC_OVERDUE)));
         loop {
             let overdue = async {
                 match overdue_at {
@@ -151,9 +152,11 @@ impl Relay {
     fn ended(&self, exit: Exit) -> ExecEvent {
         match (exit.timed_out, self.deadline) {
             (true, Some(after)) => ExecEvent::TimedOut { after },
-            (true, None) => {
-                ExecEvent::Failed(Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox ended a process for a deadline it was not given"))
-            }
+            (true, None) => ExecEvent::Failed(Fault::new(
+                FaultKind::Unavailable,
+                "guest.confused",
+                "the sandbox ended a process for a deadline it was not given",
+            )),
             (false, _) => ExecEvent::Exit { code: exit.code },
         }
     }
