@@ -94,7 +94,10 @@ impl Bake {
         let baked = baked?;
         if self.json {
             let names: Vec<String> = recipe.aliases.iter().chain([&recipe.name]).map(ToString::to_string).collect();
-            println!("{}", json!({ "layer": baked.layer, "names": names, "cached": baked.cached, "boot_ms": baked.boot.as_millis() as u64 }));
+            println!(
+                "{}",
+                json!({ "layer": baked.layer, "names": names, "cached": baked.cached, "boot_ms": baked.boot.as_millis() as u64 })
+            );
         } else {
             let how = if baked.cached { "was ready" } else { "baked" };
             println!("template {} {how}: {} (first boot {:.1} s)", recipe.name, baked.layer, baked.boot.as_secs_f32());
@@ -119,9 +122,18 @@ async fn bake_in(
     let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?);
     // A network of its own: a server may be using this data folder's.
     let instance = format!("{} bake {}", place.instance, std::process::id());
-    let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(instance) }, scope).await.context("set up the network")?;
+    let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(instance) }, scope)
+        .await
+        .context("set up the network")?;
     let run_dir = place.run_root().with_extension(format!("bake-{}", std::process::id()));
-    let parts = BakeParts { driver, layers: place.layers.clone(), net: net.clone(), agent: agent.to_owned(), run_dir: run_dir.clone(), scope: scope.clone() };
+    let parts = BakeParts {
+        driver,
+        layers: place.layers.clone(),
+        net: net.clone(),
+        agent: agent.to_owned(),
+        run_dir: run_dir.clone(),
+        scope: scope.clone(),
+    };
     let baked = bake(&parts, recipe, &root, steps).await;
     let closed = net.close().await;
     let _ = std::fs::remove_dir(&run_dir);
@@ -150,7 +162,14 @@ impl List {
         } else {
             println!("{:<20} {:>9} {:>4} {:>9}  LAYER", "NAME", "MEMORY", "CPU", "BOOT");
             for (name, manifest) in &templates {
-                println!("{:<20} {:>5} MiB {:>4} {:>6} ms  {}", name.as_str(), manifest.memory.as_mib(), manifest.cpus, manifest.boot_ms, manifest.layer);
+                println!(
+                    "{:<20} {:>5} MiB {:>4} {:>6} ms  {}",
+                    name.as_str(),
+                    manifest.memory.as_mib(),
+                    manifest.cpus,
+                    manifest.boot_ms,
+                    manifest.layer
+                );
             }
         }
         place.volume.close();
@@ -168,5 +187,8 @@ pub fn find_agent(told: Option<&Path>) -> Result<PathBuf> {
     if beside.is_file() {
         return Ok(beside);
     }
-    bail!("the guest agent is not beside this program ({}); build it with `make build` or name it with --agent", beside.display())
+    bail!(
+        "the guest agent is not beside this program ({}); build it with `make build` or name it with --agent",
+        beside.display()
+    )
 }

@@ -44,14 +44,22 @@ impl Doctor {
                     println!("  {:<12} fix: {fix}", "");
                 }
             }
-            println!("{}", if sound { "this machine is ready: `pandastack up`" } else { "mend what is marked ✗, then run this again" });
+            println!(
+                "{}",
+                if sound {
+                    "this machine is ready: `pandastack up`"
+                } else {
+                    "mend what is marked ✗, then run this again"
+                }
+            );
         }
         Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
 fn look(data_dir: &std::path::Path) -> Vec<Finding> {
-    let tier = choose_tier(None, None).map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
+    let tier = choose_tier(None, None)
+        .map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
     let mut findings = vec![
         Finding { what: "tier", fine: true, found: tier, fix: String::new() },
         Finding {
@@ -98,13 +106,14 @@ fn look(data_dir: &std::path::Path) -> Vec<Finding> {
 
 fn data_folder(data_dir: &std::path::Path) -> Finding {
     let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(std::path::Path::new("/"));
-    let free = nix::sys::statvfs::statvfs(existing).map_or(0, |stat| stat.blocks_available() as u64 * stat.fragment_size() as u64);
+    let free = nix::sys::statvfs::statvfs(existing).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
     let free = pandastack_model::Bytes::new(free);
     Finding {
         what: "data folder",
         fine: free >= pandastack_model::Bytes::gib(2),
         found: format!("{} ({free} free)", data_dir.display()),
-        fix: "free some space or choose another folder with --data-dir; templates and sandboxes want 2 GiB at least".to_owned(),
+        fix: "free some space or choose another folder with --data-dir; templates and sandboxes want 2 GiB at least"
+            .to_owned(),
     }
 }
 

@@ -52,7 +52,8 @@ impl Place {
         }
         std::fs::create_dir_all(data_dir).with_context(|| format!("make the data folder {}", data_dir.display()))?;
         let data_dir = data_dir.canonicalize().context("find the data folder")?;
-        let free = nix::sys::statvfs::statvfs(&data_dir).map_or(0, |stat| stat.blocks_available() as u64 * stat.fragment_size() as u64);
+        let free =
+            nix::sys::statvfs::statvfs(&data_dir).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
         let volume = Volume::open(&data_dir, free / IMAGE_SHARE.1 * IMAGE_SHARE.0).context("open the data volume")?;
         let layers = LayerStore::open(volume.root()).context("open the layers")?;
         Ok(Self { instance: data_dir.display().to_string(), data_dir, volume: Arc::new(volume), layers })
@@ -63,14 +64,20 @@ impl Place {
         let path = self.data_dir.join("lock");
         let file = File::create(&path).with_context(|| format!("open {}", path.display()))?;
         Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
-            anyhow::anyhow!("another pandastack server uses {}; stop it or choose another --data-dir", self.data_dir.display())
+            anyhow::anyhow!(
+                "another pandastack server uses {}; stop it or choose another --data-dir",
+                self.data_dir.display()
+            )
         })
     }
 
     /// Folder of running machines.
     pub fn run_root(&self) -> PathBuf {
         // FNV-1a: short, stable, and nothing depends on it being hard to guess.
-        let hash = self.instance.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = self
+            .instance
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         PathBuf::from(format!("/run/pandastack/{:08x}", hash as u32))
     }
 

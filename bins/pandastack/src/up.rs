@@ -19,7 +19,10 @@ use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{QemuDriver, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, signal::unix::{SignalKind, signal}};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 
 use crate::place::{Place, default_data_dir};
 
@@ -57,16 +60,18 @@ impl Up {
         let place = Place::open(&self.data_dir)?;
         let lock = place.lock()?;
         // Bound before anything starts: a taken port must not cost the machines of another run.
-        let listener = TcpListener::bind(self.listen)
-            .await
-            .with_context(|| format!("listen on {}; is another server running? choose one with --listen", self.listen))?;
+        let listener = TcpListener::bind(self.listen).await.with_context(|| {
+            format!("listen on {}; is another server running? choose one with --listen", self.listen)
+        })?;
         let scope = Scope::new();
         // Apart from the rest: what watches a machine ends with it, and machines end after the last request.
         let machines = Scope::new();
         let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?);
         let host = Arc::new(self.start_host(&place, driver).await?);
         let port: Arc<dyn HostPort> = host.clone();
-        let control = Control::open(&place.data_dir.join("control.db"), port.clone(), scope.clone(), Arc::new(SystemClock)).await?;
+        let control =
+            Control::open(&place.data_dir.join("control.db"), port.clone(), scope.clone(), Arc::new(SystemClock))
+                .await?;
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, port);
         let app = control.router().merge(edge.router());
@@ -116,7 +121,10 @@ impl Up {
         println!("  data       {}", place.data_dir.display());
         let templates: Vec<String> = place.layers.templates().iter().map(|(name, _)| name.to_string()).collect();
         match templates.is_empty() {
-            true => println!("  templates  none yet; `pandastack template bake base --data-dir {}` makes one", place.data_dir.display()),
+            true => println!(
+                "  templates  none yet; `pandastack template bake base --data-dir {}` makes one",
+                place.data_dir.display()
+            ),
             false => println!("  templates  {}", templates.join(", ")),
         }
         match key {
@@ -154,7 +162,8 @@ fn write_config(url: &str, key: Option<&str>) -> Result<PathBuf> {
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, serde_json::to_vec_pretty(&config)?).context("write the clients' configuration")?;
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600)).context("protect the clients' configuration")?;
+    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600))
+        .context("protect the clients' configuration")?;
     std::fs::rename(&fresh, &path).context("write the clients' configuration")?;
     Ok(path)
 }

@@ -13,7 +13,8 @@ use pandastack_layers::{LayerStore, Volume};
 use pandastack_model::{Ask, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::{
-    ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, HostEvent, HostPort, HostStatus, SandboxView, TemplateView, WriteAsk,
+    ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, HostEvent, HostPort, HostStatus, SandboxView,
+    TemplateView, WriteAsk,
 };
 use pandastack_wire_guest::{Figures, Port};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -172,7 +173,9 @@ impl Host {
         let now = settled(&entry).await?;
         match step(&now.view.state, Ask::Use) {
             Ok(Next::Serve) => now.session.ok_or_else(Fault::no_sandbox),
-            Ok(Next::Stay | Next::Join | Next::TakeDown) => Err(Fault::bug("a settled sandbox neither serves nor refuses")),
+            Ok(Next::Stay | Next::Join | Next::TakeDown) => {
+                Err(Fault::bug("a settled sandbox neither serves nor refuses"))
+            }
             Err(refusal) => Err(refusal_fault(refusal, &now.view.state)),
         }
     }

@@ -54,13 +54,25 @@ pub enum OpenError {
     #[error("layer {layer} is not here")]
     Missing { layer: LayerId },
     #[error("layer {layer}")]
-    Manifest { layer: LayerId, #[source] cause: ManifestError },
+    Manifest {
+        layer: LayerId,
+        #[source]
+        cause: ManifestError,
+    },
     #[error("layer {layer}")]
-    Unreadable { layer: LayerId, #[source] cause: DigestError },
+    Unreadable {
+        layer: LayerId,
+        #[source]
+        cause: DigestError,
+    },
     #[error("layer {layer} is damaged: {file} does not match its digest; bake the template again")]
     Damaged { layer: LayerId, file: &'static str },
     #[error("{action}")]
-    Io { action: String, #[source] cause: io::Error },
+    Io {
+        action: String,
+        #[source]
+        cause: io::Error,
+    },
 }
 
 /// A layer could not be sealed; nothing is left of it.
@@ -69,7 +81,11 @@ pub enum SealError {
     #[error(transparent)]
     Digest(#[from] DigestError),
     #[error("{action}")]
-    Io { action: String, #[source] cause: io::Error },
+    Io {
+        action: String,
+        #[source]
+        cause: io::Error,
+    },
 }
 
 impl LayerStore {
@@ -80,7 +96,8 @@ impl LayerStore {
         }
         use std::os::unix::fs::PermissionsExt;
         // Manifests hold link secrets.
-        fs::set_permissions(root.join("layers"), fs::Permissions::from_mode(0o700)).map_err(opening("protect the layers"))?;
+        fs::set_permissions(root.join("layers"), fs::Permissions::from_mode(0o700))
+            .map_err(opening("protect the layers"))?;
         Ok(Self { root: root.to_owned(), verified: Arc::default() })
     }
 
@@ -162,9 +179,9 @@ impl LayerStore {
     /// Finds a layer that was made from exactly these inputs.
     pub fn made_from(&self, inputs: &str) -> Option<LayerId> {
         let entries = fs::read_dir(self.root.join("layers")).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(|layer| {
-            self.manifest(*layer).is_ok_and(|manifest| manifest.inputs.as_deref() == Some(inputs))
-        })
+        entries
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .find(|layer| self.manifest(*layer).is_ok_and(|manifest| manifest.inputs.as_deref() == Some(inputs)))
     }
 
     /// Removes layers that no template names. Machines that run on one keep its open files until they end.
@@ -237,7 +254,8 @@ impl Draft {
             let file = fs::File::open(self.folder.join(name)).map_err(sealing("open a layer file"))?;
             file.sync_all().map_err(sealing("make a layer file durable"))?;
         }
-        fs::rename(&self.folder, self.layers.join(self.id.to_string())).map_err(sealing("move the layer into the store"))?;
+        fs::rename(&self.folder, self.layers.join(self.id.to_string()))
+            .map_err(sealing("move the layer into the store"))?;
         self.sealed = true;
         let folder = self.layers.join(self.id.to_string());
         mark_verified(&folder, &LayerFiles::in_folder(&folder));

@@ -39,7 +39,11 @@ pub struct Volume {
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
     #[error("{action}")]
-    Io { action: String, #[source] cause: io::Error },
+    Io {
+        action: String,
+        #[source]
+        cause: io::Error,
+    },
     #[error("{command}: {reason}")]
     Command { command: String, reason: String },
 }
@@ -120,7 +124,9 @@ impl Volume {
         let unmount = || {
             let _mounting = lock_file(&self.data_dir, "volume.mounting", FlockArg::LockExclusive)?;
             // Refused while anybody else uses the volume, which is as it should be.
-            let Ok(_last) = lock_file(&self.data_dir, "volume.users", FlockArg::LockExclusiveNonblock) else { return Ok(()) };
+            let Ok(_last) = lock_file(&self.data_dir, "volume.users", FlockArg::LockExclusiveNonblock) else {
+                return Ok(());
+            };
             run("umount", &[self.root.as_os_str()]).map(drop)
         };
         if let Err(error) = unmount() {
@@ -147,7 +153,15 @@ fn mount_image(image: &Path, mount_point: &Path, bytes: u64) -> Result<(), Volum
         fs::rename(&fresh, image).map_err(io("name the volume image"))?;
     }
     // Direct I/O on the loop device, or every page is cached twice.
-    let device = run("losetup", &["--find", "--show", "--direct-io=on"].map(std::ffi::OsStr::new).iter().copied().chain([image.as_os_str()]).collect::<Vec<_>>())?;
+    let device = run(
+        "losetup",
+        &["--find", "--show", "--direct-io=on"]
+            .map(std::ffi::OsStr::new)
+            .iter()
+            .copied()
+            .chain([image.as_os_str()])
+            .collect::<Vec<_>>(),
+    )?;
     let device = device.trim();
     let options = ["-t", "xfs", "-o", "noatime,discard", device].map(std::ffi::OsStr::new);
     let mounted = run("mount", &[&options[..], &[mount_point.as_os_str()]].concat());
@@ -182,7 +196,8 @@ fn io(action: &str) -> impl FnOnce(io::Error) -> VolumeError + '_ {
 
 fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<String, VolumeError> {
     let failed = |reason: String| VolumeError::Command { command: program.to_owned(), reason };
-    let output = Command::new(program).args(arguments).env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
+    let output =
+        Command::new(program).args(arguments).env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {

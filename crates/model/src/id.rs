@@ -105,7 +105,9 @@ mod tests {
 
     #[test]
     fn other_spellings_and_other_kinds_are_refused() {
-        for text in ["", "x", "../etc", "lyr_", "550E8400-E29B-41D4-A716-446655440000", "550e8400e29b41d4a716446655440000"] {
+        for text in
+            ["", "x", "../etc", "lyr_", "550E8400-E29B-41D4-A716-446655440000", "550e8400e29b41d4a716446655440000"]
+        {
             assert!(text.parse::<SandboxId>().is_err(), "{text}");
         }
         assert!(SandboxId::random().to_string().parse::<LayerId>().is_err());

@@ -90,7 +90,9 @@ impl Memory {
     fn new() -> nix::Result<Self> {
         let length = std::num::NonZeroUsize::new(MEMORY_BYTES).expect("the constant is not zero");
         // SAFETY: an anonymous private mapping chosen by the kernel aliases nothing of ours.
-        let at = unsafe { mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE) }?;
+        let at = unsafe {
+            mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)
+        }?;
         Ok(Self { at: at.as_ptr().cast() })
     }
 

@@ -1,9 +1,9 @@
 //! Safe Linux wrappers. Knows no sandbox. The only room, beside a VMM of our own, that may say `unsafe`.
 
-pub mod netns;
 pub mod entropy;
 pub mod init;
 pub mod interface;
+pub mod netns;
 pub mod process;
 pub mod pty;
 

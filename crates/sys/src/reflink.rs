@@ -46,7 +46,9 @@ pub fn supports_clone(folder: &Path) -> bool {
 pub fn clone_or_copy(from: &Path, to: &Path) -> io::Result<Copied> {
     match clone_file(from, to) {
         Ok(()) => Ok(Copied::Shared),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EXDEV | libc::EINVAL | libc::ENOTTY)) => {
+        Err(error)
+            if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EXDEV | libc::EINVAL | libc::ENOTTY)) =>
+        {
             let _ = std::fs::remove_file(to);
             copy_sparse(from, to).map(|()| Copied::Whole)
         }

@@ -30,7 +30,11 @@ pub enum BundleError {
     #[error("list the libraries of {program}: {reason}")]
     Libraries { program: PathBuf, reason: String },
     #[error("copy {path} into the bundle")]
-    Copy { path: PathBuf, #[source] cause: io::Error },
+    Copy {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
 }
 
 /// A bundle on disk.
@@ -89,12 +93,18 @@ fn gather(program: &Path, tier: Tier) -> Result<BTreeMap<PathBuf, PathBuf>, Bund
     for object in &objects {
         for library in libraries(object)? {
             let name = library.file_name().unwrap_or_default().to_owned();
-            let into = if name.to_string_lossy().starts_with("ld-linux") { "lib/ld.so".into() } else { Path::new("lib").join(&name) };
+            let into = if name.to_string_lossy().starts_with("ld-linux") {
+                "lib/ld.so".into()
+            } else {
+                Path::new("lib").join(&name)
+            };
             parts.insert(into, library);
         }
     }
     for name in FIRMWARE {
-        if let Some(file) = FIRMWARE_FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|file| file.is_file()) {
+        if let Some(file) =
+            FIRMWARE_FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|file| file.is_file())
+        {
             parts.insert(Path::new("share").join(name), file);
         }
     }
@@ -103,7 +113,8 @@ fn gather(program: &Path, tier: Tier) -> Result<BTreeMap<PathBuf, PathBuf>, Bund
 
 fn libraries(object: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let failed = |reason: String| BundleError::Libraries { program: object.to_owned(), reason };
-    let output = Command::new("ldd").arg(object).env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
+    let output =
+        Command::new("ldd").arg(object).env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }

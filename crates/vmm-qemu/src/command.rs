@@ -16,7 +16,9 @@ pub const STATE_FD: i32 = 4;
 pub enum Origin<'a> {
     Boot(&'a BootImage),
     /// Memory is the layer's, mapped privately; device state arrives on `STATE_FD`.
-    Restore { mem: &'a Path },
+    Restore {
+        mem: &'a Path,
+    },
 }
 
 /// The parts of a machine that a layer depends on.
@@ -141,14 +143,17 @@ mod tests {
     #[test]
     fn a_restore_maps_memory_privately_and_boots_no_kernel() {
         let words = arguments(&spec(), &shape(), &Origin::Restore { mem: Path::new("/l/mem") }).join(" ");
-        assert!(words.contains("mem-path=/l/mem,share=off") && words.contains("-incoming defer") && words.contains("-S"));
+        assert!(
+            words.contains("mem-path=/l/mem,share=off") && words.contains("-incoming defer") && words.contains("-S")
+        );
         assert!(!words.contains("-kernel"));
         assert!(words.contains("file.filename=/d/a,,b"), "{words}");
     }
 
     #[test]
     fn both_origins_have_the_same_devices() {
-        let image = BootImage { kernel: "/k".into(), initramfs: "/i".into(), cmdline: String::new(), mem: "/l/mem".into() };
+        let image =
+            BootImage { kernel: "/k".into(), initramfs: "/i".into(), cmdline: String::new(), mem: "/l/mem".into() };
         let boot = arguments(&spec(), &shape(), &Origin::Boot(&image));
         let restore = arguments(&spec(), &shape(), &Origin::Restore { mem: Path::new("/l/mem") });
         let devices = |words: &[String]| -> Vec<String> {

@@ -60,7 +60,12 @@ impl QemuDriver {
         &self.bundle
     }
 
-    async fn start(&self, spec: MachineSpec, origin: Origin<'_>, state: Option<File>) -> Result<QemuMachine, StartError> {
+    async fn start(
+        &self,
+        spec: MachineSpec,
+        origin: Origin<'_>,
+        state: Option<File>,
+    ) -> Result<QemuMachine, StartError> {
         let netns = Netns::open(&spec.network.netns)
             .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
         let launch = Launch {
@@ -109,7 +114,8 @@ impl Driver for QemuDriver {
     }
 
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
-        let state = File::open(&layer.dev).map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", layer.dev.display()) })?;
+        let state = File::open(&layer.dev)
+            .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", layer.dev.display()) })?;
         let machine = self.start(spec, Origin::Restore { mem: &layer.mem }, Some(state)).await?;
         match load(&machine.qmp).await {
             Ok(()) => Ok(Box::new(machine)),
@@ -131,11 +137,17 @@ async fn load(qmp: &Qmp) -> Result<(), StartError> {
             match events.recv().await {
                 Ok(event) if event.name == "MIGRATION" => match event.data["status"].as_str() {
                     Some("completed") => return Ok(()),
-                    Some("failed") => return Err(StartError::Load { reason: "the saved state does not fit this machine".to_owned() }),
+                    Some("failed") => {
+                        return Err(StartError::Load {
+                            reason: "the saved state does not fit this machine".to_owned(),
+                        });
+                    }
                     _ => {}
                 },
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return Err(MachineError::Dead { reason: "the monitor closed".to_owned() }.into()),
+                Err(RecvError::Closed) => {
+                    return Err(MachineError::Dead { reason: "the monitor closed".to_owned() }.into());
+                }
             }
         }
     };

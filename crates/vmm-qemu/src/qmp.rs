@@ -60,7 +60,12 @@ impl Qmp {
     }
 
     /// Sends a command and waits for its answer up to a deadline of the caller's.
-    pub async fn execute_within(&self, command: &str, arguments: Value, deadline: Duration) -> Result<Value, MachineError> {
+    pub async fn execute_within(
+        &self,
+        command: &str,
+        arguments: Value,
+        deadline: Duration,
+    ) -> Result<Value, MachineError> {
         let late = || MachineError::Deadline { command: command.to_owned(), deadline_ms: deadline.as_millis() as u64 };
         match tokio::time::timeout(deadline, self.exchange(command, arguments)).await {
             Ok(answer) => answer,

@@ -59,7 +59,9 @@ pub enum Power {
 pub enum MachineState {
     Alive,
     /// The process is gone. The reason is for people and for the ledger.
-    Dead { reason: String },
+    Dead {
+        reason: String,
+    },
 }
 
 /// What a layer made by this driver can be restored on. All of it is in the layer's manifest.
@@ -83,7 +85,11 @@ pub enum StartError {
     #[error("start the machine process")]
     Spawn(#[source] std::io::Error),
     #[error("enter network namespace {netns}")]
-    Network { netns: PathBuf, #[source] cause: std::io::Error },
+    Network {
+        netns: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
     #[error("machine process ended during start: {log}")]
     Died { log: String },
     #[error("machine did not answer within {deadline_ms} ms")]
@@ -106,7 +112,11 @@ pub enum MachineError {
     #[error("{command} was not answered within {deadline_ms} ms")]
     Deadline { command: String, deadline_ms: u64 },
     #[error("{action}")]
-    Io { action: String, #[source] cause: std::io::Error },
+    Io {
+        action: String,
+        #[source]
+        cause: std::io::Error,
+    },
 }
 
 /// A byte stream to the guest agent.

@@ -14,6 +14,7 @@ mod contract;
 mod files;
 
 pub use contract::{
-    BootImage, Driver, Link, Machine, MachineError, MachineProfile, MachineSpec, MachineState, NetworkPort, Power, StartError,
+    BootImage, Driver, Link, Machine, MachineError, MachineProfile, MachineSpec, MachineState, NetworkPort, Power,
+    StartError,
 };
 pub use files::LayerFiles;

@@ -88,9 +88,13 @@ pub struct ExecAsk {
 pub enum ExecEvent {
     Stdout(Bytes),
     Stderr(Bytes),
-    Exit { code: i32 },
+    Exit {
+        code: i32,
+    },
     /// The deadline passed and the process group was ended.
-    TimedOut { after: Duration },
+    TimedOut {
+        after: Duration,
+    },
     Failed(Fault),
 }
 

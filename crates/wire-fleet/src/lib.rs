@@ -6,6 +6,6 @@ mod host;
 
 pub use control::{Caller, ControlPort, WorkspaceId};
 pub use host::{
-    ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, HostEvent, HostPort,
-    HostStatus, Program, SandboxView, TemplateView, WriteAsk,
+    ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, HostEvent,
+    HostPort, HostStatus, Program, SandboxView, TemplateView, WriteAsk,
 };

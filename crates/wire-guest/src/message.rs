@@ -406,7 +406,18 @@ mod tests {
         let mut bytes = Vec::new();
         let mut out = minicbor::Encoder::new(&mut bytes);
         out.map(4).unwrap().u8(0).unwrap().u64(7).unwrap();
-        out.u8(1).unwrap().bytes(b"entropy").unwrap().u8(2).unwrap().bytes(b"secret").unwrap().u8(9).unwrap().str("new").unwrap();
+        out.u8(1)
+            .unwrap()
+            .bytes(b"entropy")
+            .unwrap()
+            .u8(2)
+            .unwrap()
+            .bytes(b"secret")
+            .unwrap()
+            .u8(9)
+            .unwrap()
+            .str("new")
+            .unwrap();
         let message = Rebirth::parse(&bytes).unwrap();
         assert_eq!((message.wall_clock_ns, message.identity), (7, None));
     }

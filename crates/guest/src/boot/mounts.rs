@@ -96,7 +96,9 @@ pub(super) fn identity() {
         let contents = fs::read(&target).unwrap_or_default();
         let laid = fs::write(&fast, &contents)
             .and_then(|()| File::options().create(true).append(true).open(&target))
-            .and_then(|_| Ok(mount(Some(fast.as_str()), target.as_str(), None::<&str>, MsFlags::MS_BIND, None::<&str>)?));
+            .and_then(|_| {
+                Ok(mount(Some(fast.as_str()), target.as_str(), None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
+            });
         if laid.is_err() {
             let _ = fs::remove_file(&fast);
         }

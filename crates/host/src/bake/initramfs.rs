@@ -15,7 +15,11 @@ const MODULES: [&str; 3] = ["virtio_mmio", "virtio_blk", "virtio_net"];
 #[derive(Debug, thiserror::Error)]
 pub enum InitramfsError {
     #[error("read {path}")]
-    Read { path: PathBuf, #[source] cause: io::Error },
+    Read {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("the kernel has no module {0}")]
     NoModule(String),
     #[error("write the initramfs")]
@@ -43,8 +47,11 @@ pub fn write_initramfs(agent: &Path, modules: &Path, to: &Path) -> Result<(), In
 
 /// Lists module files so that each comes after what it needs. The text is `modules.dep`: `file: needed needed`.
 fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, InitramfsError> {
-    let needs: HashMap<&str, Vec<&str>> =
-        dependencies.lines().filter_map(|line| line.split_once(':')).map(|(file, rest)| (file, rest.split_whitespace().collect())).collect();
+    let needs: HashMap<&str, Vec<&str>> = dependencies
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(file, rest)| (file, rest.split_whitespace().collect()))
+        .collect();
     let stem = |file: &str| Path::new(file).file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
     let mut order = Vec::new();
     let mut seen = HashSet::new();
@@ -52,7 +59,10 @@ fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, Initram
         if built_in.lines().any(|line| stem(line) == module) {
             continue;
         }
-        let file = needs.keys().find(|file| stem(file) == module).ok_or_else(|| InitramfsError::NoModule(module.to_owned()))?;
+        let file = needs
+            .keys()
+            .find(|file| stem(file) == module)
+            .ok_or_else(|| InitramfsError::NoModule(module.to_owned()))?;
         // The list of a file names everything it needs, nearest first.
         for needed in needs[file].iter().rev().chain([file]) {
             if seen.insert(*needed) {

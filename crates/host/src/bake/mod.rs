@@ -7,7 +7,7 @@ mod rootfs;
 mod template;
 
 pub use recipe::{Recipe, RecipeError, builtin, builtin_names};
-pub use rootfs::{RootFs, RootFsError, RootFsAsk, ensure_rootfs};
+pub use rootfs::{RootFs, RootFsAsk, RootFsError, ensure_rootfs};
 pub use template::{BakeError, BakeParts, Baked, bake};
 
 /// Hears how far a bake is. The command line draws it; tests ignore it.

@@ -27,7 +27,11 @@ pub enum RecipeError {
     #[error("there is no recipe {name:?}; the built-in ones are {known}")]
     Unknown { name: String, known: String },
     #[error("read {path}")]
-    Read { path: String, #[source] cause: io::Error },
+    Read {
+        path: String,
+        #[source]
+        cause: io::Error,
+    },
     #[error("the recipe does not parse")]
     Parse(#[from] toml::de::Error),
     #[error("{field}: {problem}")]
@@ -79,7 +83,8 @@ impl Recipe {
     /// Reads a recipe from a folder of the user's own.
     pub fn read(folder: &Path) -> Result<Self, RecipeError> {
         let path = folder.join("recipe.toml");
-        let text = fs::read_to_string(&path).map_err(|cause| RecipeError::Read { path: path.display().to_string(), cause })?;
+        let text =
+            fs::read_to_string(&path).map_err(|cause| RecipeError::Read { path: path.display().to_string(), cause })?;
         Self::parse(&text, fs::read_to_string(folder.join("customize.sh")).ok())
     }
 
@@ -90,7 +95,10 @@ impl Recipe {
         let mut scripts = Vec::new();
         if let Some(base) = base {
             if base == name {
-                return Err(RecipeError::Field { field: "base", problem: "a recipe cannot be its own base".to_owned() });
+                return Err(RecipeError::Field {
+                    field: "base",
+                    problem: "a recipe cannot be its own base".to_owned(),
+                });
             }
             let base = builtin(&base)?;
             packages.extend(base.packages);
@@ -100,13 +108,15 @@ impl Recipe {
         packages.dedup();
         scripts.extend(customize);
         let template = |text: String| {
-            text.parse::<TemplateName>().map_err(|error| RecipeError::Field { field: "name", problem: error.to_string() })
+            text.parse::<TemplateName>()
+                .map_err(|error| RecipeError::Field { field: "name", problem: error.to_string() })
         };
         let within = |field, value: u64, range: std::ops::RangeInclusive<u64>| {
             let problem = format!("{value} is not within {} to {}", range.start(), range.end());
             if range.contains(&value) { Ok(value) } else { Err(RecipeError::Field { field, problem }) }
         };
-        let word = |text: &String| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:_".contains(c));
+        let word =
+            |text: &String| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:_".contains(c));
         if let Some(bad) = packages.iter().chain([&suite]).find(|text| !word(text)) {
             return Err(RecipeError::Field { field: "packages", problem: format!("{bad:?} is not a package name") });
         }

@@ -2,7 +2,7 @@
 //! The result is cached under the digest of everything that went into it.
 //!
 //! ```text
-//! <cache>/rootfs/<digest>/{root.ext4, vmlinuz, modules/...}
+//! <cache>/rootfs/<recipe>-<digest>/{root.ext4, vmlinuz, modules/...}
 //! ```
 
 use std::{
@@ -50,7 +50,11 @@ pub enum RootFsError {
     #[error("step `{step}` failed ({status}); the last lines of its log:\n{log}")]
     Step { step: String, status: String, log: String },
     #[error("{action}")]
-    Io { action: String, #[source] cause: io::Error },
+    Io {
+        action: String,
+        #[source]
+        cause: io::Error,
+    },
     #[error("the recipe's packages hold no kernel; add linux-image-cloud-amd64")]
     NoKernel,
 }
@@ -92,7 +96,7 @@ const HOST_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// Finds the root in the cache or makes it.
 pub async fn ensure_rootfs(ask: RootFsAsk<'_>, progress: &dyn Progress) -> Result<RootFs, RootFsError> {
     let digest = digest(&ask)?;
-    let folder = ask.cache.join("rootfs").join(&digest);
+    let folder = ask.cache.join("rootfs").join(format!("{}-{digest}", ask.recipe.name));
     if !folder.join("complete").exists() {
         make(&ask, &folder, progress).await?;
     } else {
@@ -148,7 +152,8 @@ async fn fill(ask: &RootFsAsk<'_>, staging: &Path, progress: &dyn Progress) -> R
 
     progress.step("kernel and modules");
     let version = newest_kernel(&root.join("boot"))?;
-    fs::copy(root.join("boot").join(format!("vmlinuz-{version}")), staging.join("vmlinuz")).map_err(io_at("copy the kernel"))?;
+    fs::copy(root.join("boot").join(format!("vmlinuz-{version}")), staging.join("vmlinuz"))
+        .map_err(io_at("copy the kernel"))?;
     let modules = staging.join("modules");
     fs::create_dir_all(&modules).map_err(io_at("make the module folder"))?;
     let mut copy = Command::new("cp");
@@ -172,7 +177,11 @@ fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command,
     command.arg(format!("--include={}", ask.recipe.packages.join(",")));
     // We boot with an initramfs of our own; making Debian's would only take time.
     command.arg("--essential-hook=mkdir -p \"$1/etc/initramfs-tools\" && echo update_initramfs=no > \"$1/etc/initramfs-tools/update-initramfs.conf\"");
-    command.args(["--dpkgopt=force-confold", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*"]);
+    command.args([
+        "--dpkgopt=force-confold",
+        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/doc/*",
+    ]);
     command.arg(format!("--customize-hook=sh {} \"$1\"", hook.display()));
     let mut scripts = Vec::new();
     for (number, script) in ask.recipe.customize.iter().enumerate() {
@@ -211,7 +220,12 @@ fn newest_kernel(boot: &Path) -> Result<String, RootFsError> {
 /// Runs one step, passing its lines on and keeping the last ones for an error.
 async fn run(step: &str, mut command: Command, progress: &dyn Progress) -> Result<(), RootFsError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).env("LC_ALL", "C.UTF-8").kill_on_drop(true);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .env("LC_ALL", "C.UTF-8")
+        .kill_on_drop(true);
     let mut child = command.spawn().map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound => RootFsError::Missing { program: program.clone() },
         _ => RootFsError::Io { action: format!("start {program}"), cause },
@@ -247,7 +261,10 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "for i in $(seq 40); do echo line $i >&2; done; exit 3"]);
         let error = run("install packages", command, &Silent).await.unwrap_err().to_string();
-        assert!(error.contains("`install packages`") && error.contains("line 40") && !error.contains("line 20\n"), "{error}");
+        assert!(
+            error.contains("`install packages`") && error.contains("line 40") && !error.contains("line 20\n"),
+            "{error}"
+        );
     }
 
     #[tokio::test]

@@ -53,7 +53,11 @@ pub struct Baked {
 #[derive(Debug, thiserror::Error)]
 pub enum BakeError {
     #[error("read the guest agent at {path}; build it first or say where it is")]
-    Agent { path: PathBuf, #[source] cause: io::Error },
+    Agent {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),
     #[error(transparent)]
@@ -73,11 +77,20 @@ pub enum BakeError {
     #[error("seal the layer")]
     Seal(#[from] SealError),
     #[error("{action}")]
-    Io { action: &'static str, #[source] cause: io::Error },
+    Io {
+        action: &'static str,
+        #[source]
+        cause: io::Error,
+    },
 }
 
 /// Finds the template's layer or makes it, and lets the recipe's names stand for it.
-pub async fn bake(parts: &BakeParts, recipe: &Recipe, root: &RootFs, progress: &dyn Progress) -> Result<Baked, BakeError> {
+pub async fn bake(
+    parts: &BakeParts,
+    recipe: &Recipe,
+    root: &RootFs,
+    progress: &dyn Progress,
+) -> Result<Baked, BakeError> {
     let inputs = inputs(parts, recipe, root)?;
     let profile = parts.driver.profile();
     let found = parts.layers.made_from(&inputs).and_then(|layer| Some((layer, parts.layers.manifest(layer).ok()?)));
@@ -99,7 +112,15 @@ fn inputs(parts: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String, B
     let profile = parts.driver.profile();
     let mut hasher = blake3::Hasher::new();
     let shape = format!("{} {} {}", recipe.memory, recipe.cpus, recipe.warm.join("\n"));
-    let words = [TEMPLATE_FORMAT, &root.digest, &profile.driver, &profile.runtime, &profile.machine_type, &profile.cpu_profile, &shape];
+    let words = [
+        TEMPLATE_FORMAT,
+        &root.digest,
+        &profile.driver,
+        &profile.runtime,
+        &profile.machine_type,
+        &profile.cpu_profile,
+        &shape,
+    ];
     for part in words.iter().map(|word| word.as_bytes()).chain([agent.as_slice()]) {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
@@ -118,10 +139,12 @@ async fn boot_and_seal(
     let id = MachineId::random();
     let run_dir = parts.run_dir.join(id.to_string());
     let result = async {
-        std::fs::create_dir_all(&run_dir).map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
+        std::fs::create_dir_all(&run_dir)
+            .map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
         let draft = parts.layers.draft()?;
         let files = draft.files();
-        clone_or_copy(&root.disk, &files.disk).map_err(|cause| BakeError::Io { action: "copy the root disk", cause })?;
+        clone_or_copy(&root.disk, &files.disk)
+            .map_err(|cause| BakeError::Io { action: "copy the root disk", cause })?;
         let initramfs = run_dir.join("initramfs");
         write_initramfs(&parts.agent, &root.modules, &initramfs)?;
         let secret = random_bytes::<32>();
@@ -134,9 +157,8 @@ async fn boot_and_seal(
             run_dir: run_dir.clone(),
             network: slot.port(),
         };
-        let cmdline = format!(
-            "pandastack.secret={secret_hex} pandastack.net={GUEST}/30,{GATEWAY} pandastack.root=/dev/vda"
-        );
+        let cmdline =
+            format!("pandastack.secret={secret_hex} pandastack.net={GUEST}/30,{GATEWAY} pandastack.root=/dev/vda");
         let image = BootImage { kernel: root.kernel.clone(), initramfs, cmdline, mem: files.mem.clone() };
         progress.step("first boot");
         let machine = parts.driver.boot(spec, image).await?;
@@ -197,7 +219,12 @@ async fn get_ready(
     Ok(boot)
 }
 
-async fn wait_for_agent(parts: &BakeParts, machine: &dyn Machine, secret: &[u8], run_dir: &Path) -> Result<Session, BakeError> {
+async fn wait_for_agent(
+    parts: &BakeParts,
+    machine: &dyn Machine,
+    secret: &[u8],
+    run_dir: &Path,
+) -> Result<Session, BakeError> {
     let console = || {
         let bytes = std::fs::read(run_dir.join("console.log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(3000)..]).into_owned()
@@ -235,9 +262,13 @@ async fn warm(parts: &BakeParts, session: &Session, command: &str) -> Result<(),
     let mut output = Vec::new();
     while let Some(event) = running.events.recv().await {
         match event {
-            ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes) => output.extend_from_slice(&bytes[..bytes.len().min(2000)]),
+            ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes) => {
+                output.extend_from_slice(&bytes[..bytes.len().min(2000)])
+            }
             ExecEvent::Exit { code: 0 } => return Ok(()),
-            ExecEvent::Exit { code } => return Err(failed(format!("exit status {code}\n{}", String::from_utf8_lossy(&output)))),
+            ExecEvent::Exit { code } => {
+                return Err(failed(format!("exit status {code}\n{}", String::from_utf8_lossy(&output))));
+            }
             ExecEvent::TimedOut { after } => return Err(failed(format!("timeout after {} s", after.as_secs()))),
             ExecEvent::Failed(fault) => return Err(failed(fault.to_string())),
         }

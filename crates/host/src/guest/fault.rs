@@ -23,17 +23,23 @@ pub fn guest_fault(error: Error) -> Fault {
 impl From<LinkError> for Fault {
     fn from(error: LinkError) -> Self {
         match error {
-            LinkError::Busy => {
-                Fault::new(FaultKind::Quota, "sandbox.too_many_requests", "too many requests at once in this sandbox; wait for some to end")
-            }
-            LinkError::Deadline => {
-                Fault::new(FaultKind::Unavailable, "guest.silent", "the sandbox did not answer")
-            }
+            LinkError::Busy => Fault::new(
+                FaultKind::Quota,
+                "sandbox.too_many_requests",
+                "too many requests at once in this sandbox; wait for some to end",
+            ),
+            LinkError::Deadline => Fault::new(FaultKind::Unavailable, "guest.silent", "the sandbox did not answer"),
             LinkError::Closed | LinkError::Io(_) => {
-                Fault::new(FaultKind::Unavailable, "guest.lost", "the sandbox's machine ended during the request").with_detail(error)
+                Fault::new(FaultKind::Unavailable, "guest.lost", "the sandbox's machine ended during the request")
+                    .with_detail(error)
             }
-            LinkError::Frame(_) | LinkError::Unexpected { .. } | LinkError::Message(_) | LinkError::Refused(_) | LinkError::Generation(_) => {
-                Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer").with_detail(error)
+            LinkError::Frame(_)
+            | LinkError::Unexpected { .. }
+            | LinkError::Message(_)
+            | LinkError::Refused(_)
+            | LinkError::Generation(_) => {
+                Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
+                    .with_detail(error)
             }
         }
     }

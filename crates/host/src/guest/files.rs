@@ -5,7 +5,8 @@ use futures_util::{StreamExt, stream};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ByteStream, FileBody, FileEntry, FileKind, WriteAsk};
 use pandastack_wire_guest::{
-    Credit, Entries, Entry, EntryKind, FRAME_BYTES_MAX, Frame, Kind, Message, Meta, Path, Read, WINDOW_BYTES, Write, Written,
+    Credit, Entries, Entry, EntryKind, FRAME_BYTES_MAX, Frame, Kind, Message, Meta, Path, Read, WINDOW_BYTES, Write,
+    Written,
 };
 
 use super::{

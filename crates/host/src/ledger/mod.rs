@@ -26,7 +26,11 @@ CREATE TABLE IF NOT EXISTS machines (
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     #[error("{action}")]
-    Sql { action: &'static str, #[source] cause: sqlx::Error },
+    Sql {
+        action: &'static str,
+        #[source]
+        cause: sqlx::Error,
+    },
     #[error("the ledger has version {found}, this build knows {VERSION}")]
     Version { found: i64 },
 }
@@ -55,8 +59,10 @@ impl Ledger {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Normal);
         // One connection: the ledger has one writer, and SQLite would only queue the others.
-        let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.map_err(sql("open the ledger"))?;
-        let found: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&pool).await.map_err(sql("read the version"))?;
+        let pool =
+            SqlitePoolOptions::new().max_connections(1).connect_with(options).await.map_err(sql("open the ledger"))?;
+        let found: i64 =
+            sqlx::query_scalar("PRAGMA user_version").fetch_one(&pool).await.map_err(sql("read the version"))?;
         if found != 0 && found != VERSION {
             return Err(LedgerError::Version { found });
         }
@@ -101,7 +107,11 @@ impl Ledger {
 
     /// Records that everything of a machine is gone.
     pub async fn gone(&self, id: &str) -> Result<(), LedgerError> {
-        sqlx::query("DELETE FROM machines WHERE id = ?").bind(id).execute(&self.pool).await.map_err(sql("forget a machine"))?;
+        sqlx::query("DELETE FROM machines WHERE id = ?")
+            .bind(id)
+            .execute(&self.pool)
+            .await
+            .map_err(sql("forget a machine"))?;
         Ok(())
     }
 

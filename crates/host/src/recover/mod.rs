@@ -46,11 +46,20 @@ pub enum RecoverError {
     #[error("machine process {pid} cannot be ended")]
     Immortal { pid: i32 },
     #[error("clear {path}")]
-    Clear { path: PathBuf, #[source] cause: io::Error },
+    Clear {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
 }
 
 /// Removes every leftover. Only this data folder's: processes are known by their machine folder in their arguments.
-pub async fn recover(run_root: &Path, layers: &LayerStore, ledger: &Ledger, instance: &str) -> Result<Recovered, RecoverError> {
+pub async fn recover(
+    run_root: &Path,
+    layers: &LayerStore,
+    ledger: &Ledger,
+    instance: &str,
+) -> Result<Recovered, RecoverError> {
     let pids = machine_processes(run_root);
     for pid in &pids {
         let _ = kill(*pid, Signal::SIGKILL);

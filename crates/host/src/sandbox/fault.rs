@@ -14,13 +14,17 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
     let fault = match &error {
         LaunchError::Open(error) => open_fault(error, spec),
         LaunchError::Prepare(error) => prepare_fault(error),
-        LaunchError::Silent { seconds } => {
-            Fault::new(FaultKind::Unavailable, "guest.silent", format!("the sandbox did not come up within {seconds} s"))
-        }
+        LaunchError::Silent { seconds } => Fault::new(
+            FaultKind::Unavailable,
+            "guest.silent",
+            format!("the sandbox did not come up within {seconds} s"),
+        ),
         LaunchError::Died { .. } | LaunchError::Machine(_) => {
             Fault::new(FaultKind::Unavailable, "machine.died", "the sandbox's machine ended while it was starting")
         }
-        LaunchError::Rebirth(_) => Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer"),
+        LaunchError::Rebirth(_) => {
+            Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
+        }
         LaunchError::Ledger(_) => Fault::bug("ledger"),
         LaunchError::Abandoned => Fault::no_sandbox(),
     };
@@ -34,8 +38,14 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
             let text = format!("unknown template \"{name}\"; bake it with `pandastack template bake {name}`");
             Fault::new(FaultKind::Caller, "template.unknown", text)
         }
-        OpenError::Missing { .. } | OpenError::Manifest { .. } | OpenError::Unreadable { .. } | OpenError::Damaged { .. } => {
-            let text = format!("template {} is damaged; bake it again with `pandastack template bake {}`", spec.template, spec.template);
+        OpenError::Missing { .. }
+        | OpenError::Manifest { .. }
+        | OpenError::Unreadable { .. }
+        | OpenError::Damaged { .. } => {
+            let text = format!(
+                "template {} is damaged; bake it again with `pandastack template bake {}`",
+                spec.template, spec.template
+            );
             Fault::new(FaultKind::Unavailable, "template.damaged", text)
         }
         OpenError::Io { .. } => Fault::bug("layer store"),
@@ -47,13 +57,20 @@ fn prepare_fault(error: &PrepareError) -> Fault {
         PrepareError::NoDisk { .. } => no_storage(),
         PrepareError::Io { cause, .. } if is_full(cause) => no_storage(),
         PrepareError::Net(NetError::Full { .. }) => {
-            Fault::new(FaultKind::Busy, "host.full", "no compute capacity available").with_retry_after(Duration::from_secs(5))
+            Fault::new(FaultKind::Busy, "host.full", "no compute capacity available")
+                .with_retry_after(Duration::from_secs(5))
         }
-        PrepareError::Start(pandastack_vmm::StartError::Profile { .. }) => {
-            Fault::new(FaultKind::Unavailable, "template.incompatible", "the template was baked for another kind of host; bake it again")
+        PrepareError::Start(pandastack_vmm::StartError::Profile { .. }) => Fault::new(
+            FaultKind::Unavailable,
+            "template.incompatible",
+            "the template was baked for another kind of host; bake it again",
+        ),
+        PrepareError::Start(_) => {
+            Fault::new(FaultKind::Unavailable, "machine.start", "the sandbox's machine could not be started")
         }
-        PrepareError::Start(_) => Fault::new(FaultKind::Unavailable, "machine.start", "the sandbox's machine could not be started"),
-        PrepareError::Net(_) | PrepareError::Ledger(_) | PrepareError::Scope(_) | PrepareError::Io { .. } => Fault::bug("prepare"),
+        PrepareError::Net(_) | PrepareError::Ledger(_) | PrepareError::Scope(_) | PrepareError::Io { .. } => {
+            Fault::bug("prepare")
+        }
     }
 }
 

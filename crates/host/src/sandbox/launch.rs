@@ -78,7 +78,11 @@ pub async fn launch(
         Some(prepared) => (prepared, "standby"),
         None => {
             let store = parts.layers.clone();
-            let layer = parts.scope.block("open layer", move || store.open_layer(layer_id)).await.map_err(PrepareError::from)??;
+            let layer = parts
+                .scope
+                .block("open layer", move || store.open_layer(layer_id))
+                .await
+                .map_err(PrepareError::from)??;
             (parts.prepare(layer).await?, "cold")
         }
     };

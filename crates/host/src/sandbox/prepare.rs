@@ -50,7 +50,11 @@ pub enum PrepareError {
     #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error("{action}")]
-    Io { action: &'static str, #[source] cause: io::Error },
+    Io {
+        action: &'static str,
+        #[source]
+        cause: io::Error,
+    },
 }
 
 impl Parts {
@@ -100,9 +104,15 @@ impl Parts {
         Ok(machine)
     }
 
-    async fn place(self: &Arc<Self>, id: MachineId, layer: &Layer, undo: &mut Undo) -> Result<(PathBuf, PathBuf), PrepareError> {
+    async fn place(
+        self: &Arc<Self>,
+        id: MachineId,
+        layer: &Layer,
+        undo: &mut Undo,
+    ) -> Result<(PathBuf, PathBuf), PrepareError> {
         let run_dir = self.run_root.join(id.to_string());
-        std::fs::create_dir_all(&run_dir).map_err(|cause| PrepareError::Io { action: "make the machine's folder", cause })?;
+        std::fs::create_dir_all(&run_dir)
+            .map_err(|cause| PrepareError::Io { action: "make the machine's folder", cause })?;
         let folder = run_dir.clone();
         undo.hold("machine folder", move || async move {
             let _ = std::fs::remove_dir_all(folder);

@@ -103,7 +103,11 @@ impl Standby {
 
     fn next_short(&self) -> Option<LayerId> {
         let shelves = self.shelves.lock().expect("no holder panics");
-        shelves.iter().filter(|(_, shelf)| shelf.len() < self.wanted).min_by_key(|(_, shelf)| shelf.len()).map(|(layer, _)| *layer)
+        shelves
+            .iter()
+            .filter(|(_, shelf)| shelf.len() < self.wanted)
+            .min_by_key(|(_, shelf)| shelf.len())
+            .map(|(layer, _)| *layer)
     }
 
     async fn add(&self, parts: &Arc<Parts>, layer: LayerId) -> bool {
