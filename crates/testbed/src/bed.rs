@@ -10,7 +10,7 @@ use pandastack_layers::{LayerStore, Volume};
 use pandastack_model::{SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{QemuDriver, choose_tier};
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostPort, Program};
+use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostPort};
 
 use crate::{DataFolder, Leftovers};
 
@@ -73,15 +73,7 @@ impl Bed {
 
     /// Runs a shell command and gives its output and exit code.
     pub async fn sh(&self, id: SandboxId, command: &str) -> Result<(String, i32)> {
-        let ask = ExecAsk {
-            program: Program::Shell(command.to_owned()),
-            cwd: None,
-            env: Default::default(),
-            user: None,
-            stdin: false,
-            deadline: Some(Duration::from_secs(60)),
-            terminal: None,
-        };
+        let ask = ExecAsk::shell(command, Duration::from_secs(60));
         let mut session = self.host.exec(id, ask).await?;
         let mut output = Vec::new();
         while let Some(event) = session.events.recv().await {

@@ -83,6 +83,21 @@ pub struct ExecAsk {
     pub terminal: Option<(u16, u16)>,
 }
 
+impl ExecAsk {
+    /// Asks for a shell command as root, without input, ended after the deadline.
+    pub fn shell(command: impl Into<String>, deadline: Duration) -> Self {
+        Self {
+            program: Program::Shell(command.into()),
+            cwd: None,
+            env: BTreeMap::new(),
+            user: None,
+            stdin: false,
+            deadline: Some(deadline),
+            terminal: None,
+        }
+    }
+}
+
 /// One step of a process's life. Exactly one of `Exit`, `TimedOut`, `Failed` comes, and it is last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecEvent {

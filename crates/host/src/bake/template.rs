@@ -12,7 +12,7 @@ use pandastack_layers::{FORMAT, LayerStore, Manifest, SealError};
 use pandastack_model::{LayerId, MachineId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::{BootImage, Driver, Machine, MachineError, MachineSpec, MachineState, StartError};
-use pandastack_wire_fleet::{ExecAsk, ExecEvent, Program};
+use pandastack_wire_fleet::{ExecAsk, ExecEvent};
 use pandastack_wire_guest::GENERATION;
 
 use super::{
@@ -249,15 +249,7 @@ async fn wait_for_agent(
 
 async fn warm(parts: &BakeParts, session: &Session, command: &str) -> Result<(), BakeError> {
     let failed = |reason: String| BakeError::Warm { command: command.to_owned(), reason };
-    let ask = ExecAsk {
-        program: Program::Shell(command.to_owned()),
-        cwd: None,
-        env: Default::default(),
-        user: None,
-        stdin: false,
-        deadline: Some(WARM_DEADLINE),
-        terminal: None,
-    };
+    let ask = ExecAsk::shell(command, WARM_DEADLINE);
     let mut running = exec(session, ask, &parts.scope).await.map_err(|fault| failed(fault.to_string()))?;
     let mut output = Vec::new();
     while let Some(event) = running.events.recv().await {

@@ -3,7 +3,7 @@
 //! is paused again, and is reborn when it is given away.
 
 use pandastack_kit::{Clock, SystemClock, random_bytes, random_hex};
-use pandastack_wire_fleet::{ExecAsk, ExecEvent, Program};
+use pandastack_wire_fleet::{ExecAsk, ExecEvent};
 use pandastack_wire_guest::{Identity, Rebirth};
 
 use super::{
@@ -16,15 +16,7 @@ use crate::guest;
 pub async fn prime(parts: &Parts, prepared: &mut Prepared) -> Result<(), LaunchError> {
     prepared.machine.resume().await?;
     let session = greet(parts, &*prepared.machine, &prepared.layer, &nobody).await?;
-    let rehearsal = ExecAsk {
-        program: Program::Shell("true".to_owned()),
-        cwd: None,
-        env: Default::default(),
-        user: None,
-        stdin: false,
-        deadline: Some(parts.settings.launch_deadline),
-        terminal: None,
-    };
+    let rehearsal = ExecAsk::shell("true", parts.settings.launch_deadline);
     // Only a rehearsal: a template without a shell is still a template.
     if let Ok(mut running) = guest::exec(&session, rehearsal, &parts.scope).await {
         while let Some(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)) = running.events.recv().await {}
