@@ -12,7 +12,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::{
     bundle::{Bundle, BundleError},
-    command::{MACHINE_TYPE, Origin, STATE_FD, Shape, arguments},
+    command::{MACHINE_TYPE, Origin, STATE_FD, Shape, arguments, kernel_parameters},
     limits::{LOAD_DEADLINE, START_DEADLINE},
     machine::QemuMachine,
     process::{Launch, Process, monitor_socket},
@@ -107,6 +107,10 @@ impl Driver for QemuDriver {
             cpu_profile: self.shape.cpu_profile.clone(),
             tsc_khz: self.shape.tsc_khz,
         }
+    }
+
+    fn kernel_parameters(&self) -> String {
+        kernel_parameters(&self.shape, "")
     }
 
     async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError> {

@@ -132,6 +132,11 @@ pub trait Driver: Send + Sync + 'static {
     /// What layers made here need, to be compared with a manifest before a restore.
     fn profile(&self) -> MachineProfile;
 
+    /// What a first boot tells the kernel; a template baked with other words is another template.
+    fn kernel_parameters(&self) -> String {
+        String::new()
+    }
+
     /// Starts a machine from nothing. The guest runs when this returns; its agent may not answer yet.
     async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError>;
 

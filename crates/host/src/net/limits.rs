@@ -12,6 +12,9 @@ pub const COMMAND_DEADLINE: Duration = Duration::from_secs(10);
 /// Pause after a slot could not be made ahead, so that a broken host is not asked in a tight loop.
 pub const REFILL_PAUSE: Duration = Duration::from_secs(2);
 
+/// Quiet time after a slot was taken before the next is made ahead.
+pub const REFILL_SETTLE: Duration = Duration::from_millis(250);
+
 /// Connections that one guest may have open to the outside, so that it cannot fill the host's connection table.
 pub const CONNECTIONS_MAX: u32 = 4096;
 

@@ -24,7 +24,7 @@ use super::{
     NetError, NetSettings, block,
     command::nft,
     dns,
-    limits::{MAKERS_MAX, REFILL_PAUSE, SLOTS_MAX},
+    limits::{MAKERS_MAX, REFILL_PAUSE, REFILL_SETTLE, SLOTS_MAX},
     names::Names,
     policy::{Exceptions, host_rules},
     slot::{Site, Slot, destroy},
@@ -177,10 +177,16 @@ impl NetPool {
             };
             tokio::select! {
                 () = token.cancelled() => return,
-                () = self.bell.notified(), if pause.is_none() => {}
+                () = self.rung(), if pause.is_none() => {}
                 () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
             }
         }
+    }
+
+    /// Waits until a slot was taken, and then until its machine has had time to start: making the next one would compete.
+    async fn rung(&self) {
+        self.bell.notified().await;
+        tokio::time::sleep(REFILL_SETTLE).await;
     }
 
     async fn make_one(&self) -> Result<(), NetError> {
