@@ -16,7 +16,7 @@ use pandastack_host::{Host, HostParts, HostSettings, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock};
 use pandastack_model::Tier;
 use pandastack_vmm::Driver;
-use pandastack_vmm_qemu::{QemuDriver, choose_tier};
+use pandastack_vmm_qemu::{Choice, QemuDriver, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use serde_json::{Value, json};
 use tokio::{
@@ -68,23 +68,15 @@ impl Up {
         let machines = Scope::new();
         let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?);
         let host = Arc::new(self.start_host(&place, driver).await?);
-        let port: Arc<dyn HostPort> = host.clone();
-        let control =
-            Control::open(&place.data_dir.join("control.db"), port.clone(), scope.clone(), Arc::new(SystemClock))
-                .await?;
-        let key = control.bootstrap(self.bootstrap_key.clone()).await?;
-        let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, port);
-        let app = control.router().merge(edge.router());
-        self.announce(&place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
-
-        scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));
-        asked_to_stop().await;
-        eprintln!("stopping; press Ctrl-C again to stop at once");
+        let served = self.serve(&place, host.clone(), &scope, listener, &tier).await;
+        // However serving ended, nothing of ours stays behind.
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
             host.close().await;
             machines.close(CLOSE_DEADLINE).await;
-            control.close().await;
+            if let Ok(control) = &served {
+                control.close().await;
+            }
         };
         tokio::select! {
             () = close => {}
@@ -92,7 +84,28 @@ impl Up {
         }
         place.volume.close();
         drop(lock);
-        Ok(ExitCode::SUCCESS)
+        served.map(|_| ExitCode::SUCCESS)
+    }
+
+    /// Opens the doors and serves until asked to stop.
+    async fn serve(
+        &self,
+        place: &Place,
+        host: Arc<dyn HostPort>,
+        scope: &Scope,
+        listener: TcpListener,
+        tier: &Choice,
+    ) -> Result<Control> {
+        let database = place.data_dir.join("control.db");
+        let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
+        let key = control.bootstrap(self.bootstrap_key.clone()).await?;
+        let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host);
+        let app = control.router().merge(edge.router());
+        self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
+        scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));
+        asked_to_stop().await;
+        eprintln!("stopping; press Ctrl-C again to stop at once");
+        Ok(control)
     }
 
     async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>) -> Result<Host> {

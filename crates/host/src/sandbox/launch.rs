@@ -74,32 +74,50 @@ pub async fn launch(
     for prepared in dead {
         prepared.undo.unwind().await;
     }
-    let (prepared, boot_mode) = match ready {
-        Some(prepared) => (prepared, "standby"),
-        None => {
-            let store = parts.layers.clone();
-            let layer = parts
-                .scope
-                .block("open layer", move || store.open_layer(layer_id))
-                .await
-                .map_err(PrepareError::from)??;
-            (parts.prepare(layer).await?, "cold")
+    let wanted = Wanted { id, spec, given_up, started };
+    if let Some(prepared) = ready {
+        match start_life(parts, prepared, "standby", &wanted).await {
+            // It went bad while it stood by; the caller need not know.
+            Err(error @ (LaunchError::Died { .. } | LaunchError::Machine(_) | LaunchError::Rebirth(_))) => {
+                tracing::warn!(%error, "standby machine of no use; starting another");
+            }
+            outcome => return outcome,
         }
-    };
+    }
+    let store = parts.layers.clone();
+    let opened = parts.scope.block("open layer", move || store.open_layer(layer_id)).await;
+    let prepared = parts.prepare(opened.map_err(PrepareError::from)??).await?;
+    start_life(parts, prepared, "cold", &wanted).await
+}
+
+/// Who a machine is for.
+struct Wanted<'a> {
+    id: SandboxId,
+    spec: &'a SandboxSpec,
+    given_up: &'a CancellationToken,
+    started: Instant,
+}
+
+async fn start_life(
+    parts: &Arc<Parts>,
+    prepared: Prepared,
+    boot_mode: &'static str,
+    wanted: &Wanted<'_>,
+) -> Result<Launched, LaunchError> {
     let Prepared { machine, layer, undo, session } = prepared;
     let secret = random_bytes::<32>().to_vec();
-    let new_life = || rebirth(id, spec, &secret);
+    let new_life = || rebirth(wanted.id, wanted.spec, &secret);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;
-        () = given_up.cancelled() => Err(LaunchError::Abandoned),
+        () = wanted.given_up.cancelled() => Err(LaunchError::Abandoned),
         // The link of a dead machine stays silent, so that waiting for its guest would only run into the deadline.
         reason = death(&*machine) => Err(LaunchError::Died { reason }),
-        living = bring_to_life(parts, &*machine, &layer, session, id, &new_life) => living,
+        living = bring_to_life(parts, &*machine, &layer, session, wanted.id, &new_life) => living,
     };
     match living {
         Ok(session) => {
-            let (boot, secret) = (started.elapsed(), Secret::new(secret));
+            let (boot, secret) = (wanted.started.elapsed(), Secret::new(secret));
             Ok(Launched { machine, session, secret, layer, undo, boot, boot_mode })
         }
         Err(error) => {

@@ -49,6 +49,21 @@ async fn dead_standby_machines_are_skipped_and_cleaned() {
     .await;
 }
 
+/// The caller of a create need not know that a machine died while it stood by.
+#[tokio::test]
+async fn a_standby_machine_that_dies_when_woken_is_replaced_by_another() {
+    with_fake_bed(with_standby(), async |bed| {
+        filled(bed).await;
+        bed.driver.faults().plan(When::Nth(Step::Resume, 1), Trouble::Die);
+        let view = bed.ensure(SandboxId::random()).await.unwrap();
+        assert_eq!((view.boot_mode, bed.driver.faults().struck()), ("cold", 1));
+        assert_eq!(bed.run(view.id, "echo awake").await.unwrap().0, "awake\n");
+        filled(bed).await;
+        assert_eq!((bed.driver.live().len(), bed.layers.disks().len()), (3, 3));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_failed_refill_does_not_stop_creates() {
     with_fake_bed(with_standby(), async |bed| {
