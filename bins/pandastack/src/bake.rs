@@ -90,6 +90,12 @@ impl Bake {
         let steps = Steps::new();
         let baked = bake_in(&place, &recipe, &agent, &self, &scope, &steps).await;
         steps.finish();
+        // Layers that no name stands for any more; a running server may still be using them.
+        if baked.is_ok()
+            && let Ok(_alone) = place.lock()
+        {
+            place.layers.collect(&Default::default());
+        }
         place.volume.close();
         let baked = baked?;
         if self.json {

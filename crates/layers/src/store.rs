@@ -273,7 +273,8 @@ impl Drop for Draft {
 }
 
 /// Hashing a layer takes seconds on a slow host, so a layer that was found whole is marked with the identity of its files.
-/// Whatever touches a file changes its times, which no program can set back, and the layer is read again.
+/// Whatever writes a file changes its times, and the layer is read again. Damage below the file system, such as a disk that
+/// forgets, changes no times and is not noticed by this.
 const VERIFIED: &str = "verified";
 
 fn verify_or_trust(layer: LayerId, folder: &Path, files: &LayerFiles, digests: &Digests) -> Result<(), OpenError> {

@@ -1,6 +1,7 @@
 //! The runtime bundle: a copy of QEMU with its libraries and firmware, kept under the digest of its contents.
-//! A saved state is only safe with the QEMU that wrote it, so an upgrade of the host's packages must not pull that QEMU
-//! from under sleeping sandboxes; and a jail has to contain nothing else.
+//! A saved state is only safe with the QEMU that wrote it, so layers name the bundle they need and a jail has to contain
+//! nothing else. Today a driver runs the host's newest bundle only: after an upgrade of QEMU, older layers are refused and
+//! their templates baked again. Running an old bundle for an old layer comes with hibernation.
 //!
 //! ```text
 //! <bundles>/<digest>/bin/qemu   lib/*.so*   lib/ld.so   modules/*.so   share/*.bin

@@ -51,7 +51,7 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.pair("-blockdev", format!("driver=raw,node-name=root,discard=unmap,file.driver=file,file.locking=off,file.discard=unmap,file.filename={}", escaped(&spec.disk)));
     words.pair("-device", "virtio-blk-device,drive=root");
     words.pair("-netdev", format!("tap,id=net,ifname={},script=no,downscript=no", spec.network.tap));
-    // No announcement after a restore: the neighbours are our own, and it would cost a restored guest 15 ms.
+    // No announcement after a restore: the neighbours are our own, and a restored guest would run it before it answers.
     words.pair("-device", format!("virtio-net-device,netdev=net,mac={},guest_announce=off", spec.network.mac));
     words.pair("-chardev", format!("socket,id=monitor,fd={MONITOR_FD},server=on,wait=off"));
     words.pair("-mon", "chardev=monitor,mode=control");

@@ -6,8 +6,7 @@
 //!               \                          |
 //!                `------> Dead <----------'     (stop, or the process died)
 //! ```
-//! `restore` ends in `Paused` on purpose: a machine that is loaded but has not run is a *standby machine*, and a create
-//! from one is only a `resume`.
+//! `restore` ends in `Paused` on purpose: the host decides when a guest first runs, and keeps paused machines as standby.
 
 pub mod conformance;
 mod contract;

@@ -105,6 +105,7 @@ async fn start_life(
     wanted: &Wanted<'_>,
 ) -> Result<Launched, LaunchError> {
     let Prepared { machine, layer, undo, session } = prepared;
+    let prepared_after = wanted.started.elapsed();
     let secret = random_bytes::<32>().to_vec();
     let new_life = || rebirth(wanted.id, wanted.spec, &secret);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
@@ -118,6 +119,7 @@ async fn start_life(
     match living {
         Ok(session) => {
             let (boot, secret) = (wanted.started.elapsed(), Secret::new(secret));
+            tracing::debug!(sandbox = %wanted.id, boot_mode, ?prepared_after, ?boot, "launch stages");
             Ok(Launched { machine, session, secret, layer, undo, boot, boot_mode })
         }
         Err(error) => {

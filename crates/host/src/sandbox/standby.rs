@@ -1,5 +1,5 @@
 //! Machines kept ready: restored, primed, paused. A create from one is only a resume and a rebirth.
-//! A template earns standby machines by being used; under burst, creates go first and refilling waits.
+//! Every template has a shelf, from the host's start or from its first use; under burst, creates go first and refilling waits.
 
 use std::{
     collections::{HashMap, VecDeque},
