@@ -9,7 +9,9 @@ use pandastack_testbed::built;
 fn a_sandbox_lives_and_dies_on_kvm() {
     let home = std::env::var("HOME").expect("tests run with a home folder");
     let cache = std::env::var("PANDASTACK_CACHE_DIR").unwrap_or_else(|_| format!("{home}/.cache/pandastack"));
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the project");
+    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+    let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
+    let project = Path::new(&package).parent().expect("the package lies in the project");
     assert!(built("pandastack").exists(), "`make build` builds what runs in the KVM host");
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host", "--timeout", "500"]);

@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail};
 
 /// Returns the root folder of the workspace.
 pub fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask sits one folder below the root").to_path_buf()
+    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").expect("xtask is run by cargo, which says where it lies");
+    Path::new(&own).parent().expect("xtask sits one folder below the root").to_path_buf()
 }
 
 /// Returns a `cargo` command that runs at the workspace root.
