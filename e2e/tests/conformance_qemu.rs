@@ -19,7 +19,9 @@ use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
 use pandastack_model::{MachineId, SandboxId};
 use pandastack_testbed::{DataFolder, processes, template_data_dir};
-use pandastack_vmm::{Driver, LayerFiles, Link, Machine, MachineSpec, conformance::Subject, conformance_tests};
+use pandastack_vmm::{
+    Driver, LayerFiles, Link, Machine, MachineLimits, MachineSpec, conformance::Subject, conformance_tests,
+};
 use pandastack_vmm_qemu::{QemuDriver, choose_tier};
 use pandastack_wire_guest::{Decoder, Frame, GENERATION, Hello, Kind, Message, Read, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -94,7 +96,9 @@ impl Subject for QemuSubject {
         let network = slot.port();
         self.slots.lock().unwrap().push(slot);
         let manifest = &self.layer.manifest;
-        MachineSpec { id, memory: manifest.memory, cpus: manifest.cpus, disk, run_dir, network }
+        let limits = MachineLimits::of(manifest.memory, manifest.cpus);
+        let (memory, cpus, runtime, volumes) = (manifest.memory, manifest.cpus, None, Vec::new());
+        MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, volumes, limits }
     }
 
     fn layer(&self) -> LayerFiles {

@@ -10,11 +10,13 @@ use std::{
 use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_layers::{LayerStore, Volume};
-use pandastack_model::{Ask, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
+use pandastack_model::{
+    Ask, Bytes, Egress, Fault, FaultKind, LayerId, Next, SandboxId, SandboxState, VolumeId, state::step,
+};
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::{
-    ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, HostEvent, HostPort, HostStatus, SandboxView,
-    TemplateView, WriteAsk,
+    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, HostEvent, HostPort,
+    HostStatus, LayerView, Lifecycle, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
 use pandastack_wire_guest::{Figures, Port};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -173,9 +175,7 @@ impl Host {
         let now = settled(&entry).await?;
         match step(&now.view.state, Ask::Use) {
             Ok(Next::Serve) => now.session.ok_or_else(Fault::no_sandbox),
-            Ok(Next::Stay | Next::Join | Next::TakeDown) => {
-                Err(Fault::bug("a settled sandbox neither serves nor refuses"))
-            }
+            Ok(_) => Err(Fault::bug("a settled sandbox neither serves nor refuses")),
             Err(refusal) => Err(refusal_fault(refusal, &now.view.state)),
         }
     }
@@ -220,6 +220,62 @@ impl HostPort for Host {
         let mut condition = entry.condition.clone();
         while condition.changed().await.is_ok() {}
         Ok(())
+    }
+
+    async fn pause(&self, _id: SandboxId) -> Result<SandboxView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn resume(&self, _id: SandboxId) -> Result<SandboxView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn sleep(&self, _id: SandboxId) -> Result<SandboxView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn wake(&self, _id: SandboxId) -> Result<SandboxView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn seal(&self, _id: SandboxId, _ask: SealAsk) -> Result<LayerView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn fork(&self, _ask: ForkAsk) -> Result<Forked, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn release(&self, _layer: LayerId) -> Result<(), Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn set_egress(&self, _id: SandboxId, _egress: Egress) -> Result<(), Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn set_lifecycle(&self, _id: SandboxId, _lifecycle: Lifecycle) -> Result<SandboxView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn make_volume(&self, _volume: VolumeId, _size: Bytes) -> Result<VolumeView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn grow_volume(&self, _volume: VolumeId, _size: Bytes) -> Result<VolumeView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn remove_volume(&self, _volume: VolumeId) -> Result<(), Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn audit(&self) -> Result<AuditReport, Fault> {
+        Err(Fault::bug("unbuilt"))
     }
 
     async fn observe(&self, id: SandboxId) -> Option<SandboxView> {

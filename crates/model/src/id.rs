@@ -85,6 +85,10 @@ id!(
     MachineId, "machine", "mch_"
 );
 id!(
+    /// A durable disk that outlives the sandboxes that use it.
+    VolumeId, "volume", "vol_"
+);
+id!(
     /// A server that runs machines.
     HostId, "host", "hst_"
 );

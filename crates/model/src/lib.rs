@@ -1,17 +1,21 @@
 //! Pure values of the product: ids, sizes, states and faults. No I/O, no async, no clock.
 
 mod bytes;
+mod egress;
 mod fault;
 mod id;
 mod name;
 mod spec;
 pub mod state;
 mod tier;
+mod volume;
 
 pub use bytes::Bytes;
+pub use egress::{BadRule, EGRESS_RULES_MAX, Egress, EgressRule};
 pub use fault::{Fault, FaultKind};
-pub use id::{BadId, HostId, LayerId, MachineId, SandboxId};
+pub use id::{BadId, HostId, LayerId, MachineId, SandboxId, VolumeId};
 pub use name::{BadName, TemplateName};
-pub use spec::{SandboxSpec, TTL_SECONDS_DEFAULT};
+pub use spec::{Origin, SandboxSpec, TTL_SECONDS_DEFAULT};
 pub use state::{Ask, Next, Refusal, SandboxState};
 pub use tier::{BadTier, Tier};
+pub use volume::{Access, VolumeMount};

@@ -1,21 +1,33 @@
 //! The states of a sandbox on its host, and the one function that knows every pair of state and request.
 //!
 //! ```text
-//! Creating -> Running -> Stopping -> (gone)
-//!     \          \
-//!      `----------`--> Failed -> Stopping -> (gone)
+//! Creating --> Running <--> Paused
+//!                |  ^         |
+//!                v  |         v
+//!          FallingAsleep --> Asleep --> Waking --> Running
+//!
+//! every state --> Stopping --> (gone)        every state with a machine --> Failed
 //! ```
+//! A fall asleep that fails goes back to where it came from; a wake that fails goes back to Asleep.
 
 use std::fmt;
 
 /// Where a sandbox stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxState {
-    /// Its machine is being restored.
+    /// Its machine is being restored for the first time.
     Creating,
     /// Its guest answers.
     Running,
-    /// Its machine is being taken down.
+    /// Its CPUs stand still; memory stays where it is.
+    Paused,
+    /// Its machine is being sealed, to be given up then.
+    FallingAsleep,
+    /// It has no machine: everything is in a layer.
+    Asleep,
+    /// Its machine is being restored from the layer it sleeps in.
+    Waking,
+    /// It is being taken down.
     Stopping,
     /// Its machine died; the reason is for people.
     Failed { reason: String },
@@ -28,6 +40,16 @@ pub enum Ask {
     Run,
     /// Serve an exec or a file request.
     Use,
+    /// Stand still.
+    Pause,
+    /// Go on after standing still.
+    Resume,
+    /// Be sealed into a layer and go on.
+    Seal,
+    /// Be sealed into a layer and give the machine up.
+    Sleep,
+    /// Be running after a sleep.
+    Wake,
     /// Be gone.
     Remove,
 }
@@ -41,6 +63,16 @@ pub enum Next {
     Join,
     /// Pass the request to the guest.
     Serve,
+    /// Stop the CPUs.
+    Halt,
+    /// Let the CPUs run.
+    Continue,
+    /// Seal and go on.
+    Seal,
+    /// Seal and give the machine up.
+    PutToSleep,
+    /// Restore the machine from the layer it sleeps in; what was asked beyond that comes after.
+    Restore,
     /// Stop the machine and release what it held.
     TakeDown,
 }
@@ -52,6 +84,10 @@ pub enum Refusal {
     Gone,
     /// The machine is dead.
     Dead,
+    /// The sandbox is paused; only its owner's `resume` changes that.
+    Paused,
+    /// There is no machine that could be paused or resumed.
+    Asleep,
 }
 
 impl SandboxState {
@@ -60,8 +96,37 @@ impl SandboxState {
         match self {
             SandboxState::Creating => "creating",
             SandboxState::Running => "running",
+            SandboxState::Paused => "paused",
+            SandboxState::FallingAsleep => "hibernating",
+            SandboxState::Asleep => "hibernated",
+            SandboxState::Waking => "waking",
             SandboxState::Stopping => "stopping",
             SandboxState::Failed { .. } => "failed",
+        }
+    }
+
+    /// Reads the wire name back; the reason belongs to `failed` only.
+    pub fn from_name(name: &str, reason: Option<String>) -> Option<Self> {
+        Some(match name {
+            "creating" => SandboxState::Creating,
+            "running" => SandboxState::Running,
+            "paused" => SandboxState::Paused,
+            "hibernating" => SandboxState::FallingAsleep,
+            "hibernated" => SandboxState::Asleep,
+            "waking" => SandboxState::Waking,
+            "stopping" => SandboxState::Stopping,
+            "failed" => SandboxState::Failed { reason: reason.unwrap_or_default() },
+            _ => return None,
+        })
+    }
+
+    /// Tells whether a change is under way that ends by itself.
+    pub const fn is_changing(&self) -> bool {
+        match self {
+            SandboxState::Creating | SandboxState::FallingAsleep | SandboxState::Waking | SandboxState::Stopping => {
+                true
+            }
+            SandboxState::Running | SandboxState::Paused | SandboxState::Asleep | SandboxState::Failed { .. } => false,
         }
     }
 }
@@ -74,17 +139,25 @@ impl fmt::Display for SandboxState {
 
 /// Decides what a request means for a sandbox in a state.
 pub fn step(now: &SandboxState, ask: Ask) -> Result<Next, Refusal> {
-    use SandboxState::{Creating, Failed, Running, Stopping};
+    use Ask::{Pause, Remove, Resume, Run, Seal, Sleep, Use, Wake};
+    use SandboxState::{Asleep, Creating, Failed, FallingAsleep, Paused, Running, Stopping, Waking};
     match (now, ask) {
-        (Creating, Ask::Run | Ask::Use) => Ok(Next::Join),
-        (Creating, Ask::Remove) => Ok(Next::TakeDown),
-        (Running, Ask::Run) => Ok(Next::Stay),
-        (Running, Ask::Use) => Ok(Next::Serve),
-        (Running, Ask::Remove) => Ok(Next::TakeDown),
-        (Stopping, Ask::Run | Ask::Use) => Err(Refusal::Gone),
-        (Stopping, Ask::Remove) => Ok(Next::Join),
-        (Failed { .. }, Ask::Run | Ask::Use) => Err(Refusal::Dead),
-        (Failed { .. }, Ask::Remove) => Ok(Next::TakeDown),
+        (Stopping, Remove) => Ok(Next::Join),
+        (Stopping, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Err(Refusal::Gone),
+        (Creating | Running | Paused | FallingAsleep | Asleep | Waking | Failed { .. }, Remove) => Ok(Next::TakeDown),
+        (Failed { .. }, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Err(Refusal::Dead),
+        (Creating | FallingAsleep | Waking, Run | Use | Pause | Resume | Seal | Sleep | Wake) => Ok(Next::Join),
+        (Running, Run | Resume | Wake) => Ok(Next::Stay),
+        (Running, Use) => Ok(Next::Serve),
+        (Running, Pause) => Ok(Next::Halt),
+        (Running, Seal) => Ok(Next::Seal),
+        (Running | Paused, Sleep) => Ok(Next::PutToSleep),
+        (Paused, Pause) => Ok(Next::Stay),
+        (Paused, Run | Resume | Wake) => Ok(Next::Continue),
+        (Paused, Use | Seal) => Err(Refusal::Paused),
+        (Asleep, Sleep) => Ok(Next::Stay),
+        (Asleep, Run | Use | Wake | Seal) => Ok(Next::Restore),
+        (Asleep, Pause | Resume) => Err(Refusal::Asleep),
     }
 }
 
@@ -92,22 +165,48 @@ pub fn step(now: &SandboxState, ask: Ask) -> Result<Next, Refusal> {
 mod tests {
     use super::*;
 
+    const ASKS: [Ask; 8] = [Ask::Run, Ask::Use, Ask::Pause, Ask::Resume, Ask::Seal, Ask::Sleep, Ask::Wake, Ask::Remove];
+
+    fn states() -> [SandboxState; 8] {
+        use SandboxState::{Asleep, Creating, Failed, FallingAsleep, Paused, Running, Stopping, Waking};
+        let failed = Failed { reason: "killed".into() };
+        [Creating, Running, Paused, FallingAsleep, Asleep, Waking, Stopping, failed]
+    }
+
     fn check(now: SandboxState, ask: Ask, expected: Result<Next, Refusal>) {
         assert_eq!(step(&now, ask), expected, "{now} asked to {ask:?}");
     }
 
     #[test]
-    fn a_running_sandbox_serves_and_can_be_removed() {
+    fn a_running_sandbox_serves_and_can_be_changed() {
         check(SandboxState::Running, Ask::Use, Ok(Next::Serve));
         check(SandboxState::Running, Ask::Run, Ok(Next::Stay));
+        check(SandboxState::Running, Ask::Wake, Ok(Next::Stay));
+        check(SandboxState::Running, Ask::Sleep, Ok(Next::PutToSleep));
         check(SandboxState::Running, Ask::Remove, Ok(Next::TakeDown));
     }
 
     #[test]
+    fn every_use_wakes_but_none_resumes() {
+        check(SandboxState::Asleep, Ask::Use, Ok(Next::Restore));
+        check(SandboxState::Asleep, Ask::Seal, Ok(Next::Restore));
+        check(SandboxState::Paused, Ask::Use, Err(Refusal::Paused));
+        check(SandboxState::Paused, Ask::Resume, Ok(Next::Continue));
+    }
+
+    #[test]
     fn removal_works_from_every_state() {
-        let failed = SandboxState::Failed { reason: "killed".into() };
-        for now in [SandboxState::Creating, SandboxState::Running, SandboxState::Stopping, failed] {
+        for now in states() {
             assert!(step(&now, Ask::Remove).is_ok(), "{now}");
+        }
+    }
+
+    #[test]
+    fn asking_during_a_change_waits_for_it() {
+        for now in states().into_iter().filter(|now| now.is_changing() && *now != SandboxState::Stopping) {
+            for ask in ASKS.into_iter().filter(|ask| *ask != Ask::Remove) {
+                check(now.clone(), ask, Ok(Next::Join));
+            }
         }
     }
 
@@ -115,5 +214,14 @@ mod tests {
     fn the_dead_and_the_leaving_refuse_work() {
         check(SandboxState::Stopping, Ask::Use, Err(Refusal::Gone));
         check(SandboxState::Failed { reason: "killed".into() }, Ask::Use, Err(Refusal::Dead));
+    }
+
+    #[test]
+    fn names_come_back() {
+        for now in states() {
+            let reason = matches!(now, SandboxState::Failed { .. }).then(|| "killed".to_owned());
+            assert_eq!(SandboxState::from_name(now.as_str(), reason), Some(now));
+        }
+        assert_eq!(SandboxState::from_name("dreaming", None), None);
     }
 }

@@ -118,11 +118,5 @@ pub async fn with_bed(
 
 /// A plain specification of a sandbox.
 pub fn spec(template: &str) -> SandboxSpec {
-    SandboxSpec {
-        template: template.parse::<TemplateName>().expect("the test names a template"),
-        ttl_seconds: 300,
-        persistent: false,
-        metadata: Default::default(),
-        env: Default::default(),
-    }
+    SandboxSpec::of(template.parse::<TemplateName>().expect("the test names a template"))
 }

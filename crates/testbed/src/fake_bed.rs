@@ -16,7 +16,7 @@ use pandastack_host::{
 };
 use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
 use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId};
-use pandastack_vmm::{BootImage, Driver, MachineSpec, NetworkPort};
+use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkPort};
 use pandastack_vmm_fake::FakeDriver;
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, Program, SandboxView};
 
@@ -191,7 +191,17 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         guest_port: 1,
     };
     let (memory, disk) = (Bytes::mib(1), files.disk.clone());
-    let machine = MachineSpec { id: MachineId::random(), memory, cpus: 1, disk, run_dir: folder, network };
+    let machine = MachineSpec {
+        id: MachineId::random(),
+        memory,
+        cpus: 1,
+        disk,
+        run_dir: folder,
+        network,
+        runtime: None,
+        volumes: Vec::new(),
+        limits: MachineLimits::of(memory, 1),
+    };
     let nothing = files.disk.clone();
     let image =
         BootImage { kernel: nothing.clone(), initramfs: nothing, cmdline: String::new(), mem: files.mem.clone() };

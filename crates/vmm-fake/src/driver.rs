@@ -71,10 +71,12 @@ impl FakeDriver {
         }
     }
 
-    fn make(&self, id: MachineId, power: Power) -> Box<dyn Machine> {
-        let body = Arc::new(Body::new(id, power));
+    fn make(&self, id: MachineId, power: Power, memory: &[u8]) -> Box<dyn Machine> {
+        let guest = (self.shared.make_guest)(id);
+        guest.remember(memory);
+        let body = Arc::new(Body::new(id, power, guest));
         self.shared.bodies().insert(id, body.clone());
-        Box::new(FakeMachine { body, guest: (self.shared.make_guest)(id), shared: self.shared.clone() })
+        Box::new(FakeMachine { body, shared: self.shared.clone() })
     }
 }
 
@@ -108,7 +110,7 @@ impl Driver for FakeDriver {
         self.enter(Step::Boot).await?;
         let mem = fs::File::create(&image.mem).map_err(StartError::Spawn)?;
         mem.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
-        Ok(self.make(spec.id, Power::Running))
+        Ok(self.make(spec.id, Power::Running, &[]))
     }
 
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
@@ -119,10 +121,15 @@ impl Driver for FakeDriver {
         if !read(&layer.dev)?.starts_with(DEVICES) {
             return Err(StartError::Load { reason: "the saved state does not fit this machine".to_owned() });
         }
-        for file in [&layer.mem, &spec.disk] {
-            fs::metadata(file)
-                .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", file.display()) })?;
-        }
-        Ok(self.make(spec.id, Power::Paused))
+        fs::metadata(&spec.disk)
+            .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", spec.disk.display()) })?;
+        Ok(self.make(spec.id, Power::Paused, &read(&layer.mem)?))
+    }
+
+    async fn adopt(&self, spec: MachineSpec, _pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
+        self.enter(Step::Adopt).await?;
+        let body = self.shared.bodies().get(&spec.id).filter(|body| body.is_alive()).cloned();
+        let body = body.ok_or(StartError::Stranger { pid: 0 })?;
+        Ok(Box::new(FakeMachine { body, shared: self.shared.clone() }))
     }
 }

@@ -16,6 +16,8 @@ pub enum Step {
     Pause,
     Dial,
     Save,
+    Memory,
+    Adopt,
 }
 
 /// Which calls a plan is for.

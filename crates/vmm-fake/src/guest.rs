@@ -13,6 +13,14 @@ pub(crate) const LINK_BYTES: usize = 64 * 1024;
 pub trait FakeGuest: Send + Sync + 'static {
     /// Serves one connection to its end. Everything must happen inside this future: a paused machine stops polling it.
     async fn serve(&self, link: DuplexStream);
+
+    /// Everything the guest remembers, as it goes into a layer.
+    fn memory(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Remembers what a layer holds: called once, before the guest first runs.
+    fn remember(&self, _memory: &[u8]) {}
 }
 
 /// Runs guest work as a virtual CPU would: not while paused, never again after death. The work of a dead machine is kept

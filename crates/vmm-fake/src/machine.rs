@@ -3,8 +3,8 @@
 use std::{io, path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use pandastack_model::MachineId;
-use pandastack_vmm::{Link, Machine, MachineError, MachineState, Power};
+use pandastack_model::{Bytes, MachineId};
+use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, Power, Run};
 use tokio::sync::watch;
 
 use crate::{
@@ -21,11 +21,12 @@ pub(crate) struct Body {
     id: MachineId,
     state: watch::Sender<MachineState>,
     power: watch::Sender<Power>,
+    pub(crate) guest: Arc<dyn FakeGuest>,
 }
 
 impl Body {
-    pub(crate) fn new(id: MachineId, power: Power) -> Self {
-        Self { id, state: watch::Sender::new(MachineState::Alive), power: watch::Sender::new(power) }
+    pub(crate) fn new(id: MachineId, power: Power, guest: Arc<dyn FakeGuest>) -> Self {
+        Self { id, state: watch::Sender::new(MachineState::Alive), power: watch::Sender::new(power), guest }
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -54,7 +55,6 @@ impl Body {
 
 pub(crate) struct FakeMachine {
     pub(crate) body: Arc<Body>,
-    pub(crate) guest: Arc<dyn FakeGuest>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -70,6 +70,16 @@ impl FakeMachine {
             Some(Trouble::Hang) | None => {}
         }
         self.body.check_alive()
+    }
+
+    fn check_paused(&self, command: &str) -> Result<(), MachineError> {
+        match *self.body.power.borrow() {
+            Power::Paused => Ok(()),
+            Power::Running => {
+                let (command, reason) = (command.to_owned(), "the machine runs".to_owned());
+                Err(MachineError::Refused { command, reason })
+            }
+        }
     }
 }
 
@@ -111,19 +121,41 @@ impl Machine for FakeMachine {
             return Err(MachineError::Io { action: "connect to the guest agent".to_owned(), cause });
         }
         let (ours, theirs) = tokio::io::duplex(LINK_BYTES);
-        let (guest, power) = (self.guest.clone(), self.body.power.subscribe());
+        let (guest, power) = (self.body.guest.clone(), self.body.power.subscribe());
         self.shared.scope.start("fake guest", run_powered(async move { guest.serve(theirs).await }, power));
         Ok(Box::new(ours))
     }
 
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {
         self.enter(Step::Save, "save devices").await?;
-        if *self.body.power.borrow() == Power::Running {
-            let (command, reason) = ("save devices".to_owned(), "the machine runs".to_owned());
-            return Err(MachineError::Refused { command, reason });
-        }
+        self.check_paused("save devices")?;
         std::fs::write(to, DEVICES)
             .map_err(|cause| MachineError::Io { action: format!("write {}", to.display()), cause })
+    }
+
+    async fn hold_memory(&self, _base: &Path, bytes_max: Bytes) -> Result<Option<MemoryDelta>, MachineError> {
+        self.enter(Step::Memory, "hold memory").await?;
+        self.check_paused("hold memory")?;
+        let bytes = self.body.guest.memory();
+        if bytes.len() as u64 > bytes_max.get() {
+            return Ok(None);
+        }
+        let runs = vec![Run { offset: 0, length: bytes.len() as u64 }];
+        Ok(Some(MemoryDelta { runs, bytes }))
+    }
+
+    async fn save_memory(&self, _base: &Path, copy: &Path) -> Result<Bytes, MachineError> {
+        self.enter(Step::Memory, "save memory").await?;
+        self.check_paused("save memory")?;
+        let bytes = self.body.guest.memory();
+        let runs = vec![Run { offset: 0, length: bytes.len() as u64 }];
+        let delta = MemoryDelta { runs, bytes };
+        let io = |cause| MachineError::Io { action: format!("write {}", copy.display()), cause };
+        delta.write_over(copy).map_err(io).map(|()| delta.size())
+    }
+
+    async fn volume_grown(&self, _file: &Path) -> Result<(), MachineError> {
+        self.body.check_alive()
     }
 
     async fn stop(&self) {

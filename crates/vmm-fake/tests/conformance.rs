@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use pandastack_model::{Bytes, MachineId};
 use pandastack_vmm::{
-    BootImage, Driver, LayerFiles, Link, Machine, MachineSpec, NetworkPort, Power, conformance::Subject,
+    BootImage, Driver, LayerFiles, Link, Machine, MachineLimits, MachineSpec, NetworkPort, Power, conformance::Subject,
     conformance_tests,
 };
 use pandastack_vmm_fake::{FakeDriver, FakeGuest, Step, Trouble, When};
@@ -91,7 +91,9 @@ impl Subject for FakeSubject {
             guest_address: [192, 0, 2, 1].into(),
             guest_port: 1,
         };
-        MachineSpec { id, memory: Bytes::mib(1), cpus: 1, disk, run_dir, network }
+        let limits = MachineLimits::of(Bytes::mib(1), 1);
+        let (runtime, volumes) = (None, Vec::new());
+        MachineSpec { id, memory: Bytes::mib(1), cpus: 1, disk, run_dir, network, runtime, volumes, limits }
     }
 
     fn layer(&self) -> LayerFiles {

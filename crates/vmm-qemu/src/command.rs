@@ -118,7 +118,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use pandastack_model::{Bytes, MachineId};
-    use pandastack_vmm::NetworkPort;
+    use pandastack_vmm::{MachineLimits, NetworkPort};
 
     use super::*;
 
@@ -136,6 +136,9 @@ mod tests {
                 guest_address: Ipv4Addr::new(172, 16, 0, 2),
                 guest_port: 1050,
             },
+            runtime: None,
+            volumes: Vec::new(),
+            limits: MachineLimits::of(Bytes::mib(256), 1),
         }
     }
 

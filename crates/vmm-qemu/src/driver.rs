@@ -79,7 +79,9 @@ impl QemuDriver {
         let monitor = monitor_socket(&spec.run_dir);
         let connect = Qmp::connect(&monitor, &self.scope);
         match tokio::time::timeout(START_DEADLINE, connect).await {
-            Ok(Ok(qmp)) => Ok(QemuMachine { id: spec.id, process, qmp, netns, network: spec.network }),
+            Ok(Ok(qmp)) => {
+                Ok(QemuMachine { id: spec.id, process, qmp, netns, network: spec.network, scope: self.scope.clone() })
+            }
             Ok(Err(error)) => {
                 process.kill().await;
                 let log = process.last_words();
@@ -128,6 +130,10 @@ impl Driver for QemuDriver {
                 Err(error)
             }
         }
+    }
+
+    async fn adopt(&self, _spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
+        Err(StartError::Stranger { pid: pid.unwrap_or_default() })
     }
 }
 

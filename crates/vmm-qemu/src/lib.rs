@@ -5,6 +5,7 @@ mod command;
 mod driver;
 mod limits;
 mod machine;
+mod memory;
 mod probe;
 mod process;
 mod qmp;

@@ -1,16 +1,18 @@
 //! One QEMU machine behind the contract: life through its process, everything else through its monitor.
 
-use std::{net::SocketAddr, os::fd::OwnedFd, path::Path};
+use std::{io, net::SocketAddr, os::fd::OwnedFd, path::Path};
 
 use async_trait::async_trait;
-use pandastack_model::MachineId;
+use pandastack_kit::{Scope, ScopeError};
+use pandastack_model::{Bytes, MachineId};
 use pandastack_sys::netns::Netns;
-use pandastack_vmm::{Link, Machine, MachineError, MachineState, NetworkPort, Power};
+use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power};
 use serde_json::json;
 use tokio::{net::TcpSocket, sync::watch};
 
 use crate::{
     limits::{DEATH_NEWS_DEADLINE, DIAL_DEADLINE, LOAD_DEADLINE},
+    memory,
     process::Process,
     qmp::Qmp,
 };
@@ -21,6 +23,7 @@ pub struct QemuMachine {
     pub(crate) qmp: Qmp,
     pub(crate) netns: Netns,
     pub(crate) network: NetworkPort,
+    pub(crate) scope: Scope,
 }
 
 impl QemuMachine {
@@ -99,7 +102,30 @@ impl Machine for QemuMachine {
         self.explain(answer).await.map(drop)
     }
 
+    async fn hold_memory(&self, base: &Path, bytes_max: Bytes) -> Result<Option<MemoryDelta>, MachineError> {
+        let (pid, base) = (self.process.pid(), base.to_owned());
+        let held = self.scope.block("hold memory", move || memory::hold(pid, &base, bytes_max)).await;
+        self.explain(flat("read guest memory", held)).await
+    }
+
+    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError> {
+        let (pid, base, copy) = (self.process.pid(), base.to_owned(), copy.to_owned());
+        let saved = self.scope.block("save memory", move || memory::save(pid, &base, &copy)).await;
+        self.explain(flat("copy guest memory", saved)).await
+    }
+
+    async fn volume_grown(&self, _file: &Path) -> Result<(), MachineError> {
+        let (command, reason) = ("block_resize".to_owned(), "this machine has no volumes".to_owned());
+        Err(MachineError::Refused { command, reason })
+    }
+
     async fn stop(&self) {
         self.process.kill().await;
     }
+}
+
+/// Blocking work that failed, or that the host's end cut off.
+fn flat<T>(action: &str, outcome: Result<io::Result<T>, ScopeError>) -> Result<T, MachineError> {
+    let failed = |cause| MachineError::Io { action: action.to_owned(), cause };
+    outcome.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)
 }

@@ -1,15 +1,18 @@
 //! Traits and values of the contract.
 
-use std::{net::Ipv4Addr, path::PathBuf};
+use std::{
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+};
 
 use async_trait::async_trait;
-use pandastack_model::{Bytes, MachineId, Tier};
+use pandastack_model::{Access, Bytes, MachineId, Tier};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
 };
 
-use crate::LayerFiles;
+use crate::{LayerFiles, MemoryDelta};
 
 /// What to build a machine from.
 #[derive(Clone, Debug)]
@@ -22,6 +25,43 @@ pub struct MachineSpec {
     /// The machine's own folder for sockets and logs. Exists, is empty, and is removed by the caller.
     pub run_dir: PathBuf,
     pub network: NetworkPort,
+    /// The runtime that wrote the layer to be restored; `None` is the driver's newest.
+    pub runtime: Option<String>,
+    /// Durable disks, in the order of their devices.
+    pub volumes: Vec<VolumePort>,
+    pub limits: MachineLimits,
+}
+
+/// A durable disk on one of the machine's volume slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumePort {
+    pub file: PathBuf,
+    pub access: Access,
+}
+
+/// What one machine's process may use of its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineLimits {
+    /// Hundredths of a CPU.
+    pub cpu_percent: u32,
+    /// The whole process: guest memory and the machine's own.
+    pub memory: Bytes,
+    /// Threads and processes.
+    pub pids: u32,
+}
+
+impl MachineLimits {
+    /// What a machine's process needs beside its guest's memory: translated code, device models, buffers.
+    const OVERHEAD: Bytes = Bytes::mib(256);
+
+    /// CPU threads, I/O workers and the main loop.
+    const THREADS: u32 = 128;
+
+    /// The limits of a machine of this size.
+    pub fn of(memory: Bytes, cpus: u8) -> Self {
+        let memory = Bytes::new(memory.get() + Self::OVERHEAD.get());
+        Self { cpu_percent: u32::from(cpus) * 100, memory, pids: Self::THREADS }
+    }
 }
 
 /// The machine's place in the network: a namespace made ahead, with a tap in it.
@@ -96,6 +136,14 @@ pub enum StartError {
     Deadline { deadline_ms: u64 },
     #[error("load device state: {reason}")]
     Load { reason: String },
+    #[error("jail the machine process: {step}")]
+    Jail {
+        step: String,
+        #[source]
+        cause: std::io::Error,
+    },
+    #[error("process {pid} is not the machine that was recorded")]
+    Stranger { pid: u32 },
     #[error("layer needs {needed}, this host has {present}")]
     Profile { needed: String, present: String },
     #[error(transparent)]
@@ -132,6 +180,13 @@ pub trait Driver: Send + Sync + 'static {
     /// What layers made here need, to be compared with a manifest before a restore.
     fn profile(&self) -> MachineProfile;
 
+    /// What this host can give a layer that was written by a certain runtime, if that runtime is still here. An upgrade
+    /// of the host's packages must strand no layer.
+    fn profile_of(&self, runtime: &str) -> Option<MachineProfile> {
+        let profile = self.profile();
+        (profile.runtime == runtime).then_some(profile)
+    }
+
     /// What a first boot tells the kernel; a template baked with other words is another template.
     fn kernel_parameters(&self) -> String {
         String::new()
@@ -142,6 +197,10 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Loads a sealed layer and returns with the guest paused. Many machines may share one layer.
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
+
+    /// Takes over a machine that an earlier process of this host started and that still lives, as it is: running or
+    /// paused. `pid` is what `Machine::pid` gave then.
+    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError>;
 }
 
 /// One running VM process.
@@ -168,7 +227,18 @@ pub trait Machine: Send + Sync {
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError>;
 
     /// Writes device state to a file. The machine must be paused.
-    async fn save_devices(&self, to: &std::path::Path) -> Result<(), MachineError>;
+    async fn save_devices(&self, to: &Path) -> Result<(), MachineError>;
+
+    /// Reads what the guest has changed of the memory file it was restored from, up to a number of bytes; `None` if it is
+    /// more. The machine must be paused, and may go on as soon as this returns.
+    async fn hold_memory(&self, base: &Path, bytes_max: Bytes) -> Result<Option<MemoryDelta>, MachineError>;
+
+    /// Writes what the guest has changed of the memory file it was restored from over a copy of that file, and tells how
+    /// much it was. The machine must stay paused meanwhile.
+    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError>;
+
+    /// Tells the guest that a volume's file has grown.
+    async fn volume_grown(&self, file: &Path) -> Result<(), MachineError>;
 
     /// Ends the process and waits for it. Asking twice is fine; a dead machine is fine.
     async fn stop(&self);

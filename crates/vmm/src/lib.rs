@@ -11,9 +11,11 @@
 pub mod conformance;
 mod contract;
 mod files;
+mod memory;
 
 pub use contract::{
-    BootImage, Driver, Link, Machine, MachineError, MachineProfile, MachineSpec, MachineState, NetworkPort, Power,
-    StartError,
+    BootImage, Driver, Link, Machine, MachineError, MachineLimits, MachineProfile, MachineSpec, MachineState,
+    NetworkPort, Power, StartError, VolumePort,
 };
 pub use files::LayerFiles;
+pub use memory::{MemoryDelta, Run};

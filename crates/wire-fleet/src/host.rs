@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, pin::Pin, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
-use pandastack_model::{Fault, SandboxId, SandboxSpec, SandboxState, Tier};
+use pandastack_model::{Bytes as Size, Egress, Fault, LayerId, SandboxId, SandboxSpec, SandboxState, Tier, VolumeId};
 use tokio::sync::{broadcast, mpsc};
 
 /// A body that is never held whole. An error ends it.
@@ -31,8 +31,86 @@ pub struct SandboxView {
     pub guest_ip: String,
     /// From the request to the guest's first answer.
     pub boot: Duration,
-    /// `standby` or `cold`: how the machine was come by.
+    /// How the machine was come by: `standby`, `warm`, `cold`, `fork`, `snapshot`, `wake`.
     pub boot_mode: &'static str,
+    /// How long nobody has used it.
+    pub idle: Duration,
+}
+
+/// Asks for a layer of a running sandbox. The layer's id is the caller's choice: asking again for the same one answers the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealAsk {
+    pub layer: LayerId,
+    pub hold: Hold,
+}
+
+/// Who keeps a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Its owner, until `release`: durable when the answer comes.
+    Kept,
+    /// The machines that run on it, and whoever sealed it until `release` or the host's next start.
+    Passing,
+}
+
+/// A sealed layer as its host knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerView {
+    pub layer: LayerId,
+    /// Memory and disk that the layer has for itself alone.
+    pub own: Size,
+    /// How long the sandbox stood still for it.
+    pub pause: Duration,
+}
+
+/// How long a sandbox may be idle, and what happens then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// 0 is no limit.
+    pub ttl_seconds: u64,
+    pub persistent: bool,
+}
+
+/// Asks for children of a running sandbox: one seal, as many restores.
+#[derive(Clone, Debug)]
+pub struct ForkAsk {
+    pub parent: SandboxId,
+    /// Id of the layer between parent and children.
+    pub layer: LayerId,
+    /// The children; where they start from is replaced by the layer.
+    pub children: Vec<Ensure>,
+}
+
+/// What became of a fork. Some children may have failed while others run.
+#[derive(Debug)]
+pub struct Forked {
+    pub layer: LayerView,
+    /// One outcome per child asked for, in the same order.
+    pub children: Vec<Result<SandboxView, Fault>>,
+}
+
+/// A durable disk as its host knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeView {
+    pub volume: VolumeId,
+    pub size: Size,
+    /// The sandboxes that use it now, asleep ones included.
+    pub users: Vec<SandboxId>,
+}
+
+/// What an audit found. A host with nothing but what it should have reports no leaks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditReport {
+    /// Machines, namespaces, disks, layers and volumes that are accounted for.
+    pub machines: usize,
+    pub slots: usize,
+    pub disks: usize,
+    pub layers: usize,
+    pub volumes: usize,
+    /// Each thing that nobody owns, or that is recorded and missing, in words.
+    pub leaks: Vec<String>,
+    /// Which of them were removed by this audit.
+    pub repaired: Vec<String>,
 }
 
 /// A template that this host can start from.
@@ -58,8 +136,21 @@ pub struct HostStatus {
 pub enum HostEvent {
     /// The machine died under it.
     Failed { id: SandboxId, reason: String },
+    /// It is in another state now: paused, resumed, fallen asleep, woken.
+    Changed { view: SandboxView },
     /// The sandbox is gone and everything it held is released.
-    Removed { id: SandboxId },
+    Removed { id: SandboxId, why: RemovedBy },
+    /// Its guest tried to reach something that its egress list does not name.
+    Denied { id: SandboxId, target: String },
+}
+
+/// Who ended a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemovedBy {
+    /// A request, or the host's own end.
+    Request,
+    /// Nobody had used it for as long as its owner allowed.
+    Idleness,
 }
 
 /// What to run.
@@ -170,6 +261,48 @@ pub trait HostPort: Send + Sync + 'static {
 
     /// Makes the sandbox be gone. Unknown ids are fine.
     async fn remove(&self, id: SandboxId) -> Result<(), Fault>;
+
+    /// Stops its CPUs. A paused sandbox serves nothing until `resume`.
+    async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault>;
+
+    /// Lets its CPUs run again.
+    async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault>;
+
+    /// Puts it to sleep. When this answers, everything is durable and its machine is given up; a failure leaves it as it was.
+    async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault>;
+
+    /// Wakes it, together with everybody else who asks or uses it at the same time.
+    async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault>;
+
+    /// Seals it into a layer and lets it go on. A sleeping one is woken first.
+    async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault>;
+
+    /// Seals once and starts every child from that layer, a few at a time. Fails as a whole only if the seal does.
+    async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault>;
+
+    /// Gives a layer up. Its data goes with its last user; unknown layers are fine.
+    async fn release(&self, layer: LayerId) -> Result<(), Fault>;
+
+    /// Changes what a sandbox may reach, at once, whatever state it is in.
+    async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault>;
+
+    /// Changes idle limit and persistence.
+    async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault>;
+
+    /// Makes an empty volume of a size. Asking again for the same id and size answers the same.
+    async fn make_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault>;
+
+    /// Grows a volume, also while it is in use. It never shrinks.
+    async fn grow_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault>;
+
+    /// Removes a volume and its data; refused while a sandbox uses it. Unknown ones are fine.
+    async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault>;
+
+    /// Lists every volume here.
+    async fn volumes(&self) -> Result<Vec<VolumeView>, Fault>;
+
+    /// Compares what is recorded with what is there.
+    async fn audit(&self) -> Result<AuditReport, Fault>;
 
     /// Tells what the sandbox is now; `None` if it is not here.
     async fn observe(&self, id: SandboxId) -> Option<SandboxView>;

@@ -6,6 +6,7 @@ mod host;
 
 pub use control::{Caller, ControlPort, WorkspaceId};
 pub use host::{
-    ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, HostEvent,
-    HostPort, HostStatus, Program, SandboxView, TemplateView, WriteAsk,
+    AuditReport, ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind,
+    ForkAsk, Forked, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, Program, RemovedBy, SandboxView,
+    SealAsk, TemplateView, VolumeView, WriteAsk,
 };

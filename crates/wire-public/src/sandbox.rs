@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pandastack_model::{Fault, FaultKind, SandboxSpec, TTL_SECONDS_DEFAULT, TemplateName};
+use pandastack_model::{Egress, Fault, FaultKind, Origin, SandboxSpec, TTL_SECONDS_DEFAULT, TemplateName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -114,6 +114,10 @@ impl TryFrom<CreateSandbox> for SandboxSpec {
             persistent: persistent.unwrap_or(false),
             metadata: metadata_of(metadata.unwrap_or_default())?,
             env: env_of(env.unwrap_or_default())?,
+            origin: Origin::Template,
+            egress: Egress::Open,
+            bandwidth_mbps: None,
+            volumes: Vec::new(),
         })
     }
 }

@@ -10,12 +10,12 @@ impl Control {
     pub(crate) async fn reachable(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
         match self.store.state(&caller.workspace, id).await? {
             None => Err(Fault::no_sandbox()),
-            // While it is being created or taken down the host knows better than this row.
-            Some(SandboxState::Creating | SandboxState::Running | SandboxState::Stopping) => Ok(()),
             Some(SandboxState::Failed { reason }) => {
                 let text = format!("the sandbox has failed ({reason}); delete it and create another");
                 Err(Fault::new(FaultKind::Conflict, "sandbox.invalid_state", text))
             }
+            // Whatever else it is, the host knows better than this row: it wakes, waits or refuses.
+            Some(_) => Ok(()),
         }
     }
 }

@@ -55,7 +55,7 @@ fn render(intent: Intent) -> Sandbox {
     let status = state.as_str().to_owned();
     let status_reason = match state {
         SandboxState::Failed { reason } => Some(reason),
-        SandboxState::Creating | SandboxState::Running | SandboxState::Stopping => None,
+        _ => None,
     };
     Sandbox {
         id: id.to_string(),

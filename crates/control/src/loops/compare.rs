@@ -19,13 +19,13 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
         match (state, seen.get(&id)) {
             (SandboxState::Failed { .. }, None) => {}
             (SandboxState::Creating, None) => control.store.forget(id).await?,
-            (SandboxState::Running | SandboxState::Stopping, None) => control.store.mark_failed(id, GONE).await?,
+            (_, None) => control.store.mark_failed(id, GONE).await?,
             (_, Some(view)) => match &view.state {
                 SandboxState::Failed { reason } => control.store.mark_failed(id, reason).await?,
                 SandboxState::Running => {
                     control.store.mark_running(id, size(view), &observed(view)).await?;
                 }
-                SandboxState::Creating | SandboxState::Stopping => {}
+                _ => {}
             },
         }
     }

@@ -32,7 +32,8 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             tracing::info!(sandbox = %id, %reason, "sandbox failed");
             control.store.mark_failed(id, &reason).await
         }
-        HostEvent::Removed { id } => {
+        HostEvent::Changed { .. } | HostEvent::Denied { .. } => Ok(()),
+        HostEvent::Removed { id, .. } => {
             let now_ns = control.clock.now_ns();
             let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
             control.store.bury(id, now_ns, since_ns).await

@@ -59,7 +59,7 @@ impl Store {
     /// Writes an intent, unless the workspace is full by now: other creates may have come between plan and commit.
     pub async fn commit(&self, intent: &Intent, sandboxes_max: u64) -> Result<Committed, StoreError> {
         let Intent { id, workspace, generation, created_at_ns, spec, size, state, observed } = intent;
-        let SandboxSpec { template, ttl_seconds, persistent, metadata, env } = spec;
+        let SandboxSpec { template, ttl_seconds, persistent, metadata, env, .. } = spec;
         let sql =
             "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
                        env, cpus, memory_mib, status, guest_ip, boot_ms, boot_mode, isolation)
@@ -228,16 +228,8 @@ fn id(row: &SqliteRow) -> Result<SandboxId, StoreError> {
 
 fn state(row: &SqliteRow) -> Result<SandboxState, StoreError> {
     let status: String = column(row, "status")?;
-    match status.as_str() {
-        "creating" => Ok(SandboxState::Creating),
-        "running" => Ok(SandboxState::Running),
-        "stopping" => Ok(SandboxState::Stopping),
-        "failed" => {
-            let reason: Option<String> = column(row, "status_reason")?;
-            Ok(SandboxState::Failed { reason: reason.unwrap_or_default() })
-        }
-        _ => Err(StoreError::Corrupt { id: column(row, "id")?, field: "status" }),
-    }
+    let known = SandboxState::from_name(&status, column(row, "status_reason")?);
+    known.map_or_else(|| Err(StoreError::Corrupt { id: column(row, "id")?, field: "status" }), Ok)
 }
 
 fn intent(row: &SqliteRow) -> Result<Intent, StoreError> {
@@ -260,6 +252,7 @@ fn intent(row: &SqliteRow) -> Result<Intent, StoreError> {
             persistent: column(row, "persistent")?,
             metadata: map("metadata")?,
             env: map("env")?,
+            ..SandboxSpec::of(template.parse().map_err(|_| corrupt("template"))?)
         },
         size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
         state: state(row)?,

@@ -11,7 +11,7 @@ use pandastack_kit::{Scope, random_bytes};
 use pandastack_layers::{FORMAT, LayerStore, Manifest, SealError};
 use pandastack_model::{LayerId, MachineId};
 use pandastack_sys::reflink::clone_or_copy;
-use pandastack_vmm::{BootImage, Driver, Machine, MachineError, MachineSpec, MachineState, StartError};
+use pandastack_vmm::{BootImage, Driver, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError};
 use pandastack_wire_fleet::{ExecAsk, ExecEvent};
 use pandastack_wire_guest::GENERATION;
 
@@ -161,6 +161,9 @@ async fn boot_and_seal(
             disk: files.disk.clone(),
             run_dir: run_dir.clone(),
             network: slot.port(),
+            runtime: None,
+            volumes: Vec::new(),
+            limits: MachineLimits::of(recipe.memory, recipe.cpus),
         };
         let cmdline =
             format!("pandastack.secret={secret_hex} pandastack.net={GUEST}/30,{GATEWAY} pandastack.root=/dev/vda");

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use pandastack_kit::Secret;
 use pandastack_model::{Fault, SandboxId};
 use pandastack_vmm::{Machine, MachineState};
-use pandastack_wire_fleet::{Ensure, HostEvent};
+use pandastack_wire_fleet::{Ensure, HostEvent, RemovedBy};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -168,5 +168,5 @@ async fn take_down(
         undo.unwind().await;
     }
     tracing::info!(sandbox = %id, "sandbox removed");
-    let _ = events.send(HostEvent::Removed { id });
+    let _ = events.send(HostEvent::Removed { id, why: RemovedBy::Request });
 }

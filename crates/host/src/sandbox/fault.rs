@@ -81,6 +81,12 @@ pub fn refusal_fault(refusal: Refusal, state: &SandboxState) -> Fault {
         (Refusal::Dead, SandboxState::Failed { reason }) => {
             Fault::new(FaultKind::Conflict, "sandbox.failed", format!("the sandbox's machine ended: {reason}"))
         }
+        (Refusal::Paused, _) => {
+            Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "the sandbox is paused; resume it first")
+        }
+        (Refusal::Asleep, _) => {
+            Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "the sandbox is hibernated; wake it first")
+        }
         (Refusal::Dead, _) => Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox's machine ended"),
     }
 }

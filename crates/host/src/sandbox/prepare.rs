@@ -6,7 +6,7 @@ use std::{io, path::PathBuf, sync::Arc};
 use pandastack_kit::{Scope, ScopeError, Undo};
 use pandastack_layers::{Layer, LayerStore, Volume};
 use pandastack_model::{Bytes, MachineId};
-use pandastack_vmm::{Driver, Machine, MachineSpec, StartError};
+use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, StartError};
 
 use crate::{
     guest::Session,
@@ -96,7 +96,17 @@ impl Parts {
         });
         let (run_dir, disk) = self.place(id, layer, undo).await?;
         let manifest = &layer.manifest;
-        let spec = MachineSpec { id, memory: manifest.memory, cpus: manifest.cpus, disk, run_dir, network };
+        let spec = MachineSpec {
+            id,
+            memory: manifest.memory,
+            cpus: manifest.cpus,
+            disk,
+            run_dir,
+            network,
+            runtime: Some(manifest.profile.runtime.clone()),
+            volumes: Vec::new(),
+            limits: MachineLimits::of(manifest.memory, manifest.cpus),
+        };
         let machine: Arc<dyn Machine> = Arc::from(self.driver.restore(spec, &layer.files).await?);
         let stopping = machine.clone();
         undo.hold("machine", move || async move { stopping.stop().await });

@@ -31,6 +31,7 @@ impl Condition {
             guest_ip: GUEST.to_string(),
             boot: Duration::ZERO,
             boot_mode: "cold",
+            idle: Duration::ZERO,
         };
         Self { view, session: None, refused: None }
     }

@@ -2,7 +2,7 @@
 
 use pandastack_model::{FaultKind, SandboxState};
 use pandastack_testbed::{FakeBed, finish, wait_for, with_fake_bed};
-use pandastack_wire_fleet::{ExecEvent, HostEvent, HostPort};
+use pandastack_wire_fleet::{ExecEvent, HostEvent, HostPort, RemovedBy};
 
 use crate::SOON;
 
@@ -28,7 +28,7 @@ async fn a_dead_machine_fails_its_sandbox_and_its_execs() {
         }
         wait_for("its resources are released", SOON, async || bed.layers.disks().is_empty().then_some(())).await;
         bed.host.remove(id).await.unwrap();
-        assert_eq!(events.recv().await.unwrap(), HostEvent::Removed { id });
+        assert_eq!(events.recv().await.unwrap(), HostEvent::Removed { id, why: RemovedBy::Request });
         bed.is_idle().await;
     })
     .await;

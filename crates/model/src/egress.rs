@@ -1,0 +1,160 @@
+//! What a sandbox may reach outside, as its owner wants it. The host's own walls stand besides.
+
+use std::{fmt, net::Ipv4Addr, str::FromStr};
+
+/// Most rules in one list.
+pub const EGRESS_RULES_MAX: usize = 256;
+
+/// A sandbox's way out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Egress {
+    /// The Internet, as far as the host allows it.
+    #[default]
+    Open,
+    /// Only what the list names; an empty list is nothing at all.
+    Only(Vec<EgressRule>),
+}
+
+/// One thing that may be reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EgressRule {
+    /// Exactly this name, in lower case, without a final dot.
+    Host(String),
+    /// Every name below this one, not the name itself: written `*.name`.
+    Below(String),
+    /// Addresses of a network, whatever they are called.
+    Net { address: Ipv4Addr, bits: u8 },
+}
+
+/// Text that is no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a host name, a `*.suffix` or an IPv4 network: {reason}")]
+pub struct BadRule {
+    text: String,
+    reason: &'static str,
+}
+
+impl EgressRule {
+    /// Tells whether a name, in lower case and without a final dot, is meant.
+    pub fn names(&self, name: &str) -> bool {
+        match self {
+            EgressRule::Host(host) => host == name,
+            EgressRule::Below(suffix) => name.strip_suffix(suffix.as_str()).is_some_and(|front| front.ends_with('.')),
+            EgressRule::Net { .. } => false,
+        }
+    }
+}
+
+impl Egress {
+    /// Tells whether a name may be resolved.
+    pub fn names(&self, name: &str) -> bool {
+        match self {
+            Egress::Open => true,
+            Egress::Only(rules) => rules.iter().any(|rule| rule.names(name)),
+        }
+    }
+}
+
+impl FromStr for EgressRule {
+    type Err = BadRule;
+
+    fn from_str(text: &str) -> Result<Self, BadRule> {
+        let bad = |reason| BadRule { text: text.chars().take(80).collect(), reason };
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        if let Ok(address) = address.parse::<Ipv4Addr>() {
+            let bits = bits.map_or(Ok(32), str::parse::<u8>).map_err(|_| bad("the prefix length is no number"))?;
+            if bits > 32 {
+                return Err(bad("the prefix length is over 32"));
+            }
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            return match address.to_bits() & !mask {
+                0 => Ok(EgressRule::Net { address, bits }),
+                _ => Err(bad("the address has bits beyond its prefix")),
+            };
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        match name.strip_prefix("*.") {
+            Some(suffix) => host_name(suffix).map(|()| EgressRule::Below(suffix.to_owned())),
+            None => host_name(&name).map(|()| EgressRule::Host(name.clone())),
+        }
+        .map_err(bad)
+    }
+}
+
+impl fmt::Display for EgressRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EgressRule::Host(host) => f.write_str(host),
+            EgressRule::Below(suffix) => write!(f, "*.{suffix}"),
+            EgressRule::Net { address, bits: 32 } => write!(f, "{address}"),
+            EgressRule::Net { address, bits } => write!(f, "{address}/{bits}"),
+        }
+    }
+}
+
+fn host_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() || name.len() > 253 {
+        return Err("a name has 1 to 253 bytes");
+    }
+    for label in name.split('.') {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if label.is_empty() || label.len() > 63 || !label.bytes().all(known) {
+            return Err("labels have 1 to 63 letters, digits, `-` or `_`");
+        }
+    }
+    // A name of digits alone would be taken for an address by those who resolve it.
+    if name.split('.').next_back().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err("the last label is a number");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, printed: &str) {
+        assert_eq!(text.parse::<EgressRule>().unwrap().to_string(), printed, "{text}");
+    }
+
+    #[test]
+    fn rules_are_read_and_printed() {
+        check("pypi.org", "pypi.org");
+        check("PyPI.org.", "pypi.org");
+        check("*.Debian.org", "*.debian.org");
+        check("203.0.113.0/24", "203.0.113.0/24");
+        check("203.0.113.7", "203.0.113.7");
+        check("0.0.0.0/0", "0.0.0.0/0");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [
+            "",
+            "*",
+            "*.",
+            "a..b",
+            "a b",
+            "http://x",
+            "10.0.0.1/8",
+            "10.0.0.0/33",
+            "1.2.3",
+            "::1",
+            "a.*.b",
+            "10.0.0.0/",
+        ] {
+            assert!(text.parse::<EgressRule>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_suffix_means_what_is_below_it() {
+        let rule: EgressRule = "*.debian.org".parse().unwrap();
+        assert!(rule.names("deb.debian.org") && rule.names("a.b.debian.org"));
+        assert!(!rule.names("debian.org") && !rule.names("notdebian.org") && !rule.names("debian.org.evil.example"));
+        assert!(!Egress::Only(Vec::new()).names("debian.org"));
+    }
+}

@@ -1,0 +1,205 @@
+//! Reads what another process has changed of a file it maps privately: which pages, and their contents.
+//! The process must not run meanwhile, or the pages are of different moments; that is the caller's business.
+
+use std::{
+    fs, io,
+    io::IoSliceMut,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+};
+
+use nix::{
+    sys::uio::{RemoteIoVec, process_vm_readv},
+    unistd::Pid,
+};
+
+/// Bytes of one page. The kernel's interface counts in these.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Pages whose entries are read at once.
+const ENTRIES_PER_READ: usize = 16 * 1024;
+
+/// Pieces that one system call may gather, by the kernel's limit.
+const PIECES_PER_CALL: usize = 1024;
+
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+/// Set for pages that are the file's own; a private copy lacks it.
+const FILE_PAGE: u64 = 1 << 61;
+
+/// A file mapped in another process, from its first byte on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pid: i32,
+    address: u64,
+    length: u64,
+}
+
+/// Neighbouring pages of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// From the mapping's start, which is the file's.
+    pub offset: u64,
+    pub length: u64,
+}
+
+/// The pages of a mapping that its process has touched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Changed: the process has copies of its own.
+    pub changed: Vec<Extent>,
+    /// Only read: the file's pages, in memory now.
+    pub read: Vec<Extent>,
+}
+
+impl Mapping {
+    /// Finds a process's mapping of a file, by the file's identity: its name may be another in the process's own view.
+    pub fn of(pid: u32, file: &Path) -> io::Result<Self> {
+        let wanted = fs::metadata(file)?;
+        let device = (nix::libc::major(wanted.dev()), nix::libc::minor(wanted.dev()));
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+        let mut found: Option<Mapping> = None;
+        for line in maps.lines() {
+            let Some(map) = Line::parse(line) else { continue };
+            if map.device != device || map.inode != wanted.ino() {
+                continue;
+            }
+            // The kernel may have split the mapping; the pieces lie one after the other.
+            match &mut found {
+                None if map.offset == 0 => {
+                    let (address, length) = (map.start, map.end - map.start);
+                    found = Some(Mapping { pid: pid as i32, address, length });
+                }
+                Some(whole) if whole.address + whole.length == map.start && whole.length == map.offset => {
+                    whole.length += map.end - map.start;
+                }
+                _ => {}
+            }
+        }
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "the process does not map this file");
+        found.filter(|map| map.length >= wanted.len()).ok_or_else(missing)
+    }
+
+    /// Sorts out which pages were touched, and how.
+    pub fn touched(&self) -> io::Result<Touched> {
+        let pagemap = fs::File::open(format!("/proc/{}/pagemap", self.pid))?;
+        let first = self.address / PAGE_BYTES;
+        let pages = self.length / PAGE_BYTES;
+        let mut touched = Touched::default();
+        let mut buffer = vec![0_u8; ENTRIES_PER_READ * 8];
+        let mut page = 0;
+        while page < pages {
+            let count = ENTRIES_PER_READ.min((pages - page) as usize);
+            let bytes = &mut buffer[..count * 8];
+            pagemap.read_exact_at(bytes, (first + page) * 8)?;
+            for (entry, at) in bytes.chunks_exact(8).zip(page..) {
+                let entry = u64::from_ne_bytes(entry.try_into().expect("chunks of eight"));
+                if entry & SWAPPED != 0 || entry & (PRESENT | FILE_PAGE) == PRESENT {
+                    extend(&mut touched.changed, at * PAGE_BYTES);
+                } else if entry & PRESENT != 0 {
+                    extend(&mut touched.read, at * PAGE_BYTES);
+                }
+            }
+            page += count as u64;
+        }
+        Ok(touched)
+    }
+
+    /// Reads pieces of the mapping, one after the other, into a buffer of exactly their size.
+    pub fn read(&self, pieces: &[Extent], mut into: &mut [u8]) -> io::Result<()> {
+        for group in pieces.chunks(PIECES_PER_CALL) {
+            let wanted: usize = group.iter().map(|piece| piece.length as usize).sum();
+            let remote: Vec<_> = group
+                .iter()
+                .map(|piece| RemoteIoVec { base: (self.address + piece.offset) as usize, len: piece.length as usize })
+                .collect();
+            let (part, rest) = into.split_at_mut(wanted);
+            let read = process_vm_readv(Pid::from_raw(self.pid), &mut [IoSliceMut::new(part)], &remote)?;
+            if read != wanted {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the process has lost a page"));
+            }
+            into = rest;
+        }
+        Ok(())
+    }
+}
+
+/// Adds up what extents hold.
+pub fn total(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| extent.length).sum()
+}
+
+fn extend(extents: &mut Vec<Extent>, offset: u64) {
+    match extents.last_mut() {
+        Some(last) if last.offset + last.length == offset => last.length += PAGE_BYTES,
+        _ => extents.push(Extent { offset, length: PAGE_BYTES }),
+    }
+}
+
+/// One line of `/proc/<pid>/maps`: `start-end perms offset major:minor inode name`.
+struct Line {
+    start: u64,
+    end: u64,
+    offset: u64,
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Self> {
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let (_perms, offset) = (words.next()?, words.next()?);
+        let (major, minor) = words.next()?.split_once(':')?;
+        let inode = words.next()?.parse().ok()?;
+        let device = (hex(major)? as u32, hex(minor)? as u32);
+        Some(Line { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, device, inode })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    /// Another process that maps the file privately, reads page 1 and changes pages 2, 3 and 6.
+    const MAPPER: &str = "
+import mmap, sys
+file = open(sys.argv[1], 'r+b')
+memory = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE)
+memory[4096]
+for page in (2, 3, 6):
+    memory[page * 4096] = 120
+print('ready', flush=True)
+sys.stdin.read()
+";
+
+    #[test]
+    fn only_what_was_changed_is_found_and_read() {
+        let folder = std::env::temp_dir().join(format!("pandastack-pagemap-{}", std::process::id()));
+        fs::write(&folder, vec![b'a'; 8 * 4096]).unwrap();
+        let mut child = Command::new("python3")
+            .args(["-c", MAPPER])
+            .arg(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        io::BufRead::read_line(&mut io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
+        let mapping = Mapping::of(child.id(), &folder).unwrap();
+        let touched = mapping.touched().unwrap();
+        let expected = [Extent { offset: 2 * 4096, length: 8192 }, Extent { offset: 6 * 4096, length: 4096 }];
+        assert_eq!(touched.changed, expected);
+        assert!(touched.read.iter().any(|extent| extent.offset <= 4096 && extent.offset + extent.length > 4096));
+        let mut bytes = vec![0; total(&touched.changed) as usize];
+        mapping.read(&touched.changed, &mut bytes).unwrap();
+        assert_eq!((bytes[0], bytes[1], bytes[4096], bytes[8192]), (b'x', b'a', b'x', b'x'));
+        child.stdin.take().unwrap().write_all(b"").unwrap();
+        child.wait().unwrap();
+        assert!(Mapping::of(std::process::id(), &folder).is_err());
+        fs::remove_file(&folder).unwrap();
+    }
+}

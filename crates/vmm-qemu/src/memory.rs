@@ -1,0 +1,45 @@
+//! Reads what a guest has changed of its layer's memory: the private pages of the machine's process. No stream through the
+//! monitor, no copy of what is unchanged.
+
+use std::{fs, io, os::unix::fs::FileExt, path::Path};
+
+use pandastack_model::Bytes;
+use pandastack_sys::pagemap::{Extent, Mapping, total};
+use pandastack_vmm::{MemoryDelta, Run};
+
+/// Bytes that are under way at once while memory goes straight to a file.
+const PASS_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Reads all changed memory, unless it is more than may be held.
+pub fn hold(pid: u32, base: &Path, bytes_max: Bytes) -> io::Result<Option<MemoryDelta>> {
+    let mapping = Mapping::of(pid, base)?;
+    let changed = mapping.touched()?.changed;
+    let size = total(&changed);
+    if size > bytes_max.get() {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; size as usize];
+    mapping.read(&changed, &mut bytes)?;
+    let runs = changed.iter().map(|extent| Run { offset: extent.offset, length: extent.length }).collect();
+    Ok(Some(MemoryDelta { runs, bytes }))
+}
+
+/// Copies all changed memory over a copy of the layer's file, a few megabytes at a time.
+pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<Bytes> {
+    let mapping = Mapping::of(pid, base)?;
+    let changed = mapping.touched()?.changed;
+    let file = fs::OpenOptions::new().write(true).open(copy)?;
+    let mut buffer = vec![0; PASS_BYTES as usize];
+    for extent in &changed {
+        let end = extent.offset + extent.length;
+        let mut offset = extent.offset;
+        while offset < end {
+            let piece = Extent { offset, length: PASS_BYTES.min(end - offset) };
+            let bytes = &mut buffer[..piece.length as usize];
+            mapping.read(&[piece], bytes)?;
+            file.write_all_at(bytes, offset)?;
+            offset += piece.length;
+        }
+    }
+    Ok(Bytes::new(total(&changed)))
+}
