@@ -13,5 +13,5 @@ mod volume;
 
 pub use digest::{DigestError, file_digest};
 pub use manifest::{FORMAT, Manifest, ManifestError};
-pub use store::{Draft, Layer, LayerStore, OpenError, SealError, Template};
+pub use store::{Draft, Durability, Layer, LayerStore, OpenError, SealError, Template};
 pub use volume::{Volume, VolumeError, VolumeKind};

@@ -6,8 +6,8 @@ use pandastack_model::{Bytes, LayerId};
 use pandastack_vmm::MachineProfile;
 use serde::{Deserialize, Serialize};
 
-/// The newest manifest format this build writes and the only one it reads.
-pub const FORMAT: u32 = 1;
+/// The newest manifest format this build writes. It reads every one since the first.
+pub const FORMAT: u32 = 2;
 
 /// The contents of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub struct Manifest {
     pub layer: LayerId,
     /// What the layer was made from, for people.
     pub origin: String,
+    /// The layer whose machine was sealed into this one. The data is whole in each: a parent may be gone.
+    #[serde(default)]
+    pub parent: Option<LayerId>,
     /// Digest of everything that went into a template; the same inputs find the same layer again.
     pub inputs: Option<String>,
     pub profile: MachineProfile,
@@ -28,7 +31,10 @@ pub struct Manifest {
     pub disk: Bytes,
     /// How long the boot took that this layer saves everybody from.
     pub boot_ms: u64,
-    pub digests: Digests,
+    /// Absent for a layer that was sealed from a running machine: reading gigabytes has no place on that path, and its
+    /// files never left this host.
+    #[serde(default)]
+    pub digests: Option<Digests>,
 }
 
 /// Digests of the layer's files.
@@ -46,7 +52,7 @@ pub enum ManifestError {
     Read(#[source] io::Error),
     #[error("the manifest is not what we wrote")]
     Parse(#[source] serde_json::Error),
-    #[error("manifest format {found} is not known here; this build reads {FORMAT}")]
+    #[error("manifest format {found} is not known here; this build reads up to {FORMAT}")]
     Format { found: u64 },
 }
 
@@ -64,7 +70,7 @@ impl Manifest {
             format: u64,
         }
         let versioned: Versioned = serde_json::from_slice(bytes).map_err(ManifestError::Parse)?;
-        if versioned.format != u64::from(FORMAT) {
+        if versioned.format == 0 || versioned.format > u64::from(FORMAT) {
             return Err(ManifestError::Format { found: versioned.format });
         }
         serde_json::from_slice(bytes).map_err(ManifestError::Parse)
@@ -100,14 +106,21 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        let golden = include_str!("../../../schema/layer-manifest-1.json");
+        let golden = include_str!("../../../schema/layer-manifest-2.json");
         Manifest::parse(golden.as_bytes()).unwrap()
     }
 
     #[test]
     fn the_golden_reads_and_writes_the_same() {
         let text = serde_json::to_string_pretty(&manifest()).unwrap();
-        assert_eq!(text, include_str!("../../../schema/layer-manifest-1.json").trim_end());
+        assert_eq!(text, include_str!("../../../schema/layer-manifest-2.json").trim_end());
+    }
+
+    #[test]
+    fn the_first_format_still_reads() {
+        let old = Manifest::parse(include_bytes!("../../../schema/layer-manifest-1.json")).unwrap();
+        assert_eq!((old.format, old.parent), (1, None));
+        assert_eq!(old.digests.unwrap().disk, "bb");
     }
 
     #[test]

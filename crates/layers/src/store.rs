@@ -110,7 +110,11 @@ impl LayerStore {
 
     /// Starts a new layer in a folder of its own.
     pub fn draft(&self) -> Result<Draft, SealError> {
-        let id = LayerId::random();
+        self.draft_of(LayerId::random())
+    }
+
+    /// Starts a new layer under an id that somebody else chose.
+    pub fn draft_of(&self, id: LayerId) -> Result<Draft, SealError> {
         let folder = self.root.join("staging").join(id.to_string());
         fs::create_dir_all(&folder).map_err(sealing("make the draft's folder"))?;
         Ok(Draft { id, folder, layers: self.root.join("layers"), sealed: false })
@@ -124,8 +128,10 @@ impl LayerStore {
         }
         let manifest = Manifest::read(&folder).map_err(|cause| OpenError::Manifest { layer, cause })?;
         let files = LayerFiles::in_folder(&folder);
-        if !self.verified.lock().expect("no holder panics").contains(&layer) {
-            verify_or_trust(layer, &folder, &files, &manifest.digests)?;
+        if let Some(digests) = &manifest.digests
+            && !self.verified.lock().expect("no holder panics").contains(&layer)
+        {
+            verify_or_trust(layer, &folder, &files, digests)?;
             self.verified.lock().expect("no holder panics").insert(layer);
         }
         Ok(Layer { manifest, files })
@@ -178,21 +184,35 @@ impl LayerStore {
 
     /// Finds a layer that was made from exactly these inputs.
     pub fn made_from(&self, inputs: &str) -> Option<LayerId> {
-        let entries = fs::read_dir(self.root.join("layers")).into_iter().flatten().flatten();
-        entries
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        self.layers()
+            .into_iter()
             .find(|layer| self.manifest(*layer).is_ok_and(|manifest| manifest.inputs.as_deref() == Some(inputs)))
+    }
+
+    /// Lists every layer here, templates included.
+    pub fn layers(&self) -> Vec<LayerId> {
+        let entries = fs::read_dir(self.root.join("layers")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    /// Removes one layer. A missing one is fine. Machines that run on it keep its open files until they end.
+    pub fn remove(&self, layer: LayerId) -> io::Result<()> {
+        let folder = self.root.join("layers").join(layer.to_string());
+        // Out of the way first: a crash in the middle must not leave half a layer under its name.
+        let doomed = self.root.join("staging").join(format!("gone-{layer}"));
+        match fs::rename(&folder, &doomed) {
+            Ok(()) => fs::remove_dir_all(&doomed),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes layers that no template names. Machines that run on one keep its open files until they end.
     pub fn collect(&self, in_use: &HashSet<LayerId>) -> Vec<LayerId> {
         let named: HashSet<LayerId> = self.templates().into_iter().map(|(_, layer)| layer).collect();
-        let entries = fs::read_dir(self.root.join("layers")).into_iter().flatten().flatten();
-        let all = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<LayerId>().ok());
-        let gone: Vec<LayerId> = all.filter(|layer| !named.contains(layer) && !in_use.contains(layer)).collect();
-        for layer in &gone {
-            let _ = fs::remove_dir_all(self.root.join("layers").join(layer.to_string()));
-        }
+        let mut gone = self.layers();
+        gone.retain(|layer| !named.contains(layer) && !in_use.contains(layer));
+        gone.retain(|layer| self.remove(*layer).is_ok());
         gone
     }
 
@@ -243,25 +263,61 @@ impl Draft {
     }
 
     /// Computes digests, makes everything durable, and moves the layer into the store.
-    pub fn seal(mut self, mut manifest: Manifest) -> Result<LayerId, SealError> {
+    pub fn seal(self, mut manifest: Manifest) -> Result<LayerId, SealError> {
         let files = self.files();
+        let (mem, disk, dev) = (file_digest(&files.mem)?, file_digest(&files.disk)?, file_digest(&files.dev)?);
+        manifest.digests = Some(Digests { mem, disk, dev });
+        let layer = self.seal_unread(manifest, Durability::Now)?;
+        mark_verified(&layer.files);
+        Ok(layer.manifest.layer)
+    }
+
+    /// Moves the layer into the store without reading it: for what was sealed from a running machine.
+    pub fn seal_unread(mut self, mut manifest: Manifest, durability: Durability) -> Result<Layer, SealError> {
         manifest.layer = self.id;
-        manifest.digests =
-            Digests { mem: file_digest(&files.mem)?, disk: file_digest(&files.disk)?, dev: file_digest(&files.dev)? };
         let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
         fs::write(self.folder.join("manifest.json"), text).map_err(sealing("write the manifest"))?;
-        for name in ["mem", "disk", "dev", "manifest.json"] {
-            let file = fs::File::open(self.folder.join(name)).map_err(sealing("open a layer file"))?;
-            file.sync_all().map_err(sealing("make a layer file durable"))?;
+        if durability == Durability::Now {
+            flush(&self.folder).map_err(sealing("make a layer durable"))?;
         }
-        fs::rename(&self.folder, self.layers.join(self.id.to_string()))
-            .map_err(sealing("move the layer into the store"))?;
-        self.sealed = true;
         let folder = self.layers.join(self.id.to_string());
-        mark_verified(&folder, &LayerFiles::in_folder(&folder));
-        let _ = fs::File::open(&self.layers).and_then(|folder| folder.sync_all());
-        Ok(self.id)
+        fs::rename(&self.folder, &folder).map_err(sealing("move the layer into the store"))?;
+        self.sealed = true;
+        if durability == Durability::Now {
+            let synced = fs::File::open(&self.layers).and_then(|layers| layers.sync_all());
+            synced.map_err(sealing("make the store durable"))?;
+        }
+        Ok(Layer { manifest, files: LayerFiles::in_folder(&folder) })
     }
+}
+
+/// When a layer must have reached the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Before its seal is done.
+    Now,
+    /// Whenever: it may be lost with the host's power, together with the machines that need it.
+    Later,
+}
+
+impl Layer {
+    /// Writes the layer's files out to disk. After a seal that did not wait for it, this keeps the next clone quick: a clone
+    /// first writes out what its source has in memory only.
+    pub fn flush(&self) -> io::Result<()> {
+        flush(self.files.mem.parent().unwrap_or(Path::new("/")))
+    }
+}
+
+/// The large files side by side: the disk below takes them in one go.
+fn flush(folder: &Path) -> io::Result<()> {
+    let sync = |name: &str| fs::File::open(folder.join(name))?.sync_all();
+    std::thread::scope(|scope| {
+        let mem = scope.spawn(|| sync("mem"));
+        let rest = ["disk", "dev", "manifest.json"].into_iter().try_for_each(sync);
+        let mem = mem.join().unwrap_or_else(|_| Err(io::Error::other("the flush panicked")));
+        rest.and(mem)
+    })?;
+    fs::File::open(folder)?.sync_all()
 }
 
 impl Drop for Draft {
@@ -283,12 +339,12 @@ fn verify_or_trust(layer: LayerId, folder: &Path, files: &LayerFiles, digests: &
         return Ok(());
     }
     verify(layer, files, digests)?;
-    mark_verified(folder, files);
+    mark_verified(files);
     Ok(())
 }
 
-fn mark_verified(folder: &Path, files: &LayerFiles) {
-    if let Some(text) = fingerprint(files) {
+fn mark_verified(files: &LayerFiles) {
+    if let (Some(text), Some(folder)) = (fingerprint(files), files.mem.parent()) {
         // Without the mark the next process only reads once more.
         let _ = fs::write(folder.join(VERIFIED), text);
     }

@@ -213,6 +213,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         format: FORMAT,
         layer: LayerId::random(),
         origin: "a test".to_owned(),
+        parent: None,
         inputs: None,
         profile: driver.profile(),
         guest_generation: 1,
@@ -221,7 +222,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         cpus: 1,
         disk: Bytes::mib(1),
         boot_ms: 0,
-        digests: Default::default(),
+        digests: None,
     };
     let layer = draft.seal(manifest)?;
     layers.name_template(&spec("mini").template, layer)?;

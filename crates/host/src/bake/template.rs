@@ -178,6 +178,7 @@ async fn boot_and_seal(
             format: FORMAT,
             layer: draft.id(),
             origin: format!("template {}", recipe.name),
+            parent: None,
             inputs: Some(inputs),
             profile: parts.driver.profile(),
             guest_generation: GENERATION,
@@ -186,7 +187,7 @@ async fn boot_and_seal(
             cpus: recipe.cpus,
             disk: recipe.disk,
             boot_ms: boot.as_millis() as u64,
-            digests: Default::default(),
+            digests: None,
         };
         let layer = parts.scope.block("seal", move || draft.seal(manifest)).await;
         let layer = layer.map_err(|error| BakeError::Io { action: "seal", cause: io::Error::other(error) })??;
