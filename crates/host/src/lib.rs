@@ -1,11 +1,14 @@
 //! The per-host agent: owns machines, their disks and networks, and knows what really runs here.
 //! It is handed a machine driver by `bins` and never imports one.
 
+mod audit;
 pub mod bake;
+mod fork;
 mod guest;
 mod host;
 mod ledger;
 pub mod net;
+mod port;
 mod recover;
 mod sandbox;
 mod settings;
@@ -13,4 +16,5 @@ mod settings;
 pub use host::{Host, HostParts, StartUpError};
 pub use ledger::{Ledger, LedgerError, MachineRow};
 pub use recover::{RecoverError, Recovered};
+pub use sandbox::Leave;
 pub use settings::HostSettings;

@@ -1,22 +1,41 @@
 //! What an operator may choose about a host.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use pandastack_model::Bytes;
+use pandastack_model::{Bytes, TemplateName};
 
 /// Checked settings of one host.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
-    /// Standby machines kept for each template that is in use.
+    /// Machines kept ready for each template: restored, primed, paused.
     pub standby: usize,
+    /// Other numbers for some templates.
+    pub warm: BTreeMap<TemplateName, usize>,
     /// From a create's start to the guest's first answer.
     pub launch_deadline: Duration,
     /// Creates are refused when less than this is free on the data volume.
     pub disk_reserve: Bytes,
+    /// Creates are refused when less than this would stay free of the host's memory.
+    pub memory_reserve: Bytes,
+    /// How much guest memory may be promised, in hundredths of the host's.
+    pub overcommit_percent: u64,
+    /// Children of one fork that are restored at the same time.
+    pub fork_parallel: usize,
+    /// Between two audits.
+    pub audit_every: Duration,
 }
 
 impl Default for HostSettings {
     fn default() -> Self {
-        Self { standby: 2, launch_deadline: Duration::from_secs(20), disk_reserve: Bytes::mib(256) }
+        Self {
+            standby: 2,
+            warm: BTreeMap::new(),
+            launch_deadline: Duration::from_secs(20),
+            disk_reserve: Bytes::mib(256),
+            memory_reserve: Bytes::mib(512),
+            overcommit_percent: 400,
+            fork_parallel: 4,
+            audit_every: Duration::from_secs(3600),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin};
 
-type Release = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+type Release = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// A list of releases. Dropping it with entries left is a bug that logs itself.
 #[derive(Default)]
@@ -19,7 +19,7 @@ impl Undo {
     /// Remembers one release under a name for the log.
     pub fn hold<F, W>(&mut self, name: &'static str, release: F)
     where
-        F: FnOnce() -> W + Send + 'static,
+        F: FnOnce() -> W + Send + Sync + 'static,
         W: Future<Output = ()> + Send + 'static,
     {
         self.releases.push((name, Box::new(move || Box::pin(release()))));

@@ -7,10 +7,10 @@ use futures_util::FutureExt;
 use pandastack_host::{Host, HostParts, HostSettings, net::NetSettings};
 use pandastack_kit::Scope;
 use pandastack_layers::{LayerStore, Volume};
-use pandastack_model::{SandboxId, SandboxSpec, TemplateName};
+use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{QemuDriver, choose_tier};
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostPort};
+use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ForkAsk, HostPort};
 
 use crate::{DataFolder, Leftovers};
 
@@ -69,6 +69,26 @@ impl Bed {
         let id = SandboxId::random();
         self.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await?;
         Ok(id)
+    }
+
+    /// Forks a sandbox into so many children and gives their ids, in order.
+    pub async fn fork(&self, parent: SandboxId, count: usize) -> Result<Vec<SandboxId>> {
+        let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+        let children: Vec<Ensure> = (0..count).map(|_| child()).collect();
+        let ids = children.iter().map(|child| child.id).collect();
+        let forked = self.host.fork(ForkAsk { parent, layer: LayerId::random(), children }).await?;
+        forked.children.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(ids)
+    }
+
+    /// Runs a shell command that must succeed, and gives its output without the last line's end.
+    ///
+    /// # Panics
+    /// If the command cannot be run or fails.
+    pub async fn out(&self, id: SandboxId, command: &str) -> String {
+        let (output, code) = self.sh(id, command).await.expect("the command runs");
+        assert_eq!(code, 0, "{command}: {output}");
+        output.trim_end().to_owned()
     }
 
     /// Runs a shell command and gives its output and exit code.

@@ -53,7 +53,7 @@ async fn ledger(file: &Path) -> Result<Vec<String>> {
     let ledger = Ledger::open(file).await?;
     let machines = ledger.machines().await?;
     ledger.close().await;
-    Ok(machines.into_iter().map(|machine| machine.id).collect())
+    Ok(machines.into_iter().map(|machine| machine.id.to_string()).collect())
 }
 
 /// Finds the processes whose arguments name something in a machine folder.

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use pandastack_wire_guest::{Credit, Frame, Kind, Message, WINDOW_BYTES, frame_cost};
 use tokio::sync::mpsc;
 
-use super::session::{LinkError, Shared};
+use super::{
+    activity::Use,
+    session::{LinkError, Shared},
+};
 
 /// A channel. Dropped before its end, it tells the guest to stop.
 pub struct Channel {
@@ -16,11 +19,12 @@ pub struct Channel {
     finished: bool,
     /// Data cost received but not yet credited back.
     owed: usize,
+    _using: Use,
 }
 
 impl Channel {
-    pub(super) fn new(number: u32, rx: mpsc::Receiver<Frame>, shared: Arc<Shared>) -> Self {
-        Self { number, rx, shared, finished: false, owed: 0 }
+    pub(super) fn new(number: u32, rx: mpsc::Receiver<Frame>, shared: Arc<Shared>, using: Use) -> Self {
+        Self { number, rx, shared, finished: false, owed: 0, _using: using }
     }
 
     pub fn number(&self) -> u32 {

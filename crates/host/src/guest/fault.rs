@@ -28,6 +28,9 @@ impl From<LinkError> for Fault {
                 "sandbox.too_many_requests",
                 "too many requests at once in this sandbox; wait for some to end",
             ),
+            LinkError::Retired => {
+                Fault::new(FaultKind::Conflict, "sandbox.changing", "the sandbox is being put to sleep; try again")
+            }
             LinkError::Deadline => Fault::new(FaultKind::Unavailable, "guest.silent", "the sandbox did not answer"),
             LinkError::Closed | LinkError::Io(_) => {
                 Fault::new(FaultKind::Unavailable, "guest.lost", "the sandbox's machine ended during the request")

@@ -1,5 +1,6 @@
 //! The host's end of the link into a guest: one connection, many channels, credit instead of buffers.
 
+mod activity;
 mod channel;
 mod exec;
 mod fault;
@@ -7,6 +8,7 @@ mod files;
 mod limits;
 mod session;
 
+pub use activity::Use;
 pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};

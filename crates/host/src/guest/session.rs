@@ -20,6 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    activity::Activity,
     channel::Channel,
     limits::{BATCH_BYTES, CHANNEL_QUEUE, CHANNELS_MAX, OUT_QUEUE, REQUEST_DEADLINE},
 };
@@ -45,6 +46,8 @@ pub enum LinkError {
     Busy,
     #[error("the guest did not answer in time")]
     Deadline,
+    #[error("the guest is being put to sleep")]
+    Retired,
 }
 
 /// A live connection. Clones are the same connection; it closes when the last is dropped.
@@ -59,6 +62,7 @@ pub(super) struct Shared {
     broken: watch::Receiver<bool>,
     /// Ends the reader. A dead guest sends no farewell, so waiting for one would wait for ever.
     end: CancellationToken,
+    activity: Activity,
 }
 
 impl Drop for Shared {
@@ -119,7 +123,8 @@ impl Session {
             close_channels(&readers_table);
             let _ = tx.send(true);
         });
-        Ok(Self { shared: Arc::new(Shared { out, table, broken, end }) })
+        let activity = Activity::default();
+        Ok(Self { shared: Arc::new(Shared { out, table, broken, end, activity }) })
     }
 
     /// Ends the link at once; everything under way on it fails.
@@ -127,8 +132,14 @@ impl Session {
         self.shared.end.cancel();
     }
 
+    /// Who uses the guest.
+    pub fn activity(&self) -> &Activity {
+        &self.shared.activity
+    }
+
     /// Opens a channel.
     pub(super) fn channel(&self) -> Result<Channel, LinkError> {
+        let using = self.shared.activity.begin().ok_or(LinkError::Retired)?;
         let (tx, rx) = mpsc::channel(CHANNEL_QUEUE);
         let mut table = self.shared.table.lock().expect("no holder panics");
         if table.closed {
@@ -145,7 +156,7 @@ impl Session {
         }
         let number = table.last;
         table.open.insert(number, tx);
-        Ok(Channel::new(number, rx, self.shared.clone()))
+        Ok(Channel::new(number, rx, self.shared.clone(), using))
     }
 
     /// Waits until the link is no more.

@@ -1,26 +1,28 @@
 //! What this host has, written down before it is made and after it is gone. SQLite with a write-ahead log: a killed process
-//! loses nothing that was recorded. The only SQL of this room.
+//! loses nothing that was recorded, and what must outlive a power cut is written through. The only SQL of this room.
+//!
+//! ```text
+//! machines    one line per machine process and what it holds, from before its start until nothing of it is left
+//! sandboxes   one line per sandbox: what it is, and the layer it sleeps in
+//! layers      one line per layer that was sealed here, and who keeps it
+//! ```
+
+mod layers;
+mod machines;
+mod sandboxes;
 
 use std::path::Path;
 
-use pandastack_model::{LayerId, MachineId, SandboxId};
 use sqlx::{
-    Row, SqlitePool,
+    SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
-/// Changing a table changes this; an unknown version is refused.
-const VERSION: i64 = 1;
+pub use machines::MachineRow;
+pub use sandboxes::{Record, SandboxRow};
 
-const SCHEMA: &str = "
-CREATE TABLE IF NOT EXISTS machines (
-    id      TEXT PRIMARY KEY,
-    slot    TEXT NOT NULL,
-    layer   TEXT NOT NULL,
-    pid     INTEGER,
-    sandbox TEXT,
-    made_at INTEGER NOT NULL DEFAULT (unixepoch())
-) STRICT";
+/// Changing a table changes this; a newer version is refused.
+const VERSION: i64 = 2;
 
 /// The ledger cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -33,15 +35,8 @@ pub enum LedgerError {
     },
     #[error("the ledger has version {found}, this build knows {VERSION}")]
     Version { found: i64 },
-}
-
-/// One machine's line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineRow {
-    pub id: String,
-    pub slot: String,
-    pub pid: Option<u32>,
-    pub sandbox: Option<String>,
+    #[error("the ledger's line of {id} does not read: {field}")]
+    Corrupt { id: String, field: &'static str },
 }
 
 /// The open ledger.
@@ -63,78 +58,39 @@ impl Ledger {
             SqlitePoolOptions::new().max_connections(1).connect_with(options).await.map_err(sql("open the ledger"))?;
         let found: i64 =
             sqlx::query_scalar("PRAGMA user_version").fetch_one(&pool).await.map_err(sql("read the version"))?;
-        if found != 0 && found != VERSION {
+        if found > VERSION {
             return Err(LedgerError::Version { found });
         }
-        sqlx::query(SCHEMA).execute(&pool).await.map_err(sql("make the tables"))?;
-        sqlx::query("PRAGMA user_version = 1").execute(&pool).await.map_err(sql("write the version"))?;
+        // Version 1 had the first table only, and no sandbox outlived its process then.
+        for schema in [machines::SCHEMA, sandboxes::SCHEMA, layers::SCHEMA] {
+            sqlx::raw_sql(schema).execute(&pool).await.map_err(sql("make the tables"))?;
+        }
+        sqlx::raw_sql("PRAGMA user_version = 2").execute(&pool).await.map_err(sql("write the version"))?;
         Ok(Self { pool })
-    }
-
-    /// Records that a machine is about to be made.
-    pub async fn intend(&self, id: MachineId, slot: &str, layer: LayerId) -> Result<(), LedgerError> {
-        sqlx::query("INSERT INTO machines (id, slot, layer) VALUES (?, ?, ?)")
-            .bind(id.to_string())
-            .bind(slot)
-            .bind(layer.to_string())
-            .execute(&self.pool)
-            .await
-            .map_err(sql("record a machine"))?;
-        Ok(())
-    }
-
-    /// Records the machine's process.
-    pub async fn started(&self, id: MachineId, pid: Option<u32>) -> Result<(), LedgerError> {
-        sqlx::query("UPDATE machines SET pid = ? WHERE id = ?")
-            .bind(pid.map(i64::from))
-            .bind(id.to_string())
-            .execute(&self.pool)
-            .await
-            .map_err(sql("record a process"))?;
-        Ok(())
-    }
-
-    /// Records which sandbox a machine serves from now on.
-    pub async fn assigned(&self, id: MachineId, sandbox: SandboxId) -> Result<(), LedgerError> {
-        sqlx::query("UPDATE machines SET sandbox = ? WHERE id = ?")
-            .bind(sandbox.to_string())
-            .bind(id.to_string())
-            .execute(&self.pool)
-            .await
-            .map_err(sql("record a sandbox"))?;
-        Ok(())
-    }
-
-    /// Records that everything of a machine is gone.
-    pub async fn gone(&self, id: &str) -> Result<(), LedgerError> {
-        sqlx::query("DELETE FROM machines WHERE id = ?")
-            .bind(id)
-            .execute(&self.pool)
-            .await
-            .map_err(sql("forget a machine"))?;
-        Ok(())
-    }
-
-    /// Lists every machine recorded.
-    pub async fn machines(&self) -> Result<Vec<MachineRow>, LedgerError> {
-        let rows = sqlx::query("SELECT id, slot, pid, sandbox FROM machines ORDER BY made_at, id")
-            .fetch_all(&self.pool)
-            .await
-            .map_err(sql("list machines"))?;
-        let read = |row: &sqlx::sqlite::SqliteRow| -> Result<MachineRow, sqlx::Error> {
-            Ok(MachineRow {
-                id: row.try_get("id")?,
-                slot: row.try_get("slot")?,
-                pid: row.try_get::<Option<i64>, _>("pid")?.map(|pid| pid as u32),
-                sandbox: row.try_get("sandbox")?,
-            })
-        };
-        rows.iter().map(read).collect::<Result<_, _>>().map_err(sql("read machines"))
     }
 
     /// Closes the file.
     pub async fn close(&self) {
         self.pool.close().await;
+    }
+
+    /// Runs a change that must have reached the disk when this returns.
+    async fn durably<T>(
+        &self,
+        action: &'static str,
+        change: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, LedgerError> {
+        let mut connection = self.pool.acquire().await.map_err(sql(action))?;
+        let full = sqlx::raw_sql("PRAGMA synchronous = FULL").execute(&mut *connection).await;
+        let changed = match full {
+            Ok(_) => change(&mut connection).await,
+            Err(error) => Err(error),
+        };
+        // Back to the usual in any case: the connection is everybody's.
+        let usual = sqlx::raw_sql("PRAGMA synchronous = NORMAL").execute(&mut *connection).await;
+        let changed = changed.map_err(sql(action))?;
+        usual.map_err(sql(action))?;
+        Ok(changed)
     }
 }
 
@@ -143,25 +99,4 @@ fn sql(action: &'static str) -> impl FnOnce(sqlx::Error) -> LedgerError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn what_was_intended_is_found_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("ledger.db");
-        let (machine, sandbox) = (MachineId::random(), SandboxId::random());
-        let ledger = Ledger::open(&file).await.unwrap();
-        ledger.intend(machine, "slot-1", LayerId::random()).await.unwrap();
-        ledger.started(machine, Some(42)).await.unwrap();
-        ledger.assigned(machine, sandbox).await.unwrap();
-        ledger.close().await;
-        let ledger = Ledger::open(&file).await.unwrap();
-        let rows = ledger.machines().await.unwrap();
-        assert_eq!(rows.len(), 1);
-        assert_eq!((rows[0].pid, rows[0].sandbox.clone()), (Some(42), Some(sandbox.to_string())));
-        ledger.gone(&machine.to_string()).await.unwrap();
-        ledger.gone(&machine.to_string()).await.unwrap();
-        assert!(ledger.machines().await.unwrap().is_empty());
-    }
-}
+mod tests;

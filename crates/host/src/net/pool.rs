@@ -130,6 +130,24 @@ impl NetPool {
         })
     }
 
+    /// What tells this instance from others.
+    pub fn instance(&self) -> String {
+        self.instance.clone()
+    }
+
+    /// Names every slot that this pool knows of: ready, taken, or being made.
+    pub fn present(&self) -> BTreeSet<String> {
+        self.books().used.iter().map(|number| self.site.names.slot(*number)).collect()
+    }
+
+    /// Removes a namespace of this instance that no slot of the pool has.
+    pub async fn remove_stray(&self, name: &str) -> Result<(), NetError> {
+        if self.site.names.number(name).is_none() || self.present().contains(name) {
+            return Err(NetError::Unknown { name: name.to_owned() });
+        }
+        super::slot::remove(&[name.to_owned()]).await
+    }
+
     /// Counts the slots.
     pub fn counts(&self) -> SlotCounts {
         let books = self.books();

@@ -1,23 +1,27 @@
 //! Owns one sandbox from launch to teardown: the only task that changes its state.
-//! Never talks to clients; it asks `launch` and tells `publish`.
+//! Never talks to clients; it asks `launch` and `seal`, writes the ledger and tells `publish`.
 
 use std::{sync::Arc, time::Duration};
 
-use pandastack_kit::Secret;
-use pandastack_model::{Fault, SandboxId};
+use pandastack_model::{Egress, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState};
-use pandastack_wire_fleet::{Ensure, HostEvent, RemovedBy};
+use pandastack_wire_fleet::{HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    closing::Leave,
     fault::launch_fault,
-    launch::{Launched, death, launch},
+    launch::{self, Wanted, death},
+    living::Living,
     prepare::Parts,
     publish::Condition,
     standby::Standby,
 };
-use crate::guest::Session;
+use crate::{
+    guest::Session,
+    ledger::{LedgerError, Record},
+};
 
 /// How often a lost link is dialled again before the sandbox is given up.
 const RELINKS_MAX: usize = 3;
@@ -28,28 +32,73 @@ const RELINK_DEADLINE: Duration = Duration::from_secs(5);
 /// Between two of them.
 const RELINK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What others may ask of the driver.
+pub type Reply<T> = oneshot::Sender<Result<T, Fault>>;
+
+/// What others may ask of the driver. Each is answered when it is done.
 pub enum Request {
     /// Take the sandbox down and answer when nothing is left.
     Remove(oneshot::Sender<()>),
+    Pause(Reply<SandboxView>),
+    Resume(Reply<SandboxView>),
+    Sleep(Reply<SandboxView>),
+    Wake(Reply<SandboxView>),
+    Seal(SealAsk, Reply<LayerView>),
+    SetEgress(Egress, Reply<()>),
+    SetLifecycle(Lifecycle, Reply<SandboxView>),
+}
+
+/// How a sandbox comes into its driver's hands.
+pub enum Start {
+    /// It is to be made.
+    Create,
+    /// An earlier process of this host made it and its machine lives.
+    Adopted(Box<Living>, SandboxState),
+    /// It sleeps in a layer.
+    Asleep(LayerId),
+    /// Its machine died while nobody watched.
+    Failed(String),
+}
+
+/// A sandbox as its driver is given it.
+pub struct Charge {
+    pub id: SandboxId,
+    pub generation: u64,
+    pub spec: SandboxSpec,
+    pub start: Start,
+    pub requests: mpsc::Receiver<Request>,
+    /// Cancelled once a removal was asked for: nothing needs to be waited for any more.
+    pub given_up: CancellationToken,
+}
+
+/// What a sandbox consists of now.
+pub(super) enum Body {
+    Living(Box<Living>),
+    Asleep(LayerId),
+    Dead,
+}
+
+/// A sandbox in its driver's hands.
+pub(super) struct Owned<'a> {
+    pub parts: Arc<Parts>,
+    pub standby: Arc<Standby>,
+    pub id: SandboxId,
+    pub spec: SandboxSpec,
+    pub body: Body,
+    pub given_up: CancellationToken,
+    pub tell: &'a watch::Sender<Condition>,
+    pub events: broadcast::Sender<HostEvent>,
 }
 
 enum Happening {
     Asked(Option<Request>),
     Died(String),
     LinkLost,
+    Idle,
     Closing,
 }
 
-/// A sandbox as its driver is given it.
-pub struct Charge {
-    pub ask: Ensure,
-    pub requests: mpsc::Receiver<Request>,
-    /// Cancelled once a removal was asked for or the host closes: nothing needs to be waited for any more.
-    pub given_up: CancellationToken,
-}
-
-/// Drives a sandbox to its end. When this returns, nothing of it is left; the fault says why it never ran.
+/// Drives a sandbox to its end. When this returns, the sandbox is gone or belongs to the next process; the fault says why it
+/// never ran.
 pub async fn drive(
     parts: Arc<Parts>,
     standby: Arc<Standby>,
@@ -57,96 +106,199 @@ pub async fn drive(
     tell: &watch::Sender<Condition>,
     events: broadcast::Sender<HostEvent>,
 ) -> Result<(), Fault> {
-    let Charge { ask, mut requests, given_up } = charge;
-    let id = ask.id;
-    let launched = match launch(&parts, &standby, id, &ask.spec, &given_up).await {
-        Ok(launched) => launched,
-        Err(error) => {
-            tracing::info!(sandbox = %id, %error, "launch refused");
-            return Err(launch_fault(error, &ask.spec));
-        }
-    };
-    let Launched { machine, session, secret, layer, undo, boot, boot_mode } = launched;
-    tracing::info!(sandbox = %id, boot_ms = boot.as_millis() as u64, boot_mode, "sandbox runs");
-    tell.send_modify(|now| *now = now.clone().running(&layer.manifest, session, boot, boot_mode));
-    let mut undo = Some(undo);
-    let mut dead = false;
+    let Charge { id, generation, spec, start, mut requests, given_up } = charge;
+    let mut owned = Owned { parts, standby, id, spec, body: Body::Dead, given_up, tell, events };
+    owned.begin(generation, start).await?;
     loop {
-        let now = tell.borrow().clone();
-        match next(&parts, &*machine, now.session.as_ref(), &mut requests, dead).await {
-            Happening::Died(reason) => {
-                dead = true;
-                // The link of a killed machine stays silent instead of breaking: end it, and with it what waits on it.
-                if let Some(session) = &now.session {
-                    session.close();
-                }
-                fail(id, reason, tell, &events);
-                if let Some(undo) = undo.take() {
-                    undo.unwind().await;
-                }
-            }
-            Happening::LinkLost => {
-                let session = tokio::select! {
-                    session = relink(&parts, &*machine, &secret) => session,
-                    () = given_up.cancelled() => break,
-                };
-                match session {
-                    Some(session) => tell.send_modify(|now| now.session = Some(session)),
-                    // The machine runs but its agent does not answer: nobody could use it any more.
-                    None => machine.stop().await,
-                }
+        match owned.next(&mut requests).await {
+            Happening::Died(reason) => owned.fail(reason).await,
+            Happening::LinkLost => owned.relink().await,
+            Happening::Idle if owned.spec.persistent => owned.rest().await,
+            Happening::Idle => {
+                owned.take_down(RemovedBy::Idleness).await;
+                return Ok(());
             }
             Happening::Asked(Some(Request::Remove(done))) => {
-                take_down(id, undo.take(), tell, &events).await;
+                owned.take_down(RemovedBy::Request).await;
                 let _ = done.send(());
                 return Ok(());
             }
-            Happening::Asked(None) | Happening::Closing => break,
+            Happening::Asked(Some(request)) => owned.answer(request).await,
+            Happening::Asked(None) | Happening::Closing => {
+                owned.leave().await;
+                return Ok(());
+            }
         }
     }
-    take_down(id, undo.take(), tell, &events).await;
-    Ok(())
 }
 
-async fn next(
-    parts: &Parts,
-    machine: &dyn Machine,
-    session: Option<&Session>,
-    requests: &mut mpsc::Receiver<Request>,
-    dead: bool,
-) -> Happening {
-    let lost = async {
+impl Owned<'_> {
+    async fn begin(&mut self, generation: u64, start: Start) -> Result<(), Fault> {
+        match start {
+            Start::Create => self.create(generation).await,
+            Start::Adopted(living, state) => {
+                self.tell.send_modify(|now| now.living(&living, state));
+                self.body = Body::Living(living);
+                Ok(())
+            }
+            Start::Asleep(layer) => {
+                let manifest = self.parts.layers.manifest(layer).map_err(Fault::bug)?;
+                self.tell.send_modify(|now| now.asleep(&manifest));
+                self.body = Body::Asleep(layer);
+                Ok(())
+            }
+            Start::Failed(reason) => {
+                self.tell.send_modify(|now| now.without(SandboxState::Failed { reason }));
+                Ok(())
+            }
+        }
+    }
+
+    async fn create(&mut self, generation: u64) -> Result<(), Fault> {
+        self.parts.ledger.wanted(self.id, generation, &self.spec).await.map_err(Fault::bug)?;
+        let wanted = Wanted { id: self.id, spec: &self.spec, given_up: &self.given_up };
+        let launched = launch::create(&self.parts, &self.standby, &wanted).await;
+        let living = match launched {
+            Ok(living) => living,
+            Err(error) => {
+                tracing::info!(sandbox = %self.id, %error, "launch refused");
+                self.forget().await;
+                return Err(launch_fault(error, &self.spec));
+            }
+        };
+        if let Err(living) = self.come_alive(living, "sandbox runs").await {
+            living.undo.unwind().await;
+            self.forget().await;
+            return Err(Fault::bug("ledger"));
+        }
+        Ok(())
+    }
+
+    /// Takes a machine that just came to life: ledger first, then the world. Gives it back if the ledger cannot be written.
+    pub(super) async fn come_alive(&mut self, living: Living, what: &'static str) -> Result<(), Box<Living>> {
+        let secret = Some(living.secret.reveal().clone());
+        let now = Record { state: SandboxState::Running, layer: None, secret };
+        if let Err(error) = self.parts.ledger.record(self.id, &now).await {
+            tracing::error!(sandbox = %self.id, %error, "a new life could not be recorded");
+            return Err(Box::new(living));
+        }
+        tracing::info!(sandbox = %self.id, boot_ms = living.boot.as_millis() as u64, mode = living.boot_mode, "{what}");
+        self.tell.send_modify(|now| now.living(&living, SandboxState::Running));
+        self.body = Body::Living(Box::new(living));
+        Ok(())
+    }
+
+    async fn next(&self, requests: &mut mpsc::Receiver<Request>) -> Happening {
+        let token = self.parts.scope.token();
+        let Body::Living(living) = &self.body else {
+            return tokio::select! {
+                biased;
+                request = requests.recv() => Happening::Asked(request),
+                () = token.cancelled() => Happening::Closing,
+            };
+        };
+        let idle = async {
+            match self.spec.ttl_seconds {
+                0 => std::future::pending().await,
+                seconds => living.session.activity().idle_for(Duration::from_secs(seconds)).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            reason = death(&*living.machine) => Happening::Died(reason),
+            request = requests.recv() => Happening::Asked(request),
+            () = living.session.broken() => Happening::LinkLost,
+            () = idle => Happening::Idle,
+            () = token.cancelled() => Happening::Closing,
+        }
+    }
+
+    async fn fail(&mut self, reason: String) {
+        tracing::info!(sandbox = %self.id, reason, "sandbox failed");
+        let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) else { return };
+        // The link of a killed machine stays silent instead of breaking: end it, and with it what waits on it.
+        living.session.close();
+        let failed = SandboxState::Failed { reason: reason.clone() };
+        self.tell.send_modify(|now| now.without(failed.clone()));
+        self.log(self.parts.ledger.record(self.id, &Record { state: failed, layer: None, secret: None }).await);
+        let _ = self.events.send(HostEvent::Failed { id: self.id, reason });
+        living.undo.unwind().await;
+        self.parts.collect_layers().await;
+    }
+
+    async fn relink(&mut self) {
+        let Body::Living(living) = &mut self.body else { return };
+        let session = tokio::select! {
+            session = dial_again(&self.parts, living) => session,
+            () = self.given_up.cancelled() => return,
+        };
         match session {
-            Some(session) => session.broken().await,
-            None => std::future::pending().await,
+            Some(session) => {
+                living.session = session.clone();
+                self.tell.send_modify(|now| now.session = Some(session));
+            }
+            // The machine runs but its agent does not answer: nobody could use it any more.
+            None => living.machine.stop().await,
         }
-    };
-    let token = parts.scope.token();
-    tokio::select! {
-        biased;
-        reason = death(machine), if !dead => Happening::Died(reason),
-        request = requests.recv() => Happening::Asked(request),
-        () = lost => Happening::LinkLost,
-        () = token.cancelled() => Happening::Closing,
+    }
+
+    /// Removes the sandbox and everything it held.
+    async fn take_down(&mut self, why: RemovedBy) {
+        let leaving = Record { state: SandboxState::Stopping, layer: None, secret: None };
+        // Written down first: a crash from here on is finished by the next start.
+        self.log(self.parts.ledger.record(self.id, &leaving).await);
+        self.tell.send_modify(|now| now.without(SandboxState::Stopping));
+        if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
+            living.session.close();
+            living.undo.unwind().await;
+        }
+        self.forget().await;
+        tracing::info!(sandbox = %self.id, ?why, "sandbox removed");
+        let _ = self.events.send(HostEvent::Removed { id: self.id, why });
+    }
+
+    /// Ends with the process: as the host decided.
+    async fn leave(&mut self) {
+        match self.parts.closing.leave() {
+            Leave::Remove => self.take_down(RemovedBy::Request).await,
+            Leave::Running => {
+                if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
+                    living.session.close();
+                    living.undo.forget();
+                }
+            }
+            Leave::Sleep => {
+                if matches!(self.body, Body::Living(_)) && self.fall_asleep().await.is_err() {
+                    // Rather left running for the next process than lost.
+                    tracing::warn!(sandbox = %self.id, "not put to sleep; its machine is left running");
+                }
+                if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
+                    living.undo.forget();
+                }
+            }
+        }
+    }
+
+    /// Takes the sandbox off the ledger, and with it what only it used.
+    async fn forget(&self) {
+        self.log(self.parts.ledger.sandbox_gone(self.id).await);
+        self.parts.collect_layers().await;
+    }
+
+    /// A line that could not be written is repaired by the next start; somebody should look all the same.
+    pub(super) fn log(&self, written: Result<(), LedgerError>) {
+        if let Err(error) = written {
+            tracing::error!(sandbox = %self.id, %error, "ledger line not written");
+        }
     }
 }
 
-fn fail(id: SandboxId, reason: String, tell: &watch::Sender<Condition>, events: &broadcast::Sender<HostEvent>) {
-    tracing::info!(sandbox = %id, reason, "sandbox failed");
-    tell.send_modify(|now| *now = now.clone().failed(reason.clone()));
-    let _ = events.send(HostEvent::Failed { id, reason });
-}
-
-async fn relink(parts: &Parts, machine: &dyn Machine, secret: &Secret<Vec<u8>>) -> Option<Session> {
+async fn dial_again(parts: &Parts, living: &Living) -> Option<Session> {
     for _ in 0..RELINKS_MAX {
-        if *machine.watch().borrow() != MachineState::Alive {
+        if *living.machine.watch().borrow() != MachineState::Alive {
             return None;
         }
-        let greeted = tokio::time::timeout(RELINK_DEADLINE, async {
-            let link = machine.dial().await.ok()?;
-            Session::open(link, secret.reveal(), None, &parts.scope).await.ok()
-        });
-        if let Ok(Some(session)) = greeted.await {
+        if let Some(session) = dial_once(parts, &*living.machine, living.secret.reveal()).await {
             return Some(session);
         }
         tokio::time::sleep(RELINK_PAUSE).await;
@@ -154,19 +306,11 @@ async fn relink(parts: &Parts, machine: &dyn Machine, secret: &Secret<Vec<u8>>) 
     None
 }
 
-async fn take_down(
-    id: SandboxId,
-    undo: Option<pandastack_kit::Undo>,
-    tell: &watch::Sender<Condition>,
-    events: &broadcast::Sender<HostEvent>,
-) {
-    if let Some(session) = &tell.borrow().session {
-        session.close();
-    }
-    tell.send_modify(|now| *now = now.clone().stopping());
-    if let Some(undo) = undo {
-        undo.unwind().await;
-    }
-    tracing::info!(sandbox = %id, "sandbox removed");
-    let _ = events.send(HostEvent::Removed { id, why: RemovedBy::Request });
+/// One attempt to reach a guest that already lives.
+pub async fn dial_once(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
+    let greeted = tokio::time::timeout(RELINK_DEADLINE, async {
+        let link = machine.dial().await.ok()?;
+        Session::open(link, secret, None, &parts.scope).await.ok()
+    });
+    greeted.await.ok().flatten()
 }

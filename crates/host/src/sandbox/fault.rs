@@ -3,9 +3,9 @@
 use std::{io, time::Duration};
 
 use pandastack_layers::OpenError;
-use pandastack_model::{Fault, FaultKind, Refusal, SandboxSpec, SandboxState};
+use pandastack_model::{Fault, FaultKind, Origin, Refusal, SandboxSpec, SandboxState};
 
-use super::{launch::LaunchError, prepare::PrepareError};
+use super::{admission::Full, launch::LaunchError, prepare::PrepareError, seal::SealError};
 use crate::net::NetError;
 
 /// Explains a refused launch. Nothing was created, so the fault may invite a repeat where room may come.
@@ -26,6 +26,9 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
             Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
         }
         LaunchError::Ledger(_) => Fault::bug("ledger"),
+        LaunchError::Network(_) => {
+            Fault::new(FaultKind::Unavailable, "network.rules", "the sandbox's network rules could not be set")
+        }
         LaunchError::Abandoned => Fault::no_sandbox(),
     };
     fault.with_detail(detail)
@@ -37,6 +40,9 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
         OpenError::NoTemplate(name) => {
             let text = format!("unknown template \"{name}\"; bake it with `pandastack template bake {name}`");
             Fault::new(FaultKind::Caller, "template.unknown", text)
+        }
+        OpenError::Missing { .. } if matches!(spec.origin, Origin::Layer(_)) => {
+            Fault::new(FaultKind::Missing, "snapshot.not_found", "the snapshot is not there any more")
         }
         OpenError::Missing { .. }
         | OpenError::Manifest { .. }
@@ -54,12 +60,10 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
 
 fn prepare_fault(error: &PrepareError) -> Fault {
     match error {
-        PrepareError::NoDisk { .. } => no_storage(),
+        PrepareError::Full(Full::Disk { .. }) => no_storage(),
+        PrepareError::Full(Full::Memory { .. } | Full::Promises { .. }) => full(),
         PrepareError::Io { cause, .. } if is_full(cause) => no_storage(),
-        PrepareError::Net(NetError::Full { .. }) => {
-            Fault::new(FaultKind::Busy, "host.full", "no compute capacity available")
-                .with_retry_after(Duration::from_secs(5))
-        }
+        PrepareError::Net(NetError::Full { .. }) => full(),
         PrepareError::Start(pandastack_vmm::StartError::Profile { .. }) => Fault::new(
             FaultKind::Unavailable,
             "template.incompatible",
@@ -89,6 +93,24 @@ pub fn refusal_fault(refusal: Refusal, state: &SandboxState) -> Fault {
         }
         (Refusal::Dead, _) => Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox's machine ended"),
     }
+}
+
+/// Explains why a sandbox was not sealed; it goes on as before.
+pub fn seal_fault(error: SealError) -> Fault {
+    let detail = chain(&error);
+    let fault = match &error {
+        SealError::NoDisk { .. } => no_storage(),
+        SealError::Io { cause, .. } if is_full(cause) => no_storage(),
+        SealError::Machine(_) => {
+            Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine could not be sealed")
+        }
+        SealError::Ledger(_) | SealError::Store(_) | SealError::Scope(_) | SealError::Io { .. } => Fault::bug("seal"),
+    };
+    fault.with_detail(detail)
+}
+
+fn full() -> Fault {
+    Fault::new(FaultKind::Busy, "host.full", "no compute capacity available").with_retry_after(Duration::from_secs(5))
 }
 
 fn no_storage() -> Fault {

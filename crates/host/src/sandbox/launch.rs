@@ -1,39 +1,32 @@
-//! Turns a request into a machine whose guest answers: standby or cold, resume, one exchange with the guest.
+//! Turns a request into a machine whose guest answers: standby or cold, resume, one exchange with the guest. A create and a
+//! fork give the guest a new identity; a wake keeps it.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use pandastack_kit::{Clock, Secret, SystemClock, Undo, random_bytes, random_hex};
+use pandastack_kit::{Secret, random_bytes};
 use pandastack_layers::{Layer, OpenError};
-use pandastack_model::{SandboxId, SandboxSpec};
+use pandastack_model::{LayerId, Origin, SandboxId, SandboxSpec};
 use pandastack_vmm::{Machine, MachineError, MachineState};
-use pandastack_wire_guest::{Identity, Rebirth, Variable};
+use pandastack_wire_guest::Rebirth;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    life::{Life, unhex},
+    living::Living,
     prepare::{Parts, PrepareError, Prepared},
     standby::Standby,
 };
 use crate::{
     guest::{LinkError, Session},
     ledger::LedgerError,
+    net::NetError,
 };
 
 /// Between two attempts to reach a guest that was just resumed.
 const DIAL_POLL: Duration = Duration::from_millis(2);
-
-/// Everything a running sandbox holds.
-pub struct Launched {
-    pub machine: Arc<dyn Machine>,
-    pub session: Session,
-    pub secret: Secret<Vec<u8>>,
-    pub layer: Layer,
-    pub undo: Undo,
-    pub boot: Duration,
-    pub boot_mode: &'static str,
-}
 
 /// A sandbox could not be launched; nothing is left of it.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +39,8 @@ pub enum LaunchError {
     Machine(#[from] MachineError),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    #[error("restrict the network")]
+    Network(#[source] NetError),
     #[error("the machine died before its guest answered: {reason}")]
     Died { reason: String },
     #[error("the guest refused its new life")]
@@ -56,71 +51,100 @@ pub enum LaunchError {
     Abandoned,
 }
 
-/// Launches a sandbox, unless it is given up meanwhile.
-pub async fn launch(
-    parts: &Arc<Parts>,
-    standby: &Standby,
-    id: SandboxId,
-    spec: &SandboxSpec,
-    given_up: &CancellationToken,
-) -> Result<Launched, LaunchError> {
-    if given_up.is_cancelled() {
-        return Err(LaunchError::Abandoned);
-    }
-    let started = Instant::now();
-    let _launching = standby.launching();
-    let layer_id = parts.layers.template(&spec.template)?;
-    let (ready, dead) = standby.take(layer_id);
-    for prepared in dead {
-        prepared.undo.unwind().await;
-    }
-    let wanted = Wanted { id, spec, given_up, started };
-    if let Some(prepared) = ready {
-        match start_life(parts, prepared, "standby", &wanted).await {
-            // It went bad while it stood by; the caller need not know.
-            Err(error @ (LaunchError::Died { .. } | LaunchError::Machine(_) | LaunchError::Rebirth(_))) => {
-                tracing::warn!(%error, "standby machine of no use; starting another");
-            }
-            outcome => return outcome,
-        }
-    }
-    let store = parts.layers.clone();
-    let opened = parts.scope.block("open layer", move || store.open_layer(layer_id)).await;
-    let prepared = parts.prepare(opened.map_err(PrepareError::from)??).await?;
-    start_life(parts, prepared, "cold", &wanted).await
+/// Who a machine is for.
+pub struct Wanted<'a> {
+    pub id: SandboxId,
+    pub spec: &'a SandboxSpec,
+    pub given_up: &'a CancellationToken,
 }
 
-/// Who a machine is for.
-struct Wanted<'a> {
-    id: SandboxId,
-    spec: &'a SandboxSpec,
-    given_up: &'a CancellationToken,
-    started: Instant,
+/// Launches a new sandbox, unless it is given up meanwhile.
+pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) -> Result<Living, LaunchError> {
+    let started = Instant::now();
+    let _launching = standby.launching();
+    if wanted.given_up.is_cancelled() {
+        return Err(LaunchError::Abandoned);
+    }
+    let life = Life::New { id: wanted.id, env: &wanted.spec.env };
+    let (layer, mode) = match wanted.spec.origin {
+        Origin::Template => (parts.layers.template(&wanted.spec.template)?, "cold"),
+        Origin::Layer(layer) => (layer, "snapshot"),
+    };
+    if wanted.spec.origin == Origin::Template {
+        let (ready, dead) = standby.take(&wanted.spec.template, layer);
+        for prepared in dead {
+            prepared.undo.unwind().await;
+        }
+        if let Some(prepared) = ready {
+            match start_life(parts, prepared, "standby", started, wanted, &life).await {
+                // It went bad while it stood by; the caller need not know.
+                Err(error @ (LaunchError::Died { .. } | LaunchError::Machine(_) | LaunchError::Rebirth(_))) => {
+                    tracing::warn!(%error, "standby machine of no use; starting another");
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+    let prepared = prepare(parts, standby, layer).await?;
+    start_life(parts, prepared, mode, started, wanted, &life).await
+}
+
+/// Launches a sandbox that sleeps in a layer.
+pub async fn wake(
+    parts: &Arc<Parts>,
+    standby: &Standby,
+    layer: LayerId,
+    wanted: &Wanted<'_>,
+) -> Result<Living, LaunchError> {
+    let started = Instant::now();
+    let _launching = standby.launching();
+    let prepared = prepare(parts, standby, layer).await?;
+    start_life(parts, prepared, "wake", started, wanted, &Life::Same).await
+}
+
+/// Prepares a machine; if the host is full, machines that only stand by give way.
+async fn prepare(parts: &Arc<Parts>, standby: &Standby, layer: LayerId) -> Result<Prepared, LaunchError> {
+    loop {
+        let store = parts.layers.clone();
+        let opened = parts.scope.block("open layer", move || store.open_layer(layer)).await;
+        match parts.prepare(opened.map_err(PrepareError::from)??).await {
+            Err(PrepareError::Full(full)) => match standby.yield_one() {
+                Some(prepared) => {
+                    tracing::info!(%full, "a standby machine gives way");
+                    prepared.undo.unwind().await;
+                }
+                None => return Err(PrepareError::Full(full).into()),
+            },
+            outcome => return Ok(outcome?),
+        }
+    }
 }
 
 async fn start_life(
     parts: &Arc<Parts>,
     prepared: Prepared,
     boot_mode: &'static str,
+    started: Instant,
     wanted: &Wanted<'_>,
-) -> Result<Launched, LaunchError> {
-    let Prepared { machine, layer, undo, session } = prepared;
-    let prepared_after = wanted.started.elapsed();
+    life: &Life<'_>,
+) -> Result<Living, LaunchError> {
+    let Prepared { machine, layer, disk, slot, undo, session } = prepared;
+    let prepared_after = started.elapsed();
     let secret = random_bytes::<32>().to_vec();
-    let new_life = || rebirth(wanted.id, wanted.spec, &secret);
+    let rebirth = || life.rebirth(&secret);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;
         () = wanted.given_up.cancelled() => Err(LaunchError::Abandoned),
         // The link of a dead machine stays silent, so that waiting for its guest would only run into the deadline.
         reason = death(&*machine) => Err(LaunchError::Died { reason }),
-        living = bring_to_life(parts, &*machine, &layer, session, wanted.id, &new_life) => living,
+        living = bring_to_life(parts, &*machine, &layer, session, wanted.id, &rebirth) => living,
     };
     match living {
         Ok(session) => {
-            let (boot, secret) = (wanted.started.elapsed(), Secret::new(secret));
+            let (boot, secret) = (started.elapsed(), Secret::new(secret));
             tracing::debug!(sandbox = %wanted.id, boot_mode, ?prepared_after, ?boot, "launch stages");
-            Ok(Launched { machine, session, secret, layer, undo, boot, boot_mode })
+            Ok(Living { machine, session, secret, layer, disk, slot, undo, boot, boot_mode })
         }
         Err(error) => {
             undo.unwind().await;
@@ -181,22 +205,4 @@ pub async fn death(machine: &dyn Machine) -> String {
         Ok(MachineState::Dead { reason }) => reason.clone(),
         Ok(MachineState::Alive) | Err(_) => "its watcher ended".to_owned(),
     }
-}
-
-/// The one message after a restore: everything that must differ between siblings.
-fn rebirth(id: SandboxId, spec: &SandboxSpec, secret: &[u8]) -> Rebirth {
-    let mut env: Vec<Variable> =
-        spec.env.iter().map(|(name, value)| Variable { name: name.clone(), value: value.clone() }).collect();
-    env.push(Variable { name: "PANDASTACK_SANDBOX_ID".to_owned(), value: id.to_string() });
-    let hostname = format!("sandbox-{}", &id.to_string()[..8]);
-    Rebirth {
-        wall_clock_ns: SystemClock.now_ns(),
-        entropy: random_bytes::<64>().to_vec(),
-        secret: secret.to_vec(),
-        identity: Some(Identity { hostname, machine_id: random_hex::<16>(), env, network: None }),
-    }
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2).filter_map(|at| u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()).collect()
 }

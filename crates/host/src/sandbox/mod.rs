@@ -1,15 +1,24 @@
-//! Sandboxes on this host: how a machine is prepared and launched, and the one task that owns each sandbox.
+//! Sandboxes on this host: how a machine is prepared, launched and sealed, and the one task that owns each sandbox.
 
+mod admission;
+mod change;
+mod closing;
 mod driver;
 mod fault;
 mod launch;
+mod layers;
+mod life;
+mod living;
 mod prepare;
 mod prime;
 mod publish;
+mod seal;
 mod standby;
 
-pub use driver::{Charge, Request, drive};
+pub use closing::{Closing, Leave};
+pub use driver::{Charge, Reply, Request, Start, dial_once, drive};
 pub use fault::refusal_fault;
-pub use prepare::Parts;
+pub use living::Living;
+pub use prepare::{Parts, SlotHandle, hold_machine};
 pub use publish::Condition;
 pub use standby::Standby;

@@ -2,12 +2,12 @@
 //! first exchange and the first process of a restored guest cost ten times the second: a primed machine has them behind it,
 //! is paused again, and is reborn when it is given away.
 
-use pandastack_kit::{Clock, SystemClock, random_bytes, random_hex};
+use pandastack_kit::random_bytes;
 use pandastack_wire_fleet::{ExecAsk, ExecEvent};
-use pandastack_wire_guest::{Identity, Rebirth};
 
 use super::{
     launch::{LaunchError, greet},
+    life::Life,
     prepare::{Parts, Prepared},
 };
 use crate::guest;
@@ -15,6 +15,8 @@ use crate::guest;
 /// Primes a prepared machine. On failure the caller unwinds it.
 pub async fn prime(parts: &Parts, prepared: &mut Prepared) -> Result<(), LaunchError> {
     prepared.machine.resume().await?;
+    let secret = random_bytes::<32>();
+    let nobody = || Life::Nobody.rebirth(&secret);
     let session = greet(parts, &*prepared.machine, &prepared.layer, &nobody).await?;
     let rehearsal = ExecAsk::shell("true", parts.settings.launch_deadline);
     // Only a rehearsal: a template without a shell is still a template.
@@ -24,19 +26,4 @@ pub async fn prime(parts: &Parts, prepared: &mut Prepared) -> Result<(), LaunchE
     prepared.machine.pause().await?;
     prepared.session = Some(session);
     Ok(())
-}
-
-/// A life that nobody leads: everything in it is replaced when the machine is given away.
-fn nobody() -> Rebirth {
-    Rebirth {
-        wall_clock_ns: SystemClock.now_ns(),
-        entropy: random_bytes::<64>().to_vec(),
-        secret: random_bytes::<32>().to_vec(),
-        identity: Some(Identity {
-            hostname: "sandbox-standby0".to_owned(),
-            machine_id: random_hex::<16>(),
-            env: Vec::new(),
-            network: None,
-        }),
-    }
 }

@@ -6,6 +6,7 @@ use pandastack_layers::Manifest;
 use pandastack_model::{Fault, SandboxId, SandboxState, Tier};
 use pandastack_wire_fleet::SandboxView;
 
+use super::living::Living;
 use crate::{guest::Session, net::GUEST};
 
 /// A sandbox at one moment.
@@ -36,28 +37,35 @@ impl Condition {
         Self { view, session: None, refused: None }
     }
 
-    /// Describes it once its guest answers.
-    pub fn running(mut self, manifest: &Manifest, session: Session, boot: Duration, boot_mode: &'static str) -> Self {
-        self.view.state = SandboxState::Running;
+    /// Gives the view with the idle time of this moment.
+    pub fn seen(&self) -> SandboxView {
+        let idle = self.session.as_ref().map_or(Duration::ZERO, |session| session.activity().idle());
+        SandboxView { idle, ..self.view.clone() }
+    }
+
+    /// Describes it with a machine: running, or paused as it was found.
+    pub fn living(&mut self, living: &Living, state: SandboxState) {
+        self.sized(&living.layer.manifest);
+        self.view.state = state;
+        (self.view.boot, self.view.boot_mode) = (living.boot, living.boot_mode);
+        self.session = Some(living.session.clone());
+    }
+
+    /// Describes it without one: asleep.
+    pub fn asleep(&mut self, manifest: &Manifest) {
+        self.sized(manifest);
+        self.without(SandboxState::Asleep);
+    }
+
+    /// Describes it in a state in which nobody can use it, whatever it had before.
+    pub fn without(&mut self, state: SandboxState) {
+        self.view.state = state;
+        self.session = None;
+    }
+
+    fn sized(&mut self, manifest: &Manifest) {
         self.view.cpus = manifest.cpus;
         self.view.memory_mib = manifest.memory.as_mib();
         self.view.disk_mib = manifest.disk.as_mib();
-        (self.view.boot, self.view.boot_mode) = (boot, boot_mode);
-        self.session = Some(session);
-        self
-    }
-
-    /// Describes it once its machine is dead.
-    pub fn failed(mut self, reason: String) -> Self {
-        self.view.state = SandboxState::Failed { reason };
-        self.session = None;
-        self
-    }
-
-    /// Describes it while it is taken down.
-    pub fn stopping(mut self) -> Self {
-        self.view.state = SandboxState::Stopping;
-        self.session = None;
-        self
     }
 }

@@ -2,12 +2,13 @@
 //! Every template has a shelf, from the host's start or from its first use; under burst, creates go first and refilling waits.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex},
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use pandastack_model::LayerId;
+use pandastack_layers::LayerStore;
+use pandastack_model::{LayerId, TemplateName};
 use pandastack_vmm::MachineState;
 use tokio::sync::Notify;
 
@@ -16,6 +17,7 @@ use super::{
     prepare::{Parts, Prepared},
     prime::prime,
 };
+use crate::settings::HostSettings;
 
 /// Quiet time after a create before refilling starts, so that it does not compete with the next one.
 const SETTLE: Duration = Duration::from_millis(40);
@@ -23,11 +25,22 @@ const SETTLE: Duration = Duration::from_millis(40);
 /// After a failed attempt.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The standby machines of a host.
+/// How often memory is looked at while shelves are full.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The standby machines of a host: its warm pool.
 pub struct Standby {
-    shelves: Mutex<HashMap<LayerId, VecDeque<Prepared>>>,
+    shelves: Mutex<HashMap<LayerId, Shelf>>,
     launching: Mutex<usize>,
     bell: Notify,
+    wanted: usize,
+    warm: BTreeMap<TemplateName, usize>,
+}
+
+/// The machines of one layer.
+#[derive(Default)]
+struct Shelf {
+    machines: VecDeque<Prepared>,
     wanted: usize,
 }
 
@@ -35,18 +48,32 @@ pub struct Standby {
 pub struct Launching<'a>(&'a Standby);
 
 impl Standby {
-    /// Makes empty shelves.
-    pub fn new(wanted: usize) -> Self {
-        Self { shelves: Mutex::default(), launching: Mutex::new(0), bell: Notify::new(), wanted }
+    /// Makes an empty shelf for every template there is.
+    pub fn new(settings: &HostSettings, layers: &LayerStore) -> Self {
+        let (wanted, warm) = (settings.standby, settings.warm.clone());
+        let standby = Self { shelves: Mutex::default(), launching: Mutex::new(0), bell: Notify::new(), wanted, warm };
+        for (template, layer) in layers.templates() {
+            standby.locked().insert(layer, standby.shelf(&template));
+        }
+        standby
     }
 
-    /// Takes a living standby machine of a layer; from now on the layer has a shelf.
-    pub fn take(&self, layer: LayerId) -> (Option<Prepared>, Vec<Prepared>) {
-        let mut shelves = self.shelves.lock().expect("no holder panics");
-        let shelf = shelves.entry(layer).or_default();
+    fn shelf(&self, template: &TemplateName) -> Shelf {
+        let wanted = self.warm.get(template).copied().unwrap_or(self.wanted);
+        Shelf { machines: VecDeque::new(), wanted }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<LayerId, Shelf>> {
+        self.shelves.lock().expect("no holder panics")
+    }
+
+    /// Takes a living standby machine of a template's layer; from now on the layer has a shelf. Dead ones come beside it.
+    pub fn take(&self, template: &TemplateName, layer: LayerId) -> (Option<Prepared>, Vec<Prepared>) {
+        let mut shelves = self.locked();
+        let shelf = shelves.entry(layer).or_insert_with(|| self.shelf(template));
         let mut dead = Vec::new();
         let taken = loop {
-            match shelf.pop_front() {
+            match shelf.machines.pop_front() {
                 Some(prepared) if *prepared.machine.watch().borrow() != MachineState::Alive => dead.push(prepared),
                 other => break other,
             }
@@ -55,15 +82,14 @@ impl Standby {
         (taken, dead)
     }
 
-    /// Gives a layer a shelf before its first use.
-    pub fn expect(&self, layer: LayerId) {
-        self.shelves.lock().expect("no holder panics").entry(layer).or_default();
-        self.bell.notify_one();
+    /// Takes any standby machine off its shelf, from the fullest one: somebody needs its memory more.
+    pub fn yield_one(&self) -> Option<Prepared> {
+        self.locked().values_mut().max_by_key(|shelf| shelf.machines.len())?.machines.pop_back()
     }
 
     /// Counts the machines on all shelves.
     pub fn count(&self) -> usize {
-        self.shelves.lock().expect("no holder panics").values().map(VecDeque::len).sum()
+        self.locked().values().map(|shelf| shelf.machines.len()).sum()
     }
 
     /// Notes a create under way; refilling waits for all of them.
@@ -72,20 +98,28 @@ impl Standby {
         Launching(self)
     }
 
-    /// Fills shelves until told to stop, then empties them.
+    /// Fills shelves until told to stop, then empties them. Under memory pressure it takes machines off instead.
     pub async fn keep_filled(self: Arc<Self>, parts: Arc<Parts>) {
         let token = parts.scope.token();
         loop {
-            let pause = match self.next_short() {
-                None => None,
-                Some(_) if *self.launching.lock().expect("no holder panics") > 0 => None,
-                Some(layer) => Some(if self.add(&parts, layer).await { SETTLE } else { RETRY }),
+            let pause = if parts.is_crowded() {
+                if let Some(prepared) = self.yield_one() {
+                    tracing::info!("memory is short: a standby machine gives way");
+                    prepared.undo.unwind().await;
+                }
+                Some(LOOK)
+            } else {
+                match self.next_short() {
+                    None => None,
+                    Some(_) if *self.launching.lock().expect("no holder panics") > 0 => None,
+                    Some(layer) => Some(if self.add(&parts, layer).await { SETTLE } else { RETRY }),
+                }
             };
             let woken = async {
                 match pause {
                     Some(pause) => tokio::time::sleep(pause).await,
                     None => {
-                        self.bell.notified().await;
+                        let _ = tokio::time::timeout(LOOK, self.bell.notified()).await;
                         tokio::time::sleep(SETTLE).await;
                     }
                 }
@@ -95,19 +129,16 @@ impl Standby {
                 () = token.cancelled() => break,
             }
         }
-        let shelves = std::mem::take(&mut *self.shelves.lock().expect("no holder panics"));
-        for prepared in shelves.into_values().flatten() {
+        let shelves = std::mem::take(&mut *self.locked());
+        for prepared in shelves.into_values().flat_map(|shelf| shelf.machines) {
             prepared.undo.unwind().await;
         }
     }
 
     fn next_short(&self) -> Option<LayerId> {
-        let shelves = self.shelves.lock().expect("no holder panics");
-        shelves
-            .iter()
-            .filter(|(_, shelf)| shelf.len() < self.wanted)
-            .min_by_key(|(_, shelf)| shelf.len())
-            .map(|(layer, _)| *layer)
+        let shelves = self.locked();
+        let short = shelves.iter().filter(|(_, shelf)| shelf.machines.len() < shelf.wanted);
+        short.min_by_key(|(_, shelf)| shelf.machines.len()).map(|(layer, _)| *layer)
     }
 
     async fn add(&self, parts: &Arc<Parts>, layer: LayerId) -> bool {
@@ -117,7 +148,7 @@ impl Standby {
             Ok(Ok(layer)) => layer,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "no standby machines for this layer");
-                self.shelves.lock().expect("no holder panics").remove(&layer);
+                self.locked().remove(&layer);
                 return true;
             }
             Err(_) => return false,
@@ -141,7 +172,14 @@ impl Standby {
             prepared.undo.unwind().await;
             return false;
         }
-        self.shelves.lock().expect("no holder panics").entry(id).or_default().push_back(prepared);
+        match self.locked().get_mut(&id) {
+            Some(shelf) => {
+                shelf.machines.push_back(prepared);
+                return true;
+            }
+            None => tracing::debug!(layer = %id, "the shelf is gone"),
+        }
+        prepared.undo.unwind().await;
         true
     }
 }

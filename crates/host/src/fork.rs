@@ -1,0 +1,24 @@
+//! Forks a sandbox: one seal, then as many creates from that layer as there are children, a few at a time. What becomes of
+//! each child is its own affair: one that fails leaves nothing and hinders no sibling.
+
+use futures_util::{StreamExt, stream};
+use pandastack_model::{Fault, Origin, SandboxSpec};
+use pandastack_wire_fleet::{Ensure, ForkAsk, Forked, Hold, HostPort, SealAsk};
+
+use crate::Host;
+
+/// Carries a fork out.
+pub async fn fork(host: &Host, ask: ForkAsk) -> Result<Forked, Fault> {
+    let ForkAsk { parent, layer, children } = ask;
+    let view = host.seal(parent, SealAsk { layer, hold: Hold::Passing }).await?;
+    let parallel = host.parts.settings.fork_parallel.max(1);
+    let born = stream::iter(children).map(|child| {
+        let Ensure { id, generation, spec } = child;
+        let spec = SandboxSpec { origin: Origin::Layer(layer), ..spec };
+        host.ensure(Ensure { id, generation, spec })
+    });
+    let children = born.buffered(parallel).collect().await;
+    // The children that live keep the layer from now on.
+    host.release(layer).await?;
+    Ok(Forked { layer: view, children })
+}

@@ -1,0 +1,147 @@
+//! Counts who uses a guest, and since when nobody does. Every channel on the link is a use for as long as it is open, so that
+//! a long exec or a slow download never looks idle.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+/// The use of one guest. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Activity {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    books: Mutex<Books>,
+    /// Rung when the last use ends.
+    quiet: Notify,
+}
+
+#[derive(Debug)]
+struct Books {
+    uses: usize,
+    last: Instant,
+    retired: bool,
+}
+
+/// One use; over when dropped.
+#[derive(Debug)]
+pub struct Use {
+    activity: Activity,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        let books = Mutex::new(Books { uses: 0, last: Instant::now(), retired: false });
+        Self { shared: Arc::new(Shared { books, quiet: Notify::new() }) }
+    }
+}
+
+impl Activity {
+    /// Begins a use, unless the guest is about to be given up.
+    pub fn begin(&self) -> Option<Use> {
+        let mut books = self.books();
+        if books.retired {
+            return None;
+        }
+        books.uses += 1;
+        Some(Use { activity: self.clone() })
+    }
+
+    /// Refuses uses from now on if there is none; tells whether it does.
+    pub fn retire_if_unused(&self) -> bool {
+        let mut books = self.books();
+        books.retired |= books.uses == 0;
+        books.retired
+    }
+
+    /// Refuses uses from now on, whatever is under way.
+    pub fn retire(&self) {
+        self.books().retired = true;
+    }
+
+    /// Takes uses again.
+    pub fn unretire(&self) {
+        self.books().retired = false;
+    }
+
+    /// Starts the idle clock anew.
+    pub fn touch(&self) {
+        self.books().last = Instant::now();
+    }
+
+    /// How long nobody has used the guest.
+    pub fn idle(&self) -> Duration {
+        let books = self.books();
+        if books.uses > 0 { Duration::ZERO } else { books.last.elapsed() }
+    }
+
+    /// Waits until nobody has used the guest for so long.
+    pub async fn idle_for(&self, wanted: Duration) {
+        loop {
+            let quiet = self.shared.quiet.notified();
+            let due = {
+                let books = self.books();
+                (books.uses == 0).then(|| books.last + wanted)
+            };
+            match due {
+                None => quiet.await,
+                Some(due) if due <= Instant::now() => return,
+                Some(due) => tokio::time::sleep_until(due).await,
+            }
+        }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        // Every change under this lock is a single step, so a panic elsewhere cannot have left it half done.
+        self.shared.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let mut books = self.activity.books();
+        books.uses -= 1;
+        books.last = Instant::now();
+        if books.uses == 0 {
+            self.activity.shared.quiet.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_use_holds_the_clock_and_its_end_starts_it() {
+        let activity = Activity::default();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(activity.idle(), Duration::from_secs(5));
+        let first = activity.begin().unwrap();
+        assert_eq!(activity.idle(), Duration::ZERO);
+        let started = Instant::now();
+        let end = async {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            drop(first);
+        };
+        tokio::join!(activity.idle_for(Duration::from_secs(10)), end);
+        assert_eq!(started.elapsed(), Duration::from_secs(70));
+    }
+
+    #[test]
+    fn a_retired_guest_takes_no_uses() {
+        let activity = Activity::default();
+        let first = activity.begin().unwrap();
+        assert!(!activity.retire_if_unused(), "somebody uses it");
+        drop(first);
+        assert!(activity.retire_if_unused());
+        assert!(activity.begin().is_none());
+        activity.unretire();
+        assert!(activity.begin().is_some());
+    }
+}

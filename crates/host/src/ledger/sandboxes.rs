@@ -1,0 +1,208 @@
+//! Sandboxes: what each is, so that the next process of this host can go on with it.
+
+use std::collections::BTreeMap;
+
+use pandastack_model::{Access, Egress, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use serde::{Deserialize, Serialize};
+use sqlx::{Row, sqlite::SqliteRow};
+
+use super::{Ledger, LedgerError, sql};
+
+pub(super) const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS sandboxes (
+    id         TEXT PRIMARY KEY,
+    generation INTEGER NOT NULL,
+    spec       TEXT NOT NULL,
+    state      TEXT NOT NULL,
+    reason     TEXT,
+    layer      TEXT,
+    secret     BLOB
+) STRICT";
+
+/// One sandbox's line.
+#[derive(Clone, Debug)]
+pub struct SandboxRow {
+    pub id: SandboxId,
+    pub generation: u64,
+    pub spec: SandboxSpec,
+    pub record: Record,
+}
+
+/// What changes about a sandbox during its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub state: SandboxState,
+    /// The layer it sleeps in: present from falling asleep until its machine runs again.
+    pub layer: Option<LayerId>,
+    /// What its agent wants to hear from who connects.
+    pub secret: Option<Vec<u8>>,
+}
+
+impl Ledger {
+    /// Records a sandbox that is about to be made. A second time changes nothing.
+    pub async fn wanted(&self, id: SandboxId, generation: u64, spec: &SandboxSpec) -> Result<(), LedgerError> {
+        let line = "INSERT INTO sandboxes (id, generation, spec, state) VALUES (?, ?, ?, 'creating')
+                    ON CONFLICT (id) DO NOTHING";
+        sqlx::query(line)
+            .bind(id.to_string())
+            .bind(i64::try_from(generation).unwrap_or(i64::MAX))
+            .bind(Stored::write(spec))
+            .execute(&self.pool)
+            .await
+            .map_err(sql("record a sandbox"))?;
+        Ok(())
+    }
+
+    /// Records what a sandbox is now.
+    pub async fn record(&self, id: SandboxId, now: &Record) -> Result<(), LedgerError> {
+        update(id, now).execute(&self.pool).await.map_err(sql("record a sandbox's state"))?;
+        Ok(())
+    }
+
+    /// Records, for good, what a sandbox is now: the point of no return of a fall asleep.
+    pub async fn record_durably(&self, id: SandboxId, now: &Record) -> Result<(), LedgerError> {
+        self.durably("record a sandbox's state", async |connection| update(id, now).execute(connection).await.map(drop))
+            .await
+    }
+
+    /// Records what its owner changed about a sandbox.
+    pub async fn respecified(&self, id: SandboxId, spec: &SandboxSpec) -> Result<(), LedgerError> {
+        sqlx::query("UPDATE sandboxes SET spec = ? WHERE id = ?")
+            .bind(Stored::write(spec))
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map_err(sql("record a sandbox's new terms"))?;
+        Ok(())
+    }
+
+    /// Records that nothing of a sandbox is left.
+    pub async fn sandbox_gone(&self, id: SandboxId) -> Result<(), LedgerError> {
+        sqlx::query("DELETE FROM sandboxes WHERE id = ?")
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map_err(sql("forget a sandbox"))?;
+        Ok(())
+    }
+
+    /// Lists every sandbox recorded.
+    pub async fn sandboxes(&self) -> Result<Vec<SandboxRow>, LedgerError> {
+        let rows = sqlx::query("SELECT * FROM sandboxes ORDER BY id")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(sql("list sandboxes"))?;
+        rows.iter().map(read).collect()
+    }
+}
+
+fn update(id: SandboxId, now: &Record) -> sqlx::query::Query<'_, sqlx::Sqlite, sqlx::sqlite::SqliteArguments> {
+    let Record { state, layer, secret } = now;
+    let reason = match state {
+        SandboxState::Failed { reason } => Some(reason.clone()),
+        _ => None,
+    };
+    sqlx::query("UPDATE sandboxes SET state = ?, reason = ?, layer = ?, secret = ? WHERE id = ?")
+        .bind(state.as_str())
+        .bind(reason)
+        .bind(layer.map(|layer| layer.to_string()))
+        .bind(secret.clone())
+        .bind(id.to_string())
+}
+
+fn read(row: &SqliteRow) -> Result<SandboxRow, LedgerError> {
+    let broken = || sql("read sandboxes");
+    let id: String = row.try_get("id").map_err(broken())?;
+    let corrupt = |field| LedgerError::Corrupt { id: id.clone(), field };
+    let state: String = row.try_get("state").map_err(broken())?;
+    let reason: Option<String> = row.try_get("reason").map_err(broken())?;
+    let layer: Option<String> = row.try_get("layer").map_err(broken())?;
+    let spec: String = row.try_get("spec").map_err(broken())?;
+    let generation: i64 = row.try_get("generation").map_err(broken())?;
+    Ok(SandboxRow {
+        id: id.parse().map_err(|_| corrupt("id"))?,
+        generation: u64::try_from(generation).unwrap_or_default(),
+        spec: Stored::read(&spec).ok_or_else(|| corrupt("spec"))?,
+        record: Record {
+            state: SandboxState::from_name(&state, reason).ok_or_else(|| corrupt("state"))?,
+            layer: layer.map(|layer| layer.parse()).transpose().map_err(|_| corrupt("layer"))?,
+            secret: row.try_get("secret").map_err(broken())?,
+        },
+    })
+}
+
+/// A specification as it is kept. Fields may be added, never renamed.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    template: String,
+    layer: Option<LayerId>,
+    ttl_seconds: u64,
+    persistent: bool,
+    metadata: BTreeMap<String, String>,
+    env: BTreeMap<String, String>,
+    /// Absent when the way out is open.
+    egress: Option<Vec<String>>,
+    bandwidth_mbps: Option<u32>,
+    volumes: Vec<StoredMount>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredMount {
+    volume: pandastack_model::VolumeId,
+    path: String,
+    read_only: bool,
+}
+
+impl Stored {
+    fn write(spec: &SandboxSpec) -> String {
+        let SandboxSpec { template, origin, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes } =
+            spec;
+        let mount = |mount: &VolumeMount| StoredMount {
+            volume: mount.volume,
+            path: mount.path.clone(),
+            read_only: mount.access == Access::ReadOnly,
+        };
+        let stored = Stored {
+            template: template.to_string(),
+            layer: match origin {
+                Origin::Template => None,
+                Origin::Layer(layer) => Some(*layer),
+            },
+            ttl_seconds: *ttl_seconds,
+            persistent: *persistent,
+            metadata: metadata.clone(),
+            env: env.clone(),
+            egress: match egress {
+                Egress::Open => None,
+                Egress::Only(rules) => Some(rules.iter().map(ToString::to_string).collect()),
+            },
+            bandwidth_mbps: *bandwidth_mbps,
+            volumes: volumes.iter().map(mount).collect(),
+        };
+        serde_json::to_string(&stored).expect("plain text and numbers are always JSON")
+    }
+
+    fn read(text: &str) -> Option<SandboxSpec> {
+        let Stored { template, layer, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes } =
+            serde_json::from_str(text).ok()?;
+        let mount = |mount: StoredMount| VolumeMount {
+            volume: mount.volume,
+            path: mount.path,
+            access: if mount.read_only { Access::ReadOnly } else { Access::ReadWrite },
+        };
+        Some(SandboxSpec {
+            template: template.parse().ok()?,
+            origin: layer.map_or(Origin::Template, Origin::Layer),
+            ttl_seconds,
+            persistent,
+            metadata,
+            env,
+            egress: match egress {
+                None => Egress::Open,
+                Some(rules) => Egress::Only(rules.iter().map(|rule| rule.parse().ok()).collect::<Option<_>>()?),
+            },
+            bandwidth_mbps,
+            volumes: volumes.into_iter().map(mount).collect(),
+        })
+    }
+}

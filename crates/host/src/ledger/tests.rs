@@ -1,0 +1,98 @@
+//! The ledger on a real file: what was written is found by the next process.
+
+use pandastack_model::{
+    Access, Egress, LayerId, MachineId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeId, VolumeMount,
+};
+use pandastack_wire_fleet::Hold;
+
+use super::*;
+
+async fn ledger() -> (tempfile::TempDir, Ledger) {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(&folder.path().join("ledger.db")).await.unwrap();
+    (folder, ledger)
+}
+
+fn spec() -> SandboxSpec {
+    SandboxSpec {
+        origin: Origin::Layer(LayerId::random()),
+        persistent: true,
+        egress: Egress::Only(vec!["*.debian.org".parse().unwrap(), "203.0.113.0/24".parse().unwrap()]),
+        bandwidth_mbps: Some(10),
+        volumes: vec![VolumeMount { volume: VolumeId::random(), path: "/data".into(), access: Access::ReadOnly }],
+        ..SandboxSpec::of("mini".parse().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn what_was_intended_is_found_again() {
+    let (folder, ledger) = ledger().await;
+    let (machine, sandbox, layer) = (MachineId::random(), SandboxId::random(), LayerId::random());
+    ledger.intend(machine, "slot-1", layer).await.unwrap();
+    ledger.started(machine, Some(42)).await.unwrap();
+    ledger.assigned(machine, sandbox).await.unwrap();
+    ledger.close().await;
+    let ledger = Ledger::open(&folder.path().join("ledger.db")).await.unwrap();
+    let expected = MachineRow { id: machine, slot: "slot-1".into(), layer, pid: Some(42), sandbox: Some(sandbox) };
+    assert_eq!(ledger.machines().await.unwrap(), [expected]);
+    ledger.gone(machine).await.unwrap();
+    ledger.gone(machine).await.unwrap();
+    assert!(ledger.machines().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_sandbox_comes_back_as_it_was() {
+    let (_folder, ledger) = ledger().await;
+    let (id, spec) = (SandboxId::random(), spec());
+    ledger.wanted(id, 7, &spec).await.unwrap();
+    ledger.wanted(id, 9, &SandboxSpec::of("base".parse().unwrap())).await.unwrap();
+    let asleep = Record { state: SandboxState::Asleep, layer: Some(LayerId::random()), secret: Some(vec![1, 2, 3]) };
+    ledger.record_durably(id, &asleep).await.unwrap();
+    let rows = ledger.sandboxes().await.unwrap();
+    assert_eq!((rows.len(), rows[0].generation), (1, 7), "the first word counts");
+    assert_eq!((&rows[0].spec, &rows[0].record), (&spec, &asleep));
+    let failed = Record { state: SandboxState::Failed { reason: "killed".into() }, layer: None, secret: None };
+    ledger.record(id, &failed).await.unwrap();
+    assert_eq!(ledger.sandboxes().await.unwrap()[0].record, failed);
+    ledger.sandbox_gone(id).await.unwrap();
+    assert!(ledger.sandboxes().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_layer_is_unused_only_without_machine_sleeper_and_owner() {
+    let (_folder, ledger) = ledger().await;
+    let (layer, machine, sandbox) = (LayerId::random(), MachineId::random(), SandboxId::random());
+    ledger.sealing(layer, sandbox).await.unwrap();
+    assert_eq!(ledger.unused_layers().await.unwrap(), [layer]);
+    ledger.keep(layer).await.unwrap();
+    assert_eq!(ledger.layer(layer).await.unwrap().unwrap().hold, Hold::Kept);
+    assert!(ledger.unused_layers().await.unwrap().is_empty());
+    ledger.intend(machine, "slot-1", layer).await.unwrap();
+    ledger.unkeep(layer).await.unwrap();
+    assert!(ledger.unused_layers().await.unwrap().is_empty(), "a machine runs on it");
+    ledger.wanted(sandbox, 1, &spec()).await.unwrap();
+    let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret: None };
+    ledger.record(sandbox, &asleep).await.unwrap();
+    ledger.gone(machine).await.unwrap();
+    assert!(ledger.unused_layers().await.unwrap().is_empty(), "a sandbox sleeps in it");
+    ledger.sandbox_gone(sandbox).await.unwrap();
+    assert_eq!(ledger.unused_layers().await.unwrap(), [layer]);
+    ledger.layer_gone(layer).await.unwrap();
+    assert!(ledger.layers().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_ledger_of_the_first_version_is_taken_over_and_a_newer_one_refused() {
+    let (folder, ledger) = ledger().await;
+    let file = folder.path().join("ledger.db");
+    sqlx::raw_sql("DROP TABLE sandboxes; DROP TABLE layers; PRAGMA user_version = 1")
+        .execute(&ledger.pool)
+        .await
+        .unwrap();
+    ledger.close().await;
+    let ledger = Ledger::open(&file).await.unwrap();
+    assert!(ledger.sandboxes().await.unwrap().is_empty());
+    sqlx::raw_sql("PRAGMA user_version = 3").execute(&ledger.pool).await.unwrap();
+    ledger.close().await;
+    assert!(matches!(Ledger::open(&file).await, Err(LedgerError::Version { found: 3 })));
+}

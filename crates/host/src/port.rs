@@ -1,0 +1,174 @@
+//! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives the driver's answer.
+
+use async_trait::async_trait;
+use pandastack_model::{Ask, Bytes, Egress, Fault, FaultKind, LayerId, SandboxId, VolumeId, state::step};
+use pandastack_wire_fleet::{
+    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, HostEvent, HostPort,
+    HostStatus, LayerView, Lifecycle, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::{
+    Host, audit, fork, guest,
+    host::settled,
+    sandbox::{Request, Start, refusal_fault},
+};
+
+#[async_trait]
+impl HostPort for Host {
+    async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
+        self.check_open()?;
+        let Ensure { id, generation, spec } = ask;
+        let entry = self.begin(id, generation, spec, Start::Create);
+        let now = settled(&entry).await?;
+        match step(&now.view.state, Ask::Run) {
+            Ok(pandastack_model::Next::Restore) => self.wake(id).await,
+            Ok(_) => Ok(now.seen()),
+            Err(refusal) => Err(refusal_fault(refusal, &now.view.state)),
+        }
+    }
+
+    async fn remove(&self, id: SandboxId) -> Result<(), Fault> {
+        let Some(entry) = self.entry(id) else { return Ok(()) };
+        entry.given_up.cancel();
+        let (done, wait) = oneshot::channel();
+        if entry.requests.send(Request::Remove(done)).await.is_ok() {
+            let _ = wait.await;
+        }
+        // A driver that was already leaving drops the request; wait until it has left.
+        let mut condition = entry.condition.clone();
+        while condition.changed().await.is_ok() {}
+        Ok(())
+    }
+
+    async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.request(id, Request::Pause).await
+    }
+
+    async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.request(id, Request::Resume).await
+    }
+
+    async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.request(id, Request::Sleep).await
+    }
+
+    async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.check_open()?;
+        self.request(id, Request::Wake).await
+    }
+
+    async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
+        self.check_open()?;
+        self.request(id, |reply| Request::Seal(ask, reply)).await
+    }
+
+    async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
+        self.check_open()?;
+        fork::fork(self, ask).await
+    }
+
+    async fn release(&self, layer: LayerId) -> Result<(), Fault> {
+        self.parts.ledger.unkeep(layer).await.map_err(Fault::bug)?;
+        self.parts.let_go(layer).await;
+        Ok(())
+    }
+
+    async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
+        self.request(id, |reply| Request::SetEgress(egress, reply)).await
+    }
+
+    async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault> {
+        self.request(id, |reply| Request::SetLifecycle(lifecycle, reply)).await
+    }
+
+    async fn make_volume(&self, _volume: VolumeId, _size: Bytes) -> Result<VolumeView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn grow_volume(&self, _volume: VolumeId, _size: Bytes) -> Result<VolumeView, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn remove_volume(&self, _volume: VolumeId) -> Result<(), Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
+        Err(Fault::bug("unbuilt"))
+    }
+
+    async fn audit(&self) -> Result<AuditReport, Fault> {
+        audit::audit(&self.parts).await.map_err(Fault::bug)
+    }
+
+    async fn observe(&self, id: SandboxId) -> Option<SandboxView> {
+        Some(self.entry(id)?.condition.borrow().seen())
+    }
+
+    async fn observe_all(&self) -> Vec<SandboxView> {
+        let sandboxes = self.sandboxes.lock().expect("no holder panics");
+        sandboxes.values().map(|entry| entry.condition.borrow().seen()).collect()
+    }
+
+    async fn status(&self) -> HostStatus {
+        let sandboxes = self.sandboxes.lock().expect("no holder panics").len();
+        HostStatus { tier: self.parts.driver.tier(), sandboxes, standby: self.standby.count() }
+    }
+
+    async fn templates(&self) -> Vec<TemplateView> {
+        let layers = self.parts.layers.clone();
+        let describe = move || {
+            let templates = layers.templates().into_iter();
+            let views = templates.filter_map(|(name, layer)| {
+                let manifest = layers.manifest(layer).ok()?;
+                Some(TemplateView {
+                    name: name.to_string(),
+                    layer: layer.to_string(),
+                    memory_mib: manifest.memory.as_mib(),
+                    cpus: manifest.cpus,
+                    disk_mib: manifest.disk.as_mib(),
+                })
+            });
+            views.collect()
+        };
+        self.parts.scope.block("templates", describe).await.unwrap_or_default()
+    }
+
+    async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+        let (session, _using) = self.session(id).await?;
+        guest::exec(&session, ask, &self.parts.scope).await
+    }
+
+    async fn read_file(&self, id: SandboxId, path: &str) -> Result<FileBody, Fault> {
+        let (session, _using) = self.session(id).await?;
+        guest::read_file(&session, path).await
+    }
+
+    async fn write_file(&self, id: SandboxId, ask: WriteAsk, body: ByteStream) -> Result<u64, Fault> {
+        if !ask.path.starts_with('/') {
+            return Err(Fault::new(FaultKind::Caller, "path.relative", "path must be absolute"));
+        }
+        let (session, _using) = self.session(id).await?;
+        guest::write_file(&session, ask, body).await
+    }
+
+    async fn list_dir(&self, id: SandboxId, path: &str) -> Result<Vec<FileEntry>, Fault> {
+        let (session, _using) = self.session(id).await?;
+        guest::list_dir(&session, path).await
+    }
+
+    async fn stat(&self, id: SandboxId, path: &str) -> Result<FileEntry, Fault> {
+        let (session, _using) = self.session(id).await?;
+        guest::stat(&session, path).await
+    }
+
+    async fn delete_path(&self, id: SandboxId, path: &str) -> Result<(), Fault> {
+        let (session, _using) = self.session(id).await?;
+        guest::delete_path(&session, path).await
+    }
+
+    fn events(&self) -> broadcast::Receiver<HostEvent> {
+        self.events.subscribe()
+    }
+}

@@ -1,0 +1,121 @@
+//! Takes living machines over, with the same list of releases that a launch would have made.
+
+use std::{sync::Arc, time::Duration};
+
+use pandastack_kit::{Secret, Undo};
+use pandastack_model::{SandboxId, SandboxSpec, SandboxState};
+use pandastack_vmm::{Machine, MachineError, Power, StartError};
+
+use super::{Plan, RecoverError};
+use crate::{
+    ledger::{MachineRow, Record, SandboxRow},
+    net::NetError,
+    sandbox::{Living, Parts, Start, dial_once, hold_machine},
+};
+
+/// The sandboxes of an earlier run, ready for their drivers.
+#[derive(Default)]
+pub struct Found {
+    pub adopted: usize,
+    pub asleep: usize,
+    pub sandboxes: Vec<(SandboxId, u64, SandboxSpec, Start)>,
+}
+
+/// Why a machine could not be taken over; it is ended then.
+#[derive(Debug, thiserror::Error)]
+enum AdoptError {
+    #[error(transparent)]
+    Layer(#[from] pandastack_layers::OpenError),
+    #[error(transparent)]
+    Net(#[from] NetError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error("its agent does not answer")]
+    Silent,
+}
+
+/// Carries the plan out: every sandbox it keeps comes back as it was, or as failed with a reason.
+pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverError> {
+    let mut found = Found::default();
+    for row in plan.asleep {
+        if let Some(layer) = row.record.layer {
+            found.asleep += 1;
+            found.sandboxes.push((row.id, row.generation, row.spec, Start::Asleep(layer)));
+        }
+    }
+    let mut failed = plan.failed;
+    for (row, machine) in plan.adopt {
+        let mut undo = Undo::new();
+        match adopt(parts, &row, &machine, &mut undo).await {
+            Ok(adopted) => {
+                let living = Box::new(adopted.into_living(undo));
+                tracing::info!(sandbox = %row.id, "machine taken over");
+                found.adopted += 1;
+                let state = row.record.state.clone();
+                found.sandboxes.push((row.id, row.generation, row.spec, Start::Adopted(living, state)));
+            }
+            Err(error) => {
+                tracing::warn!(sandbox = %row.id, %error, "machine not taken over");
+                undo.unwind().await;
+                failed.push((row, format!("its machine could not be taken over: {error}")));
+            }
+        }
+    }
+    for (row, reason) in failed {
+        let state = SandboxState::Failed { reason: reason.clone() };
+        parts.ledger.record(row.id, &Record { state, layer: None, secret: None }).await?;
+        found.sandboxes.push((row.id, row.generation, row.spec, Start::Failed(reason)));
+    }
+    Ok(found)
+}
+
+/// A machine that was taken over, but for its list of releases.
+struct Adopted {
+    machine: Arc<dyn Machine>,
+    session: crate::guest::Session,
+    secret: Vec<u8>,
+    layer: pandastack_layers::Layer,
+    slot: crate::sandbox::SlotHandle,
+    disk: std::path::PathBuf,
+}
+
+impl Adopted {
+    fn into_living(self, undo: Undo) -> Living {
+        let Adopted { machine, session, secret, layer, slot, disk } = self;
+        let (boot, boot_mode) = (Duration::ZERO, "adopted");
+        Living { machine, session, secret: Secret::new(secret), layer, disk, slot, undo, boot, boot_mode }
+    }
+}
+
+async fn adopt(
+    parts: &Arc<Parts>,
+    row: &SandboxRow,
+    machine: &MachineRow,
+    undo: &mut Undo,
+) -> Result<Adopted, AdoptError> {
+    // Whatever fails below, these are there and must go.
+    let slot = parts.net.adopt(&machine.slot)?;
+    let network = slot.port();
+    let slot = parts.hold_slot(slot, undo);
+    parts.hold_line(machine.id, undo);
+    parts.hold_files(machine.id, undo);
+    let layer = parts.layers.open_layer(machine.layer)?;
+    parts.promise_present(layer.manifest.memory, undo);
+    let spec = parts.describe(machine.id, &layer, network);
+    let disk = spec.disk.clone();
+    let adopted: Arc<dyn Machine> = Arc::from(parts.driver.adopt(spec, machine.pid).await?);
+    hold_machine(&adopted, undo);
+    let secret = row.record.secret.clone().unwrap_or_default();
+    // The last run may have been cut off in the middle of a seal: the ledger says whether the guest should run.
+    let wanted = if row.record.state == SandboxState::Paused { Power::Paused } else { Power::Running };
+    if adopted.power().await? != Power::Running {
+        adopted.resume().await?;
+    }
+    let session = dial_once(parts, &*adopted, &secret).await.ok_or(AdoptError::Silent)?;
+    if wanted == Power::Paused {
+        adopted.pause().await?;
+    }
+    Ok(Adopted { machine: adopted, session, secret, layer, slot, disk })
+}

@@ -1,0 +1,127 @@
+//! Decides whether another machine fits on this host. Pure: a view of the host goes in, yes or a reason comes out, and a
+//! refused create has created nothing.
+
+use pandastack_model::Bytes;
+
+/// What the host has and has promised at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Memory that could be given to processes now, reclaimable caches included.
+    pub memory_free: Bytes,
+    /// All memory of the host.
+    pub memory_total: Bytes,
+    /// Guest memory of all machines together: what they could come to use.
+    pub memory_promised: Bytes,
+    /// Free space for new data on the data volume.
+    pub disk_free: Bytes,
+}
+
+/// What the operator allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Stays free for the host itself.
+    pub memory_reserve: Bytes,
+    /// How many times its memory a host may promise: guests share the pages of their layer and rarely use all of theirs.
+    pub overcommit_percent: u64,
+    /// Stays free on the data volume.
+    pub disk_reserve: Bytes,
+}
+
+/// Why a machine does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    #[error("only {free} of memory are free, and {reserve} are kept in reserve")]
+    Memory { free: Bytes, reserve: Bytes },
+    #[error("machines already have {promised} of memory promised, of at most {most}")]
+    Promises { promised: Bytes, most: Bytes },
+    #[error("only {free} are free on the data volume, and {reserve} are kept in reserve")]
+    Disk { free: Bytes, reserve: Bytes },
+}
+
+/// What a machine takes at once, before its guest has changed anything: the process itself.
+pub const MACHINE_FLOOR: Bytes = Bytes::mib(48);
+
+/// Decides about one more machine of a size.
+pub fn admit(view: &View, terms: &Terms, memory: Bytes) -> Result<(), Full> {
+    let View { memory_free, memory_total, memory_promised, disk_free } = *view;
+    if disk_free < terms.disk_reserve {
+        return Err(Full::Disk { free: disk_free, reserve: terms.disk_reserve });
+    }
+    if memory_free.get() < terms.memory_reserve.get().saturating_add(MACHINE_FLOOR.get()) {
+        return Err(Full::Memory { free: memory_free, reserve: terms.memory_reserve });
+    }
+    let most = Bytes::new(memory_total.get().saturating_mul(terms.overcommit_percent) / 100);
+    if memory_promised.get().saturating_add(memory.get()) > most.get() {
+        return Err(Full::Promises { promised: memory_promised, most });
+    }
+    Ok(())
+}
+
+/// Reads the host's memory from the text of `/proc/meminfo`: total, and what could be given out.
+pub fn parse_meminfo(text: &str) -> Option<(Bytes, Bytes)> {
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim_start_matches(':').split_whitespace().next()?.parse().ok()?;
+        Some(Bytes::new(kib.checked_mul(1024)?))
+    };
+    Some((field("MemTotal")?, field("MemAvailable")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: Terms =
+        Terms { memory_reserve: Bytes::mib(512), overcommit_percent: 200, disk_reserve: Bytes::mib(256) };
+
+    fn view() -> View {
+        View {
+            memory_free: Bytes::gib(4),
+            memory_total: Bytes::gib(8),
+            memory_promised: Bytes::gib(2),
+            disk_free: Bytes::gib(10),
+        }
+    }
+
+    fn check(view: View, memory: Bytes, expected: Result<(), Full>) {
+        assert_eq!(admit(&view, &TERMS, memory), expected, "{view:?} {memory}");
+    }
+
+    #[test]
+    fn a_host_with_room_takes_one_more() {
+        check(view(), Bytes::mib(256), Ok(()));
+        check(View { memory_promised: Bytes::gib(15), ..view() }, Bytes::gib(1), Ok(()));
+    }
+
+    #[test]
+    fn each_shortage_has_its_name() {
+        let free = Bytes::mib(540);
+        check(
+            View { memory_free: free, ..view() },
+            Bytes::mib(1),
+            Err(Full::Memory { free, reserve: Bytes::mib(512) }),
+        );
+        let (promised, most) = (Bytes::gib(15), Bytes::gib(16));
+        check(
+            View { memory_promised: promised, ..view() },
+            Bytes::new(Bytes::gib(1).get() + 1),
+            Err(Full::Promises { promised, most }),
+        );
+        let free = Bytes::mib(255);
+        check(View { disk_free: free, ..view() }, Bytes::mib(1), Err(Full::Disk { free, reserve: Bytes::mib(256) }));
+    }
+
+    #[test]
+    fn no_size_overflows() {
+        let huge = Bytes::new(u64::MAX);
+        let view = View { memory_promised: huge, memory_free: huge, memory_total: huge, disk_free: huge };
+        assert!(admit(&view, &TERMS, huge).is_err() || admit(&view, &TERMS, huge).is_ok());
+    }
+
+    #[test]
+    fn meminfo_is_read() {
+        let text = "MemTotal:       24000000 kB\nMemFree:  1 kB\nMemAvailable:   20000000 kB\n";
+        assert_eq!(parse_meminfo(text), Some((Bytes::new(24_576_000_000), Bytes::new(20_480_000_000))));
+        assert_eq!(parse_meminfo("MemTotal: x kB"), None);
+    }
+}

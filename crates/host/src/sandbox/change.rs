@@ -1,0 +1,231 @@
+//! What a sandbox's driver does when asked: pause, resume, seal, sleep, wake, new terms. `step` decides, this acts.
+
+use pandastack_layers::Durability;
+use pandastack_model::{Ask, Egress, Fault, FaultKind, LayerId, Next, SandboxState, state::step};
+use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
+
+use super::{
+    driver::{Body, Owned, Request},
+    fault::{launch_fault, refusal_fault, seal_fault},
+    launch::{self, Wanted},
+    seal::{SealPlan, Sealed, Then, seal},
+};
+use crate::ledger::Record;
+
+impl Owned<'_> {
+    /// Carries a request out and answers it. Who asked may have left; the work is done all the same.
+    pub(super) async fn answer(&mut self, request: Request) {
+        match request {
+            Request::Remove(_) => unreachable!("removal ends the driver and is handled there"),
+            Request::Pause(reply) => drop(reply.send(self.change(Ask::Pause).await)),
+            Request::Resume(reply) => drop(reply.send(self.change(Ask::Resume).await)),
+            Request::Sleep(reply) => drop(reply.send(self.change(Ask::Sleep).await)),
+            Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake).await)),
+            Request::Seal(ask, reply) => drop(reply.send(self.seal(ask).await)),
+            Request::SetEgress(egress, reply) => drop(reply.send(self.set_egress(egress).await)),
+            Request::SetLifecycle(terms, reply) => drop(reply.send(self.set_lifecycle(terms).await)),
+        }
+    }
+
+    async fn change(&mut self, ask: Ask) -> Result<SandboxView, Fault> {
+        match self.decide(ask)? {
+            Next::Stay => {}
+            Next::Halt => self.halt().await?,
+            Next::Continue => self.go_on().await?,
+            Next::PutToSleep => self.fall_asleep().await?,
+            Next::Restore => self.wake().await?,
+            Next::Join | Next::Serve | Next::Seal | Next::TakeDown => return Err(Fault::bug("a step out of turn")),
+        }
+        Ok(self.tell.borrow().seen())
+    }
+
+    fn decide(&self, ask: Ask) -> Result<Next, Fault> {
+        let state = self.tell.borrow().view.state.clone();
+        step(&state, ask).map_err(|refusal| refusal_fault(refusal, &state))
+    }
+
+    async fn halt(&mut self) -> Result<(), Fault> {
+        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to pause")) };
+        living.machine.pause().await.map_err(machine_fault)?;
+        living.session.activity().touch();
+        self.settle(SandboxState::Paused).await;
+        Ok(())
+    }
+
+    async fn go_on(&mut self) -> Result<(), Fault> {
+        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
+        living.machine.resume().await.map_err(machine_fault)?;
+        living.session.activity().touch();
+        self.settle(SandboxState::Running).await;
+        Ok(())
+    }
+
+    /// Writes a new state of the same machine down and tells the world.
+    async fn settle(&mut self, state: SandboxState) {
+        let Body::Living(living) = &self.body else { return };
+        let secret = Some(living.secret.reveal().clone());
+        self.log(self.parts.ledger.record(self.id, &Record { state: state.clone(), layer: None, secret }).await);
+        self.tell.send_modify(|now| now.view.state = state);
+        self.announce();
+    }
+
+    fn announce(&self) {
+        let _ = self.events.send(HostEvent::Changed { view: self.tell.borrow().seen() });
+    }
+
+    async fn seal(&mut self, ask: SealAsk) -> Result<LayerView, Fault> {
+        if let Some(view) = self.sealed_before(ask.layer).await? {
+            return Ok(view);
+        }
+        if self.decide(Ask::Seal)? == Next::Restore {
+            self.wake().await?;
+        }
+        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to seal")) };
+        let durability = match ask.hold {
+            Hold::Kept => Durability::Now,
+            Hold::Passing => Durability::Later,
+        };
+        // Before the layer exists: nobody may collect it between its seal and its first use.
+        self.parts.take_in_hand(ask.layer);
+        let plan = SealPlan { layer: ask.layer, source: self.id, durability, then: Then::GoOn };
+        let sealed = seal(&self.parts, living, plan).await;
+        let Sealed { layer, pause, own } = match sealed {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                self.parts.let_go(ask.layer).await;
+                return Err(seal_fault(error));
+            }
+        };
+        match ask.hold {
+            Hold::Kept => {
+                let kept = self.parts.ledger.keep(ask.layer).await;
+                self.parts.let_go(ask.layer).await;
+                kept.map_err(Fault::bug)?;
+            }
+            Hold::Passing => self.parts.flush_later(layer),
+        }
+        tracing::info!(sandbox = %self.id, layer = %ask.layer, pause_ms = pause.as_millis() as u64, "sealed");
+        Ok(LayerView { layer: ask.layer, own, pause })
+    }
+
+    /// Answers a repeated request as the first one was.
+    async fn sealed_before(&self, layer: LayerId) -> Result<Option<LayerView>, Fault> {
+        let Some(row) = self.parts.ledger.layer(layer).await.map_err(Fault::bug)? else { return Ok(None) };
+        if row.source != self.id {
+            return Err(Fault::new(FaultKind::Conflict, "layer.exists", "this layer was made from another sandbox"));
+        }
+        Ok(Some(LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO }))
+    }
+
+    /// Puts an idle sandbox to sleep, unless somebody has just come.
+    pub(super) async fn rest(&mut self) {
+        let Body::Living(living) = &self.body else { return };
+        if !living.session.activity().retire_if_unused() {
+            return;
+        }
+        if let Err(fault) = self.fall_asleep().await {
+            tracing::warn!(sandbox = %self.id, %fault, "an idle sandbox could not be put to sleep; it goes on");
+            if let Body::Living(living) = &self.body {
+                // The next attempt comes after another idle time, not at once.
+                living.session.activity().touch();
+            }
+        }
+    }
+
+    /// Seals the machine and gives it up. Nothing is given up before the layer is durable and the ledger says so; any failure
+    /// before that leaves the machine as it was.
+    pub(super) async fn fall_asleep(&mut self) -> Result<(), Fault> {
+        let before = self.tell.borrow().view.state.clone();
+        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
+        living.session.activity().retire();
+        self.tell.send_modify(|now| now.without(SandboxState::FallingAsleep));
+        let layer = LayerId::random();
+        self.parts.take_in_hand(layer);
+        let outcome = self.seal_for_sleep(layer, &before).await;
+        if outcome.is_ok() {
+            // From here on the sandbox is its layer: what follows is only clearing away.
+            if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Asleep(layer)) {
+                living.session.close();
+                living.undo.unwind().await;
+            }
+            self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+            self.announce();
+        } else if let Body::Living(living) = &self.body {
+            living.session.activity().unretire();
+            self.tell.send_modify(|now| now.living(living, before));
+        }
+        self.parts.let_go(layer).await;
+        outcome
+    }
+
+    async fn seal_for_sleep(&self, layer: LayerId, before: &SandboxState) -> Result<(), Fault> {
+        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
+        let plan = SealPlan { layer, source: self.id, durability: Durability::Now, then: Then::StayPaused };
+        let sealed = seal(&self.parts, living, plan).await;
+        let halted_again = async || {
+            // A failed seal lets the guest go on; one that its owner had paused must not.
+            if *before == SandboxState::Paused {
+                let _ = living.machine.pause().await;
+            }
+        };
+        let sealed = match sealed {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                halted_again().await;
+                return Err(seal_fault(error));
+            }
+        };
+        let secret = Some(living.secret.reveal().clone());
+        let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret };
+        if let Err(error) = self.parts.ledger.record_durably(self.id, &asleep).await {
+            living.machine.resume().await.map_err(machine_fault)?;
+            halted_again().await;
+            return Err(Fault::bug(error));
+        }
+        tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "fell asleep");
+        Ok(())
+    }
+
+    /// Restores the machine from the layer the sandbox sleeps in. A failure leaves it asleep.
+    async fn wake(&mut self) -> Result<(), Fault> {
+        let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
+        self.tell.send_modify(|now| now.without(SandboxState::Waking));
+        let wanted = Wanted { id: self.id, spec: &self.spec, given_up: &self.given_up };
+        let woken = launch::wake(&self.parts, &self.standby, layer, &wanted).await;
+        match woken {
+            Ok(living) => match self.come_alive(living, "woke").await {
+                Ok(()) => {
+                    self.announce();
+                    Ok(())
+                }
+                Err(living) => {
+                    living.undo.unwind().await;
+                    self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+                    Err(Fault::bug("ledger"))
+                }
+            },
+            Err(error) => {
+                self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+                let mut fault = launch_fault(error, &self.spec);
+                tracing::warn!(sandbox = %self.id, %fault, "not woken");
+                fault.text = format!("auto-wake: {}", fault.text);
+                Err(fault)
+            }
+        }
+    }
+
+    async fn set_egress(&mut self, egress: Egress) -> Result<(), Fault> {
+        self.spec.egress = egress;
+        self.parts.ledger.respecified(self.id, &self.spec).await.map_err(Fault::bug)
+    }
+
+    async fn set_lifecycle(&mut self, terms: Lifecycle) -> Result<SandboxView, Fault> {
+        (self.spec.ttl_seconds, self.spec.persistent) = (terms.ttl_seconds, terms.persistent);
+        self.parts.ledger.respecified(self.id, &self.spec).await.map_err(Fault::bug)?;
+        Ok(self.tell.borrow().seen())
+    }
+}
+
+fn machine_fault(error: pandastack_vmm::MachineError) -> Fault {
+    Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not do as told").with_detail(error)
+}

@@ -1,0 +1,52 @@
+//! What becomes of the sandboxes when this process ends.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
+/// How the host leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leave {
+    /// Every sandbox is removed.
+    #[default]
+    Remove,
+    /// Every sandbox is put to sleep, and is there again after the next start.
+    Sleep,
+    /// Machines go on; the next start takes them over.
+    Running,
+}
+
+/// The decision, made once when closing begins. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Closing(Arc<AtomicU8>);
+
+impl Closing {
+    /// Decides. Before the scope is cancelled, or some may not hear of it.
+    pub fn decide(&self, leave: Leave) {
+        self.0.store(leave as u8, Ordering::SeqCst);
+    }
+
+    /// Tells what was decided.
+    pub fn leave(&self) -> Leave {
+        match self.0.load(Ordering::SeqCst) {
+            1 => Leave::Sleep,
+            2 => Leave::Running,
+            _ => Leave::Remove,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_is_heard_by_all() {
+        let closing = Closing::default();
+        for leave in [Leave::Sleep, Leave::Running, Leave::Remove] {
+            closing.clone().decide(leave);
+            assert_eq!(closing.leave(), leave);
+        }
+    }
+}

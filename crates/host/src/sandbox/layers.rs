@@ -1,0 +1,57 @@
+//! Which layers may go: those that no machine runs on, nobody sleeps in, no owner keeps and nobody has in hand.
+
+use std::sync::Arc;
+
+use pandastack_layers::Layer;
+use pandastack_model::LayerId;
+
+use super::prepare::Parts;
+
+impl Parts {
+    /// Protects a layer that is being made or about to be started from.
+    pub fn take_in_hand(&self, layer: LayerId) {
+        self.in_hand.lock().expect("no holder panics").insert(layer);
+    }
+
+    /// Ends that protection, and removes what nobody uses then.
+    pub async fn let_go(self: &Arc<Self>, layer: LayerId) {
+        self.in_hand.lock().expect("no holder panics").remove(&layer);
+        self.collect_layers().await;
+    }
+
+    /// Removes every layer that nobody uses. What cannot be removed now is found by the next audit.
+    pub async fn collect_layers(self: &Arc<Self>) {
+        let unused = match self.ledger.unused_layers().await {
+            Ok(unused) => unused,
+            Err(error) => {
+                tracing::error!(%error, "unused layers not found");
+                return;
+            }
+        };
+        for layer in unused {
+            if self.in_hand.lock().expect("no holder panics").contains(&layer) {
+                continue;
+            }
+            let store = self.layers.clone();
+            let removed = self.scope.block("remove layer", move || store.remove(layer)).await;
+            match removed {
+                Ok(Ok(())) => {
+                    if let Err(error) = self.ledger.layer_gone(layer).await {
+                        tracing::error!(%layer, %error, "a removed layer is still recorded");
+                    }
+                }
+                Ok(Err(error)) => tracing::error!(%layer, %error, "layer not removed"),
+                Err(error) => tracing::error!(%layer, %error, "layer not removed"),
+            }
+        }
+    }
+
+    /// Writes a fresh layer out to disk in the background, so that the next clone of it does not have to.
+    pub fn flush_later(&self, layer: Layer) {
+        let scope = self.scope.clone();
+        self.scope.start("flush layer", async move {
+            // A layer that was removed meanwhile needs no flush.
+            let _ = scope.block("flush layer", move || layer.flush()).await;
+        });
+    }
+}

@@ -1,0 +1,74 @@
+//! The one message after every restore: what is renewed, and for whom. `docs/fork-correctness.md` is the contract.
+
+use std::collections::BTreeMap;
+
+use pandastack_kit::{Clock, SystemClock, random_bytes, random_hex};
+use pandastack_model::SandboxId;
+use pandastack_wire_guest::{Identity, Rebirth, Variable};
+
+/// Whose life a restored guest leads.
+pub enum Life<'a> {
+    /// A sandbox of its own: everything that must differ between siblings is renewed.
+    New { id: SandboxId, env: &'a BTreeMap<String, String> },
+    /// Nobody's yet: everything is replaced once more when the machine is given away.
+    Nobody,
+    /// The one it led before it slept: only clock, entropy and secret are new.
+    Same,
+}
+
+impl Life<'_> {
+    /// Makes the message, with the time of this moment.
+    pub fn rebirth(&self, secret: &[u8]) -> Rebirth {
+        Rebirth {
+            wall_clock_ns: SystemClock.now_ns(),
+            entropy: random_bytes::<64>().to_vec(),
+            secret: secret.to_vec(),
+            identity: self.identity(),
+        }
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        let (hostname, env) = match self {
+            Life::Same => return None,
+            Life::Nobody => ("sandbox-standby0".to_owned(), Vec::new()),
+            Life::New { id, env } => {
+                let variable =
+                    |(name, value): (&String, &String)| Variable { name: name.clone(), value: value.clone() };
+                let mut env: Vec<Variable> = env.iter().map(variable).collect();
+                env.push(Variable { name: "PANDASTACK_SANDBOX_ID".to_owned(), value: id.to_string() });
+                (format!("sandbox-{}", &id.to_string()[..8]), env)
+            }
+        };
+        Some(Identity { hostname, machine_id: random_hex::<16>(), env, network: None })
+    }
+}
+
+/// Reads the secret of a manifest.
+pub fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).filter_map(|at| u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_life_has_a_name_of_its_own_and_a_wake_keeps_the_old_one() {
+        let (one, two) = (SandboxId::random(), SandboxId::random());
+        let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        let first = Life::New { id: one, env: &env }.rebirth(b"s");
+        let second = Life::New { id: two, env: &env }.rebirth(b"s");
+        let (first_identity, second_identity) = (first.identity.unwrap(), second.identity.unwrap());
+        assert_ne!(first_identity.hostname, second_identity.hostname);
+        assert_ne!(first_identity.machine_id, second_identity.machine_id);
+        assert_ne!(first.entropy, second.entropy);
+        assert_eq!(first_identity.env.len(), 2);
+        assert_eq!(Life::Same.rebirth(b"s").identity, None);
+    }
+
+    #[test]
+    fn secrets_come_back_from_hex() {
+        assert_eq!(unhex("00ff10"), [0, 255, 16]);
+        assert_eq!(unhex(""), [0_u8; 0]);
+    }
+}

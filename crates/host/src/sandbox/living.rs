@@ -1,0 +1,26 @@
+//! A machine whose guest answers, with everything it holds.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use pandastack_kit::{Secret, Undo};
+use pandastack_layers::Layer;
+use pandastack_vmm::Machine;
+
+use super::prepare::SlotHandle;
+use crate::guest::Session;
+
+/// What a sandbox that is not asleep consists of.
+pub struct Living {
+    pub machine: Arc<dyn Machine>,
+    pub session: Session,
+    /// What the agent wants to hear from who connects.
+    pub secret: Secret<Vec<u8>>,
+    /// What the machine was restored from; its memory file is the base of the machine's own.
+    pub layer: Layer,
+    /// The machine's own root disk.
+    pub disk: PathBuf,
+    pub slot: SlotHandle,
+    pub undo: Undo,
+    pub boot: Duration,
+    pub boot_mode: &'static str,
+}

@@ -1,0 +1,195 @@
+//! Seals a machine into a layer: device state, the memory its guest has changed, and its disk, all of one moment. Nothing is
+//! asked of the guest, so that no guest can hinder it, and no memory is streamed: what is unchanged is shared with the layer
+//! below.
+//!
+//! ```text
+//! beforehand   record the layer, clone the memory file, write the disk's pending data out
+//! paused       device state | changed memory | clone of the disk        side by side
+//! afterwards   go on, write the changed memory over the clone, move the layer into the store
+//! ```
+//! Who falls asleep stays paused until everything has reached the disk.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pandastack_kit::ScopeError;
+use pandastack_layers::{Draft, Durability, FORMAT, Layer, Manifest};
+use pandastack_model::{Bytes, LayerId, SandboxId};
+use pandastack_sys::reflink::clone_or_copy;
+use pandastack_vmm::{LayerFiles, Machine, MachineError, MemoryDelta};
+use pandastack_wire_guest::GENERATION;
+
+use super::{living::Living, prepare::Parts};
+use crate::ledger::LedgerError;
+
+/// Changed memory that is held back while the guest already goes on. More than this is written while it stands still: a
+/// host with many forks under way must not pay for them twice.
+const HELD_MAX: Bytes = Bytes::mib(128);
+
+/// What to make.
+#[derive(Clone, Copy, Debug)]
+pub struct SealPlan {
+    pub layer: LayerId,
+    pub source: SandboxId,
+    pub durability: Durability,
+    pub then: Then,
+}
+
+/// What the machine does once its state is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Goes on as soon as it can.
+    GoOn,
+    /// Stands still until the layer is whole, and after.
+    StayPaused,
+}
+
+/// A finished seal.
+pub struct Sealed {
+    pub layer: Layer,
+    /// How long the guest stood still.
+    pub pause: Duration,
+    /// Memory that the layer has for itself alone.
+    pub own: Bytes,
+}
+
+/// Nothing was sealed and nothing is left of the attempt. The machine does what it did before, if it lives.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error(transparent)]
+    Store(#[from] pandastack_layers::SealError),
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error("only {free} are free on the data volume")]
+    NoDisk { free: Bytes },
+    #[error("{action}")]
+    Io {
+        action: &'static str,
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// Seals a living machine, whose CPUs run.
+pub async fn seal(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
+    let free = Bytes::new(parts.volume.free_bytes());
+    if free < parts.settings.disk_reserve {
+        return Err(SealError::NoDisk { free });
+    }
+    // Written down first: a crash from here on leaves a line without a layer, or a layer that nobody uses.
+    parts.ledger.sealing(plan.layer, plan.source).await?;
+    let sealed = draft_and_take(parts, living, plan).await;
+    if sealed.is_err() {
+        parts.ledger.layer_gone(plan.layer).await?;
+    }
+    sealed
+}
+
+async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
+    let (store, base, disk) = (parts.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
+    let drafted = parts.scope.block("draft layer", move || -> Result<Draft, SealError> {
+        let draft = store.draft_of(plan.layer)?;
+        copied("clone the memory", &base, &draft.files().mem)?;
+        // A clone waits until the source's pending data is written, so most of that is done while the guest still runs.
+        let written = fs::File::open(&disk).and_then(|disk| disk.sync_data());
+        written.map_err(|cause| SealError::Io { action: "write the disk out", cause })?;
+        Ok(draft)
+    });
+    let draft = drafted.await??;
+    let started = Instant::now();
+    let taken = match living.machine.pause().await {
+        Ok(()) => take(parts, living, draft.files(), plan.then).await,
+        Err(error) => Err(error.into()),
+    };
+    let pause = match (plan.then, &taken) {
+        (Then::StayPaused, Ok(_)) => Ok(()),
+        // Whatever went wrong: the guest must not pay for it.
+        (Then::GoOn, _) | (Then::StayPaused, Err(_)) => living.machine.resume().await,
+    };
+    let (held, own) = taken?;
+    pause?;
+    let pause = started.elapsed();
+    let manifest = manifest_of(living, &plan);
+    let finished = parts.scope.block("finish layer", move || -> Result<Layer, SealError> {
+        if let Some(delta) = held {
+            let written = delta.write_over(&draft.files().mem);
+            written.map_err(|cause| SealError::Io { action: "write the changed memory", cause })?;
+        }
+        Ok(draft.seal_unread(manifest, plan.durability)?)
+    });
+    let finished = finished.await.map_err(SealError::from).and_then(|layer| layer);
+    match finished {
+        Ok(layer) => {
+            let pause = if plan.then == Then::StayPaused { started.elapsed() } else { pause };
+            Ok(Sealed { layer, pause, own })
+        }
+        Err(error) => {
+            if plan.then == Then::StayPaused {
+                living.machine.resume().await?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Takes everything that must be of one moment. Memory that is held is still to be written.
+async fn take(
+    parts: &Arc<Parts>,
+    living: &Living,
+    files: LayerFiles,
+    then: Then,
+) -> Result<(Option<MemoryDelta>, Bytes), SealError> {
+    let (disk, clone) = (living.disk.clone(), files.disk.clone());
+    let cloning = parts.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
+    let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, then);
+    let (devices, memory, disk) = tokio::join!(living.machine.save_devices(&files.dev), memory, cloning);
+    devices?;
+    disk??;
+    Ok(memory?)
+}
+
+async fn memory(
+    machine: &dyn Machine,
+    base: &Path,
+    copy: &Path,
+    then: Then,
+) -> Result<(Option<MemoryDelta>, Bytes), MachineError> {
+    if then == Then::GoOn
+        && let Some(delta) = machine.hold_memory(base, HELD_MAX).await?
+    {
+        let own = delta.size();
+        return Ok((Some(delta), own));
+    }
+    Ok((None, machine.save_memory(base, copy).await?))
+}
+
+fn manifest_of(living: &Living, plan: &SealPlan) -> Manifest {
+    let below = &living.layer.manifest;
+    Manifest {
+        format: FORMAT,
+        layer: plan.layer,
+        origin: format!("sandbox {}", plan.source),
+        parent: Some(below.layer),
+        inputs: None,
+        profile: below.profile.clone(),
+        guest_generation: below.guest_generation.min(GENERATION),
+        link_secret: living.secret.reveal().iter().map(|byte| format!("{byte:02x}")).collect(),
+        memory: below.memory,
+        cpus: below.cpus,
+        disk: below.disk,
+        boot_ms: below.boot_ms,
+        digests: None,
+    }
+}
+
+fn copied(action: &'static str, from: &PathBuf, to: &PathBuf) -> Result<(), SealError> {
+    clone_or_copy(from, to).map(drop).map_err(|cause| SealError::Io { action, cause })
+}

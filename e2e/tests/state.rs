@@ -1,0 +1,167 @@
+//! Seal, snapshot, fork, sleep and wake on real machines.
+
+use pandastack_host::HostSettings;
+use pandastack_model::{LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_testbed::{Bed, spec, with_bed};
+use pandastack_wire_fleet::{Ensure, Hold, HostPort, SealAsk};
+
+fn settings() -> HostSettings {
+    HostSettings { standby: 0, ..HostSettings::default() }
+}
+
+/// A process with memory of its own: it counts, and says its count and its secret when asked.
+const COUNTER: &str = "nohup python3 -c '
+import http.server, threading
+count = [0]
+class Say(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        count[0] += 1
+        body = str(count[0]).encode()
+        self.send_response(200); self.send_header(\"Content-Length\", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_): pass
+http.server.HTTPServer((\"127.0.0.1\", 8000), Say).serve_forever()
+' > /tmp/counter.log 2>&1 &
+for i in $(seq 100); do python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8000\").read().decode())' 2>/dev/null && break; sleep 0.1; done";
+
+async fn count(bed: &Bed, id: SandboxId) -> u64 {
+    let asked = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8000\").read().decode())'";
+    bed.out(id, asked).await.parse().expect("the counter says a number")
+}
+
+async fn state(bed: &Bed, id: SandboxId) -> SandboxState {
+    bed.host.observe(id).await.expect("the sandbox is known").state
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_has_its_parents_memory_and_files_and_goes_its_own_way() {
+    with_bed(
+        settings(),
+        |net| net,
+        async |bed| {
+            let parent = bed.create().await.unwrap();
+            assert_eq!(bed.out(parent, COUNTER).await, "1");
+            bed.out(parent, "echo before > /root/note; echo x > /dev/shm/mem").await;
+            let children = bed.fork(parent, 3).await.unwrap();
+            bed.out(parent, "echo parent > /root/note").await;
+            assert_eq!(count(bed, parent).await, 2);
+            for child in &children {
+                assert_eq!(bed.out(*child, "cat /root/note /dev/shm/mem").await, "before\nx");
+                assert_eq!(count(bed, *child).await, 2, "the counter's process went on from the same moment");
+                bed.out(*child, &format!("echo {child} > /root/note")).await;
+            }
+            for child in &children {
+                assert_eq!(bed.out(*child, "cat /root/note").await, child.to_string());
+            }
+            let grandchild = bed.fork(children[0], 1).await.unwrap()[0];
+            let great = bed.fork(grandchild, 1).await.unwrap()[0];
+            assert_eq!(bed.out(great, "cat /root/note").await, children[0].to_string());
+            assert_eq!(count(bed, great).await, 3);
+            for id in children.iter().chain([&parent, &grandchild, &great]) {
+                bed.host.remove(*id).await.unwrap();
+            }
+            let report = bed.host.audit().await.unwrap();
+            assert_eq!((report.leaks.len(), report.layers), (0, 1), "only the template is left: {report:?}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_sleeps_in_a_row_lose_nothing() {
+    with_bed(
+        settings(),
+        |net| net,
+        async |bed| {
+            let id = bed.create().await.unwrap();
+            assert_eq!(bed.out(id, COUNTER).await, "1");
+            let (host, machine) = (bed.out(id, "hostname").await, bed.out(id, "cat /etc/machine-id").await);
+            for round in 1..=10_u64 {
+                bed.out(id, &format!("echo {round} >> /root/rounds; echo {round} > /dev/shm/round")).await;
+                bed.host.sleep(id).await.unwrap();
+                assert_eq!(state(bed, id).await, SandboxState::Asleep);
+                assert_eq!(bed.host.machine_pid(id).await, None, "a sleeper has no machine");
+                // Any use wakes.
+                assert_eq!(bed.out(id, "cat /dev/shm/round").await, round.to_string());
+                assert_eq!(count(bed, id).await, round + 1);
+            }
+            let rounds: Vec<String> = (1..=10).map(|round| round.to_string()).collect();
+            assert_eq!(bed.out(id, "cat /root/rounds").await, rounds.join("\n"));
+            assert_eq!(bed.out(id, "hostname").await, host);
+            assert_eq!(bed.out(id, "cat /etc/machine-id").await, machine);
+            let report = bed.host.audit().await.unwrap();
+            assert_eq!((report.leaks.len(), report.layers), (0, 2), "the template and the last sleep: {report:?}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_outlives_its_sandbox_and_its_last_user_takes_it_along() {
+    with_bed(
+        settings(),
+        |net| net,
+        async |bed| {
+            let source = bed.create().await.unwrap();
+            bed.out(source, "echo kept > /root/note").await;
+            let layer = LayerId::random();
+            let ask = SealAsk { layer, hold: Hold::Kept };
+            let view = bed.host.seal(source, ask).await.unwrap();
+            assert!(view.own.get() > 0);
+            bed.host.seal(source, ask).await.unwrap();
+            bed.host.remove(source).await.unwrap();
+            let id = SandboxId::random();
+            let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+            bed.host.ensure(Ensure { id, generation: 1, spec: from.clone() }).await.unwrap();
+            assert_eq!(bed.out(id, "cat /root/note").await, "kept");
+            bed.host.release(layer).await.unwrap();
+            assert_eq!(bed.host.audit().await.unwrap().layers, 2, "a layer in use is not removed");
+            assert_eq!(bed.out(id, "cat /root/note").await, "kept");
+            bed.host.remove(id).await.unwrap();
+            assert_eq!(bed.host.audit().await.unwrap().layers, 1);
+            let fault = bed.host.ensure(Ensure { id, generation: 1, spec: from }).await.unwrap_err();
+            assert_eq!(fault.code, "snapshot.not_found");
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_sandbox_serves_nothing_until_it_is_resumed() {
+    with_bed(
+        settings(),
+        |net| net,
+        async |bed| {
+            let id = bed.create().await.unwrap();
+            bed.host.pause(id).await.unwrap();
+            bed.host.pause(id).await.unwrap();
+            assert_eq!(state(bed, id).await, SandboxState::Paused);
+            let fault = bed.sh(id, "true").await.unwrap_err();
+            assert!(fault.to_string().contains("sandbox.invalid_state"), "{fault}");
+            bed.host.resume(id).await.unwrap();
+            assert_eq!(bed.out(id, "echo on").await, "on");
+            bed.host.pause(id).await.unwrap();
+            bed.host.sleep(id).await.unwrap();
+            assert_eq!(bed.out(id, "echo awake").await, "awake");
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_uses_share_one_wake() {
+    with_bed(
+        settings(),
+        |net| net,
+        async |bed| {
+            let id = bed.create().await.unwrap();
+            bed.host.sleep(id).await.unwrap();
+            let uses = futures_util::future::join_all((0..8).map(|_| bed.sh(id, "echo $PPID"))).await;
+            for outcome in uses {
+                assert_eq!(outcome.unwrap().1, 0);
+            }
+            assert_eq!(bed.host.audit().await.unwrap().machines, 1);
+        },
+    )
+    .await;
+}
