@@ -12,9 +12,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pandastack_control::{BootstrapKey, Control};
 use pandastack_edge::Edge;
-use pandastack_host::{Host, HostParts, HostSettings, net::NetSettings};
+use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock};
-use pandastack_model::Tier;
+use pandastack_model::{Bytes, TemplateName, Tier};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Choice, QemuDriver, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
@@ -48,9 +48,35 @@ pub struct Up {
     /// Standby machines to keep per template
     #[arg(long, default_value_t = 2)]
     standby: usize,
+    /// Machines to keep ready for one template, as NAME=COUNT; may be repeated
+    #[arg(long, value_name = "NAME=COUNT", value_parser = parse_warm)]
+    warm: Vec<(TemplateName, usize)>,
+    /// What becomes of running sandboxes on a stop: sleep (they wake with the next start), leave (their machines go on
+    /// and the next start takes them over) or remove
+    #[arg(long, default_value = "sleep", value_name = "WHAT")]
+    on_stop: OnStop,
+    /// Memory of this host to keep free, in MiB; creates beyond it are refused
+    #[arg(long, default_value_t = 512, value_name = "MIB")]
+    memory_reserve: u64,
+    /// How much guest memory may be promised, in hundredths of this host's
+    #[arg(long, default_value_t = 400, value_name = "PERCENT")]
+    overcommit: u64,
     /// The API key of the first start, instead of a random one
     #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
     bootstrap_key: Option<String>,
+}
+
+/// What becomes of running sandboxes when the server stops.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum OnStop {
+    Sleep,
+    Leave,
+    Remove,
+}
+
+fn parse_warm(text: &str) -> Result<(TemplateName, usize)> {
+    let (name, count) = text.split_once('=').context("write it as NAME=COUNT")?;
+    Ok((name.parse()?, count.parse().context("COUNT is a number")?))
 }
 
 impl Up {
@@ -72,7 +98,12 @@ impl Up {
         // However serving ended, nothing of ours stays behind.
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
-            host.close().await;
+            host.close_as(match self.on_stop {
+                OnStop::Sleep => Leave::Sleep,
+                OnStop::Leave => Leave::Running,
+                OnStop::Remove => Leave::Remove,
+            })
+            .await;
             machines.close(CLOSE_DEADLINE).await;
             if let Ok(control) = &served {
                 control.close().await;
@@ -116,13 +147,22 @@ impl Up {
             net: NetSettings::of(place.instance.clone()),
             ledger: place.data_dir.join("ledger.db"),
             run_root: place.run_root(),
-            settings: HostSettings { standby: self.standby, ..HostSettings::default() },
+            settings: HostSettings {
+                standby: self.standby,
+                warm: self.warm.iter().cloned().collect(),
+                memory_reserve: Bytes::mib(self.memory_reserve),
+                overcommit_percent: self.overcommit,
+                ..HostSettings::default()
+            },
         })
         .await
         .context("start the host")?;
         if !host.recovered().is_empty() {
-            let found = host.recovered();
-            eprintln!("cleaned up after the last run: {} machines, {} disks", found.machines, found.disks);
+            let Recovered { adopted, asleep, machines, disks, folders: _ } = host.recovered();
+            eprintln!(
+                "went on after the last run: {adopted} sandboxes run on, {asleep} sleep; ended {machines} machines and \
+                 removed {disks} disks that nobody owned"
+            );
         }
         Ok(host)
     }

@@ -207,9 +207,9 @@ impl Owned<'_> {
             biased;
             reason = death(&*living.machine) => Happening::Died(reason),
             request = requests.recv() => Happening::Asked(request),
+            () = token.cancelled() => Happening::Closing,
             () = living.session.broken() => Happening::LinkLost,
             () = idle => Happening::Idle,
-            () = token.cancelled() => Happening::Closing,
         }
     }
 

@@ -37,9 +37,10 @@ impl Condition {
         Self { view, session: None, refused: None }
     }
 
-    /// Gives the view with the idle time of this moment.
+    /// Gives the view with the idle time of this moment, in whole seconds.
     pub fn seen(&self) -> SandboxView {
         let idle = self.session.as_ref().map_or(Duration::ZERO, |session| session.activity().idle());
+        let idle = Duration::from_secs(idle.as_secs());
         SandboxView { idle, ..self.view.clone() }
     }
 

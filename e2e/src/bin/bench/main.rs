@@ -1,6 +1,9 @@
 //! `make bench`: measures what the issues name, prints a table and writes it as JSON. Times of one run compare with each
 //! other only; machines are noisy.
 
+mod state;
+mod table;
+
 use std::{
     io::{BufRead, BufReader},
     process::Stdio,
@@ -16,6 +19,8 @@ use pandastack_testbed::{Bed, built, spec, template_data_dir, wait_for};
 use pandastack_vmm_qemu::{Bundle, choose_tier};
 use pandastack_wire_fleet::{Ensure, HostPort, WriteAsk};
 
+use crate::table::{Table, ms, percentile};
+
 const CREATES: usize = 30;
 const BURSTS: usize = 3;
 const BURST: usize = 10;
@@ -24,54 +29,23 @@ const EXECS: usize = 40;
 const FILE_BYTES: usize = 64 << 20;
 const STANDBY: usize = 2;
 
-/// One line of the table.
-struct Figure {
-    key: String,
-    value: f64,
-    /// What the project wants, where it wants something.
-    target: Option<f64>,
-    better: &'static str,
-}
-
-#[derive(Default)]
-struct Table(Vec<Figure>);
-
-impl Table {
-    fn report(&mut self, key: &str, value: f64) {
-        self.0.push(Figure { key: key.to_owned(), value, target: None, better: "" });
-    }
-
-    fn at_most(&mut self, key: &str, value: f64, target: f64) {
-        self.0.push(Figure { key: key.to_owned(), value, target: Some(target), better: "<=" });
-    }
-
-    fn print(&self) {
-        println!("{:<28} {:>10}  target", "figure", "value");
-        for Figure { key, value, target, better } in &self.0 {
-            let wanted = target.map_or("report".to_owned(), |target| {
-                let mark = if *value <= target { "met" } else { "MISSED" };
-                format!("{better} {target:.1}  {mark}")
-            });
-            println!("{key:<28} {value:>10.2}  {wanted}");
-        }
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let rounded = |value: f64| (value * 100.0).round() / 100.0;
-        self.0.iter().map(|figure| (figure.key.clone(), serde_json::json!(rounded(figure.value)))).collect()
-    }
-}
-
 #[tokio::main]
 async fn main() -> Result<()> {
     let out = std::env::args().nth(1).unwrap_or_else(|| "bench/latest.json".to_owned());
     let mut table = Table::default();
+    // One part alone, while working on it: nothing is written then.
+    if out == "state" {
+        state::measure(&mut table).await?;
+        table.print();
+        return Ok(());
+    }
     table.report("floor_qemu_start_ms", percentile(&mut floor()?, 50));
     let boot_ms = boot_ms().await?;
     table.report("boot_ms", boot_ms);
     cold(&mut table).await?;
     standby(&mut table, boot_ms).await?;
     inside(&mut table).await?;
+    state::measure(&mut table).await?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
     table.at_most("binary_mb", binary.len() as f64 / 1e6, 20.0);
     table.print();
@@ -229,25 +203,11 @@ async fn idle_memory(bed: &Bed, table: &mut Table) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut pss = Vec::new();
     for id in &ids {
-        let pid = bed.host.machine_pid(*id).await.context("find the machine's process")?;
-        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-        let line = text.lines().find(|line| line.starts_with("Pss:")).context("read the process's share")?;
-        let kib: f64 = line.split_whitespace().nth(1).context("read the process's share")?.parse()?;
-        pss.push(kib * 1024.0 / 1e6);
+        pss.push(state::pss_mb(&bed.host, *id).await?);
     }
     for id in ids {
         bed.host.remove(id).await?;
     }
     table.at_most("pss_idle_mb", percentile(&mut pss, 50), 45.0);
     Ok(())
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
-}
-
-fn percentile(values: &mut [f64], percent: usize) -> f64 {
-    assert!(!values.is_empty(), "something was measured");
-    values.sort_by(f64::total_cmp);
-    values[(values.len() * percent / 100).min(values.len() - 1)]
 }

@@ -1,0 +1,122 @@
+//! Fork, sleep and wake of a machine whose guest has changed some memory.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use pandastack_host::{Host, HostSettings};
+use pandastack_model::{LayerId, SandboxId};
+use pandastack_testbed::{Bed, spec};
+use pandastack_wire_fleet::{Ensure, ForkAsk, Forked, HostPort};
+
+use crate::table::{Table, ms, percentile};
+
+const FORKS: usize = 20;
+const TREES: usize = 3;
+const TREE: usize = 10;
+const SLEEPS: usize = 10;
+
+/// Memory that the guest changes before a fork and before a sleep, so that with what it changes anyway it is about 24 and 50.
+const FORK_DIRT_MB: usize = 12;
+const SLEEP_DIRT_MB: usize = 38;
+
+/// Measures it all on a host without standby machines: nothing else shall run.
+pub async fn measure(table: &mut Table) -> Result<()> {
+    let settings = HostSettings { standby: 0, fork_parallel: 2, ..HostSettings::default() };
+    let bed = Bed::start_with(settings, |net| net).await?;
+    forks(&bed, table).await?;
+    trees(&bed, table).await?;
+    sleeps(&bed, table).await?;
+    bed.close().await;
+    Ok(())
+}
+
+/// Makes the guest's memory differ from its layer's by so much.
+async fn change_memory(bed: &Bed, id: SandboxId, mb: usize) -> Result<()> {
+    bed.sh(id, &format!("dd if=/dev/urandom of=/dev/shm/dirt bs=1M count={mb} 2>/dev/null")).await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    Ok(())
+}
+
+async fn fork(bed: &Bed, parent: SandboxId, count: usize) -> Result<(Vec<SandboxId>, Forked, f64)> {
+    let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+    let children: Vec<Ensure> = (0..count).map(|_| child()).collect();
+    let ids = children.iter().map(|child| child.id).collect();
+    let started = Instant::now();
+    let forked = bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children }).await?;
+    Ok((ids, forked, ms(started.elapsed())))
+}
+
+async fn forks(bed: &Bed, table: &mut Table) -> Result<()> {
+    let parent = bed.create().await?;
+    change_memory(bed, parent, FORK_DIRT_MB).await?;
+    let (mut times, mut pauses, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..FORKS {
+        let (ids, forked, took) = fork(bed, parent, 1).await?;
+        forked.children.into_iter().collect::<Result<Vec<_>, _>>()?;
+        times.push(took);
+        pauses.push(ms(forked.layer.pause));
+        changed.push(forked.layer.own.get() as f64 / 1e6);
+        bed.host.remove(ids[0]).await?;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    table.report("fork_changed_mb", percentile(&mut changed, 50));
+    table.at_most("fork_ms_p50", percentile(&mut times, 50), 150.0);
+    table.report("fork_ms_p99", percentile(&mut times, 99));
+    table.at_most("fork_pause_ms_p50", percentile(&mut pauses, 50), 20.0);
+    table.report("fork_pause_ms_p99", percentile(&mut pauses, 99));
+    bed.host.remove(parent).await?;
+    Ok(())
+}
+
+async fn trees(bed: &Bed, table: &mut Table) -> Result<()> {
+    let parent = bed.create().await?;
+    change_memory(bed, parent, FORK_DIRT_MB).await?;
+    let (mut times, mut pss) = (Vec::new(), Vec::new());
+    for _ in 0..TREES {
+        let (ids, forked, took) = fork(bed, parent, TREE).await?;
+        forked.children.into_iter().collect::<Result<Vec<_>, _>>()?;
+        times.push(took);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for id in &ids {
+            pss.push(pss_mb(&bed.host, *id).await?);
+        }
+        for id in ids {
+            bed.host.remove(id).await?;
+        }
+    }
+    table.at_most("fork_tree10_ms", percentile(&mut times, 50), 1200.0);
+    table.at_most("pss_child_mb", percentile(&mut pss, 50), 45.0);
+    bed.host.remove(parent).await?;
+    Ok(())
+}
+
+async fn sleeps(bed: &Bed, table: &mut Table) -> Result<()> {
+    let (mut falls, mut wakes) = (Vec::new(), Vec::new());
+    for _ in 0..SLEEPS {
+        let id = bed.create().await?;
+        change_memory(bed, id, SLEEP_DIRT_MB).await?;
+        let started = Instant::now();
+        bed.host.sleep(id).await?;
+        falls.push(ms(started.elapsed()));
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let started = Instant::now();
+        // The first answer to a request of its own, not only the wake's.
+        bed.host.ping(id).await?;
+        wakes.push(ms(started.elapsed()));
+        bed.host.remove(id).await?;
+    }
+    table.at_most("hibernate_ms_p50", percentile(&mut falls, 50), 400.0);
+    table.report("hibernate_ms_p99", percentile(&mut falls, 99));
+    table.at_most("wake_ms_p50", percentile(&mut wakes, 50), 90.0);
+    table.report("wake_ms_p99", percentile(&mut wakes, 99));
+    Ok(())
+}
+
+/// Memory of a sandbox's machine, shared pages counted by their share.
+pub async fn pss_mb(host: &Host, id: SandboxId) -> Result<f64> {
+    let pid = host.machine_pid(id).await.context("find the machine's process")?;
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let line = text.lines().find(|line| line.starts_with("Pss:")).context("read the process's share")?;
+    let kib: f64 = line.split_whitespace().nth(1).context("read the process's share")?.parse()?;
+    Ok(kib * 1024.0 / 1e6)
+}
