@@ -7,6 +7,7 @@
 //! ```
 
 mod digest;
+pub mod hot;
 mod manifest;
 mod store;
 mod volume;

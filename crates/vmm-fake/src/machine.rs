@@ -133,6 +133,11 @@ impl Machine for FakeMachine {
             .map_err(|cause| MachineError::Io { action: format!("write {}", to.display()), cause })
     }
 
+    async fn read_memory(&self, _base: &Path) -> Result<Vec<Run>, MachineError> {
+        self.body.check_alive()?;
+        Ok(Vec::new())
+    }
+
     async fn hold_memory(&self, _base: &Path, bytes_max: Bytes) -> Result<Option<MemoryDelta>, MachineError> {
         self.enter(Step::Memory, "hold memory").await?;
         self.check_paused("hold memory")?;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
 use pandastack_model::{Bytes, MachineId};
 use pandastack_sys::netns::Netns;
-use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power};
+use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power, Run};
 use serde_json::json;
 use tokio::{net::TcpSocket, sync::watch};
 
@@ -100,6 +100,12 @@ impl Machine for QemuMachine {
         let arguments = json!({ "filename": to.display().to_string(), "live": true });
         let answer = self.qmp.execute_within("xen-save-devices-state", arguments, LOAD_DEADLINE).await;
         self.explain(answer).await.map(drop)
+    }
+
+    async fn read_memory(&self, base: &Path) -> Result<Vec<Run>, MachineError> {
+        let (pid, base) = (self.process.pid(), base.to_owned());
+        let read = self.scope.block("look at memory", move || memory::only_read(pid, &base)).await;
+        self.explain(flat("look at guest memory", read)).await
     }
 
     async fn hold_memory(&self, base: &Path, bytes_max: Bytes) -> Result<Option<MemoryDelta>, MachineError> {

@@ -10,6 +10,15 @@ use pandastack_vmm::{MemoryDelta, Run};
 /// Bytes that are under way at once while memory goes straight to a file.
 const PASS_BYTES: u64 = 4 * 1024 * 1024;
 
+/// Lists the memory that the guest has used without changing it.
+pub fn only_read(pid: u32, base: &Path) -> io::Result<Vec<Run>> {
+    Ok(runs(&Mapping::of(pid, base)?.touched()?.read))
+}
+
+fn runs(extents: &[Extent]) -> Vec<Run> {
+    extents.iter().map(|extent| Run { offset: extent.offset, length: extent.length }).collect()
+}
+
 /// Reads all changed memory, unless it is more than may be held.
 pub fn hold(pid: u32, base: &Path, bytes_max: Bytes) -> io::Result<Option<MemoryDelta>> {
     let mapping = Mapping::of(pid, base)?;
@@ -20,8 +29,7 @@ pub fn hold(pid: u32, base: &Path, bytes_max: Bytes) -> io::Result<Option<Memory
     }
     let mut bytes = vec![0; size as usize];
     mapping.read(&changed, &mut bytes)?;
-    let runs = changed.iter().map(|extent| Run { offset: extent.offset, length: extent.length }).collect();
-    Ok(Some(MemoryDelta { runs, bytes }))
+    Ok(Some(MemoryDelta { runs: runs(&changed), bytes }))
 }
 
 /// Copies all changed memory over a copy of the layer's file, a few megabytes at a time.

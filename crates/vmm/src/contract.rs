@@ -12,7 +12,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::{LayerFiles, MemoryDelta};
+use crate::{LayerFiles, MemoryDelta, Run};
 
 /// What to build a machine from.
 #[derive(Clone, Debug)]
@@ -228,6 +228,10 @@ pub trait Machine: Send + Sync {
 
     /// Writes device state to a file. The machine must be paused.
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError>;
+
+    /// Tells which parts of the memory file it was restored from the guest has only read so far. May be asked while it runs;
+    /// who starts from its layer will need them first.
+    async fn read_memory(&self, base: &Path) -> Result<Vec<Run>, MachineError>;
 
     /// Reads what the guest has changed of the memory file it was restored from, up to a number of bytes; `None` if it is
     /// more. The machine must be paused, and may go on as soon as this returns.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use pandastack_kit::{Scope, ScopeError, Undo};
-use pandastack_layers::{Layer, LayerStore, Volume};
+use pandastack_layers::{Layer, LayerStore, Volume, hot};
 use pandastack_model::{Bytes, LayerId, MachineId};
 use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
 
@@ -85,6 +85,7 @@ impl Parts {
         if let Some((needed, present)) = layer.manifest.mismatch(&present) {
             return Err(StartError::Profile { needed, present }.into());
         }
+        self.warm_up(&layer);
         let mut undo = Undo::new();
         let acquired = async {
             self.promise(layer.manifest.memory, &mut undo)?;
@@ -108,6 +109,14 @@ impl Parts {
                 Err(error)
             }
         }
+    }
+
+    /// Reads ahead what the layer's guest had used, beside everything else that a start has to do.
+    fn warm_up(&self, layer: &Layer) {
+        let (scope, files) = (self.scope.clone(), layer.files.clone());
+        self.scope.start("read ahead", async move {
+            let _ = scope.block("read ahead", move || hot::read_ahead(&files.mem, &hot::read(&files.hot))).await;
+        });
     }
 
     /// Counts a machine's memory, if it fits.

@@ -17,7 +17,7 @@ use std::{
 };
 
 use pandastack_kit::ScopeError;
-use pandastack_layers::{Draft, Durability, FORMAT, Layer, Manifest};
+use pandastack_layers::{Draft, Durability, FORMAT, Layer, Manifest, hot};
 use pandastack_model::{Bytes, LayerId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::{LayerFiles, Machine, MachineError, MemoryDelta};
@@ -95,15 +95,24 @@ pub async fn seal(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result
 
 async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
     let (store, base, disk) = (parts.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
+    let hot = living.machine.read_memory(&base).await?;
     let drafted = parts.scope.block("draft layer", move || -> Result<Draft, SealError> {
         let draft = store.draft_of(plan.layer)?;
-        copied("clone the memory", &base, &draft.files().mem)?;
+        let files = draft.files();
+        copied("clone the memory", &base, &files.mem)?;
+        // Only hints, so that the first machine on this layer need not wait for the disk.
+        let hinted = hot::write(&files.hot, &hot);
+        if plan.then == Then::GoOn && hinted.is_ok() {
+            let _ = hot::read_ahead(&files.mem, &hot::read(&files.hot));
+        }
         // A clone waits until the source's pending data is written, so most of that is done while the guest still runs.
         let written = fs::File::open(&disk).and_then(|disk| disk.sync_data());
         written.map_err(|cause| SealError::Io { action: "write the disk out", cause })?;
         Ok(draft)
     });
+    let begun = Instant::now();
     let draft = drafted.await??;
+    let drafted = begun.elapsed();
     let started = Instant::now();
     let taken = match living.machine.pause().await {
         Ok(()) => take(parts, living, draft.files(), plan.then).await,
@@ -129,6 +138,8 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     match finished {
         Ok(layer) => {
             let pause = if plan.then == Then::StayPaused { started.elapsed() } else { pause };
+            let finished = started.elapsed();
+            tracing::debug!(layer = %plan.layer, ?drafted, ?pause, ?finished, %own, "seal stages");
             Ok(Sealed { layer, pause, own })
         }
         Err(error) => {

@@ -31,6 +31,10 @@ const STANDBY: usize = 2;
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    // With stages of launches and seals on request: `PANDASTACK_LOG=pandastack_host=debug`.
+    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("PANDASTACK_LOG") {
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
     let out = std::env::args().nth(1).unwrap_or_else(|| "bench/latest.json".to_owned());
     let mut table = Table::default();
     // One part alone, while working on it: nothing is written then.
