@@ -48,7 +48,7 @@ impl FakeSubject {
     async fn start() -> Self {
         let driver = FakeDriver::new(|_| Arc::new(Notepad::default()));
         let subject = Self { driver, folder: tempfile::tempdir().unwrap() };
-        let LayerFiles { mem, disk, dev } = subject.layer();
+        let LayerFiles { mem, disk, dev, .. } = subject.layer();
         std::fs::write(&disk, b"disk").unwrap();
         let image = BootImage { kernel: disk.clone(), initramfs: disk, cmdline: String::new(), mem };
         let baked = subject.driver.boot(subject.place().await, image).await.unwrap();
