@@ -40,7 +40,7 @@ fn talk(guests: &[Arc<Guest>], listener: &TcpListener, server: SocketAddr, direc
         .collect();
     thread::scope(|scope| {
         let counts: Vec<_> = calls
-            .iter()
+            .into_iter()
             .map(|(guest, server)| {
                 let (from, to) = match direction {
                     Direction::Down => (server, guest),
@@ -55,13 +55,14 @@ fn talk(guests: &[Arc<Guest>], listener: &TcpListener, server: SocketAddr, direc
 }
 
 /// Writes until the other side hangs up.
-fn pour(mut stream: &TcpStream) {
+fn pour(mut stream: TcpStream) {
     let bytes = vec![7; 64 * 1024];
     while stream.write_all(&bytes).is_ok() {}
 }
 
-/// Counts what comes within the window, and hangs up.
-fn drain(mut stream: &TcpStream) -> u64 {
+/// Counts what comes within the window, and hangs up: the stream is closed here, because a mere shutdown leaves a writer
+/// that finds the window closed waiting.
+fn drain(mut stream: TcpStream) -> u64 {
     let end = Instant::now() + WINDOW;
     let mut buffer = vec![0; 64 * 1024];
     let mut count = 0;
@@ -69,7 +70,6 @@ fn drain(mut stream: &TcpStream) -> u64 {
         stream.set_read_timeout(Some(left)).unwrap();
         count += stream.read(&mut buffer).unwrap_or(0) as u64;
     }
-    let _ = stream.shutdown(std::net::Shutdown::Both);
     count
 }
 

@@ -316,7 +316,8 @@ fn an_address_is_open_before_its_name_is_answered() {
                     assert!(resolve_and_connect(guest, last), "{last}");
                 }
                 std::thread::scope(|scope| {
-                    let all: Vec<_> = (9..=40).map(|last| scope.spawn(move || resolve_and_connect(guest, last))).collect();
+                    let all: Vec<_> =
+                        (9..=40).map(|last| scope.spawn(move || resolve_and_connect(guest, last))).collect();
                     assert!(all.into_iter().all(|one| one.join().unwrap()));
                 });
             })

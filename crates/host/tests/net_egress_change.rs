@@ -87,7 +87,11 @@ fn connects(guest: &Guest, address: &str) -> bool {
 }
 
 /// Runs an act of the guest off the thread that runs the pool.
-async fn as_guest<T: Send + 'static>(world: &World, guest: &Arc<Guest>, act: impl FnOnce(&Guest) -> T + Send + 'static) -> T {
+async fn as_guest<T: Send + 'static>(
+    world: &World,
+    guest: &Arc<Guest>,
+    act: impl FnOnce(&Guest) -> T + Send + 'static,
+) -> T {
     let guest = guest.clone();
     world.block(move || act(&guest)).await
 }
@@ -149,7 +153,7 @@ fn replies_alone_do_not_keep_a_flow_open() {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.send_to(b"start", at(OTHER, 5000)).unwrap();
         let (_, back) = server.recv_from(&mut [0; 16]).unwrap();
-        let mut hears = |egress: &str| {
+        let hears = |egress: &str| {
             server.send_to(egress.as_bytes(), back).unwrap();
             socket.recv(&mut [0; 16]).is_ok()
         };
@@ -170,7 +174,7 @@ fn an_address_runs_out_and_its_connections_go_on() {
         let (_outside, listener) = outside();
         let zone = Zone { ttl: 0, ..names() };
         let (resolver, _) = zone.serve(&world.scope).await;
-        let named_for = NamedFor { floor: Duration::from_secs(2), ceiling: Duration::from_secs(4) };
+        let named_for = NamedFor { floor: Duration::from_secs(3), ceiling: Duration::from_secs(6) };
         let pool = world.pool(NetSettings { resolvers: vec![resolver], named_for, ..world.settings() }).await;
         let slot = pool.take().await.unwrap();
         let guest = Arc::new(Guest::in_slot(&slot));
@@ -278,8 +282,13 @@ fn denials_are_told_once_each() {
             }
         })
         .await;
-        let expected =
-            ["rebind.test (10.1.2.3)", "Other.test", "203.0.113.200:80/tcp", "203.0.113.200:443/tcp", "203.0.113.200:53/udp"];
+        let expected = [
+            "rebind.test (10.1.2.3)",
+            "Other.test",
+            "203.0.113.200:80/tcp",
+            "203.0.113.200:443/tcp",
+            "203.0.113.200:53/udp",
+        ];
         hear(&mut denials, slot.name(), &expected).await;
         assert_eq!(denials.try_recv(), Err(TryRecvError::Empty), "each target once, and nothing that was allowed");
         pool.close().await.unwrap();

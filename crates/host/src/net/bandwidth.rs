@@ -92,7 +92,10 @@ mod tests {
     #[test]
     fn the_bucket_grows_with_the_rate() {
         assert_eq!(command("x", Some(8)), "qdisc replace dev x root tbf rate 8mbit burst 65536 latency 100ms\n");
-        assert_eq!(command("x", Some(1000)), "qdisc replace dev x root tbf rate 1000mbit burst 1250000 latency 100ms\n");
+        assert_eq!(
+            command("x", Some(1000)),
+            "qdisc replace dev x root tbf rate 1000mbit burst 1250000 latency 100ms\n"
+        );
         assert_eq!(command("x", None), "qdisc replace dev x root noqueue\n");
     }
 }

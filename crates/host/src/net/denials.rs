@@ -161,9 +161,12 @@ mod tests {
         let mut packet = vec![0x45; 24];
         packet[16..20].copy_from_slice(&[203, 0, 113, 9]);
         packet[20..24].copy_from_slice(&[0, 1, 1, 187]);
-        for (protocol, target) in
-            [(6, "203.0.113.9:443/tcp"), (17, "203.0.113.9:443/udp"), (1, "203.0.113.9/icmp"), (47, "203.0.113.9/protocol-47")]
-        {
+        for (protocol, target) in [
+            (6, "203.0.113.9:443/tcp"),
+            (17, "203.0.113.9:443/udp"),
+            (1, "203.0.113.9/icmp"),
+            (47, "203.0.113.9/protocol-47"),
+        ] {
             packet[9] = protocol;
             assert_eq!(target_of(&packet).as_deref(), Some(target));
         }

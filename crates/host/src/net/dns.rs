@@ -52,12 +52,7 @@ pub struct Relay {
 
 impl Relay {
     /// Binds inside the namespace and starts to answer.
-    pub fn start(
-        netns: &Netns,
-        resolvers: Arc<[SocketAddr]>,
-        gate: Arc<Gate>,
-        scope: &Scope,
-    ) -> io::Result<Relay> {
+    pub fn start(netns: &Netns, resolvers: Arc<[SocketAddr]>, gate: Arc<Gate>, scope: &Scope) -> io::Result<Relay> {
         let address = SocketAddr::from((GATEWAY, PORT));
         let udp = UdpSocket::from_std(netns.bind_udp(address)?)?;
         let tcp = TcpListener::from_std(netns.listen_tcp(address)?)?;

@@ -171,7 +171,11 @@ fn some_record() -> impl Strategy<Value = Record> {
     prop_oneof![
         addresses.prop_map(|(owner, ttl, bytes)| address(&owner, ttl, bytes)),
         (some_name(), some_name()).prop_map(|(owner, target)| alias(&owner, &target)),
-        some_name().prop_map(|owner| Record::from_rdata(name(&owner), 1, RData::AAAA(AAAA::new(0, 0, 0, 0, 0, 0, 0, 1)))),
+        some_name().prop_map(|owner| Record::from_rdata(
+            name(&owner),
+            1,
+            RData::AAAA(AAAA::new(0, 0, 0, 0, 0, 0, 0, 1))
+        )),
     ]
 }
 

@@ -55,12 +55,14 @@ pub fn declared() -> String {
     )
 }
 
-/// Gives the elements of a list's sets; without a list they are emptied.
+/// Gives the elements of a list's sets; without a list they are emptied. What was told of the list before is forgotten: who
+/// listens may be another.
 pub fn elements(listed: Option<&Listed>) -> String {
+    let forgotten = ["seen_ports", "seen_others"].map(|set| refill(set, "")).concat();
     let Some(Listed { mark, nets, answers }) = listed else {
-        return ["nets", "named", "kept"].map(|set| refill(set, "")).concat();
+        return forgotten + &["nets", "named", "kept"].map(|set| refill(set, "")).concat();
     };
-    let mut text = refill("nets", &joined(nets));
+    let mut text = forgotten + &refill("nets", &joined(nets));
     if let Some(Answers { named, kept }) = answers {
         let named: Vec<_> = named.iter().map(|(address, left)| timed(*mark, *address, *left)).collect();
         let kept: Vec<_> = kept.iter().map(|address| format!("{mark:#x} . {address}")).collect();

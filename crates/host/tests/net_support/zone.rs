@@ -104,7 +104,8 @@ impl Zone {
             let owner = Name::from_ascii(format!("{at}.")).unwrap();
             match entry {
                 Entry::Addresses(addresses) => {
-                    let records = addresses.iter().map(|it| Record::from_rdata(owner.clone(), self.ttl, RData::A(A(*it))));
+                    let records =
+                        addresses.iter().map(|it| Record::from_rdata(owner.clone(), self.ttl, RData::A(A(*it))));
                     answer.add_answers(records);
                     break;
                 }
