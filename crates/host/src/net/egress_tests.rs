@@ -1,3 +1,5 @@
+//! Tests of `egress`: what a gate knows and remembers, without a kernel.
+
 use super::*;
 
 const NAMED_FOR: NamedFor = NamedFor { floor: Duration::from_secs(60), ceiling: Duration::from_secs(3600) };

@@ -1,3 +1,5 @@
+//! Tests of `filter`: by example, and against everything a guest or a resolver could send.
+
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, TXT};
 use proptest::{collection::vec, prelude::*};
 
