@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use net_support::{Guest, World, outside};
 use pandastack_host::net::{Leftovers, NetError, NetPool, NetSettings, leftovers, sweep};
 use pandastack_kit::Scope;
+use pandastack_model::Egress;
 
 async fn left(world: &World) -> Leftovers {
     leftovers(&world.instance).await.unwrap()
@@ -143,10 +144,10 @@ fn a_crash_is_swept_and_kept_slots_are_adopted() {
         sweep(&world.instance, std::slice::from_ref(&kept_name)).await.unwrap();
         assert_eq!(left(&world).await.namespaces, [kept_name.as_str()]);
         let pool = world.pool(world.settings()).await;
-        let slot = pool.adopt(&kept_name).unwrap();
+        let slot = pool.adopt(&kept_name, &Egress::Open).await.unwrap();
         assert_eq!(slot.uplink_address(), address);
-        assert!(pool.adopt(&kept_name).is_err(), "nobody else gets it");
-        assert!(pool.adopt("pds-000000-1").is_err());
+        assert!(pool.adopt(&kept_name, &Egress::Open).await.is_err(), "nobody else gets it");
+        assert!(pool.adopt("pds-000000-1", &Egress::Open).await.is_err());
         assert!(guest.greeting("203.0.113.7:80".parse().unwrap()).is_ok(), "its traffic goes on");
         pool.give_back(slot).await.unwrap();
         pool.close().await.unwrap();

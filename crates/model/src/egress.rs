@@ -114,6 +114,8 @@ fn host_name(name: &str) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     fn check(text: &str, printed: &str) {
@@ -156,5 +158,49 @@ mod tests {
         assert!(rule.names("deb.debian.org") && rule.names("a.b.debian.org"));
         assert!(!rule.names("debian.org") && !rule.names("notdebian.org") && !rule.names("debian.org.evil.example"));
         assert!(!Egress::Only(Vec::new()).names("debian.org"));
+    }
+
+    fn name() -> impl Strategy<Value = String> {
+        vec("[a-z0-9_-]{1,8}", 0..3)
+            .prop_map(|front| [front.concat(), "top".to_owned()].join(".").replace("..", "."))
+            .prop_map(|name| name.trim_start_matches('.').to_owned())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_again(text in "[*.a-z0-9/_-]{0,20}") {
+            if let Ok(rule) = text.parse::<EgressRule>() {
+                prop_assert_eq!(rule.to_string().parse::<EgressRule>(), Ok(rule));
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_without_harm(text in any::<String>()) {
+            let _ = text.parse::<EgressRule>();
+        }
+
+        #[test]
+        fn a_name_means_itself_and_a_suffix_what_is_below(suffix in name(), front in "[a-z0-9_-]{1,8}", other in name()) {
+            let (host, below) = (EgressRule::Host(suffix.clone()), EgressRule::Below(suffix.clone()));
+            prop_assert!(host.names(&suffix) && !below.names(&suffix));
+            let longer = format!("{front}.{suffix}");
+            prop_assert!(below.names(&longer) && !host.names(&longer));
+            let glued = format!("{front}{suffix}");
+            prop_assert!(!host.names(&glued) && !below.names(&glued));
+            let labels = |name: &str| name.split('.').rev().map(str::to_owned).collect::<Vec<_>>();
+            let under = labels(&other).len() > labels(&suffix).len() && labels(&other).starts_with(&labels(&suffix));
+            prop_assert_eq!(below.names(&other), under);
+        }
+
+        #[test]
+        fn a_list_names_what_one_of_its_rules_names(rules in vec(name(), 0..5), asked in name()) {
+            let rules: Vec<_> = rules.into_iter().enumerate().map(|(at, name)| match at % 2 {
+                0 => EgressRule::Host(name),
+                _ => EgressRule::Below(name),
+            }).collect();
+            let any = rules.iter().any(|rule| rule.names(&asked));
+            prop_assert_eq!(Egress::Only(rules).names(&asked), any);
+            prop_assert!(Egress::Open.names(&asked));
+        }
     }
 }

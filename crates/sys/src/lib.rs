@@ -4,6 +4,7 @@ pub mod entropy;
 pub mod init;
 pub mod interface;
 pub mod netns;
+pub mod nflog;
 pub mod pagemap;
 pub mod process;
 pub mod pty;

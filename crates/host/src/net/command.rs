@@ -1,4 +1,4 @@
-//! Owns running `ip` and `nft`: one process per call, commands on its standard input, its complaint in the error.
+//! Owns running `ip`, `nft` and `tc`: one process per call, commands on its standard input, its complaint in the error.
 //! Never builds the commands; nothing from outside ever reaches a command line.
 
 use std::{io, process::Stdio};
@@ -12,7 +12,7 @@ use tokio::{
 
 use super::limits::COMMAND_DEADLINE;
 
-/// A run of `ip` or `nft` that did not succeed.
+/// A run of `ip`, `nft` or `tc` that did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("{program} is missing; install iproute2 and nftables")]
@@ -101,6 +101,11 @@ pub async fn ip(batch: Batch, lines: &str, inside: Option<&Netns>) -> Result<(),
 /// Applies a rule file as one transaction.
 pub async fn nft(rules: &str, inside: Option<&Netns>) -> Result<(), CommandError> {
     Call { program: "nft", arguments: &["-f", "-"], input: rules, inside }.run().await.map(drop)
+}
+
+/// Runs `tc` commands, one per line, in one process.
+pub async fn tc(lines: &str, inside: Option<&Netns>) -> Result<(), CommandError> {
+    Call { program: "tc", arguments: &["-batch", "-"], input: lines, inside }.run().await.map(drop)
 }
 
 /// Gives what a listing command prints.

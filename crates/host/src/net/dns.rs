@@ -1,7 +1,9 @@
 //! Owns the relay that answers a guest's DNS questions: sockets on the gateway's address inside the slot's namespace,
 //! resolvers asked from the host's own. It exists because the host's resolver is often a loopback or private address, which a
-//! guest can never reach itself.
-//! Never looks into a message beyond its size, its id and the bit that tells a question from an answer, and never keeps one.
+//! guest can never reach itself. It is also where an egress list meets names: of a restricted guest's questions only those for
+//! names on the list are asked, and what an answer names is open before the guest knows it (`filter`, `egress`).
+//! Never looks into an unrestricted guest's message beyond its size, its id and the bit that tells a question from an
+//! answer, and never keeps one.
 //! One task per slot does it all; questions in flight are futures it owns, so that nothing outlives it.
 
 use std::{
@@ -23,6 +25,8 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
+    egress::Gate,
+    filter::{Asked, Sieve, Way},
     limits::{
         DNS_DEADLINE, DNS_QUESTION_BYTES_MAX, DNS_QUESTIONS_PER_CONNECTION, DNS_TCP_MAX, DNS_TRY,
         DNS_UDP_ANSWER_BYTES_MAX, DNS_UDP_MAX,
@@ -48,12 +52,12 @@ pub struct Relay {
 
 impl Relay {
     /// Binds inside the namespace and starts to answer.
-    pub fn start(netns: &Netns, resolvers: Arc<[SocketAddr]>, scope: &Scope) -> io::Result<Relay> {
+    pub fn start(netns: &Netns, resolvers: Arc<[SocketAddr]>, gate: Arc<Gate>, scope: &Scope) -> io::Result<Relay> {
         let address = SocketAddr::from((GATEWAY, PORT));
         let udp = UdpSocket::from_std(netns.bind_udp(address)?)?;
         let tcp = TcpListener::from_std(netns.listen_tcp(address)?)?;
         let token = scope.token().child_token();
-        let task = scope.start("dns relay", serve(Doors { udp, tcp }, resolvers, token.clone()));
+        let task = scope.start("dns relay", serve(Doors { udp, tcp }, Desk { resolvers, gate }, token.clone()));
         Ok(Relay { end: token.drop_guard(), task })
     }
 
@@ -84,9 +88,9 @@ struct Doors {
     tcp: TcpListener,
 }
 
-async fn serve(doors: Doors, resolvers: Arc<[SocketAddr]>, token: CancellationToken) {
+async fn serve(doors: Doors, desk: Desk, token: CancellationToken) {
     let Doors { udp, tcp } = &doors;
-    let resolvers = &*resolvers;
+    let desk = &desk;
     let mut questions: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
     let mut connections: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
     // One byte more than allowed shows that a question was too long.
@@ -99,14 +103,14 @@ async fn serve(doors: Doors, resolvers: Arc<[SocketAddr]>, token: CancellationTo
             got = udp.recv_from(&mut buffer), if questions.len() < DNS_UDP_MAX => match got {
                 Ok((length, from)) => {
                     if let Some(question) = Question::read(&buffer[..length]) {
-                        questions.push(answer_datagram(udp, from, question, resolvers).boxed());
+                        questions.push(answer_datagram(udp, from, question, desk).boxed());
                     }
                 }
                 Err(_) => tokio::time::sleep(TROUBLE_PAUSE).await,
             },
             got = tcp.accept(), if connections.len() < DNS_TCP_MAX => match got {
                 // Whatever went wrong on a guest's connection, hanging up is the answer.
-                Ok((guest, _)) => connections.push(answer_connection(guest, resolvers).map(drop).boxed()),
+                Ok((guest, _)) => connections.push(answer_connection(guest, desk).map(drop).boxed()),
                 Err(_) => tokio::time::sleep(TROUBLE_PAUSE).await,
             },
         }
@@ -136,16 +140,70 @@ impl Question {
     }
 }
 
-async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, question: Question, resolvers: &[SocketAddr]) {
-    let asked = timeout(DNS_DEADLINE, async {
-        for resolver in resolvers {
-            if let Ok(Ok(answer)) = timeout(DNS_TRY, ask_datagram(*resolver, &question)).await {
-                return Some(answer);
+/// Where questions are answered.
+struct Desk {
+    resolvers: Arc<[SocketAddr]>,
+    gate: Arc<Gate>,
+}
+
+impl Desk {
+    async fn answer(&self, question: Question, way: Way) -> Vec<u8> {
+        if !self.gate.is_open() {
+            return self.answer_restricted(question, way).await;
+        }
+        self.ask(&question, way).await.unwrap_or_else(|| question.into_failure())
+    }
+
+    async fn answer_restricted(&self, question: Question, way: Way) -> Vec<u8> {
+        let asked = match Asked::read(&question.0) {
+            Ok(asked) => asked,
+            Err(refusal) => return refusal,
+        };
+        let Some(name) = asked.name().filter(|name| self.gate.names(name)) else {
+            self.gate.denied(asked.shown());
+            return asked.unlisted(way);
+        };
+        let mut id = [0; 2];
+        if getrandom::fill(&mut id).is_err() {
+            return asked.failure(way);
+        }
+        let Some(question) = asked.question(u16::from_be_bytes(id)) else { return asked.nothing(way) };
+        let sieve = Sieve { permits: |address| self.gate.permits(address), ttl_max: self.gate.ttl_max() };
+        let answer = self.ask(&Question(question), way).await;
+        let Some(Ok(filtered)) = answer.map(|answer| asked.filter(&answer, &sieve)) else { return asked.failure(way) };
+        for address in &filtered.stripped {
+            self.gate.denied(format!("{name} ({address})"));
+        }
+        match self.gate.admit(name, &filtered.found).await {
+            Ok(true) => asked.answer(&filtered, way),
+            Ok(false) => asked.unlisted(way),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "could not open what a name stands for");
+                asked.failure(way)
             }
         }
-        None
-    });
-    let answer = asked.await.ok().flatten().unwrap_or_else(|| question.into_failure());
+    }
+
+    /// Asks the resolvers in turn; `None` if none of them answered in time.
+    async fn ask(&self, question: &Question, way: Way) -> Option<Vec<u8>> {
+        let asked = timeout(DNS_DEADLINE, async {
+            for resolver in &*self.resolvers {
+                let answer = match way {
+                    Way::Datagram => timeout(DNS_TRY, ask_datagram(*resolver, question)).await,
+                    Way::Stream => timeout(DNS_TRY, ask_stream(*resolver, question)).await,
+                };
+                if let Ok(Ok(answer)) = answer {
+                    return Some(answer);
+                }
+            }
+            None
+        });
+        asked.await.ok().flatten()
+    }
+}
+
+async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, question: Question, desk: &Desk) {
+    let answer = desk.answer(question, Way::Datagram).await;
     // A guest that has gone away needs no answer.
     let _ = guest.send_to(&answer, to).await;
 }
@@ -169,30 +227,21 @@ async fn ask_datagram(resolver: SocketAddr, question: &Question) -> io::Result<V
     }
 }
 
-async fn answer_connection(mut guest: TcpStream, resolvers: &[SocketAddr]) -> io::Result<()> {
+async fn answer_connection(mut guest: TcpStream, desk: &Desk) -> io::Result<()> {
     for _ in 0..DNS_QUESTIONS_PER_CONNECTION {
         let bytes = timeout(DNS_DEADLINE, read_message(&mut guest, DNS_QUESTION_BYTES_MAX)).await??;
         let question = Question::read(&bytes).ok_or(io::ErrorKind::InvalidData)?;
-        let answer = timeout(DNS_DEADLINE, ask_stream(resolvers, &question)).await.ok().flatten();
-        let answer = answer.unwrap_or_else(|| question.into_failure());
+        let answer = desk.answer(question, Way::Stream).await;
         timeout(DNS_DEADLINE, write_message(&mut guest, &answer)).await??;
     }
     Ok(())
 }
 
-async fn ask_stream(resolvers: &[SocketAddr], question: &Question) -> Option<Vec<u8>> {
-    for resolver in resolvers {
-        let asked = timeout(DNS_TRY, async {
-            let mut stream = TcpStream::connect(resolver).await?;
-            write_message(&mut stream, &question.0).await?;
-            read_message(&mut stream, usize::from(u16::MAX)).await
-        });
-        match asked.await {
-            Ok(Ok(answer)) if question.is_answered_by(&answer) => return Some(answer),
-            _ => {}
-        }
-    }
-    None
+async fn ask_stream(resolver: SocketAddr, question: &Question) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(resolver).await?;
+    write_message(&mut stream, &question.0).await?;
+    let answer = read_message(&mut stream, usize::from(u16::MAX)).await?;
+    if question.is_answered_by(&answer) { Ok(answer) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 async fn read_message(stream: &mut TcpStream, bytes_max: usize) -> io::Result<Vec<u8>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const SLOTS_MAX: usize = 250;
 const _: () = assert!(SLOTS_MAX * 4 <= 1 << (32 - super::names::BLOCK_BITS), "every slot must have its own /30");
 
-/// How long one run of `ip` or `nft` may take; they need milliseconds.
+/// How long one run of `ip`, `nft` or `tc` may take; they need milliseconds.
 pub const COMMAND_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Pause after a slot could not be made ahead, so that a broken host is not asked in a tight loop.
@@ -42,3 +42,38 @@ pub const DNS_QUESTIONS_PER_CONNECTION: usize = 64;
 
 /// Slots that are made or removed at the same time; the kernel does most of this work under one lock anyway.
 pub const MAKERS_MAX: u32 = 4;
+
+/// Shortest time that an address stays open after a restricted guest was told it: applications connect a little later than
+/// they ask, and some names have a TTL of zero.
+pub const NAMED_FLOOR: Duration = Duration::from_secs(60);
+
+/// Longest time that an address stays open after an answer; TTLs in answers are cut down to it.
+pub const NAMED_CEILING: Duration = Duration::from_secs(3600);
+const _: () = assert!(NAMED_FLOOR.as_secs() <= NAMED_CEILING.as_secs(), "the bounds must leave something");
+
+/// Addresses that one restricted guest has open by name at a time, and answers that are remembered for it.
+pub const NAMED_MAX: usize = 4096;
+
+/// Addresses taken out of one answer.
+pub const ADDRESSES_PER_ANSWER: usize = 64;
+
+/// Aliases followed inside one answer.
+pub const ALIASES_PER_ANSWER: usize = 16;
+
+/// How long a denied target is not told of again.
+pub const DENIALS_WINDOW: Duration = Duration::from_secs(60);
+
+/// Denied targets that one slot tells of in a window.
+pub const DENIALS_PER_WINDOW: usize = 64;
+
+/// Denials that wait for whoever listens; one who is slower loses the oldest.
+pub const DENIALS_WAITING: usize = 1024;
+
+/// Smallest bucket of a bandwidth limit: one segment that the kernel has not cut into packets yet.
+pub const BUCKET_BYTES_MIN: u64 = 64 * 1024;
+
+/// A bucket holds the bytes of this part of a second, so that timers need not be exact.
+pub const BUCKET_SHARE_OF_SECOND: u64 = 100;
+
+/// How long a packet may wait for its turn under a bandwidth limit before it is dropped.
+pub const QUEUE_MS_MAX: u32 = 100;

@@ -1,13 +1,18 @@
 //! The host's network: a pool of namespaces made ahead, one per machine, with the same addresses in each.
-//! Owns names, addresses, links, nftables rules and the DNS relay of one instance, and removes all of it again. Never starts a
+//! Owns names, addresses, links, nftables rules, egress lists and the DNS relays of one instance, and removes all of it again. Never starts a
 //! machine, never talks to a guest's agent, never touches a table or link that it did not make. `docs/network.md` has the
 //! picture.
 
+mod bandwidth;
 mod block;
 mod cidr;
 mod command;
+mod denials;
 mod dns;
+mod egress;
+mod filter;
 mod limits;
+mod listed;
 mod names;
 mod policy;
 mod pool;
@@ -18,6 +23,8 @@ use std::{io, net::SocketAddr};
 
 pub use cidr::{BadCidr, Cidr};
 pub use command::CommandError;
+pub use denials::Denial;
+pub use egress::NamedFor;
 pub use limits::SLOTS_MAX;
 use pandastack_kit::ScopeError;
 pub use policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP};
@@ -40,6 +47,8 @@ pub struct NetSettings {
     pub allow_nets: Vec<Cidr>,
     /// Networks that guests may not reach in addition to the default policy; stronger than `allow_nets`.
     pub deny_nets: Vec<Cidr>,
+    /// How long addresses stay open to a restricted guest after it was told them.
+    pub named_for: NamedFor,
 }
 
 impl NetSettings {
@@ -52,6 +61,7 @@ impl NetSettings {
             resolvers: Vec::new(),
             allow_nets: Vec::new(),
             deny_nets: Vec::new(),
+            named_for: NamedFor { floor: limits::NAMED_FLOOR, ceiling: limits::NAMED_CEILING },
         }
     }
 }

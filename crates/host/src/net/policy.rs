@@ -4,11 +4,15 @@
 //! what may come in. The one on the host trusts none of that: it knows only which links lead to slots, and holds even if the
 //! wall inside were gone. Both are tables of our own; no other table is ever read or changed.
 
+//!
+//! A slot with an egress list has other chains inside (`listed.rs` has them); the wall on the host knows nothing of lists.
+
 use std::{fmt::Write as _, net::Ipv4Addr};
 
 use super::{
     cidr::Cidr,
     limits::CONNECTIONS_MAX,
+    listed::{self, Listed},
     names::{Names, Uplink},
 };
 
@@ -24,6 +28,9 @@ pub const GUEST_MAC: &str = "06:00:ac:10:00:02";
 pub const TAP: &str = "tap0";
 /// The namespace's link towards the host.
 pub const UPLINK: &str = "up0";
+
+/// The table of a slot's rules, in family `inet`.
+pub const TABLE: &str = "pandastack";
 
 /// What no guest may reach unless the operator says so.
 const DENIED: [Cidr; 14] = [
@@ -53,15 +60,25 @@ pub struct Exceptions {
 }
 
 impl Exceptions {
-    /// Writes the sets `allowed` and `denied`. Where both hold an address, `allowed` wins over the built-in list only:
-    /// rules look at `refused` first.
+    /// Tells whether the policy lets guests reach an address, leaving aside whose it is and what a list says.
+    pub fn permits(&self, address: Ipv4Addr) -> bool {
+        let among = |networks: &[Cidr]| networks.iter().any(|network| network.overlaps(Cidr::new(address, 32)));
+        !among(&self.deny) && (among(&self.allow) || !among(&DENIED))
+    }
+
+    /// The sets of networks. Where several hold an address, `allowed` wins over the built-in list only: rules look at
+    /// `refused` first.
+    fn networks(&self) -> [(&'static str, &[Cidr]); 3] {
+        [("refused", &self.deny), ("allowed", &self.allow), ("denied", &DENIED)]
+    }
+
+    /// Declares the sets of networks, with their elements.
     fn sets(&self) -> String {
         let mut text = String::new();
-        for (name, networks) in [("refused", &self.deny[..]), ("allowed", &self.allow[..]), ("denied", &DENIED[..])] {
+        for (name, networks) in self.networks() {
             let _ = write!(text, "  set {name} {{ type ipv4_addr; flags interval; auto-merge; ");
             if !networks.is_empty() {
-                let list: Vec<_> = networks.iter().map(Cidr::to_string).collect();
-                let _ = write!(text, "elements = {{ {} }}; ", list.join(", "));
+                let _ = write!(text, "elements = {{ {} }}; ", listed::joined(networks));
             }
             text.push_str("}\n");
         }
@@ -69,21 +86,34 @@ impl Exceptions {
     }
 }
 
-/// Gives the rules inside a slot's namespace.
-pub fn slot_rules(uplink: Uplink, exceptions: &Exceptions) -> String {
-    let sets = exceptions.sets();
+/// What the rules inside a slot's namespace are made of.
+pub struct Wall<'a> {
+    pub uplink: Uplink,
+    pub exceptions: &'a Exceptions,
+    /// The egress list; without one, everything is open that the policy permits.
+    pub listed: Option<Listed>,
+}
+
+/// Gives the rules inside a slot's namespace. They replace whatever rules of ours are there in one transaction, keep
+/// connections, and keep what the set `named` has unless the list says what it should have.
+pub fn slot_rules(wall: &Wall) -> String {
+    let Wall { uplink, exceptions, listed } = wall;
     let inner = uplink.inner;
-    format!(
-        r#"table inet pandastack {{
-{sets}
+    let way_out = listed.as_ref().map_or_else(open_chains, listed::chains);
+    let mut text = format!("table inet {TABLE} {{\n{}{}}}\nflush table inet {TABLE}\n", declared(), listed::declared());
+    for (name, networks) in exceptions.networks() {
+        text.push_str(&listed::refill(name, &listed::joined(networks)));
+    }
+    text.push_str(&listed::elements(listed.as_ref()));
+    let _ = write!(
+        text,
+        r#"table inet {TABLE} {{
   chain prerouting {{
-    type filter hook prerouting priority raw; policy accept;
     iifname "{TAP}" ether saddr {GUEST_MAC} ip saddr {GUEST} accept
     iifname "{TAP}" drop
     meta nfproto ipv6 drop
   }}
   chain input {{
-    type filter hook input priority filter; policy drop;
     iifname "lo" accept
     iifname "{TAP}" ct state established,related accept
     iifname "{TAP}" ip daddr {GATEWAY} udp dport 53 accept
@@ -91,11 +121,43 @@ pub fn slot_rules(uplink: Uplink, exceptions: &Exceptions) -> String {
     iifname "{TAP}" reject with icmpx type admin-prohibited
   }}
   chain forward {{
-    type filter hook forward priority filter; policy drop;
     iifname "{TAP}" oifname "{UPLINK}" jump egress
-    iifname "{UPLINK}" oifname "{TAP}" ct state established,related accept
+    iifname "{UPLINK}" oifname "{TAP}" jump replies
   }}
-  chain egress {{
+{way_out}
+  chain output {{
+    oifname "lo" accept
+    oifname "{TAP}" accept
+  }}
+  chain postrouting {{
+    oifname "{UPLINK}" snat ip to {inner}
+  }}
+}}
+"#
+    );
+    text
+}
+
+/// The sets and chains that are there whatever the rules say; declaring them again changes nothing.
+fn declared() -> &'static str {
+    "  set refused { type ipv4_addr; flags interval; auto-merge; }
+  set allowed { type ipv4_addr; flags interval; auto-merge; }
+  set denied { type ipv4_addr; flags interval; auto-merge; }
+  chain prerouting { type filter hook prerouting priority raw; policy accept; }
+  chain input { type filter hook input priority filter; policy drop; }
+  chain forward { type filter hook forward priority filter; policy drop; }
+  chain output { type filter hook output priority filter; policy drop; }
+  chain postrouting { type nat hook postrouting priority srcnat; policy accept; }
+  chain egress { }
+  chain replies { }
+  chain connect { }
+"
+}
+
+/// The way out of a slot without a list.
+fn open_chains() -> String {
+    format!(
+        "  chain egress {{
     ct state invalid drop
     ct state established,related accept
     ip daddr @refused reject with icmpx type admin-prohibited
@@ -107,17 +169,9 @@ pub fn slot_rules(uplink: Uplink, exceptions: &Exceptions) -> String {
     ct count over {CONNECTIONS_MAX} drop
     accept
   }}
-  chain output {{
-    type filter hook output priority filter; policy drop;
-    oifname "lo" accept
-    oifname "{TAP}" accept
-  }}
-  chain postrouting {{
-    type nat hook postrouting priority srcnat; policy accept;
-    oifname "{UPLINK}" snat ip to {inner}
-  }}
-}}
-"#
+  chain replies {{
+    ct state established,related accept
+  }}"
     )
 }
 
@@ -212,6 +266,22 @@ mod tests {
                 .sets();
         assert!(some.contains("elements = { 10.9.0.0/16 }"), "{some}");
         assert!(some.contains("elements = { 203.0.113.9/32 }"), "{some}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_operators_word_is_heard_in_order(bits: u32, allow: u32, deny: u32, size in 8_u8..=32) {
+            let address = Ipv4Addr::from_bits(bits);
+            let (allow, deny) = (Cidr::new(allow.into(), size), Cidr::new(deny.into(), size));
+            let exceptions = |allow: &[Cidr], deny: &[Cidr]| Exceptions { allow: allow.to_vec(), deny: deny.to_vec() };
+            let within = |network: Cidr| network.overlaps(Cidr::new(address, 32));
+            let by_default = exceptions(&[], &[]).permits(address);
+            proptest::prop_assert_eq!(by_default, !denied(&address.to_string()));
+            proptest::prop_assert_eq!(exceptions(&[allow], &[]).permits(address), by_default || within(allow));
+            proptest::prop_assert_eq!(exceptions(&[], &[deny]).permits(address), by_default && !within(deny));
+            let all = Cidr::new(Ipv4Addr::UNSPECIFIED, 0);
+            proptest::prop_assert_eq!(exceptions(&[all], &[deny]).permits(address), !within(deny));
+        }
     }
 
     #[test]

@@ -15,16 +15,18 @@ use std::{
 };
 
 use pandastack_kit::Scope;
+use pandastack_model::Egress;
 use tokio::{
-    sync::{Notify, Semaphore},
+    sync::{Notify, Semaphore, broadcast},
     task::JoinHandle,
 };
 
 use super::{
     NetError, NetSettings, block,
     command::nft,
+    denials::Denial,
     dns,
-    limits::{MAKERS_MAX, REFILL_PAUSE, REFILL_SETTLE, SLOTS_MAX},
+    limits::{DENIALS_WAITING, MAKERS_MAX, REFILL_PAUSE, REFILL_SETTLE, SLOTS_MAX},
     names::Names,
     policy::{Exceptions, host_rules},
     slot::{Site, Slot, destroy},
@@ -70,7 +72,7 @@ impl NetPool {
     /// Prepares the host and starts to make slots ahead. Slots of an earlier process are left alone and can be adopted;
     /// `sweep` removes them, and belongs before this.
     pub async fn start(settings: NetSettings, scope: &Scope) -> Result<Arc<NetPool>, NetError> {
-        let NetSettings { instance, ready, max, resolvers, allow_nets, deny_nets } = settings;
+        let NetSettings { instance, ready, max, resolvers, allow_nets, deny_nets, named_for } = settings;
         if max == 0 || max > SLOTS_MAX || ready > max {
             return Err(NetError::Settings { ready, max });
         }
@@ -81,8 +83,16 @@ impl NetPool {
         let block = block::claim(&names).await?;
         let rules = host_rules(&names, block, &exceptions);
         nft(&rules, None).await.map_err(|cause| NetError::Command { action: "set up the host's rules", cause })?;
-        let site =
-            Site { names, block, exceptions, resolvers: resolvers_or_hosts(resolvers).into(), scope: scope.child() };
+        let (denials, _) = broadcast::channel(DENIALS_WAITING);
+        let site = Site {
+            names,
+            block,
+            exceptions: Arc::new(exceptions),
+            resolvers: resolvers_or_hosts(resolvers).into(),
+            named_for,
+            denials,
+            scope: scope.child(),
+        };
         let books = Books { used: found.clone(), orphans: found, ..Books::default() };
         let pool = Arc::new(NetPool {
             instance,
@@ -118,16 +128,23 @@ impl NetPool {
         self.site.scope.run("remove slot", async move { pool.remove_one(slot).await }).await?
     }
 
-    /// Takes over a slot that an earlier process of this instance had taken.
-    pub fn adopt(&self, name: &str) -> Result<Slot, NetError> {
+    /// Takes over a slot that an earlier process of this instance had taken, and applies an egress list whatever was applied
+    /// before. Connections that the same list had let through go on. A call that fails or is dropped can be repeated.
+    pub async fn adopt(&self, name: &str, egress: &Egress) -> Result<Slot, NetError> {
         let unknown = || NetError::Unknown { name: name.to_owned() };
         let number = self.site.names.number(name).ok_or_else(unknown)?;
-        if !self.books().orphans.remove(&number) {
+        if !self.books().orphans.contains(&number) {
             return Err(unknown());
         }
-        Slot::adopt(&self.site, number).inspect_err(|_| {
-            self.books().orphans.insert(number);
-        })
+        let slot = Slot::adopt(&self.site, number, egress).await?;
+        // Only one of two calls at once gets here, as only one can bind the relay's port.
+        if self.books().orphans.remove(&number) { Ok(slot) } else { Err(unknown()) }
+    }
+
+    /// Gives what restricted guests are refused from now on, of all slots. Each target comes once a minute and slot; a
+    /// receiver that is too slow loses the oldest.
+    pub fn denials(&self) -> broadcast::Receiver<Denial> {
+        self.site.denials.subscribe()
     }
 
     /// What tells this instance from others.

@@ -11,17 +11,22 @@ use std::{
 
 use nix::net::if_::if_nametoindex;
 use pandastack_kit::Scope;
+use pandastack_model::Egress;
 use pandastack_sys::netns::Netns;
 use pandastack_vmm::NetworkPort;
 use pandastack_wire_guest::AGENT_PORT;
+use tokio::sync::broadcast;
 
 use super::{
     NetError,
+    bandwidth::{Pipe, Shape},
     cidr::Cidr,
     command::{Batch, ip, nft},
+    denials::{Denial, Reporter},
     dns::Relay,
+    egress::{Applied, Gate, GateParts, NamedFor},
     names::{Names, Uplink},
-    policy::{Exceptions, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP, UPLINK, slot_rules},
+    policy::{Exceptions, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP, UPLINK},
 };
 
 /// What all slots of an instance have in common.
@@ -29,8 +34,10 @@ use super::{
 pub(super) struct Site {
     pub names: Names,
     pub block: Cidr,
-    pub exceptions: Exceptions,
+    pub exceptions: Arc<Exceptions>,
     pub resolvers: Arc<[SocketAddr]>,
+    pub named_for: NamedFor,
+    pub denials: broadcast::Sender<Denial>,
     pub scope: Scope,
 }
 
@@ -42,10 +49,34 @@ pub struct Slot {
     name: String,
     netns: Arc<Netns>,
     uplink: Uplink,
+    gate: Arc<Gate>,
+    pipe: Arc<Pipe>,
     relay: Relay,
+    scope: Scope,
 }
 
 impl Slot {
+    /// Says what the guest may reach, from now on and for connections it has open as well. All of it changes at once, also if
+    /// this call is dropped. Nothing is done if nothing changes. When it fails, the rules are the old ones and the relay
+    /// answers nothing until a later call succeeds.
+    pub async fn set_egress(&self, egress: &Egress) -> Result<(), NetError> {
+        if self.gate.is(egress) {
+            return Ok(());
+        }
+        let (gate, egress) = (self.gate.clone(), egress.clone());
+        self.scope.run("set egress", async move { gate.set(&egress).await }).await?
+    }
+
+    /// Limits how fast the guest talks to the outside, in megabits per second in each direction, or lifts the limit. Nothing
+    /// is done if nothing changes.
+    pub async fn set_bandwidth(&self, mbps: Option<u32>) -> Result<(), NetError> {
+        if self.pipe.is(mbps) {
+            return Ok(());
+        }
+        let pipe = self.pipe.clone();
+        self.scope.run("set bandwidth", async move { pipe.limit(mbps).await }).await?
+    }
+
     /// Gives the name of its namespace, to be written down and adopted after a restart.
     pub fn name(&self) -> &str {
         &self.name
@@ -97,17 +128,25 @@ impl Slot {
         let inside = Some(&*slot.netns);
         slot.netns.run(route_only_ipv4).and_then(|done| done).map_err(slot.io("set up routing in"))?;
         // Rules name links that need not exist yet, so the two programs can run side by side.
-        let rules = slot_rules(uplink, &site.exceptions);
+        let rules = Gate::first_rules(uplink, &site.exceptions);
         let links = inner_links(uplink);
         let (linked, ruled) = tokio::join!(ip(Batch::StopAtError, &links, inside), nft(&rules, inside));
         linked.map_err(failed("set up a slot's links"))?;
         ruled.map_err(failed("set up a slot's rules"))?;
-        slot.serve(site)
+        let gate = slot.gate(site, Applied::As(Egress::Open));
+        slot.serve(site, gate, Shape::Limited(None))
     }
 
-    /// Takes over a slot that an earlier process of this instance made.
-    pub(super) fn adopt(site: &Site, number: usize) -> Result<Slot, NetError> {
-        Slot::open(number, site.names.slot(number), Uplink::of(site.block, number))?.serve(site)
+    /// Takes over a slot that an earlier process of this instance made. What that one had applied is not asked for: the rules
+    /// are written anew, and the relay starts when they are there.
+    pub(super) async fn adopt(site: &Site, number: usize, egress: &Egress) -> Result<Slot, NetError> {
+        let slot = Slot::open(number, site.names.slot(number), Uplink::of(site.block, number))?;
+        let gate = slot.gate(site, Applied::Unknown);
+        if let Err(error) = gate.set(egress).await {
+            gate.close().await;
+            return Err(error);
+        }
+        slot.serve(site, gate, Shape::Unknown)
     }
 
     fn open(number: usize, name: String, uplink: Uplink) -> Result<Opened, NetError> {
@@ -126,11 +165,24 @@ struct Opened {
 }
 
 impl Opened {
-    fn serve(self, site: &Site) -> Result<Slot, NetError> {
-        let started = Relay::start(&self.netns, site.resolvers.clone(), &site.scope);
+    fn gate(&self, site: &Site, applied: Applied) -> Arc<Gate> {
+        Arc::new(Gate::new(GateParts {
+            netns: self.netns.clone(),
+            uplink: self.uplink,
+            exceptions: site.exceptions.clone(),
+            named_for: site.named_for,
+            reporter: Arc::new(Reporter::new(self.name.clone(), site.denials.clone())),
+            scope: site.scope.clone(),
+            applied,
+        }))
+    }
+
+    fn serve(self, site: &Site, gate: Arc<Gate>, shape: Shape) -> Result<Slot, NetError> {
+        let started = Relay::start(&self.netns, site.resolvers.clone(), gate.clone(), &site.scope);
         let relay = started.map_err(self.io("answer DNS in"))?;
         let Opened { number, name, uplink, netns } = self;
-        Ok(Slot { number, name, netns, uplink, relay })
+        let pipe = Arc::new(Pipe::new(name.clone(), netns.clone(), shape));
+        Ok(Slot { number, name, netns, uplink, gate, pipe, relay, scope: site.scope.clone() })
     }
 
     fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> NetError + use<> {
@@ -141,10 +193,12 @@ impl Opened {
 
 /// Ends a slot's relay and removes it.
 pub(super) async fn destroy(slot: Slot) -> Result<(), NetError> {
-    let Slot { name, netns, relay, .. } = slot;
+    let Slot { name, netns, relay, gate, pipe, .. } = slot;
     // Open sockets and handles would keep the namespace alive behind its name.
     relay.stop().await;
-    drop(netns);
+    gate.close().await;
+    pipe.close().await;
+    drop((netns, gate, pipe));
     remove(&[name]).await
 }
 

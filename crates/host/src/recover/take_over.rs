@@ -96,7 +96,7 @@ async fn adopt(
     undo: &mut Undo,
 ) -> Result<Adopted, AdoptError> {
     // Whatever fails below, these are there and must go.
-    let slot = parts.net.adopt(&machine.slot)?;
+    let slot = parts.net.adopt(&machine.slot, &row.spec.egress).await?;
     let network = slot.port();
     let slot = parts.hold_slot(slot, undo);
     parts.hold_line(machine.id, undo);

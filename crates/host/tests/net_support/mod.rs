@@ -21,6 +21,8 @@ use pandastack_sys::netns::Netns;
 #[path = "../../../testbed/src/outside.rs"]
 pub mod outside;
 
+pub mod zone;
+
 use outside::{Outside, ip, unique};
 
 /// Longer than any answer between namespaces of one machine takes, short enough to wait for where none may come.

@@ -1,0 +1,101 @@
+//! Owns how fast a slot's guest may talk to the outside: a token bucket on each end of its uplink, for the direction that
+//! leaves there. Never touches the tap, so that the host's own talk with the guest's agent is not slowed down.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pandastack_sys::netns::Netns;
+use tokio::sync::Semaphore;
+
+use super::{
+    NetError,
+    command::tc,
+    limits::{BUCKET_BYTES_MIN, BUCKET_SHARE_OF_SECOND, QUEUE_MS_MAX},
+    policy::UPLINK,
+};
+
+/// A slot's limit of bandwidth.
+#[derive(Debug)]
+pub struct Pipe {
+    /// The host's end of the uplink has the slot's name.
+    slot: String,
+    netns: Arc<Netns>,
+    shape: Mutex<Shape>,
+    /// One change at a time.
+    turn: Semaphore,
+}
+
+/// What is known of the limit in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An earlier process may have set anything, or a change failed half-way.
+    Unknown,
+    Limited(Option<u32>),
+}
+
+impl Pipe {
+    pub fn new(slot: String, netns: Arc<Netns>, shape: Shape) -> Pipe {
+        Pipe { slot, netns, shape: Mutex::new(shape), turn: Semaphore::new(1) }
+    }
+
+    /// Tells whether this limit is in place.
+    pub fn is(&self, mbps: Option<u32>) -> bool {
+        self.known() == Shape::Limited(mbps)
+    }
+
+    /// Limits both directions, or lifts the limit. Starts no process if nothing changes.
+    pub async fn limit(&self, mbps: Option<u32>) -> Result<(), NetError> {
+        let _turn = self.turn.acquire().await.map_err(|_| NetError::Closed)?;
+        if self.is(mbps) {
+            return Ok(());
+        }
+        self.set_known(Shape::Unknown);
+        let (down, up) = (command(&self.slot, mbps), command(UPLINK, mbps));
+        let (down, up) = tokio::join!(tc(&down, None), tc(&up, Some(&self.netns)));
+        down.and(up).map_err(|cause| NetError::Command { action: "limit a slot's bandwidth", cause })?;
+        self.set_known(Shape::Limited(mbps));
+        Ok(())
+    }
+
+    /// Waits for a change under way; later ones are refused.
+    pub async fn close(&self) {
+        drop(self.turn.acquire().await);
+        self.turn.close();
+    }
+
+    fn known(&self) -> Shape {
+        *self.shape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_known(&self, shape: Shape) {
+        *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = shape;
+    }
+}
+
+/// Either way the command replaces whatever is there, so that it can be given twice.
+fn command(link: &str, mbps: Option<u32>) -> String {
+    match mbps {
+        // What such links have when nobody asked for anything.
+        None => format!("qdisc replace dev {link} root noqueue\n"),
+        Some(mbps) => {
+            let rate = mbps.max(1);
+            let bytes_per_second = u64::from(rate) * 1_000_000 / 8;
+            let burst = (bytes_per_second / BUCKET_SHARE_OF_SECOND).max(BUCKET_BYTES_MIN);
+            format!("qdisc replace dev {link} root tbf rate {rate}mbit burst {burst} latency {QUEUE_MS_MAX}ms\n")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bucket_grows_with_the_rate() {
+        assert_eq!(command("x", Some(8)), "qdisc replace dev x root tbf rate 8mbit burst 65536 latency 100ms\n");
+        assert_eq!(
+            command("x", Some(1000)),
+            "qdisc replace dev x root tbf rate 1000mbit burst 1250000 latency 100ms\n"
+        );
+        assert_eq!(command("x", None), "qdisc replace dev x root noqueue\n");
+    }
+}

@@ -1,0 +1,183 @@
+//! Owns the news of what restricted guests were refused: names that the relay turned down, and packets that the slot's
+//! rules logged. A guest that hammers at a wall makes as much noise as one that knocks: each target is told once a minute, and
+//! a slot has only so many targets a minute.
+//! Never decides what is refused.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use pandastack_kit::Scope;
+use pandastack_sys::{netns::Netns, nflog::PacketLog};
+use tokio::{io::unix::AsyncFd, sync::broadcast, task::JoinHandle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::limits::{DENIALS_PER_WINDOW, DENIALS_WINDOW};
+
+/// The log group of a slot's namespace that refused packets go to.
+pub const LOG_GROUP: u16 = 57;
+/// What is kept of a refused packet: the longest IPv4 header and the ports behind it.
+pub const LOG_BYTES: u32 = 64;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP: u8 = 1;
+/// Pause after the kernel refused a read: it had more to tell than the socket holds.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Something that a restricted guest tried to reach and could not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The slot's name.
+    pub slot: String,
+    /// A name as it was asked for, `name (address)` if the name is allowed but its address is not, or where a packet went:
+    /// `203.0.113.9:443/tcp`, `203.0.113.9/icmp`.
+    pub target: String,
+}
+
+/// Tells of one slot's denials.
+#[derive(Debug)]
+pub struct Reporter {
+    slot: String,
+    out: broadcast::Sender<Denial>,
+    recent: Mutex<Recent>,
+}
+
+impl Reporter {
+    pub fn new(slot: String, out: broadcast::Sender<Denial>) -> Reporter {
+        Reporter { slot, out, recent: Mutex::default() }
+    }
+
+    /// Tells of a target, unless it was told of just now or the slot has told too much.
+    pub fn report(&self, target: String) {
+        let news = self.recent.lock().unwrap_or_else(PoisonError::into_inner).is_news(&target, Instant::now());
+        if news {
+            // Nobody listening is nobody's fault.
+            let _ = self.out.send(Denial { slot: self.slot.clone(), target });
+        }
+    }
+}
+
+/// What was told of within the window.
+#[derive(Debug, Default)]
+struct Recent(HashMap<String, Instant>);
+
+impl Recent {
+    fn is_news(&mut self, target: &str, now: Instant) -> bool {
+        self.0.retain(|_, told| now.saturating_duration_since(*told) < DENIALS_WINDOW);
+        if self.0.contains_key(target) || self.0.len() >= DENIALS_PER_WINDOW {
+            return false;
+        }
+        self.0.insert(target.to_owned(), now);
+        true
+    }
+}
+
+/// A task that reads a slot's log of refused packets. Dropping it ends the task soon; `stop` also waits for that.
+#[derive(Debug)]
+pub struct Watch {
+    end: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl Watch {
+    /// Subscribes inside the namespace and starts to tell.
+    pub fn start(netns: &Netns, reporter: Arc<Reporter>, scope: &Scope) -> io::Result<Watch> {
+        let log = awaited(netns.run(|| PacketLog::open(LOG_GROUP, LOG_BYTES))??)?;
+        let token = scope.token().child_token();
+        let task = scope.start("denial watch", watch(log, reporter, token.clone()));
+        Ok(Watch { end: token.drop_guard(), task })
+    }
+
+    /// Ends the watch; its socket is closed when this returns.
+    pub async fn stop(self) {
+        drop(self.end);
+        let _ = self.task.await;
+    }
+}
+
+/// The call is deprecated because it also takes types that only claim to own their descriptor; a `PacketLog` does own its
+/// one, and the proposed replacement is `unsafe`, which this room does not say.
+#[expect(deprecated)]
+fn awaited(log: PacketLog) -> io::Result<AsyncFd<PacketLog>> {
+    AsyncFd::new(log)
+}
+
+async fn watch(log: AsyncFd<PacketLog>, reporter: Arc<Reporter>, token: CancellationToken) {
+    loop {
+        let ready = tokio::select! {
+            () = token.cancelled() => return,
+            ready = log.readable() => ready,
+        };
+        let Ok(mut ready) = ready else { return };
+        match ready.try_io(|log| log.get_ref().read()) {
+            Ok(Ok(packets)) => packets.iter().filter_map(|packet| target_of(packet)).for_each(|it| reporter.report(it)),
+            Ok(Err(_)) => tokio::time::sleep(TROUBLE_PAUSE).await,
+            Err(_would_block) => {}
+        }
+    }
+}
+
+/// Reads where an IPv4 packet was going; `None` if these are not the first bytes of one.
+fn target_of(packet: &[u8]) -> Option<String> {
+    let header = packet.first_chunk::<20>()?;
+    if header[0] >> 4 != 4 {
+        return None;
+    }
+    let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
+    let ports = packet.get(usize::from(header[0] & 0xf) * 4..).and_then(|rest| rest.first_chunk::<4>());
+    let port = ports.map(|ports| u16::from_be_bytes([ports[2], ports[3]]));
+    Some(match (header[9], port) {
+        (TCP, Some(port)) => format!("{to}:{port}/tcp"),
+        (UDP, Some(port)) => format!("{to}:{port}/udp"),
+        (ICMP, _) => format!("{to}/icmp"),
+        (other, _) => format!("{to}/protocol-{other}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_target_is_told_once_a_window_and_a_slot_only_so_often() {
+        let mut recent = Recent::default();
+        let start = Instant::now();
+        assert!(recent.is_news("a", start));
+        assert!(!recent.is_news("a", start + DENIALS_WINDOW / 2));
+        assert!(recent.is_news("a", start + DENIALS_WINDOW));
+        let told = (0..1000).filter(|target| recent.is_news(&target.to_string(), start + DENIALS_WINDOW)).count();
+        assert_eq!(told, DENIALS_PER_WINDOW - 1);
+        assert!(recent.is_news("b", start + DENIALS_WINDOW * 2));
+    }
+
+    #[test]
+    fn targets_are_read_out_of_packets() {
+        let mut packet = vec![0x45; 24];
+        packet[16..20].copy_from_slice(&[203, 0, 113, 9]);
+        packet[20..24].copy_from_slice(&[0, 1, 1, 187]);
+        for (protocol, target) in [
+            (6, "203.0.113.9:443/tcp"),
+            (17, "203.0.113.9:443/udp"),
+            (1, "203.0.113.9/icmp"),
+            (47, "203.0.113.9/protocol-47"),
+        ] {
+            packet[9] = protocol;
+            assert_eq!(target_of(&packet).as_deref(), Some(target));
+        }
+        packet[0] = 0x65;
+        assert_eq!(target_of(&packet), None, "not IPv4");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = target_of(&bytes);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Tests of `egress`: what a gate knows and remembers, without a kernel.
+
+use super::*;
+
+const NAMED_FOR: NamedFor = NamedFor { floor: Duration::from_secs(60), ceiling: Duration::from_secs(3600) };
+
+fn rules(texts: &[&str]) -> Vec<EgressRule> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn only(texts: &[&str]) -> Egress {
+    Egress::Only(rules(texts))
+}
+
+fn state(applied: Applied) -> State {
+    State { applied, answers: BTreeMap::new(), waiting: Vec::new() }
+}
+
+fn found(last: u8, ttl: u64) -> Found {
+    Found { address: Ipv4Addr::new(203, 0, 113, last), ttl: Duration::from_secs(ttl) }
+}
+
+/// Opens a name's addresses as `Gate::admit` does, without a kernel.
+fn admit(state: &mut State, name: &str, found: &[Found], now: Instant) -> bool {
+    state.waiting.push((name.to_owned(), found.to_vec()));
+    if let Some(batch) = state.batch(NAMED_FOR, now) {
+        state.remember(batch.entries);
+    }
+    state.opens(name, found, now)
+}
+
+#[test]
+fn a_mark_is_the_lists_own() {
+    assert_eq!(mark_of(&rules(&["a.example", "b.example"])), mark_of(&rules(&["b.example", "a.example", "b.example"])));
+    assert_ne!(mark_of(&rules(&["a.example"])), mark_of(&rules(&["*.a.example"])));
+    assert_ne!(mark_of(&[]), 0);
+}
+
+#[test]
+fn nothing_is_answered_before_a_list_is_known() {
+    let state = state(Applied::Unknown);
+    assert!(!state.names("a.example") && !state.is(&Egress::Open));
+    assert!(!state.opens("a.example", &[], Instant::now()));
+}
+
+#[test]
+fn answers_are_open_for_their_bounded_time() {
+    let now = Instant::now();
+    let mut state = state(Applied::As(only(&["a.example"])));
+    assert!(admit(&mut state, "a.example", &[found(1, 0)], now), "a TTL of zero still leaves time to connect");
+    assert!(state.opens("a.example", &[found(1, 0)], now + NAMED_FOR.floor));
+    assert!(!state.opens("a.example", &[found(1, 0)], now + NAMED_FOR.floor * 2));
+    assert!(admit(&mut state, "a.example", &[found(2, 999_999)], now));
+    assert!(!state.opens("a.example", &[found(2, 0)], now + NAMED_FOR.ceiling + NAMED_FOR.floor));
+}
+
+#[test]
+fn the_same_answer_again_is_nothing_to_write() {
+    let now = Instant::now();
+    let mut state = state(Applied::As(only(&["a.example"])));
+    assert!(admit(&mut state, "a.example", &[found(1, 60)], now));
+    state.waiting.push(("a.example".to_owned(), vec![found(1, 60)]));
+    assert!(state.batch(NAMED_FOR, now + NAMED_FOR.slack()).is_none());
+    state.waiting.push(("a.example".to_owned(), vec![found(1, 60)]));
+    assert!(state.batch(NAMED_FOR, now + NAMED_FOR.floor).is_some(), "later it must be written again");
+}
+
+#[test]
+fn a_name_that_left_the_list_is_not_opened() {
+    let now = Instant::now();
+    let mut state = state(Applied::As(only(&["a.example"])));
+    assert!(!admit(&mut state, "b.example", &[found(1, 60)], now));
+    assert!(state.answers.is_empty());
+    state.applied = Applied::As(Egress::Open);
+    assert!(admit(&mut state, "b.example", &[found(1, 60)], now), "an open gate holds nothing back");
+    assert!(state.answers.is_empty());
+}
+
+#[test]
+fn a_new_list_keeps_what_its_names_stand_for() {
+    let now = Instant::now();
+    let mut state = state(Applied::As(only(&["a.example", "b.example"])));
+    admit(&mut state, "a.example", &[found(1, 60), found(2, 3600)], now);
+    admit(&mut state, "b.example", &[found(2, 60), found(3, 60)], now);
+    let later = now + Duration::from_secs(600);
+    let answers = state.listed(&rules(&["*.example", "198.51.100.0/24"]), later).answers.unwrap();
+    assert_eq!(answers.named.keys().map(|address| address.octets()[3]).collect::<Vec<_>>(), [2]);
+    assert_eq!(answers.kept.len(), 3, "connections may be older than the answers' time");
+    let answers = state.listed(&rules(&["b.example"]), now).answers.unwrap();
+    assert_eq!(answers.kept.iter().map(|address| address.octets()[3]).collect::<Vec<_>>(), [2, 3]);
+    state.applied = Applied::Unknown;
+    assert_eq!(state.listed(&rules(&["b.example"]), now).answers, None, "the kernel knows better");
+}
+
+#[test]
+fn memory_is_bounded() {
+    let now = Instant::now();
+    let mut state = state(Applied::As(only(&["*.example"])));
+    for number in 0..NAMED_MAX + 10 {
+        admit(&mut state, &format!("n{number}.example"), &[found(1, 60)], now + Duration::from_millis(number as u64));
+    }
+    assert_eq!(state.answers.len(), NAMED_MAX);
+    assert!(!state.answers.contains_key(&("n0.example".to_owned(), found(1, 0).address)), "the oldest go first");
+}

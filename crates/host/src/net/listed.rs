@@ -1,0 +1,153 @@
+//! Owns the nftables rules of a slot with an egress list. Pure text, like `policy`, whose walls stand around these.
+//!
+//! A packet of a connection that carries the list's mark passes. Any other is held against the policy and then the list:
+//! networks in `nets`; addresses that allowed names led to, in `named`, which forgets them in time; and, for connections that
+//! an earlier list let through, addresses that such names led to at any time, in `kept`. Replies are held against the same:
+//! what counts is where the guest went. Sets that hold addresses of names have the list's mark in their key.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::{Display, Write as _},
+    net::Ipv4Addr,
+    time::Duration,
+};
+
+use super::{
+    cidr::Cidr,
+    denials::{LOG_BYTES, LOG_GROUP},
+    limits::{CONNECTIONS_MAX, DENIALS_PER_WINDOW, DENIALS_WINDOW, NAMED_MAX},
+    policy::TABLE,
+};
+
+/// A list, as its rules need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// What tells this list's connections and addresses from another's.
+    pub mark: u32,
+    pub nets: Vec<Cidr>,
+    /// What names stand for; `None` leaves what the kernel has.
+    pub answers: Option<Answers>,
+}
+
+/// Addresses of allowed names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// Open for new connections, and for how long.
+    pub named: BTreeMap<Ipv4Addr, Duration>,
+    /// Open for connections that are there already.
+    pub kept: BTreeSet<Ipv4Addr>,
+}
+
+/// Declares the sets and chains of lists. They are in every slot, so that a list can come at any time. There is room in
+/// `named` for addresses that an earlier list left.
+pub fn declared() -> String {
+    let (room, seen, window) = (NAMED_MAX * 2, DENIALS_PER_WINDOW, DENIALS_WINDOW.as_secs());
+    format!(
+        "  set nets {{ type ipv4_addr; flags interval; auto-merge; }}
+  set named {{ type mark . ipv4_addr; flags timeout; size {room}; }}
+  set kept {{ type mark . ipv4_addr; size {room}; }}
+  set seen_ports {{ type ipv4_addr . inet_proto . inet_service; flags dynamic,timeout; timeout {window}s; size {seen}; }}
+  set seen_others {{ type ipv4_addr . inet_proto; flags dynamic,timeout; timeout {window}s; size {seen}; }}
+  chain listed {{ }}
+  chain report_port {{ }}
+  chain report_other {{ }}
+"
+    )
+}
+
+/// Gives the elements of a list's sets; without a list they are emptied. What was told of the list before is forgotten: who
+/// listens may be another.
+pub fn elements(listed: Option<&Listed>) -> String {
+    let forgotten = ["seen_ports", "seen_others"].map(|set| refill(set, "")).concat();
+    let Some(Listed { mark, nets, answers }) = listed else {
+        return forgotten + &["nets", "named", "kept"].map(|set| refill(set, "")).concat();
+    };
+    let mut text = forgotten + &refill("nets", &joined(nets));
+    if let Some(Answers { named, kept }) = answers {
+        let named: Vec<_> = named.iter().map(|(address, left)| timed(*mark, *address, *left)).collect();
+        let kept: Vec<_> = kept.iter().map(|address| format!("{mark:#x} . {address}")).collect();
+        text.push_str(&refill("named", &joined(&named)));
+        text.push_str(&refill("kept", &joined(&kept)));
+    }
+    text
+}
+
+/// Gives the way out of a slot with a list.
+pub fn chains(listed: &Listed) -> String {
+    let mark = listed.mark;
+    let log = format!("log group {LOG_GROUP} snaplen {LOG_BYTES}");
+    // Where the connection goes, as the guest began it: the same for its packets and for replies.
+    let to = "ct original ip daddr";
+    format!(
+        "  chain egress {{
+    ct state invalid drop
+    jump listed
+    meta l4proto {{ tcp, udp }} jump report_port
+    meta l4proto != {{ tcp, udp }} jump report_other
+    ct state established meta l4proto tcp reject with tcp reset
+    reject with icmpx type admin-prohibited
+  }}
+  chain replies {{
+    ct state established,related jump listed
+  }}
+  chain listed {{
+    ct state established,related ct mark {mark:#x} accept
+    {to} @refused return
+    {to} != @allowed {to} @denied return
+    meta mark set {mark:#x}
+    {to} @nets goto connect
+    meta mark . {to} @named goto connect
+    ct state established,related meta mark . {to} @kept goto connect
+    meta mark set 0
+  }}
+  chain connect {{
+    meta mark set 0
+    ct state new ct count over {CONNECTIONS_MAX} drop
+    ct mark set {mark:#x}
+    accept
+  }}
+  chain report_port {{
+    ip daddr . meta l4proto . th dport != @seen_ports add @seen_ports {{ ip daddr . meta l4proto . th dport }} {log}
+  }}
+  chain report_other {{
+    ip daddr . meta l4proto != @seen_others add @seen_others {{ ip daddr . meta l4proto }} {log}
+  }}"
+    )
+}
+
+/// Opens addresses of names for a list. An address that is there already gets the new time: to add what exists would leave
+/// the old one on most kernels.
+pub fn add_named(mark: u32, addresses: impl Iterator<Item = (Ipv4Addr, Duration)>) -> String {
+    let mut longest: BTreeMap<Ipv4Addr, Duration> = BTreeMap::new();
+    for (address, left) in addresses {
+        let known = longest.entry(address).or_default();
+        *known = left.max(*known);
+    }
+    let timed: Vec<_> = longest.iter().map(|(address, left)| timed(mark, *address, *left)).collect();
+    let bare: Vec<_> = longest.keys().map(|address| format!("{mark:#x} . {address}")).collect();
+    let (timed, bare) = (joined(&timed), joined(&bare));
+    format!(
+        "add element inet {TABLE} named {{ {timed} }}\n\
+         delete element inet {TABLE} named {{ {bare} }}\n\
+         add element inet {TABLE} named {{ {timed} }}\n"
+    )
+}
+
+/// Replaces the elements of a set.
+pub fn refill(set: &str, elements: &str) -> String {
+    let mut text = format!("flush set inet {TABLE} {set}\n");
+    if !elements.is_empty() {
+        let _ = writeln!(text, "add element inet {TABLE} {set} {{ {elements} }}");
+    }
+    text
+}
+
+/// Writes the elements of a set one after the other.
+pub fn joined(items: &[impl Display]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn timed(mark: u32, address: Ipv4Addr, left: Duration) -> String {
+    // Zero would mean for ever.
+    format!("{mark:#x} . {address} timeout {}ms", left.as_millis().max(1))
+}

@@ -1,0 +1,353 @@
+//! What a guest with an egress list can and cannot reach, tried from a guest's place. What must be out of reach is first shown
+//! to answer, and packets are counted where they would arrive.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
+
+mod net_support;
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    os::fd::AsRawFd as _,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use hickory_proto::{op::ResponseCode, rr::RecordType};
+use net_support::{
+    Guest, PATIENCE, World, here,
+    outside::{Outside, run},
+    zone::{Zone, told, unlisted},
+};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket};
+use pandastack_host::net::{GATEWAY, GUEST, NetPool, NetSettings, Slot};
+use pandastack_model::Egress;
+
+const WEB: &str = "203.0.113.7";
+const OTHER: &str = "203.0.113.200";
+
+fn at(address: impl std::fmt::Display, port: u16) -> SocketAddr {
+    format!("{address}:{port}").parse().unwrap()
+}
+
+fn only(rules: &[&str]) -> Egress {
+    Egress::Only(rules.iter().map(|rule| rule.parse().unwrap()).collect())
+}
+
+/// An outside world whose addresses all greet on port 80.
+fn outside(addresses: &[&str]) -> Outside {
+    let parsed: Vec<Ipv4Addr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    let mut outside = Outside::new(&parsed).unwrap();
+    outside.greet(at("0.0.0.0", 80)).unwrap();
+    for address in addresses {
+        assert!(here().connect(at(address, 80), PATIENCE).is_ok(), "{address} must answer, or the test proves nothing");
+    }
+    outside
+}
+
+struct Stage {
+    pool: Arc<NetPool>,
+    slot: Slot,
+    guest: Arc<Guest>,
+    asked: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Stage {
+    async fn set(world: &World, zone: Zone, settings: impl FnOnce(NetSettings) -> NetSettings) -> Stage {
+        let (resolver, asked) = zone.serve(&world.scope).await;
+        let pool = world.pool(settings(NetSettings { resolvers: vec![resolver], ..world.settings() })).await;
+        let slot = pool.take().await.unwrap();
+        let guest = Arc::new(Guest::in_slot(&slot));
+        Stage { pool, slot, guest, asked }
+    }
+
+    /// Lets the guest do something while the pool goes on.
+    async fn guest<T: Send + 'static>(&self, world: &World, act: impl FnOnce(&Guest) -> T + Send + 'static) -> T {
+        let guest = self.guest.clone();
+        world.block(move || act(&guest)).await
+    }
+}
+
+fn connects(guest: &Guest, address: &str) -> bool {
+    guest.netns.connect(at(address, 80), PATIENCE).is_ok()
+}
+
+#[test]
+fn a_listed_name_opens_its_address_and_nothing_else() {
+    World::run(|world| async move {
+        let _outside = outside(&[WEB, OTHER]);
+        let zone = Zone { ttl: 300, ..Zone::default() }.with("web.test", &[WEB]).with("other.test", &[OTHER]);
+        let stage = Stage::set(&world, zone.with("sub.web.test", &[OTHER]), |it| it).await;
+        let start = Instant::now();
+        stage.slot.set_egress(&only(&["web.test"])).await.unwrap();
+        eprintln!("restrict a slot: {:?}", start.elapsed());
+        stage
+            .guest(&world, |guest| {
+                assert!(!connects(guest, WEB), "nobody has asked for the name yet");
+                for name in ["other.test", "sub.web.test", "xweb.test", "test", "web.test.evil.test", "."] {
+                    assert_eq!(guest.resolve(name), unlisted(), "{name}");
+                    assert_eq!(guest.resolve_by_stream(name), unlisted(), "{name}");
+                }
+            })
+            .await;
+        assert_eq!(stage.asked.load(Ordering::Relaxed), 0, "the resolver never hears of unlisted names");
+        stage
+            .guest(&world, |guest| {
+                let start = Instant::now();
+                assert_eq!(guest.resolve("WEB.test."), told(&[WEB]));
+                eprintln!("the first answer: {:?}", start.elapsed());
+                let start = Instant::now();
+                assert_eq!(guest.resolve("web.test"), told(&[WEB]));
+                eprintln!("the same answer again: {:?}", start.elapsed());
+                assert_eq!(guest.resolve_by_stream("web.test"), told(&[WEB]));
+                assert!(connects(guest, WEB));
+                assert!(!connects(guest, OTHER));
+                for kind in [RecordType::AAAA, RecordType::HTTPS, RecordType::ANY] {
+                    assert_eq!(guest.resolve_as("web.test", kind), told(&[]), "{kind}");
+                    assert_eq!(guest.resolve_as("other.test", kind), unlisted(), "{kind}");
+                }
+            })
+            .await;
+        stage.pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn suffixes_aliases_and_networks() {
+    World::run(|world| async move {
+        let _outside = outside(&[WEB, OTHER, "203.0.113.8", "198.18.7.7"]);
+        let zone = Zone { ttl: 300, ..Zone::default() }
+            .with("web.test", &[OTHER])
+            .with_alias("a.web.test", "cdn.elsewhere.test")
+            .with("cdn.elsewhere.test", &[WEB]);
+        let stage = Stage::set(&world, zone, |it| it).await;
+        stage.slot.set_egress(&only(&["*.web.test", "203.0.113.8", "198.18.0.0/16"])).await.unwrap();
+        stage
+            .guest(&world, |guest| {
+                assert_eq!(guest.resolve("web.test"), unlisted(), "a suffix does not mean the name itself");
+                assert_eq!(guest.resolve("cdn.elsewhere.test"), unlisted(), "where an alias leads is no listed name");
+                assert_eq!(guest.resolve("a.web.test"), told(&[WEB]));
+                assert_eq!(guest.resolve("gone.web.test").0, ResponseCode::NXDomain);
+                assert!(connects(guest, WEB));
+                assert!(!connects(guest, OTHER));
+                assert!(connects(guest, "203.0.113.8"), "an address on the list needs no name");
+                assert!(!connects(guest, "198.18.7.7"), "a list opens no network that the host denies");
+            })
+            .await;
+        stage.pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn an_empty_list_is_nothing_at_all() {
+    World::run(|world| async move {
+        let outside = outside(&[WEB, OTHER]);
+        let zone = Zone { ttl: 300, ..Zone::default() }.with("web.test", &[WEB]);
+        let stage = Stage::set(&world, zone, |it| it).await;
+        let counter = Counter::of(&outside, OTHER);
+        stage.guest(&world, |guest| attack(guest, OTHER)).await;
+        let before = counter.read();
+        assert!(before.0 > 0 && before.1 > 0, "without a list the attacks arrive: {before:?}");
+        for egress in [only(&[]), only(&["web.test", "203.0.113.0/25"])] {
+            stage.slot.set_egress(&egress).await.unwrap();
+            stage.guest(&world, |guest| attack(guest, OTHER)).await;
+            assert_eq!(counter.read(), before, "{egress:?} let something through");
+        }
+        stage.slot.set_egress(&only(&[])).await.unwrap();
+        assert_eq!(stage.guest(&world, |guest| guest.resolve("web.test")).await, unlisted());
+        assert_eq!(stage.asked.load(Ordering::Relaxed), 0);
+        stage.pool.close().await.unwrap();
+    });
+}
+
+/// Counts what arrives at an address of the outside: all packets, and those that are neither TCP nor UDP.
+struct Counter<'a>(&'a Outside);
+
+impl Counter<'_> {
+    fn of<'a>(outside: &'a Outside, address: &str) -> Counter<'a> {
+        let rules = format!(
+            "table ip count {{ counter every {{ }}; counter odd {{ }};
+               chain c {{ type filter hook prerouting priority raw;
+                 ip daddr {address} counter name every; ip daddr {address} ip protocol != {{ tcp, udp }} counter name odd; }}; }}\n"
+        );
+        outside.netns().run(|| run("nft", &["-f", "-"], &rules)).unwrap().unwrap();
+        Counter(outside)
+    }
+
+    fn read(&self) -> (u64, u64) {
+        let listed = self.0.netns().run(|| run("nft", &["list", "counters"], "")).unwrap().unwrap();
+        let packets = |name: &str| {
+            let words = listed.split_whitespace().skip_while(|word| *word != name);
+            words.skip_while(|word| *word != "packets").nth(1).unwrap().parse().unwrap()
+        };
+        (packets("every"), packets("odd"))
+    }
+}
+
+/// Everything a guest could think of to reach an address that its list does not name.
+fn attack(guest: &Guest, address: &str) {
+    for port in [80, 443, 53, 853] {
+        let _ = guest.netns.connect(at(address, port), PATIENCE);
+    }
+    let to: Ipv4Addr = address.parse().unwrap();
+    let forged = Ipv4Addr::new(198, 51, 100, 250);
+    guest
+        .netns
+        .run(|| {
+            let udp = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for port in [53, 443, 7] {
+                let _ = udp.send_to(&net_support::zone::question("web.test", RecordType::A), at(address, port));
+            }
+            for (from, protocol) in [(GUEST, 1), (GUEST, 17), (GUEST, 47), (GUEST, 253), (forged, 17), (GATEWAY, 17)] {
+                send_raw(from, to, protocol);
+            }
+        })
+        .unwrap();
+    // Another card and another address of its own.
+    guest.ip("link set eth0 address 06:00:ac:10:00:03\n");
+    let _ = guest.echo(GUEST, at(address, 7));
+    guest.ip("link set eth0 address 06:00:ac:10:00:02\naddr add 172.16.0.9/32 dev eth0\n");
+    let _ = guest.echo(Ipv4Addr::new(172, 16, 0, 9), at(address, 7));
+    guest.ip("addr del 172.16.0.9/32 dev eth0\nroute replace default via 172.16.0.1\naddr replace fd00::2/64 dev eth0 nodad\n");
+    let connected = guest.netns.connect("[fd00::1]:53".parse().unwrap(), PATIENCE);
+    assert!(connected.is_err(), "there is no IPv6");
+}
+
+/// Sends a packet with a header of our own making: an ICMP echo, a UDP datagram, or a body of nothing much.
+fn send_raw(from: Ipv4Addr, to: Ipv4Addr, protocol: u8) {
+    let body: &[u8] = match protocol {
+        1 => &[8, 0, 0xf7, 0xfe, 0, 1, 0, 0],
+        17 => &[0x0f, 0xa0, 0, 7, 0, 8, 0, 0],
+        _ => &[0; 16],
+    };
+    let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0];
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    packet.extend(body);
+    // The kernel fills in length and checksum of the header.
+    let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw).unwrap();
+    let [a, b, c, d] = to.octets();
+    let _ = sendto(raw.as_raw_fd(), &packet, &SockaddrIn::new(a, b, c, d, 0), MsgFlags::empty());
+}
+
+#[test]
+fn a_name_opens_no_address_that_the_host_denies() {
+    World::run(|world| async move {
+        const PRIVATE: [&str; 4] = ["10.9.8.7", "192.168.77.1", "169.254.169.254", "100.100.100.200"];
+        let outside = outside(&[&PRIVATE[..], &[WEB]].concat());
+        let listener = TcpListener::bind("0.0.0.0:80").unwrap();
+        let near: &'static str = outside.near_address().to_string().leak();
+        let zone = Zone { ttl: 300, ..Zone::default() }
+            .with("rebind.test", &[&PRIVATE[..], &["127.0.0.1", "172.16.0.1", "0.0.0.0", WEB]].concat())
+            .with("all-private.test", &PRIVATE)
+            .with("host.test", &[near]);
+        let stage = Stage::set(&world, zone, |it| it).await;
+        let other = stage.pool.take().await.unwrap();
+        let neighbour = Guest::in_slot(&other);
+        let _agent = neighbour.netns.listen_tcp(at("0.0.0.0", 80)).unwrap();
+        let uplink = other.uplink_address();
+        let list = only(&["rebind.test", "all-private.test", "host.test", "10.0.0.0/8", "0.0.0.0/0"]);
+        for egress in [only(&["rebind.test", "all-private.test", "host.test", "10.0.0.0/8", "169.254.0.0/16"]), list] {
+            stage.slot.set_egress(&egress).await.unwrap();
+            stage
+                .guest(&world, move |guest| {
+                    assert_eq!(guest.resolve("rebind.test"), told(&[WEB]), "only what can be reached is told");
+                    assert_eq!(guest.resolve_by_stream("all-private.test"), told(&[]));
+                    assert_eq!(guest.resolve("host.test"), told(&[near]), "it looks like any public address");
+                    for address in PRIVATE.into_iter().chain(["172.16.0.1", "127.0.0.1", near]) {
+                        assert!(!connects(guest, address) || address == "127.0.0.1", "{address}");
+                    }
+                    assert!(!connects(guest, &uplink.to_string()), "a neighbour");
+                    assert!(connects(guest, WEB));
+                })
+                .await;
+        }
+        drop(listener);
+        stage.pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn the_operators_exceptions_hold_for_names_and_networks() {
+    World::run(|world| async move {
+        let _outside = outside(&["10.9.8.7", "10.9.8.8", "10.9.9.9", WEB]);
+        let zone = Zone { ttl: 300, ..Zone::default() }.with("inner.test", &["10.9.8.7", "10.9.8.8", WEB]);
+        let settings = |it: NetSettings| NetSettings {
+            allow_nets: vec!["10.9.8.0/24".parse().unwrap()],
+            deny_nets: vec!["10.9.8.8".parse().unwrap(), WEB.parse().unwrap()],
+            ..it
+        };
+        let stage = Stage::set(&world, zone, settings).await;
+        stage.slot.set_egress(&only(&["inner.test"])).await.unwrap();
+        stage
+            .guest(&world, |guest| {
+                assert_eq!(guest.resolve("inner.test"), told(&["10.9.8.7"]));
+                assert!(connects(guest, "10.9.8.7"));
+                assert!(!connects(guest, "10.9.8.8") && !connects(guest, WEB), "refused is refused");
+            })
+            .await;
+        stage.slot.set_egress(&only(&["10.9.0.0/16", WEB])).await.unwrap();
+        stage
+            .guest(&world, |guest| {
+                assert!(connects(guest, "10.9.8.7"));
+                for address in ["10.9.8.8", "10.9.9.9", WEB] {
+                    assert!(!connects(guest, address), "{address}");
+                }
+            })
+            .await;
+        stage.pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn an_address_is_open_before_its_name_is_answered() {
+    World::run(|world| async move {
+        let addresses: Vec<&'static str> = (1..=40).map(|last| &*format!("203.0.113.{last}").leak()).collect();
+        let _outside = outside(&addresses);
+        let zone = addresses.iter().fold(Zone { ttl: 300, ..Zone::default() }, |zone, address| {
+            zone.with(format!("n{}.web.test", address.rsplit('.').next().unwrap()).leak(), &[address])
+        });
+        let stage = Stage::set(&world, zone, |it| it).await;
+        stage.slot.set_egress(&only(&["*.web.test"])).await.unwrap();
+        let start = Instant::now();
+        stage
+            .guest(&world, move |guest| {
+                // One by one, and many at once: several answers then share a change of the rules.
+                for last in 1..=8 {
+                    assert!(resolve_and_connect(guest, last), "{last}");
+                }
+                std::thread::scope(|scope| {
+                    let all: Vec<_> =
+                        (9..=40).map(|last| scope.spawn(move || resolve_and_connect(guest, last))).collect();
+                    assert!(all.into_iter().all(|one| one.join().unwrap()));
+                });
+            })
+            .await;
+        eprintln!("40 names resolved and called: {:?}", start.elapsed());
+        stage.pool.close().await.unwrap();
+    });
+}
+
+fn resolve_and_connect(guest: &Guest, last: u8) -> bool {
+    let (code, addresses) = guest.resolve(&format!("n{last}.web.test"));
+    assert_eq!((code, addresses.len()), (ResponseCode::NoError, 1));
+    connects(guest, &addresses[0].to_string())
+}
+
+#[test]
+fn an_open_slot_is_left_alone() {
+    World::run(|world| async move {
+        let pool = world.pool(world.settings()).await;
+        let slot = pool.take().await.unwrap();
+        // Were the rules written again, the table would be back.
+        let list = || slot.netns().run(|| run("nft", &["list", "tables"], "")).unwrap().unwrap();
+        slot.netns().run(|| run("nft", &["delete", "table", "inet", "pandastack"], "")).unwrap().unwrap();
+        let start = Instant::now();
+        slot.set_egress(&Egress::Open).await.unwrap();
+        slot.set_bandwidth(None).await.unwrap();
+        eprintln!("nothing to change: {:?}", start.elapsed());
+        assert_eq!(list(), "");
+        slot.set_egress(&only(&["web.test"])).await.unwrap();
+        assert_eq!(list().trim(), "table inet pandastack", "rules are written whole, whatever was there");
+        pool.close().await.unwrap();
+    });
+}

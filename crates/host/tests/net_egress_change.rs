@@ -1,0 +1,342 @@
+//! Egress lists over time: changed under open connections, run out, taken over by another process, and what is told of
+//! denials meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
+
+mod net_support;
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use net_support::{
+    Guest, PATIENCE, World,
+    outside::{Outside, run},
+    zone::{Zone, told, unlisted},
+};
+use pandastack_host::net::{Denial, GUEST, NamedFor, NetPool, NetSettings};
+use pandastack_kit::Scope;
+use pandastack_model::Egress;
+use tokio::sync::broadcast::{Receiver, error::TryRecvError};
+
+const WEB: &str = "203.0.113.7";
+const OTHER: &str = "203.0.113.200";
+/// Far more than anything here takes.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn at(address: &str, port: u16) -> SocketAddr {
+    format!("{address}:{port}").parse().unwrap()
+}
+
+fn only(rules: &[&str]) -> Egress {
+    Egress::Only(rules.iter().map(|rule| rule.parse().unwrap()).collect())
+}
+
+fn names() -> Zone {
+    Zone { ttl: 300, ..Zone::default() }.with("web.test", &[WEB]).with("other.test", &[OTHER])
+}
+
+/// An outside world with a greeter on port 80, an echo on port 7 of each address, and a listener on port 9000.
+fn outside() -> (Outside, TcpListener) {
+    let addresses = [WEB, OTHER].map(|address| address.parse::<Ipv4Addr>().unwrap());
+    let mut outside = Outside::new(&addresses).unwrap();
+    outside.greet(at("0.0.0.0", 80)).unwrap();
+    for address in addresses {
+        outside.echo((address, 7).into()).unwrap();
+    }
+    let listener = outside.netns().listen_tcp(at("0.0.0.0", 9000)).unwrap();
+    listener.set_nonblocking(false).unwrap();
+    (outside, listener)
+}
+
+/// A connection of the guest with both its ends.
+struct Call {
+    guest: TcpStream,
+    server: TcpStream,
+}
+
+impl Call {
+    fn open(guest: &Guest, listener: &TcpListener, address: &str) -> Call {
+        let guest = guest.netns.connect(at(address, 9000), PATIENCE).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for stream in [&guest, &server] {
+            stream.set_nonblocking(false).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        }
+        Call { guest, server }
+    }
+
+    /// The server speaks first: a guest that only listens must go on to hear it.
+    fn works(&mut self) -> bool {
+        self.say().is_ok()
+    }
+
+    fn say(&mut self) -> io::Result<()> {
+        self.server.write_all(b"down")?;
+        self.guest.read_exact(&mut [0; 4])?;
+        self.guest.write_all(b"up")?;
+        self.server.read_exact(&mut [0; 2])
+    }
+}
+
+fn connects(guest: &Guest, address: &str) -> bool {
+    guest.netns.connect(at(address, 80), PATIENCE).is_ok()
+}
+
+/// Runs an act of the guest off the thread that runs the pool.
+async fn as_guest<T: Send + 'static>(
+    world: &World,
+    guest: &Arc<Guest>,
+    act: impl FnOnce(&Guest) -> T + Send + 'static,
+) -> T {
+    let guest = guest.clone();
+    world.block(move || act(&guest)).await
+}
+
+#[test]
+fn a_change_holds_for_open_connections_too() {
+    World::run(|world| async move {
+        let (_outside, listener) = outside();
+        let (resolver, _) = names().serve(&world.scope).await;
+        let pool = world.pool(NetSettings { resolvers: vec![resolver], ..world.settings() }).await;
+        let slot = pool.take().await.unwrap();
+        let guest = Arc::new(Guest::in_slot(&slot));
+        let mut before = Call::open(&guest, &listener, OTHER);
+        assert!(before.works());
+
+        slot.set_egress(&only(&["web.test", "other.test"])).await.unwrap();
+        assert!(!before.works(), "what was open before the list is cut if the list does not know it");
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("web.test")).await, told(&[WEB]));
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("other.test")).await, told(&[OTHER]));
+        let mut web = Call::open(&guest, &listener, WEB);
+        let mut other = Call::open(&guest, &listener, OTHER);
+        assert!(web.works() && other.works());
+        guest.echo(GUEST, at(OTHER, 7)).unwrap();
+
+        slot.set_egress(&only(&["web.test"])).await.unwrap();
+        assert!(web.works(), "what both lists allow goes on");
+        let cut = other.guest.write_all(b"up").and_then(|()| other.guest.read_exact(&mut [0; 4])).unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::ConnectionReset, "and what is cut is told so at once");
+        other.server.write_all(b"down").unwrap();
+        assert!(!connects(&guest, OTHER), "the address of a name that left the list is closed");
+        assert!(guest.echo(GUEST, at(OTHER, 7)).is_err());
+        assert!(connects(&guest, WEB), "the address of a name that stayed is open without asking again");
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("other.test")).await, unlisted());
+
+        slot.set_egress(&only(&["203.0.113.0/24"])).await.unwrap();
+        assert!(web.works());
+        assert!(connects(&guest, OTHER), "a longer list works at once");
+        slot.set_egress(&only(&[])).await.unwrap();
+        assert!(!web.works());
+        slot.set_egress(&Egress::Open).await.unwrap();
+        assert!(connects(&guest, OTHER) && connects(&guest, WEB));
+        guest.echo(GUEST, at(OTHER, 7)).unwrap();
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("other.test")).await, told(&[OTHER]));
+        pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn replies_alone_do_not_keep_a_flow_open() {
+    World::run(|world| async move {
+        let (outside, _listener) = outside();
+        let pool = world.pool(world.settings()).await;
+        let slot = pool.take().await.unwrap();
+        let guest = Guest::in_slot(&slot);
+        let server = outside.netns().bind_udp(at(OTHER, 5000)).unwrap();
+        server.set_nonblocking(false).unwrap();
+        let socket = guest.netns.bind_udp((GUEST, 5001).into()).unwrap();
+        socket.set_nonblocking(false).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.send_to(b"start", at(OTHER, 5000)).unwrap();
+        let (_, back) = server.recv_from(&mut [0; 16]).unwrap();
+        let hears = |egress: &str| {
+            server.send_to(egress.as_bytes(), back).unwrap();
+            socket.recv(&mut [0; 16]).is_ok()
+        };
+        assert!(hears("open"));
+        slot.set_egress(&only(&["203.0.113.0/24"])).await.unwrap();
+        assert!(hears("listed"), "the guest has not sent anything since");
+        slot.set_egress(&only(&[])).await.unwrap();
+        assert!(!hears("closed"));
+        slot.set_egress(&only(&[OTHER])).await.unwrap();
+        assert!(hears("listed again"));
+        pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn an_address_runs_out_and_its_connections_go_on() {
+    World::run(|world| async move {
+        let (_outside, listener) = outside();
+        let zone = Zone { ttl: 0, ..names() };
+        let (resolver, _) = zone.serve(&world.scope).await;
+        let named_for = NamedFor { floor: Duration::from_secs(3), ceiling: Duration::from_secs(6) };
+        let pool = world.pool(NetSettings { resolvers: vec![resolver], named_for, ..world.settings() }).await;
+        let slot = pool.take().await.unwrap();
+        let guest = Arc::new(Guest::in_slot(&slot));
+        slot.set_egress(&only(&["web.test", "other.test"])).await.unwrap();
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("web.test")).await, told(&[WEB]));
+        let mut call = Call::open(&guest, &listener, WEB);
+        assert!(connects(&guest, WEB));
+        let start = Instant::now();
+        while connects(&guest, WEB) {
+            assert!(start.elapsed() < DEADLINE, "the address stays open");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(call.works());
+        slot.set_egress(&only(&["web.test"])).await.unwrap();
+        assert!(call.works(), "a change remembers what the name stood for");
+        assert!(!connects(&guest, WEB), "but opens nothing new");
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("web.test")).await, told(&[WEB]));
+        assert!(connects(&guest, WEB), "asking again opens it again");
+        slot.set_egress(&only(&["other.test"])).await.unwrap();
+        assert!(!call.works());
+        pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn another_process_takes_a_restricted_slot_over() {
+    World::run(|world| async move {
+        let (_outside, listener) = outside();
+        let (resolver, _) = names().serve(&world.scope).await;
+        let settings = NetSettings { ready: 0, resolvers: vec![resolver], ..world.settings() };
+        let crashed = Scope::new();
+        let pool = NetPool::start(settings.clone(), &crashed).await.unwrap();
+        let slot = pool.take().await.unwrap();
+        let name = slot.name().to_owned();
+        let guest = Arc::new(Guest::in_slot(&slot));
+        let list = only(&["web.test"]);
+        slot.set_egress(&list).await.unwrap();
+        slot.set_bandwidth(Some(50)).await.unwrap();
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("web.test")).await, told(&[WEB]));
+        let mut call = Call::open(&guest, &listener, WEB);
+        assert!(call.works());
+        crashed.close(DEADLINE).await;
+        drop((slot, pool));
+        assert!(call.works() && !connects(&guest, OTHER), "nobody is there, and the wall stands");
+
+        let next = Scope::new();
+        let pool = NetPool::start(settings.clone(), &next).await.unwrap();
+        let mut denials = pool.denials();
+        let start = Instant::now();
+        let slot = pool.adopt(&name, &list).await.unwrap();
+        eprintln!("adopt a restricted slot: {:?}", start.elapsed());
+        assert!(call.works(), "the same list lets the same connections through");
+        assert!(connects(&guest, WEB), "and knows the same addresses");
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("other.test")).await, unlisted());
+        assert!(!connects(&guest, OTHER));
+        hear(&mut denials, &name, &["other.test", "203.0.113.200:80/tcp"]).await;
+        slot.set_bandwidth(None).await.unwrap();
+        let shaped = slot.netns().run(|| run("tc", &["qdisc", "show", "dev", "up0"], "")).unwrap().unwrap();
+        assert!(!shaped.contains("tbf"), "{shaped}");
+        next.close(DEADLINE).await;
+        drop((slot, pool));
+
+        let pool = world.pool(settings).await;
+        let slot = pool.adopt(&name, &only(&["other.test"])).await.unwrap();
+        assert!(!call.works(), "another list lets other connections through");
+        assert!(!connects(&guest, WEB));
+        assert_eq!(as_guest(&world, &guest, |guest| guest.resolve("web.test")).await, unlisted());
+        pool.give_back(slot).await.unwrap();
+        pool.close().await.unwrap();
+    });
+}
+
+/// Waits for denials of a slot, in any order, and takes no other.
+async fn hear(denials: &mut Receiver<Denial>, slot: &str, targets: &[&str]) {
+    let mut wanted: Vec<_> = targets.to_vec();
+    while !wanted.is_empty() {
+        let denial = tokio::time::timeout(DEADLINE, denials.recv()).await.expect("a denial").unwrap();
+        assert_eq!(denial.slot, slot);
+        let at = wanted.iter().position(|target| *target == denial.target);
+        wanted.remove(at.unwrap_or_else(|| panic!("{:?} was not expected; {wanted:?} are", denial.target)));
+    }
+}
+
+#[test]
+fn denials_are_told_once_each() {
+    World::run(|world| async move {
+        let (_outside, _listener) = outside();
+        let zone = names().with("rebind.test", &["10.1.2.3", WEB]);
+        let (resolver, _) = zone.serve(&world.scope).await;
+        let pool = world.pool(NetSettings { resolvers: vec![resolver], ..world.settings() }).await;
+        let slot = pool.take().await.unwrap();
+        let guest = Arc::new(Guest::in_slot(&slot));
+        let mut denials = pool.denials();
+        assert!(!connects(&guest, "10.1.2.3"), "the host's own policy is not a list's business");
+        slot.set_egress(&only(&["web.test", "rebind.test"])).await.unwrap();
+        as_guest(&world, &guest, |guest| {
+            for _ in 0..3 {
+                assert_eq!(guest.resolve("web.test"), told(&[WEB]));
+                assert_eq!(guest.resolve("rebind.test"), told(&[WEB]));
+                assert_eq!(guest.resolve("Other.test"), unlisted());
+                assert!(connects(guest, WEB));
+                assert!(!connects(guest, OTHER));
+                assert!(guest.netns.connect(at(OTHER, 443), PATIENCE).is_err());
+                assert!(guest.echo(GUEST, at(OTHER, 53)).is_err());
+            }
+        })
+        .await;
+        let expected = [
+            "rebind.test (10.1.2.3)",
+            "Other.test",
+            "203.0.113.200:80/tcp",
+            "203.0.113.200:443/tcp",
+            "203.0.113.200:53/udp",
+        ];
+        hear(&mut denials, slot.name(), &expected).await;
+        assert_eq!(denials.try_recv(), Err(TryRecvError::Empty), "each target once, and nothing that was allowed");
+        pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_guest_that_knocks_everywhere_is_not_told_of_everywhere() {
+    World::run(|world| async move {
+        let (resolver, _) = names().serve(&world.scope).await;
+        let pool = world.pool(NetSettings { resolvers: vec![resolver], ..world.settings() }).await;
+        let slot = pool.take().await.unwrap();
+        let guest = Arc::new(Guest::in_slot(&slot));
+        slot.set_egress(&only(&[])).await.unwrap();
+        let mut denials = pool.denials();
+        as_guest(&world, &guest, |guest| {
+            for number in 0..200 {
+                assert_eq!(guest.resolve(&format!("n{number}.test")), unlisted());
+            }
+        })
+        .await;
+        let mut heard = 0;
+        while denials.try_recv().is_ok() {
+            heard += 1;
+        }
+        assert_eq!(heard, 64);
+        pool.give_back(slot).await.unwrap();
+        pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_restricted_slot_leaves_no_task_and_no_namespace() {
+    World::run(|world| async move {
+        let pool = world.pool(NetSettings { ready: 0, ..world.settings() }).await;
+        let before = world.scope.tasks();
+        let mut took = Duration::ZERO;
+        for _ in 0..20 {
+            let slot = pool.take().await.unwrap();
+            let start = Instant::now();
+            slot.set_egress(&only(&["web.test", "*.web.test", "203.0.113.0/24"])).await.unwrap();
+            took += start.elapsed();
+            assert_eq!(world.scope.tasks(), before + 2, "the relay, and the watch for denials");
+            pool.give_back(slot).await.unwrap();
+        }
+        eprintln!("restrict a slot: {:?}", took / 20);
+        assert_eq!(world.scope.tasks(), before);
+        pool.close().await.unwrap();
+        assert!(pandastack_host::net::leftovers(&world.instance).await.unwrap().is_empty());
+    });
+}

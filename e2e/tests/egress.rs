@@ -1,0 +1,357 @@
+//! Egress lists and bandwidth limits attacked from inside real guests. What a list keeps out is first shown to let an unlisted
+//! guest through, and packets are counted where they would arrive.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+use std::{
+    io::Write as _,
+    net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use pandastack_e2e::{PATIENCE, python, read_until, run, start, without_standby};
+use pandastack_host::net::NetSettings;
+use pandastack_model::{Egress, SandboxId, SandboxSpec};
+use pandastack_testbed::{
+    Bed,
+    outside::{Outside, run as run_here},
+    spec, with_bed,
+};
+use pandastack_wire_fleet::{Ensure, HostEvent, HostPort};
+
+const PORT: u16 = 7412;
+/// Addresses that no other test routes at the same time.
+const FORBIDDEN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 141);
+const REBOUND: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 78, 1), Ipv4Addr::new(192, 168, 178, 1)];
+
+/// Everything a guest's root can think of: other ports and resolvers, ICMP, packets and frames of its own making with its own
+/// and with forged senders, another card, another address, IPv6. Each line of output is an attempt that got an answer.
+const ATTACK: &str = r#"
+import fcntl, socket, struct, sys
+to = sys.argv[1]
+for port in (int(sys.argv[2]), 53, 443, 853):
+    try:
+        socket.create_connection((to, port), 2); print('tcp', port)
+    except OSError: pass
+query = b'\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03web\x04test\0\0\x01\0\x01'
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for port in (53, 443, 7): 
+    try: udp.sendto(query, (to, port))
+    except OSError: pass
+def packet(source, protocol, body):
+    return struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(body), 1, 0, 64, protocol, 0, socket.inet_aton(source), socket.inet_aton(to)) + body
+def summed(p):
+    s = sum(struct.unpack('!10H', p[:20])); s = (s & 0xffff) + (s >> 16); s = (s & 0xffff) + (s >> 16)
+    return p[:10] + struct.pack('!H', ~s & 0xffff) + p[12:]
+echo, datagram = b'\x08\0\xf7\xfe\0\x01\0\0', b'\x0f\xa0\0\x07\0\x08\0\0'
+packets = [packet('172.16.0.2', 1, echo), packet('172.16.0.2', 17, datagram), packet('172.16.0.2', 47, bytes(16)),
+    packet('172.16.0.2', 253, bytes(16)), packet('198.51.100.250', 17, datagram), packet('172.16.0.1', 17, datagram)]
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+for p in packets:
+    try: raw.sendto(p, (to, 0))
+    except OSError: pass
+names = [name for _, name in socket.if_nameindex() if name != 'lo']
+gateway, own, other = (bytes.fromhex(t) for t in ('0600ac100001', '0600ac100002', '0600ac100009'))
+try:
+    card = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    card.bind((names[0], 0))
+    for p in packets:
+        for mac in (own, other, gateway): card.send(gateway + mac + b'\x08\0' + summed(p))
+    card.send(gateway + own + b'\x86\xdd' + bytes([0x60, 0, 0, 0, 0, 8, 17, 64]) + bytes(32) + datagram)
+except OSError: pass
+control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def card_address(mac): fcntl.ioctl(control, 0x8924, struct.pack('16sH6s8x', names[0].encode(), 1, mac))
+try:
+    card_address(other)
+    try: udp.sendto(query, (to, 7))
+    finally: card_address(own)
+except OSError: pass
+try:
+    six = socket.create_connection(('fd00::1', 53), 2); print('ipv6')
+except OSError: pass
+print('done')
+"#;
+
+fn only(rules: &[&str]) -> Egress {
+    Egress::Only(rules.iter().map(|rule| rule.parse().unwrap()).collect())
+}
+
+fn at(address: Ipv4Addr) -> SocketAddr {
+    SocketAddr::from((address, PORT))
+}
+
+async fn create(bed: &Bed, change: impl FnOnce(&mut SandboxSpec)) -> SandboxId {
+    let (id, mut spec) = (SandboxId::random(), spec("mini"));
+    change(&mut spec);
+    bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+    id
+}
+
+/// Runs a script with arguments and gives its output.
+async fn script(bed: &Bed, id: SandboxId, text: &str, arguments: &[&str]) -> String {
+    let mut ask = python(text);
+    if let pandastack_wire_fleet::Program::Argv(words) = &mut ask.program {
+        words.extend(arguments.iter().map(|word| (*word).to_owned()));
+    }
+    let ran = run(bed, id, ask).await;
+    assert_eq!(ran.code(), 0, "{}", ran.err());
+    ran.out()
+}
+
+/// What a guest sees when it calls each target by name or address: `open` or `refused`.
+async fn calls(bed: &Bed, id: SandboxId, targets: &[&str]) -> Vec<String> {
+    let text = "import socket,sys\nfor t in sys.argv[2:]:\n\
+        \x20try: socket.create_connection((t,int(sys.argv[1])),5).recv(64); print('open')\n\
+        \x20except OSError: print('refused')";
+    let port = PORT.to_string();
+    let out = script(bed, id, text, &[&[port.as_str()], targets].concat()).await;
+    out.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_list_cannot_be_walked_around() {
+    let mut outside = Outside::new(&[FORBIDDEN]).unwrap();
+    outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
+    TcpStream::connect_timeout(&at(FORBIDDEN), PATIENCE).expect("the host itself reaches the server");
+    let zone = Zone::start(&[("web.test", &[outside.far_address()]), ("other.test", &[FORBIDDEN])]);
+    let counter = Counter::of(&outside, FORBIDDEN);
+    let (target, port) = (FORBIDDEN.to_string(), PORT.to_string());
+    with_bed(without_standby(), zone.settings(), async |bed| {
+        let free = create(bed, |_| {}).await;
+        let said = script(bed, free, ATTACK, &[&target, &port]).await;
+        assert_eq!(said, format!("tcp {PORT}\ndone\n"), "without a list the address answers");
+        let before = counter.read();
+        assert!(before > 8, "the attacks arrive where nobody stops them: {before} packets");
+        for list in [only(&["web.test"]), only(&[]), only(&["web.test", "203.0.113.0/26"])] {
+            let id = create(bed, |spec| spec.egress = list.clone()).await;
+            assert_eq!(script(bed, id, ATTACK, &[&target, &port]).await, "done\n", "{list:?}");
+            assert_eq!(calls(bed, id, &[&target, "other.test"]).await, ["refused", "refused"]);
+            let listed = if list == only(&[]) { "refused" } else { "open" };
+            assert_eq!(calls(bed, id, &["web.test"]).await, [listed], "{list:?}");
+            assert_eq!(counter.read(), before, "{list:?} let something through");
+            bed.host.remove(id).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_listed_name_opens_no_private_address_and_no_host() {
+    let mut outside = Outside::new(&REBOUND).unwrap();
+    outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
+    for address in REBOUND {
+        TcpStream::connect_timeout(&at(address), PATIENCE).expect("the host itself reaches the server");
+    }
+    let metadata = Ipv4Addr::new(169, 254, 169, 254);
+    let listener = std::net::TcpListener::bind(at(outside.near_address())).unwrap();
+    let zone = Zone::start(&[
+        ("rebind.test", &[REBOUND[0], REBOUND[1], metadata]),
+        ("host.test", &[outside.near_address()]),
+        ("mixed.test", &[REBOUND[0], outside.far_address()]),
+    ]);
+    with_bed(without_standby(), zone.settings(), async |bed| {
+        let list = only(&["rebind.test", "host.test", "mixed.test", "10.0.0.0/8", "192.168.0.0/16"]);
+        let id = create(bed, |spec| spec.egress = list).await;
+        let private: Vec<_> = REBOUND.iter().map(Ipv4Addr::to_string).collect();
+        let targets = ["rebind.test", "host.test", &private[0], &private[1], "mixed.test"];
+        assert_eq!(calls(bed, id, &targets).await, ["refused", "refused", "refused", "refused", "open"]);
+        let told = script(bed, id, "import socket; print(socket.gethostbyname_ex('mixed.test')[2])", &[]).await;
+        assert_eq!(told, format!("['{}']\n", outside.far_address()), "what cannot be reached is not told");
+    })
+    .await;
+    drop(listener);
+}
+
+#[tokio::test]
+async fn a_list_changes_under_a_running_guest_and_through_its_sleep() {
+    let mut outside = Outside::new(&[]).unwrap();
+    outside.greet(at(Ipv4Addr::UNSPECIFIED)).unwrap();
+    let listener = outside.netns().listen_tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT + 1))).unwrap();
+    listener.set_nonblocking(false).unwrap();
+    let zone = Zone::start(&[("web.test", &[outside.far_address()])]);
+    with_bed(without_standby(), zone.settings(), async |bed| {
+        let id = create(bed, |spec| (spec.egress, spec.persistent) = (only(&["web.test"]), true)).await;
+        let text = format!(
+            "import socket\ns=socket.create_connection(('web.test',{}),30)\nprint('connected',flush=True)\n\
+             while True:\n try: d=s.recv(64)\n except OSError: break\n if not d: break\n print(d.decode(),flush=True)\n\
+             \x20try: s.sendall(b'ok')\n except OSError: break\nprint('cut',flush=True)",
+            PORT + 1
+        );
+        let mut session = start(bed, id, python(&text)).await.unwrap();
+        read_until(&mut session, "connected").await;
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(b"before").unwrap();
+        read_until(&mut session, "before").await;
+        bed.host.set_egress(id, only(&["web.test", "more.test"])).await.unwrap();
+        server.write_all(b"after").unwrap();
+        read_until(&mut session, "after").await;
+
+        bed.host.set_egress(id, only(&[])).await.unwrap();
+        assert_eq!(calls(bed, id, &["web.test"]).await, ["refused"]);
+        drop(session);
+        bed.host.sleep(id).await.unwrap();
+        bed.host.set_egress(id, only(&["web.test"])).await.unwrap();
+        assert_eq!(calls(bed, id, &["web.test"]).await, ["open"], "what was set in its sleep holds when it wakes");
+        bed.host.sleep(id).await.unwrap();
+        let other = outside.far_address().to_string();
+        assert_eq!(calls(bed, id, &[&other]).await, ["refused"], "a woken guest starts with no address open");
+        bed.host.set_egress(id, Egress::Open).await.unwrap();
+        assert_eq!(calls(bed, id, &[&other]).await, ["open"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn denials_are_events_of_the_sandbox() {
+    let outside = Outside::new(&[]).unwrap();
+    let zone = Zone::start(&[]);
+    with_bed(without_standby(), zone.settings(), async |bed| {
+        let mut events = bed.host.events();
+        let id = create(bed, |spec| spec.egress = only(&["web.test"])).await;
+        let address = outside.far_address().to_string();
+        assert_eq!(calls(bed, id, &["evil.test", &address]).await, ["refused", "refused"]);
+        let mut wanted = vec!["evil.test".to_owned(), format!("{address}:{PORT}/tcp")];
+        while !wanted.is_empty() {
+            let event = tokio::time::timeout(PATIENCE, events.recv()).await.expect("a denial is told").unwrap();
+            if let HostEvent::Denied { id: whose, target } = event {
+                assert_eq!(whose, id);
+                wanted.retain(|wanted| *wanted != target);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bandwidth_limit_holds_in_both_directions() {
+    /// How many times more must come through without the limit.
+    const RATIO: u64 = 4;
+    let outside = Outside::new(&[]).unwrap();
+    let server = Arc::new(outside.netns().listen_tcp(at(Ipv4Addr::UNSPECIFIED)).unwrap());
+    server.set_nonblocking(false).unwrap();
+    let text = "import socket,sys,time\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])),30)\n\
+        s.settimeout(5)\nend,n,b=time.monotonic()+3,0,bytes(65536)\n\
+        while time.monotonic()<end:\n\
+        \x20try: n+=s.send(b) if sys.argv[3]=='up' else len(s.recv(65536))\n\
+        \x20except OSError: break\n\
+        print(n)";
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let limited = create(bed, |spec| spec.bandwidth_mbps = Some(2)).await;
+            let free = create(bed, |_| {}).await;
+            let (address, port) = (outside.far_address().to_string(), PORT.to_string());
+            for direction in ["down", "up"] {
+                let mut counts = Vec::new();
+                for id in [limited, free] {
+                    let server = server.clone();
+                    let peer = std::thread::spawn(move || talk(server.accept().unwrap().0, direction == "down"));
+                    counts.push(
+                        script(bed, id, text, &[&address, &port, direction]).await.trim().parse::<u64>().unwrap(),
+                    );
+                    peer.join().unwrap();
+                }
+                assert!(counts[1] > counts[0] * RATIO, "{direction}: {counts:?} bytes");
+                assert!(counts[0] > 0, "{direction}: a limit is not a wall");
+            }
+        },
+    )
+    .await;
+}
+
+/// Pours or drains until the guest hangs up.
+fn talk(mut stream: TcpStream, pour: bool) {
+    let mut buffer = vec![7; 64 * 1024];
+    loop {
+        let moved = if pour { stream.write(&buffer) } else { std::io::Read::read(&mut stream, &mut buffer) };
+        if moved.map_or(true, |moved| moved == 0) {
+            return;
+        }
+    }
+}
+
+/// Counts the packets that arrive at an address of the outside.
+struct Counter<'a>(&'a Outside);
+
+impl Counter<'_> {
+    fn of(outside: &Outside, address: Ipv4Addr) -> Counter<'_> {
+        let rules = format!(
+            "table ip count {{ counter every {{ }}; chain c {{ type filter hook prerouting priority raw; ip daddr {address} counter name every; }}; }}\n"
+        );
+        outside.netns().run(|| run_here("nft", &["-f", "-"], &rules)).unwrap().unwrap();
+        Counter(outside)
+    }
+
+    fn read(&self) -> u64 {
+        let listed = self.0.netns().run(|| run_here("nft", &["list", "counters"], "")).unwrap().unwrap();
+        listed.split_whitespace().skip_while(|word| *word != "packets").nth(1).unwrap().parse().unwrap()
+    }
+}
+
+/// A resolver on loopback that knows a few names; every other name has no addresses.
+struct Zone {
+    address: SocketAddr,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Zone {
+    fn start(names: &[(&str, &[Ipv4Addr])]) -> Zone {
+        let names: Vec<(String, Vec<Ipv4Addr>)> =
+            names.iter().map(|(name, addresses)| ((*name).to_owned(), addresses.to_vec())).collect();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let address = socket.local_addr().unwrap();
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = end.clone();
+        let thread = std::thread::spawn(move || {
+            let mut buffer = [0; 1500];
+            while !ended.load(Ordering::Relaxed) {
+                let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+                let _ = socket.send_to(&reply(&buffer[..length], &names), from);
+            }
+        });
+        Zone { address, end, thread: Some(thread) }
+    }
+
+    fn settings(&self) -> impl FnOnce(NetSettings) -> NetSettings + use<> {
+        let address = self.address;
+        move |net| NetSettings { resolvers: vec![address], ..net }
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Answers a question for addresses of a known name, and any other with nothing.
+fn reply(question: &[u8], names: &[(String, Vec<Ipv4Addr>)]) -> Vec<u8> {
+    let mut labels = Vec::new();
+    let mut end = 12;
+    while question[end] != 0 {
+        let next = end + 1 + usize::from(question[end]);
+        labels.push(String::from_utf8_lossy(&question[end + 1..next]).to_lowercase());
+        end = next;
+    }
+    end += 5;
+    let wants_addresses = question[end - 4..end - 2] == [0, 1];
+    let known = names.iter().find(|(name, _)| *name == labels.join(".")).filter(|_| wants_addresses);
+    let addresses = known.map_or(&[][..], |(_, addresses)| addresses);
+    let mut reply = question[..end].to_vec();
+    reply[2..4].copy_from_slice(&[0x81, 0x80]);
+    reply[6..12].copy_from_slice(&[0, addresses.len() as u8, 0, 0, 0, 0]);
+    for address in addresses {
+        reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+        reply.extend(address.octets());
+    }
+    reply
+}
