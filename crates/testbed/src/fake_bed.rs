@@ -199,7 +199,6 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         run_dir: folder,
         network,
         runtime: None,
-        volumes: Vec::new(),
         limits: MachineLimits::of(memory, 1),
     };
     let nothing = files.disk.clone();

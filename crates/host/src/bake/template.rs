@@ -162,7 +162,6 @@ async fn boot_and_seal(
             run_dir: run_dir.clone(),
             network: slot.port(),
             runtime: None,
-            volumes: Vec::new(),
             limits: MachineLimits::of(recipe.memory, recipe.cpus),
         };
         let cmdline =

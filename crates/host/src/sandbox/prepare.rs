@@ -194,7 +194,6 @@ impl Parts {
             run_dir: self.run_root.join(id.to_string()),
             network,
             runtime: Some(manifest.profile.runtime.clone()),
-            volumes: Vec::new(),
             limits: MachineLimits::of(manifest.memory, manifest.cpus),
         }
     }
