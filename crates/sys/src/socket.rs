@@ -40,10 +40,11 @@ mod tests {
         let mut buffer = [0; 16];
         let mut space = nix::cmsg_space!(i32);
         let mut slices = [IoSliceMut::new(&mut buffer)];
-        let message =
-            recvmsg::<()>(theirs.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty()).unwrap();
+        let message = recvmsg::<()>(theirs.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty()).unwrap();
         assert_eq!(message.bytes, 9);
-        let Some(ControlMessageOwned::ScmRights(files)) = message.cmsgs().unwrap().next() else { panic!("no file came") };
+        let Some(ControlMessageOwned::ScmRights(files)) = message.cmsgs().unwrap().next() else {
+            panic!("no file came")
+        };
         // SAFETY: the descriptor was just received and nobody else owns it.
         let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(files[0]) });
         writer.write_all(b"through").unwrap();

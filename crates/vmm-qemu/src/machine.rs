@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
 use pandastack_model::{Bytes, MachineId};
 use pandastack_sys::netns::Netns;
-use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power, VolumePort, VolumeSlot};
+use pandastack_vmm::{
+    Link, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power, VolumePort, VolumeSlot,
+};
 use serde_json::json;
 use tokio::{net::TcpSocket, sync::watch};
 

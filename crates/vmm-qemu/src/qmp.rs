@@ -61,11 +61,14 @@ impl Qmp {
     }
 
     /// Sends a command together with an open file, for the commands that take one.
-    pub async fn execute_with(&self, command: &str, arguments: Value, file: BorrowedFd<'_>) -> Result<Value, MachineError> {
-        let late = MachineError::Deadline {
-            command: command.to_owned(),
-            deadline_ms: COMMAND_DEADLINE.as_millis() as u64,
-        };
+    pub async fn execute_with(
+        &self,
+        command: &str,
+        arguments: Value,
+        file: BorrowedFd<'_>,
+    ) -> Result<Value, MachineError> {
+        let late =
+            MachineError::Deadline { command: command.to_owned(), deadline_ms: COMMAND_DEADLINE.as_millis() as u64 };
         tokio::time::timeout(COMMAND_DEADLINE, self.exchange(command, arguments, Some(file))).await.unwrap_or(Err(late))
     }
 
@@ -101,7 +104,10 @@ impl Qmp {
                 Some(file) => {
                     let socket: &UnixStream = write.as_ref();
                     // The file travels with the first byte that is taken; the rest of the line follows by itself.
-                    socket.async_io(Interest::WRITABLE, || send_with_file(socket, line.as_bytes(), file)).await.map_err(io)?
+                    socket
+                        .async_io(Interest::WRITABLE, || send_with_file(socket, line.as_bytes(), file))
+                        .await
+                        .map_err(io)?
                 }
                 None => 0,
             };

@@ -83,7 +83,8 @@ async fn resize(qmp: &Qmp, node: &str, bytes: u64) -> Result<Value, MachineError
 /// place for that moment: its name is returned.
 async fn ring(qmp: &Qmp, slot: VolumeSlot) -> Result<String, MachineError> {
     let bell = format!("{slot}-bell");
-    let memory = memory_file().map_err(|cause| MachineError::Io { action: "make a disk in memory".to_owned(), cause })?;
+    let memory =
+        memory_file().map_err(|cause| MachineError::Io { action: "make a disk in memory".to_owned(), cause })?;
     add_disk(qmp, &bell, &memory, Access::ReadWrite).await?;
     exchange(qmp, slot, &bell).await?;
     resize(qmp, &bell, BELL_BYTES).await?;

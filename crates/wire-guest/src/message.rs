@@ -386,6 +386,9 @@ pub struct Volume {
     pub path: String,
     #[n(2)]
     pub read_only: bool,
+    /// Bytes that the disk has; the guest may notice it a little later and waits for it.
+    #[n(3)]
+    pub size: u64,
 }
 
 /// Why a request failed in the guest.

@@ -143,7 +143,12 @@ fn second() -> Vec<(String, Frame)> {
 }
 
 fn volumes() -> Volumes {
-    let volume = |serial: &str, path: &str, read_only| Volume { serial: serial.into(), path: path.into(), read_only };
+    let volume = |serial: &str, path: &str, read_only| Volume {
+        serial: serial.into(),
+        path: path.into(),
+        read_only,
+        size: 1 << 28,
+    };
     Volumes { volumes: vec![volume("rw0", "/data", false), volume("ro3", "/models", true)] }
 }
 
