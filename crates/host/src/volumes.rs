@@ -12,7 +12,7 @@ use pandastack_kit::{Scope, ScopeError};
 use pandastack_layers::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeStore, VolumeStoreError};
 use pandastack_model::{Access, Bytes, Fault, FaultKind, SandboxId, VolumeId, VolumeMount};
 use pandastack_vmm::{Machine, MachineError, VolumePort, VolumeSlot};
-use pandastack_wire_fleet::VolumeView;
+use pandastack_wire_fleet::{Hold, VolumeView};
 use pandastack_wire_guest as wire;
 
 use crate::{
@@ -153,29 +153,11 @@ impl Volumes {
         Ok(self.claimed(self.on_store("look at volumes", sized).await?))
     }
 
-    /// Lets a child of a sandbox read what its parent reads. Refused if the parent writes a volume: the child's memory would go on
-    /// writing a disk that it does not have.
-    pub async fn inherit(&self, parent: SandboxId, child: SandboxId) -> Result<Claim, Fault> {
-        self.may_be_sealed(parent).await?;
-        let uses = self.ledger.volume_uses(parent).await.map_err(ledger_fault)?;
-        let mounts: Vec<VolumeMount> = uses.iter().map(VolumeUse::mount).collect();
-        // Read-only uses are numbered in their order, so that the child's slots are the parent's.
-        self.claim(child, &mounts).await
-    }
-
-    /// Refuses to copy a sandbox that writes a volume.
-    pub async fn may_be_sealed(&self, sandbox: SandboxId) -> Result<(), Fault> {
+    /// Lists what a sandbox uses, as it was asked for. A child that is given the read-only ones of its parent, all of them and in this
+    /// order, has them in the same slots, where its memory expects them.
+    pub async fn mounts(&self, sandbox: SandboxId) -> Result<Vec<VolumeMount>, Fault> {
         let uses = self.ledger.volume_uses(sandbox).await.map_err(ledger_fault)?;
-        match uses.iter().find(|used| used.slot.access() == Access::ReadWrite) {
-            None => Ok(()),
-            Some(used) => {
-                let text = format!(
-                    "volume {} is attached read-write at {}, and a volume has one writer; fork or snapshot a sandbox without it",
-                    used.volume, used.path
-                );
-                Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
-            }
-        }
+        Ok(uses.iter().map(VolumeUse::mount).collect())
     }
 
     /// Records that a sandbox uses no volume any more. Its machine must be gone.
@@ -184,12 +166,12 @@ impl Volumes {
     }
 
     /// Lets go of everything that sandboxes use which are not among these, and names them: what a killed process left.
-    pub async fn retain(&self, sandboxes: &HashSet<SandboxId>) -> Result<Vec<SandboxId>, Fault> {
-        let uses = self.ledger.volume_users().await.map_err(ledger_fault)?;
+    pub async fn retain(&self, sandboxes: &HashSet<SandboxId>) -> Result<Vec<SandboxId>, LedgerError> {
+        let uses = self.ledger.volume_users().await?;
         let gone: HashSet<SandboxId> =
             uses.into_iter().map(|(sandbox, _)| sandbox).filter(|sandbox| !sandboxes.contains(sandbox)).collect();
         for sandbox in &gone {
-            self.let_go(*sandbox).await?;
+            self.ledger.let_go_volumes(*sandbox).await?;
         }
         Ok(gone.into_iter().collect())
     }
@@ -235,9 +217,15 @@ impl Claim {
         if self.is_empty() { Ok(()) } else { guest::mount(session, &self.for_guest()).await }
     }
 
-    /// Has the guest of a woken sandbox fill disks that have grown while it slept.
-    pub async fn catch_up(&self, session: &Session) -> Result<(), Fault> {
-        if self.writes() { guest::grow(session, &self.for_guest()).await } else { Ok(()) }
+    /// Has the guest of a sandbox that slept or was paused fill disks that have grown meanwhile.
+    pub async fn catch_up(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
+        if !self.writes() {
+            return Ok(());
+        }
+        for (used, size) in self.uses.iter().filter(|(used, _)| used.slot.access() == Access::ReadWrite) {
+            machine.volume_grown(used.slot, *size).await.map_err(machine_fault)?;
+        }
+        guest::grow(session, &self.for_guest()).await
     }
 
     /// Has the guest write out everything, so that the next one finds what this one wrote, before its machine is ended. A guest
@@ -256,6 +244,14 @@ impl Claim {
         }
     }
 
+    /// Lets the guest go on writing after a `flush` that was not its end.
+    pub async fn unflush(&self, session: &Session) {
+        if self.writes() {
+            // If it cannot be told, it goes on by itself after a while.
+            let _ = tokio::time::timeout(FLUSH_DEADLINE, session.thaw()).await;
+        }
+    }
+
     fn for_guest(&self) -> wire::Volumes {
         let volume = |(used, size): &(VolumeUse, Bytes)| for_guest(used.slot, &used.path, *size);
         wire::Volumes { volumes: self.uses.iter().map(volume).collect() }
@@ -265,9 +261,25 @@ impl Claim {
 impl Growth {
     /// Tells the machine and the guest of a running sandbox.
     pub async fn tell(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
-        let told = machine.volume_grown(self.slot, self.size).await;
-        told.map_err(|error| Fault::bug("tell a machine of a grown volume").with_detail(error))?;
+        machine.volume_grown(self.slot, self.size).await.map_err(machine_fault)?;
         guest::grow(session, &wire::Volumes { volumes: vec![for_guest(self.slot, &self.path, self.size)] }).await
+    }
+}
+
+/// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume, because their memory would go on
+/// writing it; and any for a kept layer, because its volumes may be gone when somebody starts from it.
+pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
+    let refused = |mount: &VolumeMount, why: &str| {
+        let text = format!("volume {} is attached at {}, and {why}", mount.volume, mount.path);
+        Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
+    };
+    let writes = mounts.iter().find(|mount| mount.access == Access::ReadWrite);
+    match (writes, mounts.first(), hold) {
+        (Some(mount), _, _) => refused(mount, "a volume has one writer; fork or snapshot a sandbox without it"),
+        (None, Some(mount), Hold::Kept) => {
+            refused(mount, "a snapshot keeps no volumes; take it of a sandbox without them")
+        }
+        (None, Some(_), Hold::Passing) | (None, None, _) => Ok(()),
     }
 }
 
@@ -321,6 +333,10 @@ fn unfinished(volume: VolumeId) -> Fault {
         "the last writer of volume {volume} ended without unmounting it; attach it read-write once, then it can be shared"
     );
     Fault::new(FaultKind::Conflict, "volume.unfinished", text)
+}
+
+fn machine_fault(error: MachineError) -> Fault {
+    Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not do as told").with_detail(error)
 }
 
 fn ledger_fault(error: LedgerError) -> Fault {

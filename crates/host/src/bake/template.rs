@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Changing how a template is made changes this.
-const TEMPLATE_FORMAT: &str = "template 1";
+const TEMPLATE_FORMAT: &str = "template 2";
 
 /// What a bake works with.
 pub struct BakeParts {

@@ -23,6 +23,7 @@ use crate::{
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, Slot},
     settings::HostSettings,
+    volumes::Volumes,
 };
 
 /// A network slot that several may look at and one gives back.
@@ -35,6 +36,7 @@ pub struct Parts {
     pub volume: Arc<Volume>,
     pub net: Arc<NetPool>,
     pub ledger: Ledger,
+    pub volumes: Volumes,
     pub run_root: PathBuf,
     pub settings: HostSettings,
     pub scope: Scope,
