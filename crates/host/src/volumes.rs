@@ -176,6 +176,13 @@ impl Volumes {
         Ok(gone.into_iter().collect())
     }
 
+    /// Counts the volumes and lists the sandboxes that use any. What is used is looked at first: its sandbox is recorded before it.
+    pub async fn present(&self) -> Result<(usize, Vec<SandboxId>), LedgerError> {
+        let users = self.ledger.volume_users().await?.into_iter().map(|(sandbox, _)| sandbox).collect();
+        let volumes = self.on_store("list volumes", |store| Ok(store.list().len())).await.unwrap_or_default();
+        Ok((volumes, users))
+    }
+
     fn claimed(&self, uses: Vec<(VolumeUse, Bytes)>) -> Claim {
         let port = |used: &VolumeUse| VolumePort { slot: used.slot, file: self.store.file(used.volume) };
         let ports = uses.iter().map(|(used, _)| port(used)).collect();

@@ -187,10 +187,11 @@ impl Owned<'_> {
         }
         let sealed = seal(&self.parts, living, plan).await;
         let halted_again = async || {
-            living.claim.unflush(&living.session).await;
             // A failed seal lets the guest go on; one that its owner had paused must not.
             if *before == SandboxState::Paused {
                 let _ = living.machine.pause().await;
+            } else {
+                living.claim.unflush(&living.session).await;
             }
         };
         let sealed = match sealed {

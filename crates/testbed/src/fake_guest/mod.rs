@@ -22,6 +22,9 @@ use tokio::io::DuplexStream;
 /// The secret that the sealed fake agent expects.
 pub const SEALED_SECRET: &[u8] = b"a sealed agent's secret";
 
+/// How the memory of a guest that had a life begins; its secret follows.
+const MEMORY: &[u8] = b"fake guest 1 ";
+
 /// How a guest treats its host during the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manner {
@@ -120,6 +123,18 @@ impl ScriptedGuest {
 impl FakeGuest for ScriptedGuest {
     async fn serve(&self, link: DuplexStream) {
         connection::serve(self, link).await;
+    }
+
+    fn memory(&self) -> Vec<u8> {
+        let secret = locked(&self.secret).clone();
+        [MEMORY, &[secret.len() as u8], &secret].concat()
+    }
+
+    fn remember(&self, memory: &[u8]) {
+        // The memory of a template is all zeros.
+        if let Some((length, rest)) = memory.strip_prefix(MEMORY).and_then(<[u8]>::split_first) {
+            *locked(&self.secret) = rest[..usize::from(*length)].to_vec();
+        }
     }
 }
 

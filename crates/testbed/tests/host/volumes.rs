@@ -1,9 +1,9 @@
 //! Volumes on fake machines: who gets them, what each step's failure leaves, and what the machine and its guest are told.
 
-use pandastack_model::{Access, Bytes, Fault, FaultKind, SandboxId, VolumeId, VolumeMount};
-use pandastack_testbed::{FakeBed, wait_for, with_fake_bed};
+use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, VolumeId, VolumeMount};
+use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{HostPort, VolumeView};
+use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk, VolumeView};
 
 use crate::SOON;
 
@@ -199,6 +199,81 @@ async fn making_a_volume_twice_makes_one() {
             assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.size"));
         }
         is_free(bed, id).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sleeper_keeps_its_volumes_and_learns_of_growth_when_it_wakes() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, id) = (volume(bed).await, SandboxId::random());
+        bed.ensure_with(id, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.host.sleep(id).await.unwrap();
+        assert_eq!((bed.driver.live().len(), bed.script.flushes()), (0, 1), "written out before it sleeps");
+        assert_eq!(users(bed, own).await, [id]);
+        let fault = bed.host.remove_volume(own).await.unwrap_err();
+        assert_eq!(fault.code, "volume.attached");
+        let other = bed.ensure_with(SandboxId::random(), vec![mount(own, "/data", Access::ReadWrite)]).await;
+        assert_eq!(refused(other), (FaultKind::Conflict, "volume.in_use"));
+        bed.host.grow_volume(own, Bytes::mib(64)).await.unwrap();
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, SIZE.get(), "nobody can be told yet");
+        bed.host.wake(id).await.unwrap();
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(64).get());
+        assert_eq!(bed.driver.attached(bed.driver.live()[0]).len(), 1);
+        bed.host.sleep(id).await.unwrap();
+        bed.host.remove(id).await.unwrap();
+        assert_eq!(users(bed, own).await, []);
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_paused_sandbox_learns_of_growth_when_it_goes_on() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, id) = (volume(bed).await, SandboxId::random());
+        bed.ensure_with(id, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.host.pause(id).await.unwrap();
+        bed.host.grow_volume(own, Bytes::mib(64)).await.unwrap();
+        bed.host.resume(id).await.unwrap();
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(64).get());
+        assert_eq!(bed.driver.attached(bed.driver.live()[0])[0].1, Bytes::mib(64));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, shared) = (volume(bed).await, volume(bed).await);
+        let (writing, reading, child) = (SandboxId::random(), SandboxId::random(), SandboxId::random());
+        bed.ensure_with(writing, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.ensure_with(reading, vec![mount(shared, "/models", Access::ReadOnly)]).await.unwrap();
+        let fork_of = |parent, child| {
+            let children = vec![Ensure { id: child, generation: 1, spec: spec("mini") }];
+            bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children })
+        };
+        let fault = fork_of(writing, child).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
+        for id in [writing, reading] {
+            let kept = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+            let fault = bed.host.seal(id, kept).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
+        }
+        let forked = fork_of(reading, child).await.unwrap();
+        assert!(forked.children[0].is_ok(), "{forked:?}");
+        let mut both = vec![reading, child];
+        both.sort();
+        assert_eq!(users(bed, shared).await, both);
+        let grandchild = SandboxId::random();
+        assert!(fork_of(child, grandchild).await.unwrap().children[0].is_ok());
+        assert_eq!(users(bed, shared).await.len(), 3);
+        for id in [writing, reading, child, grandchild] {
+            bed.host.remove(id).await.unwrap();
+        }
+        assert_eq!((users(bed, shared).await, users(bed, own).await), (vec![], vec![]));
+        assert_eq!(bed.host.audit().await.unwrap().volumes, 2);
+        bed.is_idle().await;
     })
     .await;
 }
