@@ -10,9 +10,9 @@ use nix::{
 };
 use pandastack_e2e::{PATIENCE, without_standby};
 use pandastack_host::HostSettings;
-use pandastack_model::{Access, Bytes, Fault, FaultKind, SandboxId, SandboxSpec, VolumeId, VolumeMount};
+use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, VolumeId, VolumeMount};
 use pandastack_testbed::{Bed, spec, wait_for, with_bed};
-use pandastack_wire_fleet::{Ensure, HostPort, SandboxView};
+use pandastack_wire_fleet::{Ensure, ForkAsk, HostPort, SandboxView};
 
 const SIZE: Bytes = Bytes::mib(64);
 
@@ -198,6 +198,70 @@ async fn a_path_that_cannot_be_is_refused_and_nothing_is_left() {
             assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.too_many"), "{fault}");
             let id = create(bed, &[writer(own, "/data")]).await.expect("the volume is as good as before").id;
             assert_eq!(said(bed, id, "ls /data").await, "lost+found\n");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_sleeper_wakes_with_its_volume_as_it_was_and_as_large_as_it_is() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let own = volume(bed).await;
+            let id = create(bed, &[writer(own, "/data")]).await.unwrap().id;
+            let program = "(while :; do date >> /data/log; sleep 0.1; done) > /dev/null 2>&1 < /dev/null & echo kept > /data/file";
+            said(bed, id, program).await;
+            for round in 0..3 {
+                bed.host.sleep(id).await.unwrap();
+                let fault = create(bed, &[reader(own, "/data")]).await.unwrap_err();
+                assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.in_use"), "{fault}");
+                bed.host.grow_volume(own, Bytes::mib(256 << round)).await.unwrap();
+                bed.host.wake(id).await.unwrap();
+                assert_eq!(said(bed, id, "cat /data/file").await, "kept\n");
+                let size = mib(bed, id).await;
+                assert!(size > (200 << round), "the file system has {size} MiB in round {round}");
+                // The program that was writing goes on.
+                said(bed, id, "n=$(wc -l < /data/log); while [ $(wc -l < /data/log) = $n ]; do sleep 0.05; done").await;
+            }
+            // Deleted without waking: what it wrote was written out before it slept.
+            said(bed, id, "echo late > /data/late").await;
+            bed.host.sleep(id).await.unwrap();
+            bed.host.remove(id).await.unwrap();
+            let id = create(bed, &[reader(own, "/data")]).await.unwrap().id;
+            assert_eq!(said(bed, id, "cat /data/file /data/late").await, "kept\nlate\n");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn forks_read_what_their_parent_reads() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let (shared, own) = (volume(bed).await, volume(bed).await);
+            let parent = create(bed, &[writer(shared, "/data"), writer(own, "/own")]).await.unwrap().id;
+            said(bed, parent, "seq 50000 > /data/file").await;
+            let children = || vec![Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") }];
+            let fork =
+                async |parent| bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children: children() }).await;
+            let fault = fork(parent).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
+            bed.host.remove(parent).await.unwrap();
+            let parent = create(bed, &[reader(own, "/own"), reader(shared, "/data")]).await.unwrap().id;
+            let child = fork(parent).await.unwrap().children.remove(0).unwrap().id;
+            let grandchild = fork(child).await.unwrap().children.remove(0).unwrap().id;
+            bed.host.remove(parent).await.unwrap();
+            for id in [child, grandchild] {
+                // Past the guest's cache, from the disk in its own machine.
+                let read = "echo 3 > /proc/sys/vm/drop_caches; seq 50000 | cmp - /data/file && ls /own";
+                assert_eq!(said(bed, id, read).await, "lost+found\n");
+            }
+            let views = bed.host.volumes().await.unwrap();
+            assert!(views.iter().all(|view| view.users.len() == 2), "{views:?}");
         },
     )
     .await;
