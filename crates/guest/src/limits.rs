@@ -78,5 +78,11 @@ const _: () = assert!(ENTRIES_BYTES * 2 <= FRAME_BYTES_MAX, "the estimate may be
 const _: () =
     assert!(CREDIT_STEP_BYTES + FRAME_BYTES_MAX <= WINDOW_BYTES, "uncredited input must leave room for a frame");
 
+/// Time the kernel has to notice a disk that was put into a slot, or that has grown.
+pub const DISK_WITHIN: Duration = Duration::from_secs(10);
+
+/// Between two looks at a disk's size.
+pub const DISK_POLL: Duration = Duration::from_millis(1);
+
 /// Between two connections taken on.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(20);

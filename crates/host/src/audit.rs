@@ -35,6 +35,7 @@ enum Leak {
     Slot(String),
     Layer(String),
     MissingLayer(String),
+    VolumeUse(String),
 }
 
 /// What is there at one moment.
@@ -107,12 +108,15 @@ async fn look(parts: &Arc<Parts>) -> Result<Look, AuditError> {
     leaks.extend(unknown.map(|layer| Leak::Layer(layer.to_string())));
     let missing = known.iter().filter(|layer| !layers.contains(layer) && !in_hand.contains(layer));
     leaks.extend(missing.map(|layer| Leak::MissingLayer(layer.to_string())));
+    let (volumes, users) = parts.volumes.present().await?;
+    let sandboxes: BTreeSet<_> = parts.ledger.sandboxes().await?.into_iter().map(|row| row.id).collect();
+    leaks.extend(users.iter().filter(|user| !sandboxes.contains(user)).map(|user| Leak::VolumeUse(user.to_string())));
     let report = AuditReport {
         machines: processes.len(),
         slots: slots.len(),
         disks: disks.len(),
         layers: layers.len(),
-        volumes: 0,
+        volumes,
         leaks: Vec::new(),
         repaired: Vec::new(),
     };
@@ -137,6 +141,10 @@ async fn repair(parts: &Arc<Parts>, leak: &Leak) -> bool {
             Ok(layer) => parts.layers.remove(layer).is_ok(),
             Err(_) => false,
         },
+        Leak::VolumeUse(id) => match id.parse() {
+            Ok(sandbox) => parts.volumes.let_go(sandbox).await.is_ok(),
+            Err(_) => false,
+        },
         // A kept layer whose data is gone is for people to look at.
         Leak::MissingLayer(_) => false,
     }
@@ -150,6 +158,7 @@ impl std::fmt::Display for Leak {
             Leak::Disk(name) => write!(f, "disk {name} that no ledger line names"),
             Leak::Slot(name) => write!(f, "network namespace {name} that nobody has taken"),
             Leak::Layer(id) => write!(f, "layer {id} that no ledger line names"),
+            Leak::VolumeUse(id) => write!(f, "volumes held by sandbox {id} that is not here"),
             Leak::MissingLayer(id) => write!(f, "layer {id} is recorded but not there"),
         }
     }

@@ -11,10 +11,12 @@ use crate::Host;
 pub async fn fork(host: &Host, ask: ForkAsk) -> Result<Forked, Fault> {
     let ForkAsk { parent, layer, children } = ask;
     let view = host.seal(parent, SealAsk { layer, hold: Hold::Passing }).await?;
+    // What the parent reads its children read as well; a parent that writes a volume was refused above.
+    let volumes = host.parts.volumes.mounts(parent).await?;
     let parallel = host.parts.settings.fork_parallel.max(1);
     let born = stream::iter(children).map(|child| {
         let Ensure { id, generation, spec } = child;
-        let spec = SandboxSpec { origin: Origin::Layer(layer), ..spec };
+        let spec = SandboxSpec { origin: Origin::Layer(layer), volumes: volumes.clone(), ..spec };
         host.ensure(Ensure { id, generation, spec })
     });
     let children = born.buffered(parallel).collect().await;

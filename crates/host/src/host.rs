@@ -27,6 +27,7 @@ use crate::{
     recover::{self, RecoverError, Recovered},
     sandbox::{Charge, Closing, Condition, Leave, Parts, Reply, Request, Standby, Start, drive, refusal_fault},
     settings::HostSettings,
+    volumes::{Volumes, VolumesError},
 };
 
 /// How long a shutdown waits for sandboxes to be taken down or put to sleep.
@@ -60,6 +61,8 @@ pub enum StartUpError {
     Recover(#[from] RecoverError),
     #[error("set up the network")]
     Net(#[from] NetError),
+    #[error("open the volumes")]
+    Volumes(#[from] VolumesError),
     #[error("make the machines' folder")]
     Io(#[from] std::io::Error),
 }
@@ -89,15 +92,19 @@ impl Host {
         let plan = recover::plan(&ledger).await?;
         let cleared = recover::clear(&plan, &run_root, &layers, &ledger, &net.instance).await?;
         let net = NetPool::start(net, &Scope::new()).await?;
+        let scope = Scope::new();
+        let volumes = Volumes::open(volume.root(), ledger.clone(), scope.clone()).await?;
+        volumes.retain(&plan.kept_sandboxes()).await?;
         let parts = Arc::new(Parts {
             driver,
             layers,
             volume,
             net,
             ledger,
+            volumes,
             run_root,
             settings,
-            scope: Scope::new(),
+            scope,
             closing: Closing::default(),
             in_hand: Mutex::default(),
             promised: Mutex::default(),

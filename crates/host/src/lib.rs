@@ -12,9 +12,11 @@ mod port;
 mod recover;
 mod sandbox;
 mod settings;
+mod volumes;
 
 pub use host::{Host, HostParts, StartUpError};
 pub use ledger::{Ledger, LedgerError, MachineRow};
 pub use recover::{RecoverError, Recovered};
 pub use sandbox::Leave;
 pub use settings::HostSettings;
+pub use volumes::{Claim, Growth, Volumes, VolumesError};

@@ -82,20 +82,28 @@ impl HostPort for Host {
         self.request(id, |reply| Request::SetLifecycle(lifecycle, reply)).await
     }
 
-    async fn make_volume(&self, _volume: VolumeId, _size: Bytes) -> Result<VolumeView, Fault> {
-        Err(Fault::bug("unbuilt"))
+    async fn make_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+        self.parts.volumes.make(volume, size).await
     }
 
-    async fn grow_volume(&self, _volume: VolumeId, _size: Bytes) -> Result<VolumeView, Fault> {
-        Err(Fault::bug("unbuilt"))
+    async fn grow_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+        let (view, growth) = self.parts.volumes.grow(volume, size).await?;
+        if let Some(growth) = growth {
+            match self.request(growth.sandbox, |reply| Request::VolumeGrown(growth, reply)).await {
+                // A sandbox that is leaving needs no news: the next machine sees the size it has then.
+                Err(fault) if fault.kind == FaultKind::Missing => {}
+                told => told?,
+            }
+        }
+        Ok(view)
     }
 
-    async fn remove_volume(&self, _volume: VolumeId) -> Result<(), Fault> {
-        Err(Fault::bug("unbuilt"))
+    async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault> {
+        self.parts.volumes.remove(volume).await
     }
 
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
-        Err(Fault::bug("unbuilt"))
+        self.parts.volumes.list().await
     }
 
     async fn audit(&self) -> Result<AuditReport, Fault> {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! <root>/layers/lyr_.../{mem,disk,dev,manifest.json}     <root>/templates/NAME -> one line, the layer's id
+//! <root>/volumes/vol_.../disk    durable disks of their own
 //! <root>/staging/...   half-made layers, thrown away at start
 //! ```
 
@@ -11,8 +12,10 @@ pub mod hot;
 mod manifest;
 mod store;
 mod volume;
+mod volumes;
 
 pub use digest::{DigestError, file_digest};
 pub use manifest::{FORMAT, Manifest, ManifestError};
 pub use store::{Draft, Durability, Layer, LayerStore, OpenError, SealError, Template};
 pub use volume::{Volume, VolumeError, VolumeKind};
+pub use volumes::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VOLUME_BYTES_STEP, VolumeStore, VolumeStoreError};

@@ -1,4 +1,4 @@
-//! What only the first process of a machine does: kernel modules, power, freezing file systems.
+//! What only the first process of a machine does: kernel modules, power, freezing and growing file systems.
 #![allow(unsafe_code)]
 
 use std::{
@@ -10,6 +10,8 @@ use std::{
 // From linux/fs.h: _IOWR('X', 119, int) and _IOWR('X', 120, int).
 const FIFREEZE: libc::Ioctl = 0xC004_5877_u32 as libc::Ioctl;
 const FITHAW: libc::Ioctl = 0xC004_5878_u32 as libc::Ioctl;
+// From linux/ext4.h: _IOW('f', 16, __u64).
+const EXT4_IOC_RESIZE_FS: libc::Ioctl = 0x4008_6610;
 
 /// Loads a kernel module from an uncompressed file. One that is there already is fine.
 pub fn load_module(file: &File) -> io::Result<()> {
@@ -37,6 +39,13 @@ pub fn freeze(root: BorrowedFd<'_>) -> io::Result<()> {
 /// Lets writes go on. A file system that is not frozen is fine.
 pub fn thaw(root: BorrowedFd<'_>) -> io::Result<()> {
     control(root, FITHAW, libc::EINVAL)
+}
+
+/// Grows a mounted ext4 file system to so many of its blocks. One that has them already is fine.
+pub fn grow_ext4(root: BorrowedFd<'_>, blocks: u64) -> io::Result<()> {
+    // SAFETY: the request reads one 64-bit number, which `blocks` is and stays for the whole call.
+    let result = unsafe { libc::ioctl(root.as_raw_fd(), EXT4_IOC_RESIZE_FS, &raw const blocks) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn control(root: BorrowedFd<'_>, request: libc::Ioctl, already: libc::c_int) -> io::Result<()> {

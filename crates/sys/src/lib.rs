@@ -12,4 +12,5 @@ pub mod pty;
 #[cfg(feature = "kvm")]
 pub mod kvm;
 pub mod reflink;
+pub mod socket;
 pub mod tap;

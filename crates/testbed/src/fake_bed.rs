@@ -15,10 +15,11 @@ use pandastack_host::{
     net::{NetSettings, SLOTS_MAX},
 };
 use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
-use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId};
+use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId, SandboxSpec, VolumeMount};
 use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkPort};
 use pandastack_vmm_fake::FakeDriver;
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, Program, SandboxView};
+use pandastack_wire_guest::GENERATION;
 
 use crate::{
     Leftovers,
@@ -81,6 +82,11 @@ impl FakeBed {
     /// Asks for a sandbox from `mini` under an id.
     pub async fn ensure(&self, id: SandboxId) -> Result<SandboxView, Fault> {
         self.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await
+    }
+
+    /// Asks for a sandbox from `mini` with volumes.
+    pub async fn ensure_with(&self, id: SandboxId, volumes: Vec<VolumeMount>) -> Result<SandboxView, Fault> {
+        self.host.ensure(Ensure { id, generation: 1, spec: SandboxSpec { volumes, ..spec("mini") } }).await
     }
 
     /// Creates a sandbox and names its machine too.
@@ -199,7 +205,6 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         run_dir: folder,
         network,
         runtime: None,
-        volumes: Vec::new(),
         limits: MachineLimits::of(memory, 1),
     };
     let nothing = files.disk.clone();
@@ -216,7 +221,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         parent: None,
         inputs: None,
         profile: driver.profile(),
-        guest_generation: 1,
+        guest_generation: GENERATION,
         link_secret: SEALED_SECRET.iter().map(|byte| format!("{byte:02x}")).collect(),
         memory,
         cpus: 1,

@@ -3,14 +3,16 @@
 use std::{
     collections::HashMap,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
 use pandastack_kit::Scope;
-use pandastack_model::{MachineId, Tier};
-use pandastack_vmm::{BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, Power, StartError};
+use pandastack_model::{Bytes, MachineId, Tier};
+use pandastack_vmm::{
+    BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, Power, StartError, VolumePort, VolumeSlot,
+};
 
 use crate::{
     faults::{Faults, Step, Trouble},
@@ -54,6 +56,14 @@ impl FakeDriver {
     /// Counts the connections that guests still serve.
     pub fn links(&self) -> usize {
         self.shared.scope.tasks()
+    }
+
+    /// Lists what is in the slots of a machine that lives, and how large it knows each disk to be.
+    pub fn attached(&self, id: MachineId) -> Vec<(VolumePort, Bytes)> {
+        let bodies = self.shared.bodies();
+        let Some(body) = bodies.get(&id).filter(|body| body.is_alive()) else { return Vec::new() };
+        let port = |slot: &VolumeSlot, file: &PathBuf| VolumePort { slot: *slot, file: file.clone() };
+        body.slots().iter().map(|(slot, (file, size))| (port(slot, file), *size)).collect()
     }
 
     /// Ends a machine as if its process had been killed. An unknown one is fine.

@@ -18,6 +18,7 @@ pub enum Step {
     Save,
     Memory,
     Adopt,
+    Attach,
 }
 
 /// Which calls a plan is for.

@@ -1,10 +1,15 @@
 //! One machine in memory: alive or dead, running or paused, and the guest behind it.
 
-use std::{io, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use async_trait::async_trait;
 use pandastack_model::{Bytes, MachineId};
-use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, Power, Run};
+use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, Power, Run, VolumePort, VolumeSlot};
 use tokio::sync::watch;
 
 use crate::{
@@ -22,11 +27,16 @@ pub(crate) struct Body {
     state: watch::Sender<MachineState>,
     power: watch::Sender<Power>,
     pub(crate) guest: Arc<dyn FakeGuest>,
+    slots: Mutex<Slots>,
 }
+
+/// What is in the slots, and how large the machine knows it to be.
+pub(crate) type Slots = BTreeMap<VolumeSlot, (PathBuf, Bytes)>;
 
 impl Body {
     pub(crate) fn new(id: MachineId, power: Power, guest: Arc<dyn FakeGuest>) -> Self {
-        Self { id, state: watch::Sender::new(MachineState::Alive), power: watch::Sender::new(power), guest }
+        let (state, power) = (watch::Sender::new(MachineState::Alive), watch::Sender::new(power));
+        Self { id, state, power, guest, slots: Mutex::default() }
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -43,6 +53,10 @@ impl Body {
             }
             alive
         });
+    }
+
+    pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check_alive(&self) -> Result<(), MachineError> {
@@ -159,8 +173,29 @@ impl Machine for FakeMachine {
         delta.write_over(copy).map_err(io).map(|()| delta.size())
     }
 
-    async fn volume_grown(&self, _file: &Path) -> Result<(), MachineError> {
-        self.body.check_alive()
+    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError> {
+        self.enter(Step::Attach, "attach").await?;
+        self.check_paused("attach")?;
+        let io = |cause| MachineError::Io { action: format!("open {}", port.file.display()), cause };
+        let size = Bytes::new(std::fs::metadata(&port.file).map_err(io)?.len());
+        let mut slots = self.body.slots();
+        if slots.contains_key(&port.slot) {
+            return Err(MachineError::Refused { command: "attach".to_owned(), reason: "the slot is taken".to_owned() });
+        }
+        slots.insert(port.slot, (port.file.clone(), size));
+        Ok(())
+    }
+
+    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+        self.body.check_alive()?;
+        match self.body.slots().get_mut(&slot) {
+            Some((_, known)) => *known = size,
+            None => {
+                let (command, reason) = ("grow".to_owned(), "the slot is empty".to_owned());
+                return Err(MachineError::Refused { command, reason });
+            }
+        }
+        Ok(())
     }
 
     async fn stop(&self) {

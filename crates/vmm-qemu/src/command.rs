@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use pandastack_model::Tier;
-use pandastack_vmm::{BootImage, MachineSpec};
+use pandastack_model::{Access, Tier};
+use pandastack_vmm::{BootImage, MachineSpec, VolumeSlot};
 
 use crate::limits::TRANSLATION_CACHE_MIB;
 
@@ -53,6 +53,9 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.pair("-netdev", format!("tap,id=net,ifname={},script=no,downscript=no", spec.network.tap));
     // No announcement after a restore: the neighbours are our own, and a restored guest would run it before it answers.
     words.pair("-device", format!("virtio-net-device,netdev=net,mac={},guest_announce=off", spec.network.mac));
+    for slot in VolumeSlot::all() {
+        empty_slot(&mut words, slot);
+    }
     words.pair("-chardev", format!("socket,id=monitor,fd={MONITOR_FD},server=on,wait=off"));
     words.pair("-mon", "chardev=monitor,mode=control");
     words.pair("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
@@ -69,6 +72,20 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
         }
     }
     words.0
+}
+
+/// A disk of one sector with nothing in it, until `attach` exchanges it. Last among the disks: layers from before there were
+/// slots have their root and network in the same places. A host that is out of space is told to the guest as an error; by default
+/// QEMU would stop the machine.
+fn empty_slot(words: &mut Words, slot: VolumeSlot) {
+    let read_only = match slot.access() {
+        Access::ReadWrite => "off",
+        Access::ReadOnly => "on",
+    };
+    let node = format!("driver=null-co,node-name={slot}-empty,size=512,read-zeroes=on,read-only={read_only}");
+    words.pair("-blockdev", node);
+    let device = format!("virtio-blk-device,id={slot},drive={slot}-empty,serial={slot},num-queues=1");
+    words.pair("-device", format!("{device},werror=report,rerror=report"));
 }
 
 fn accelerator(tier: Tier) -> String {
@@ -137,7 +154,6 @@ mod tests {
                 guest_port: 1050,
             },
             runtime: None,
-            volumes: Vec::new(),
             limits: MachineLimits::of(Bytes::mib(256), 1),
         }
     }

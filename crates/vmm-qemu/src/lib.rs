@@ -9,6 +9,7 @@ mod memory;
 mod probe;
 mod process;
 mod qmp;
+mod volume;
 
 pub use bundle::{Bundle, BundleError};
 pub use driver::{QemuDriver, SetUpError};

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
 use pandastack_model::{Bytes, MachineId};
 use pandastack_sys::netns::Netns;
-use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power, Run};
+use pandastack_vmm::{
+    Link, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power, Run, VolumePort, VolumeSlot,
+};
 use serde_json::json;
 use tokio::{net::TcpSocket, sync::watch};
 
@@ -15,6 +17,7 @@ use crate::{
     memory,
     process::Process,
     qmp::Qmp,
+    volume,
 };
 
 pub struct QemuMachine {
@@ -120,9 +123,12 @@ impl Machine for QemuMachine {
         self.explain(flat("copy guest memory", saved)).await
     }
 
-    async fn volume_grown(&self, _file: &Path) -> Result<(), MachineError> {
-        let (command, reason) = ("block_resize".to_owned(), "this machine has no volumes".to_owned());
-        Err(MachineError::Refused { command, reason })
+    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError> {
+        self.explain(volume::attach(&self.qmp, port).await).await
+    }
+
+    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+        self.explain(volume::grown(&self.qmp, slot, size).await).await
     }
 
     async fn stop(&self) {

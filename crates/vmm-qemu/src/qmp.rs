@@ -1,13 +1,14 @@
 //! A client of QEMU's monitor protocol: one JSON object a line, commands answered in order, events in between.
-//! Owns the socket; knows no machine. We send eight commands, so this stays smaller than a typed binding of all of them.
+//! Owns the socket; knows no machine. We send a dozen commands, so this stays smaller than a typed binding of all of them.
 
-use std::{collections::VecDeque, path::Path, sync::Mutex, time::Duration};
+use std::{collections::VecDeque, os::fd::BorrowedFd, path::Path, sync::Mutex, time::Duration};
 
 use pandastack_kit::Scope;
+use pandastack_sys::socket::send_with_file;
 use pandastack_vmm::MachineError;
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest},
     net::{UnixStream, unix::OwnedReadHalf, unix::OwnedWriteHalf},
     sync::{Mutex as AsyncMutex, broadcast, oneshot},
 };
@@ -59,6 +60,18 @@ impl Qmp {
         self.execute_within(command, arguments, COMMAND_DEADLINE).await
     }
 
+    /// Sends a command together with an open file, for the commands that take one.
+    pub async fn execute_with(
+        &self,
+        command: &str,
+        arguments: Value,
+        file: BorrowedFd<'_>,
+    ) -> Result<Value, MachineError> {
+        let late =
+            MachineError::Deadline { command: command.to_owned(), deadline_ms: COMMAND_DEADLINE.as_millis() as u64 };
+        tokio::time::timeout(COMMAND_DEADLINE, self.exchange(command, arguments, Some(file))).await.unwrap_or(Err(late))
+    }
+
     /// Sends a command and waits for its answer up to a deadline of the caller's.
     pub async fn execute_within(
         &self,
@@ -67,13 +80,19 @@ impl Qmp {
         deadline: Duration,
     ) -> Result<Value, MachineError> {
         let late = || MachineError::Deadline { command: command.to_owned(), deadline_ms: deadline.as_millis() as u64 };
-        match tokio::time::timeout(deadline, self.exchange(command, arguments)).await {
+        match tokio::time::timeout(deadline, self.exchange(command, arguments, None)).await {
             Ok(answer) => answer,
             Err(_) => Err(late()),
         }
     }
 
-    async fn exchange(&self, command: &str, arguments: Value) -> Result<Value, MachineError> {
+    async fn exchange(
+        &self,
+        command: &str,
+        arguments: Value,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Value, MachineError> {
+        let io = |cause| MachineError::Io { action: format!("send {command}"), cause };
         let mut line = json!({ "execute": command, "arguments": arguments }).to_string();
         line.push('\n');
         let (tx, rx) = oneshot::channel();
@@ -81,10 +100,18 @@ impl Qmp {
             let mut write = self.write.lock().await;
             // Queued under the write lock: answers come in the order of the commands.
             self.waiting.lock().expect("no holder panics").push_back(tx);
-            write
-                .write_all(line.as_bytes())
-                .await
-                .map_err(|cause| MachineError::Io { action: format!("send {command}"), cause })?;
+            let sent = match file {
+                Some(file) => {
+                    let socket: &UnixStream = write.as_ref();
+                    // The file travels with the first byte that is taken; the rest of the line follows by itself.
+                    socket
+                        .async_io(Interest::WRITABLE, || send_with_file(socket, line.as_bytes(), file))
+                        .await
+                        .map_err(io)?
+                }
+                None => 0,
+            };
+            write.write_all(&line.as_bytes()[sent..]).await.map_err(io)?;
         }
         match rx.await {
             Ok(Ok(value)) => Ok(value),

@@ -6,13 +6,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use pandastack_model::{Access, Bytes, MachineId, Tier};
+use pandastack_model::{Bytes, MachineId, Tier};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
 };
 
-use crate::{LayerFiles, MemoryDelta, Run};
+use crate::{LayerFiles, MemoryDelta, Run, VolumePort, VolumeSlot};
 
 /// What to build a machine from.
 #[derive(Clone, Debug)]
@@ -27,16 +27,7 @@ pub struct MachineSpec {
     pub network: NetworkPort,
     /// The runtime that wrote the layer to be restored; `None` is the driver's newest.
     pub runtime: Option<String>,
-    /// Durable disks, in the order of their devices.
-    pub volumes: Vec<VolumePort>,
     pub limits: MachineLimits,
-}
-
-/// A durable disk on one of the machine's volume slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumePort {
-    pub file: PathBuf,
-    pub access: Access,
 }
 
 /// What one machine's process may use of its host.
@@ -241,8 +232,12 @@ pub trait Machine: Send + Sync {
     /// much it was. The machine must stay paused meanwhile.
     async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError>;
 
-    /// Tells the guest that a volume's file has grown.
-    async fn volume_grown(&self, file: &Path) -> Result<(), MachineError>;
+    /// Puts a volume into its slot, which is empty. The machine must be paused, so that its guest never sees half of the exchange;
+    /// it notices the disk when it runs on.
+    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError>;
+
+    /// Tells the guest that the file of a volume in a slot has grown to this size. Only disks that may be written grow.
+    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError>;
 
     /// Ends the process and waits for it. Asking twice is fine; a dead machine is fine.
     async fn stop(&self);

@@ -12,10 +12,12 @@ pub mod conformance;
 mod contract;
 mod files;
 mod memory;
+mod slot;
 
 pub use contract::{
     BootImage, Driver, Link, Machine, MachineError, MachineLimits, MachineProfile, MachineSpec, MachineState,
-    NetworkPort, Power, StartError, VolumePort,
+    NetworkPort, Power, StartError,
 };
 pub use files::LayerFiles;
 pub use memory::{MemoryDelta, Run};
+pub use slot::{BadSlot, VOLUME_SLOTS, VolumePort, VolumeSlot};

@@ -94,6 +94,10 @@ kinds! {
     Thaw = 51,
     /// host: empty. Stop the guest. Answered by `Done` if there is time.
     PowerOff = 52,
+    /// host, from generation 2: `Volumes`. Mount each one. Answered by `Done`.
+    Mount = 53,
+    /// host, from generation 2: `Volumes`. Fill each disk that has grown with the file system on it. Answered by `Done`.
+    Grow = 54,
 
     /// guest: `Welcome`.
     Welcome = 129,

@@ -17,7 +17,10 @@ pub use frame::{Decoder, Flags, Frame, FrameError, HEADER_BYTES, Kind};
 pub use message::*;
 
 /// The newest protocol generation this build speaks.
-pub const GENERATION: u32 = 1;
+pub const GENERATION: u32 = 2;
+
+/// The first generation whose guests have volumes.
+pub const VOLUMES_SINCE: u32 = 2;
 
 /// The TCP port the agent listens on inside the guest. Never exposed as a preview.
 pub const AGENT_PORT: u16 = 1050;

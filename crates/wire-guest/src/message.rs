@@ -354,6 +354,43 @@ pub struct Figures {
     pub uptime_ms: u64,
 }
 
+/// The volumes of a sandbox, in the order of its devices: the first is `/dev/vdb`, the next `/dev/vdc`.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Volumes {
+    #[n(0)]
+    pub volumes: Vec<Volume>,
+}
+
+impl Volumes {
+    /// Puts the volumes into a frame of one of the kinds that take them.
+    pub fn frame(&self, channel: u32, kind: Kind) -> Frame {
+        Frame::new(channel, kind, minicbor::to_vec(self).expect("writing to a Vec cannot fail"))
+    }
+
+    /// Reads the volumes from the payload of a frame of the given kind.
+    pub fn parse(kind: Kind, payload: &[u8]) -> Result<Self, BadMessage> {
+        minicbor::decode(payload).map_err(|cause| BadMessage { kind, cause })
+    }
+}
+
+/// One durable disk.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Volume {
+    /// Serial number of the disk's device.
+    #[n(0)]
+    pub serial: String,
+    /// Where it is mounted; made if it is not there.
+    #[n(1)]
+    pub path: String,
+    #[n(2)]
+    pub read_only: bool,
+    /// Bytes that the disk has; the guest may notice it a little later and waits for it.
+    #[n(3)]
+    pub size: u64,
+}
+
 /// Why a request failed in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]

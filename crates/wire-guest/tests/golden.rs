@@ -1,4 +1,4 @@
-//! Every message of generation 1 as bytes. A guest sealed today keeps speaking exactly this for ever: a difference here
+//! Every message as bytes, in one file for each generation that brought it. A guest sealed today keeps speaking exactly this for ever: a difference here
 //! is not a test to update but a new generation to introduce. `WRITE_GOLDENS=1` adds lines for new messages only.
 #![allow(clippy::unwrap_used)]
 
@@ -7,9 +7,9 @@ use std::{collections::BTreeMap, fmt::Write as _, fs};
 use pandastack_wire_guest::*;
 
 /// Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
-fn golden_file() -> String {
+fn golden_file(generation: u32) -> String {
     let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
-    format!("{package}/../../schema/guest-generation-1.txt")
+    format!("{package}/../../schema/guest-generation-{generation}.txt")
 }
 
 fn entry() -> Entry {
@@ -136,7 +136,27 @@ fn entry_kinds() -> Vec<(String, Frame)> {
         .collect()
 }
 
+/// What generation 2 added.
+fn second() -> Vec<(String, Frame)> {
+    let named = [("mount", volumes().frame(5, Kind::Mount)), ("grow", volumes().frame(5, Kind::Grow))];
+    named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).collect()
+}
+
+fn volumes() -> Volumes {
+    let volume = |serial: &str, path: &str, read_only| Volume {
+        serial: serial.into(),
+        path: path.into(),
+        read_only,
+        size: 1 << 28,
+    };
+    Volumes { volumes: vec![volume("rw0", "/data", false), volume("ro3", "/models", true)] }
+}
+
 fn samples() -> Vec<(String, Frame)> {
+    first().into_iter().chain(second()).collect()
+}
+
+fn first() -> Vec<(String, Frame)> {
     let named = requests().into_iter().chain(answers()).map(|(name, frame)| (name.to_owned(), frame));
     named.chain(error_kinds()).chain(entry_kinds()).collect()
 }
@@ -152,10 +172,16 @@ fn hex(frame: &Frame) -> String {
 
 #[test]
 fn no_message_has_changed() {
-    let text = fs::read_to_string(golden_file()).unwrap_or_default();
+    for (generation, samples) in [(1, first()), (2, second())] {
+        compare(&golden_file(generation), samples);
+    }
+}
+
+fn compare(file: &str, samples: Vec<(String, Frame)>) {
+    let text = fs::read_to_string(file).unwrap_or_default();
     let golden: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once(": ")).collect();
     let mut grown = text.clone();
-    for (name, frame) in samples() {
+    for (name, frame) in samples {
         match golden.get(name.as_str()) {
             Some(expected) => assert_eq!(hex(&frame), *expected, "{name} is encoded differently"),
             None => writeln!(grown, "{name}: {}", hex(&frame)).unwrap(),
@@ -163,7 +189,7 @@ fn no_message_has_changed() {
     }
     if grown != text {
         assert!(std::env::var_os("WRITE_GOLDENS").is_some(), "a message has no golden; WRITE_GOLDENS=1 adds it");
-        fs::write(golden_file(), grown).unwrap();
+        fs::write(file, grown).unwrap();
     }
 }
 
@@ -182,6 +208,7 @@ fn goldens_are_read_back() {
         frame.encode(decoder.buffer());
         assert_eq!(decoder.next_frame(), Ok(Some(frame)), "{name}");
     }
+    assert_eq!(Volumes::parse(Kind::Mount, &volumes().frame(0, Kind::Mount).payload).unwrap(), volumes());
     assert_eq!(Start::parse(&full_start().frame(0).payload).unwrap(), full_start());
     assert_eq!(Rebirth::parse(&full_rebirth().frame(0).payload).unwrap(), full_rebirth());
 }

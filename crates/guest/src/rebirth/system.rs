@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime, clock_settime};
 use pandastack_sys::{entropy, init};
 use pandastack_wire_guest::Identity;
 
-use crate::boot::network;
+use crate::{boot::network, volumes::Disks};
 
 /// What a rebirth, a seal or an end changes about a system.
 pub trait System {
@@ -28,13 +28,24 @@ pub trait System {
     fn freeze(&self) -> io::Result<()>;
     /// Lets them go on.
     fn thaw(&self) -> io::Result<()>;
+    /// The disks that volumes come on, where there are any.
+    fn disks(&self) -> Option<Disks>;
     /// Ends the system.
     fn power_off(&self);
 }
 
 /// The machine whose first process we are.
-#[derive(Debug, Default)]
-pub struct Machine;
+#[derive(Debug)]
+pub struct Machine {
+    disks: Disks,
+}
+
+impl Machine {
+    /// Looks at the machine as it is after boot.
+    pub fn look() -> Self {
+        Self { disks: Disks::look() }
+    }
+}
 
 impl System for Machine {
     fn set_clock(&self, wall_clock_ns: u64) -> io::Result<()> {
@@ -61,6 +72,7 @@ impl System for Machine {
     }
 
     fn freeze(&self) -> io::Result<()> {
+        self.disks.freeze()?;
         match init::freeze(File::open("/")?.as_fd()) {
             // A file system that cannot freeze was at least flushed.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
@@ -70,9 +82,14 @@ impl System for Machine {
 
     fn thaw(&self) -> io::Result<()> {
         match init::thaw(File::open("/")?.as_fd()) {
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
-            result => result,
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+            result => result?,
         }
+        self.disks.thaw()
+    }
+
+    fn disks(&self) -> Option<Disks> {
+        Some(self.disks.clone())
     }
 
     fn power_off(&self) {
@@ -114,6 +131,10 @@ impl System for Bystander {
 
     fn thaw(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn disks(&self) -> Option<Disks> {
+        None
     }
 
     fn power_off(&self) {

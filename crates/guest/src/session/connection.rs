@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use pandastack_wire_guest::{
     Credit, Decoder, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Path, Read, Rebirth, Resize, Signal, Start,
-    Welcome, Write,
+    Volumes, Welcome, Write,
 };
 use tokio::{
     io::AsyncReadExt,
@@ -18,7 +18,7 @@ use super::{
     fault::Fault,
     lanes::{self, Lanes},
 };
-use crate::{Agent, exec, figures, files, limits, ports, rebirth};
+use crate::{Agent, exec, figures, files, limits, ports, rebirth, volumes};
 
 /// Why a connection is over.
 enum End {
@@ -193,6 +193,12 @@ impl Connection {
                 self.begin(frame, Work::Request, async |agent, channel, _| rebirth::quiesce(agent, channel).await)
             }
             Kind::Thaw => self.begin(frame, Work::Request, async |agent, channel, _| rebirth::thaw(agent, channel)),
+            Kind::Mount => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                volumes::mount(agent, channel, volumes_of(frame)?).await
+            }),
+            Kind::Grow => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                volumes::grow(agent, channel, volumes_of(frame)?).await
+            }),
             Kind::PowerOff => {
                 self.begin(frame, Work::Request, async |agent, channel, _| rebirth::power_off(agent, channel).await)
             }
@@ -275,6 +281,10 @@ fn parse<M: Message>(frame: &Frame) -> Result<M, Fault> {
 
 fn path(frame: &Frame) -> Result<Path, Fault> {
     Path::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
+}
+
+fn volumes_of(frame: &Frame) -> Result<Volumes, Fault> {
+    Volumes::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
 }
 
 /// Frees a channel's number and sends its terminal frame, whatever happens to the work.

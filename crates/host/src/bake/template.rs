@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Changing how a template is made changes this.
-const TEMPLATE_FORMAT: &str = "template 1";
+const TEMPLATE_FORMAT: &str = "template 2";
 
 /// What a bake works with.
 pub struct BakeParts {
@@ -162,7 +162,6 @@ async fn boot_and_seal(
             run_dir: run_dir.clone(),
             network: slot.port(),
             runtime: None,
-            volumes: Vec::new(),
             limits: MachineLimits::of(recipe.memory, recipe.cpus),
         };
         let cmdline =

@@ -19,11 +19,12 @@ pub struct Channel {
     finished: bool,
     /// Data cost received but not yet credited back.
     owed: usize,
-    _using: Use,
+    /// What keeps the sandbox awake meanwhile; the host's own requests do not.
+    _using: Option<Use>,
 }
 
 impl Channel {
-    pub(super) fn new(number: u32, rx: mpsc::Receiver<Frame>, shared: Arc<Shared>, using: Use) -> Self {
+    pub(super) fn new(number: u32, rx: mpsc::Receiver<Frame>, shared: Arc<Shared>, using: Option<Use>) -> Self {
         Self { number, rx, shared, finished: false, owed: 0, _using: using }
     }
 

@@ -7,9 +7,11 @@ mod fault;
 mod files;
 mod limits;
 mod session;
+mod volumes;
 
 pub use activity::Use;
 pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};
 pub use session::{LinkError, Session};
+pub use volumes::{grow, mount};

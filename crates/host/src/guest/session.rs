@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    activity::Activity,
+    activity::{Activity, Use},
     channel::Channel,
     limits::{BATCH_BYTES, CHANNEL_QUEUE, CHANNELS_MAX, OUT_QUEUE, REQUEST_DEADLINE},
 };
@@ -140,6 +140,10 @@ impl Session {
     /// Opens a channel.
     pub(super) fn channel(&self) -> Result<Channel, LinkError> {
         let using = self.shared.activity.begin().ok_or(LinkError::Retired)?;
+        self.open_channel(Some(using))
+    }
+
+    fn open_channel(&self, using: Option<Use>) -> Result<Channel, LinkError> {
         let (tx, rx) = mpsc::channel(CHANNEL_QUEUE);
         let mut table = self.shared.table.lock().expect("no holder panics");
         if table.closed {
@@ -175,14 +179,16 @@ impl Session {
         self.ask(|number| rebirth.frame(number), Kind::Reborn).await.map(drop)
     }
 
-    /// Lets the guest flush and freeze its file systems.
+    /// Lets the guest flush and freeze its file systems. Of the host's own accord, so also when nobody may use it any more.
     pub async fn quiesce(&self) -> Result<(), LinkError> {
-        self.ask(|number| Frame::new(number, Kind::Quiesce, bytes::Bytes::new()), Kind::Done).await.map(drop)
+        let question = |number| Frame::new(number, Kind::Quiesce, bytes::Bytes::new());
+        ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
     }
 
     /// Undoes `quiesce`.
     pub async fn thaw(&self) -> Result<(), LinkError> {
-        self.ask(|number| Frame::new(number, Kind::Thaw, bytes::Bytes::new()), Kind::Done).await.map(drop)
+        let question = |number| Frame::new(number, Kind::Thaw, bytes::Bytes::new());
+        ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
     }
 
     /// Asks what the guest uses.
@@ -198,12 +204,15 @@ impl Session {
     }
 
     async fn ask(&self, question: impl FnOnce(u32) -> Frame, wanted: Kind) -> Result<Frame, LinkError> {
-        let mut channel = self.channel()?;
-        channel.send(question(channel.number())).await?;
-        let frame = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
-        channel.finish();
-        expect(frame, wanted)
+        ask_on(self.channel()?, question, wanted).await
     }
+}
+
+async fn ask_on(mut channel: Channel, question: impl FnOnce(u32) -> Frame, wanted: Kind) -> Result<Frame, LinkError> {
+    channel.send(question(channel.number())).await?;
+    let frame = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
+    channel.finish();
+    expect(frame, wanted)
 }
 
 impl Shared {

@@ -5,11 +5,13 @@
 //! machines    one line per machine process and what it holds, from before its start until nothing of it is left
 //! sandboxes   one line per sandbox: what it is, and the layer it sleeps in
 //! layers      one line per layer that was sealed here, and who keeps it
+//! volumes     one line per use of a volume, and one per volume that is being removed
 //! ```
 
 mod layers;
 mod machines;
 mod sandboxes;
+mod volumes;
 
 use std::path::Path;
 
@@ -20,6 +22,7 @@ use sqlx::{
 
 pub use machines::MachineRow;
 pub use sandboxes::{Record, SandboxRow};
+pub use volumes::{Claimed, VolumeUse};
 
 /// Changing a table changes this; a newer version is refused.
 const VERSION: i64 = 2;
@@ -62,7 +65,7 @@ impl Ledger {
             return Err(LedgerError::Version { found });
         }
         // Version 1 had the first table only, and no sandbox outlived its process then.
-        for schema in [machines::SCHEMA, sandboxes::SCHEMA, layers::SCHEMA] {
+        for schema in [machines::SCHEMA, sandboxes::SCHEMA, layers::SCHEMA, volumes::SCHEMA] {
             sqlx::raw_sql(schema).execute(&pool).await.map_err(sql("make the tables"))?;
         }
         sqlx::raw_sql("PRAGMA user_version = 2").execute(&pool).await.map_err(sql("write the version"))?;

@@ -57,6 +57,8 @@ pub enum RecoverError {
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Net(#[from] NetError),
+    #[error(transparent)]
+    Volumes(pandastack_model::Fault),
     #[error("machine process {pid} cannot be ended")]
     Immortal { pid: i32 },
     #[error("clear {path}")]

@@ -53,6 +53,12 @@ impl Plan {
         plan
     }
 
+    /// Sandboxes that go on using their volumes.
+    pub fn kept_sandboxes(&self) -> HashSet<SandboxId> {
+        let living = self.adopt.iter().map(|(sandbox, _)| sandbox.id);
+        living.chain(self.asleep.iter().map(|sandbox| sandbox.id)).collect()
+    }
+
     /// Ids of the machines that stay.
     pub fn kept_machines(&self) -> HashSet<String> {
         self.adopt.iter().map(|(_, machine)| machine.id.to_string()).collect()

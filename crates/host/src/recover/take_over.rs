@@ -32,6 +32,8 @@ enum AdoptError {
     Start(#[from] StartError),
     #[error(transparent)]
     Machine(#[from] MachineError),
+    #[error(transparent)]
+    Volumes(pandastack_model::Fault),
     #[error("its agent does not answer")]
     Silent,
 }
@@ -59,6 +61,7 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
             Err(error) => {
                 tracing::warn!(sandbox = %row.id, %error, "machine not taken over");
                 undo.unwind().await;
+                parts.volumes.let_go(row.id).await.map_err(RecoverError::Volumes)?;
                 failed.push((row, format!("its machine could not be taken over: {error}")));
             }
         }
@@ -79,13 +82,14 @@ struct Adopted {
     layer: pandastack_layers::Layer,
     slot: crate::sandbox::SlotHandle,
     disk: std::path::PathBuf,
+    claim: crate::volumes::Claim,
 }
 
 impl Adopted {
     fn into_living(self, undo: Undo) -> Living {
-        let Adopted { machine, session, secret, layer, slot, disk } = self;
+        let Adopted { machine, session, secret, layer, slot, disk, claim } = self;
         let (boot, boot_mode) = (Duration::ZERO, "adopted");
-        Living { machine, session, secret: Secret::new(secret), layer, disk, slot, undo, boot, boot_mode }
+        Living { machine, session, secret: Secret::new(secret), layer, disk, slot, claim, undo, boot, boot_mode }
     }
 }
 
@@ -117,5 +121,6 @@ async fn adopt(
     if wanted == Power::Paused {
         adopted.pause().await?;
     }
-    Ok(Adopted { machine: adopted, session, secret, layer, slot, disk })
+    let claim = parts.volumes.held(row.id).await.map_err(AdoptError::Volumes)?;
+    Ok(Adopted { machine: adopted, session, secret, layer, slot, disk, claim })
 }

@@ -10,7 +10,10 @@ use super::{
     launch::{self, Wanted},
     seal::{SealPlan, Sealed, Then, seal},
 };
-use crate::ledger::Record;
+use crate::{
+    ledger::Record,
+    volumes::{Growth, may_be_sealed},
+};
 
 impl Owned<'_> {
     /// Carries a request out and answers it. Who asked may have left; the work is done all the same.
@@ -23,6 +26,7 @@ impl Owned<'_> {
             Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake).await)),
             Request::Seal(ask, reply) => drop(reply.send(self.seal(ask).await)),
             Request::SetEgress(egress, reply) => drop(reply.send(self.set_egress(egress).await)),
+            Request::VolumeGrown(growth, reply) => drop(reply.send(self.volume_grown(growth).await)),
             Request::SetLifecycle(terms, reply) => drop(reply.send(self.set_lifecycle(terms).await)),
         }
     }
@@ -56,6 +60,11 @@ impl Owned<'_> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
         living.machine.resume().await.map_err(machine_fault)?;
         living.session.activity().touch();
+        // A volume may have grown while nobody could be told.
+        let claim = self.parts.volumes.held(self.id).await?;
+        if let Err(fault) = claim.catch_up(&*living.machine, &living.session).await {
+            tracing::warn!(sandbox = %self.id, %fault, "grown volumes not filled");
+        }
         self.settle(SandboxState::Running).await;
         Ok(())
     }
@@ -73,7 +82,18 @@ impl Owned<'_> {
         let _ = self.events.send(HostEvent::Changed { view: self.tell.borrow().seen() });
     }
 
+    async fn volume_grown(&mut self, growth: Growth) -> Result<(), Fault> {
+        match &self.body {
+            Body::Living(living) if self.tell.borrow().view.state == SandboxState::Running => {
+                growth.tell(&*living.machine, &living.session).await
+            }
+            // Whoever goes on later looks at the size then.
+            Body::Living(_) | Body::Asleep(_) | Body::Dead => Ok(()),
+        }
+    }
+
     async fn seal(&mut self, ask: SealAsk) -> Result<LayerView, Fault> {
+        may_be_sealed(&self.spec.volumes, ask.hold)?;
         if let Some(view) = self.sealed_before(ask.layer).await? {
             return Ok(view);
         }
@@ -161,11 +181,17 @@ impl Owned<'_> {
     async fn seal_for_sleep(&self, layer: LayerId, before: &SandboxState) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
         let plan = SealPlan { layer, source: self.id, durability: Durability::Now, then: Then::StayPaused };
+        // The sleeper may be deleted without ever waking: what it wrote must be on its volumes then.
+        if *before == SandboxState::Running {
+            living.claim.flush(&*living.machine, &living.session).await;
+        }
         let sealed = seal(&self.parts, living, plan).await;
         let halted_again = async || {
             // A failed seal lets the guest go on; one that its owner had paused must not.
             if *before == SandboxState::Paused {
                 let _ = living.machine.pause().await;
+            } else {
+                living.claim.unflush(&living.session).await;
             }
         };
         let sealed = match sealed {
@@ -190,7 +216,14 @@ impl Owned<'_> {
     async fn wake(&mut self) -> Result<(), Fault> {
         let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
         self.tell.send_modify(|now| now.without(SandboxState::Waking));
-        let wanted = Wanted { id: self.id, spec: &self.spec, given_up: &self.given_up };
+        let claim = match self.parts.volumes.held(self.id).await {
+            Ok(claim) => claim,
+            Err(fault) => {
+                self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+                return Err(fault);
+            }
+        };
+        let wanted = Wanted { id: self.id, spec: &self.spec, claim: &claim, given_up: &self.given_up };
         let woken = launch::wake(&self.parts, &self.standby, layer, &wanted).await;
         match woken {
             Ok(living) => match self.come_alive(living, "woke").await {

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     guest::Session,
     ledger::{LedgerError, Record},
+    volumes::Growth,
 };
 
 /// How often a lost link is dialled again before the sandbox is given up.
@@ -45,6 +46,8 @@ pub enum Request {
     Seal(SealAsk, Reply<LayerView>),
     SetEgress(Egress, Reply<()>),
     SetLifecycle(Lifecycle, Reply<SandboxView>),
+    /// A volume that it may write has grown.
+    VolumeGrown(Growth, Reply<()>),
 }
 
 /// How a sandbox comes into its driver's hands.
@@ -156,7 +159,14 @@ impl Owned<'_> {
 
     async fn create(&mut self, generation: u64) -> Result<(), Fault> {
         self.parts.ledger.wanted(self.id, generation, &self.spec).await.map_err(Fault::bug)?;
-        let wanted = Wanted { id: self.id, spec: &self.spec, given_up: &self.given_up };
+        let claim = match self.parts.volumes.claim(self.id, &self.spec.volumes).await {
+            Ok(claim) => claim,
+            Err(fault) => {
+                self.forget().await;
+                return Err(fault);
+            }
+        };
+        let wanted = Wanted { id: self.id, spec: &self.spec, claim: &claim, given_up: &self.given_up };
         let launched = launch::create(&self.parts, &self.standby, &wanted).await;
         let living = match launched {
             Ok(living) => living,
@@ -223,6 +233,7 @@ impl Owned<'_> {
         self.log(self.parts.ledger.record(self.id, &Record { state: failed, layer: None, secret: None }).await);
         let _ = self.events.send(HostEvent::Failed { id: self.id, reason });
         living.undo.unwind().await;
+        self.let_go_volumes().await;
         self.parts.collect_layers().await;
     }
 
@@ -249,6 +260,7 @@ impl Owned<'_> {
         self.log(self.parts.ledger.record(self.id, &leaving).await);
         self.tell.send_modify(|now| now.without(SandboxState::Stopping));
         if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
+            living.claim.flush(&*living.machine, &living.session).await;
             living.session.close();
             living.undo.unwind().await;
         }
@@ -281,8 +293,18 @@ impl Owned<'_> {
 
     /// Takes the sandbox off the ledger, and with it what only it used.
     async fn forget(&self) {
+        self.let_go_volumes().await;
         self.log(self.parts.ledger.sandbox_gone(self.id).await);
         self.parts.collect_layers().await;
+    }
+
+    /// Lets the sandbox's volumes go: its machine is gone.
+    async fn let_go_volumes(&self) {
+        if !self.spec.volumes.is_empty()
+            && let Err(error) = self.parts.volumes.let_go(self.id).await
+        {
+            tracing::error!(sandbox = %self.id, %error, "volumes not let go");
+        }
     }
 
     /// A line that could not be written is repaired by the next start; somebody should look all the same.

@@ -25,6 +25,14 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
         LaunchError::Rebirth(_) => {
             Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
         }
+        LaunchError::Volume(fault) => return fault.clone(),
+        LaunchError::NoVolumes => {
+            let text = format!(
+                "template {0} was baked before volumes; bake it again with `pandastack template bake {0}`",
+                spec.template
+            );
+            Fault::new(FaultKind::Conflict, "template.no_volumes", text)
+        }
         LaunchError::Ledger(_) => Fault::bug("ledger"),
         LaunchError::Network(_) => {
             Fault::new(FaultKind::Unavailable, "network.rules", "the sandbox's network rules could not be set")

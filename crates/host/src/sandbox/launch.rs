@@ -8,9 +8,9 @@ use std::{
 
 use pandastack_kit::{Secret, random_bytes};
 use pandastack_layers::{Layer, OpenError};
-use pandastack_model::{LayerId, Origin, SandboxId, SandboxSpec};
+use pandastack_model::{Fault, LayerId, Origin, SandboxId, SandboxSpec};
 use pandastack_vmm::{Machine, MachineError, MachineState};
-use pandastack_wire_guest::Rebirth;
+use pandastack_wire_guest::{Rebirth, VOLUMES_SINCE};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -23,6 +23,7 @@ use crate::{
     guest::{LinkError, Session},
     ledger::LedgerError,
     net::NetError,
+    volumes::Claim,
 };
 
 /// Between two attempts to reach a guest that was just resumed.
@@ -47,6 +48,10 @@ pub enum LaunchError {
     Rebirth(#[source] LinkError),
     #[error("the guest did not answer within {seconds} s")]
     Silent { seconds: u64 },
+    #[error(transparent)]
+    Volume(Fault),
+    #[error("the layer was sealed before guests had volumes")]
+    NoVolumes,
     #[error("the sandbox was given up before its guest answered")]
     Abandoned,
 }
@@ -55,6 +60,8 @@ pub enum LaunchError {
 pub struct Wanted<'a> {
     pub id: SandboxId,
     pub spec: &'a SandboxSpec,
+    /// The volumes that it uses already.
+    pub claim: &'a Claim,
     pub given_up: &'a CancellationToken,
 }
 
@@ -131,20 +138,20 @@ async fn start_life(
     let Prepared { machine, layer, disk, slot, undo, session } = prepared;
     let prepared_after = started.elapsed();
     let secret = random_bytes::<32>().to_vec();
-    let rebirth = || life.rebirth(&secret);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;
         () = wanted.given_up.cancelled() => Err(LaunchError::Abandoned),
         // The link of a dead machine stays silent, so that waiting for its guest would only run into the deadline.
         reason = death(&*machine) => Err(LaunchError::Died { reason }),
-        living = bring_to_life(parts, &*machine, &layer, session, wanted.id, &rebirth) => living,
+        living = bring_to_life(parts, &*machine, &layer, session, wanted, life, &secret) => living,
     };
     match living {
         Ok(session) => {
             let (boot, secret) = (started.elapsed(), Secret::new(secret));
             tracing::debug!(sandbox = %wanted.id, boot_mode, ?prepared_after, ?boot, "launch stages");
-            Ok(Living { machine, session, secret, layer, disk, slot, undo, boot, boot_mode })
+            let claim = wanted.claim.clone();
+            Ok(Living { machine, session, secret, layer, disk, slot, claim, undo, boot, boot_mode })
         }
         Err(error) => {
             undo.unwind().await;
@@ -158,20 +165,32 @@ async fn bring_to_life(
     machine: &dyn Machine,
     layer: &Layer,
     session: Option<Session>,
-    id: SandboxId,
-    rebirth: &(dyn Fn() -> Rebirth + Sync),
+    wanted: &Wanted<'_>,
+    life: &Life<'_>,
+    secret: &[u8],
 ) -> Result<Session, LaunchError> {
-    parts.ledger.assigned(machine.id(), id).await?;
+    if !wanted.claim.is_empty() && layer.manifest.guest_generation < VOLUMES_SINCE {
+        return Err(LaunchError::NoVolumes);
+    }
+    parts.ledger.assigned(machine.id(), wanted.id).await?;
+    wanted.claim.attach(machine).await?;
     machine.resume().await?;
-    match session {
+    let rebirth = || life.rebirth(secret);
+    let session = match session {
         Some(session) => {
             let deadline = parts.settings.launch_deadline;
             let reborn = tokio::time::timeout(deadline, session.rebirth(&rebirth())).await;
             reborn.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?.map_err(LaunchError::Rebirth)?;
-            Ok(session)
+            session
         }
-        None => greet(parts, machine, layer, rebirth).await,
-    }
+        None => greet(parts, machine, layer, &rebirth).await?,
+    };
+    let used = match life {
+        Life::New { .. } | Life::Nobody => wanted.claim.mount(&session).await,
+        Life::Same => wanted.claim.catch_up(machine, &session).await,
+    };
+    used.map_err(LaunchError::Volume)?;
+    Ok(session)
 }
 
 /// Reaches the guest of a machine that was just resumed and gives it its new life in the first exchange.

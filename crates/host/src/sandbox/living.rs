@@ -7,7 +7,7 @@ use pandastack_layers::Layer;
 use pandastack_vmm::Machine;
 
 use super::prepare::SlotHandle;
-use crate::guest::Session;
+use crate::{guest::Session, volumes::Claim};
 
 /// What a sandbox that is not asleep consists of.
 pub struct Living {
@@ -20,6 +20,8 @@ pub struct Living {
     /// The machine's own root disk.
     pub disk: PathBuf,
     pub slot: SlotHandle,
+    /// The durable disks in the machine's slots.
+    pub claim: Claim,
     pub undo: Undo,
     pub boot: Duration,
     pub boot_mode: &'static str,

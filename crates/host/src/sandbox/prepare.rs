@@ -23,6 +23,7 @@ use crate::{
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, Slot},
     settings::HostSettings,
+    volumes::Volumes,
 };
 
 /// A network slot that several may look at and one gives back.
@@ -35,6 +36,7 @@ pub struct Parts {
     pub volume: Arc<Volume>,
     pub net: Arc<NetPool>,
     pub ledger: Ledger,
+    pub volumes: Volumes,
     pub run_root: PathBuf,
     pub settings: HostSettings,
     pub scope: Scope,
@@ -203,7 +205,6 @@ impl Parts {
             run_dir: self.run_root.join(id.to_string()),
             network,
             runtime: Some(manifest.profile.runtime.clone()),
-            volumes: Vec::new(),
             limits: MachineLimits::of(manifest.memory, manifest.cpus),
         }
     }

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use pandastack_wire_guest::{
     Decoder, Error, ErrorKind, Figures, Frame, GENERATION, Hello, Kind, Message, Port, PortList, Rebirth, Reborn,
-    Start, Welcome,
+    Start, Volumes, Welcome,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf},
@@ -132,7 +132,11 @@ fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFutur
         match frame.kind {
             Kind::Rebirth => take_new_life(guest, &frame, &channel).await,
             Kind::Ping => channel.send(Frame::new(channel.number, Kind::Pong, Bytes::new())).await,
-            Kind::Quiesce | Kind::Thaw => channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await,
+            Kind::Quiesce | Kind::Thaw => {
+                guest.script.note_quiet(frame.kind);
+                channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await;
+            }
+            Kind::Mount | Kind::Grow => take_volumes(guest, &frame, &channel).await,
             Kind::Ports => channel.say(PortList { ports: vec![port()] }).await,
             Kind::Measure => channel.say(figures()).await,
             Kind::Start => match Start::parse(&frame.payload) {
@@ -161,6 +165,20 @@ async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) 
             channel.say(Reborn { wall_clock_ns: rebirth.wall_clock_ns }).await;
         }
         _ => channel.refuse(ErrorKind::Failed, "no new life for me").await,
+    }
+}
+
+/// Remembers volumes by the paths they are at. A path in `/files` is a file, and cannot be mounted at.
+async fn take_volumes(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) {
+    match Volumes::parse(frame.kind, &frame.payload) {
+        Ok(asked) if asked.volumes.iter().any(|volume| volume.path.starts_with("/files/")) => {
+            channel.refuse(ErrorKind::WrongType, "/files/x is not a directory").await;
+        }
+        Ok(asked) => {
+            guest.script.note_volumes(asked.volumes);
+            channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await;
+        }
+        Err(_) => channel.refuse(ErrorKind::Invalid, "malformed volumes").await,
     }
 }
 

@@ -1,4 +1,4 @@
-//! A guest agent in memory that speaks generation 1 of the guest protocol: a handful of programs, files in a map, and bad
+//! A guest agent in memory that speaks the guest protocol: a handful of programs, files in a map, and bad
 //! manners on request. One per fake machine; what tests steer and count is the bed's one [`Script`].
 
 mod channel;
@@ -16,10 +16,14 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_vmm_fake::{FakeClock, FakeGuest};
+use pandastack_wire_guest::{Kind, Volume};
 use tokio::io::DuplexStream;
 
 /// The secret that the sealed fake agent expects.
 pub const SEALED_SECRET: &[u8] = b"a sealed agent's secret";
+
+/// How the memory of a guest that had a life begins; its secret follows.
+const MEMORY: &[u8] = b"fake guest 1 ";
 
 /// How a guest treats its host during the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub struct Script {
     manner: Arc<Mutex<Manner>>,
     welcomes: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
+    flushes: Arc<AtomicUsize>,
+    volumes: Arc<Mutex<BTreeMap<String, Volume>>>,
 }
 
 impl Script {
@@ -66,6 +72,24 @@ impl Script {
     /// Counts the bytes of output that programs have sent.
     pub fn sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Counts how often guests were asked to write everything out.
+    pub fn flushes(&self) -> usize {
+        self.flushes.load(Ordering::Relaxed)
+    }
+
+    /// What guests were told last about the volume at a path.
+    pub fn volume_at(&self, path: &str) -> Option<Volume> {
+        locked(&self.volumes).get(path).cloned()
+    }
+
+    fn note_volumes(&self, volumes: Vec<Volume>) {
+        locked(&self.volumes).extend(volumes.into_iter().map(|volume| (volume.path.clone(), volume)));
+    }
+
+    fn note_quiet(&self, kind: Kind) {
+        self.flushes.fetch_add(usize::from(kind == Kind::Quiesce), Ordering::Relaxed);
     }
 
     fn manner(&self) -> Manner {
@@ -99,6 +123,18 @@ impl ScriptedGuest {
 impl FakeGuest for ScriptedGuest {
     async fn serve(&self, link: DuplexStream) {
         connection::serve(self, link).await;
+    }
+
+    fn memory(&self) -> Vec<u8> {
+        let secret = locked(&self.secret).clone();
+        [MEMORY, &[secret.len() as u8], &secret].concat()
+    }
+
+    fn remember(&self, memory: &[u8]) {
+        // The memory of a template is all zeros.
+        if let Some((length, rest)) = memory.strip_prefix(MEMORY).and_then(<[u8]>::split_first) {
+            *locked(&self.secret) = rest[..usize::from(*length)].to_vec();
+        }
     }
 }
 

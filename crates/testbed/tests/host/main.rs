@@ -7,6 +7,7 @@ mod death;
 mod link;
 mod standby;
 mod twice;
+mod volumes;
 mod work;
 
 use std::time::Duration;

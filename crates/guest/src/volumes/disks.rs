@@ -1,0 +1,196 @@
+//! The disks that volumes come on: found once at boot by their serial numbers, then mounted, grown, frozen.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::fd::AsFd,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use nix::{
+    mount::{MsFlags, mount},
+    sys::{
+        stat::{Mode, SFlag, makedev, mknod},
+        statfs::fstatfs,
+    },
+};
+use pandastack_sys::init;
+use pandastack_wire_guest::Volume;
+
+use super::{
+    VolumeError,
+    mounts::{Mounted, mounted},
+};
+use crate::limits;
+
+/// Sectors of sysfs, whatever the disk's own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// Letter of the first volume's device; the root disk has the one before.
+const FIRST_LETTER: u8 = b'b';
+
+/// The disks with a serial number. Clones are the same disks.
+#[derive(Clone, Debug, Default)]
+pub struct Disks {
+    by_serial: Arc<BTreeMap<String, Disk>>,
+    /// Whether a volume was ever mounted: without one there is nothing to look for.
+    used: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Debug)]
+struct Disk {
+    /// The kernel's name, as `vdb`.
+    name: String,
+    /// Device number, as `254:16`.
+    number: String,
+}
+
+impl Disks {
+    /// Finds the disks of this machine. Asking a disk for its serial number is a request to it, so this is done once.
+    pub(crate) fn look() -> Self {
+        let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let found = disks.filter_map(|entry| {
+            let read = |file: &str| fs::read_to_string(entry.path().join(file)).ok();
+            let serial = read("serial").map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())?;
+            let (name, number) = (entry.file_name().into_string().ok()?, read("dev")?.trim().to_owned());
+            Some((serial, Disk { name, number }))
+        });
+        Self { by_serial: Arc::new(found.collect()), used: Arc::default() }
+    }
+
+    /// Mounts volumes, in the order given: the first is `/dev/vdb`, whichever of our disks it is on.
+    pub(super) fn mount(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
+        self.used.store(true, Ordering::Relaxed);
+        let mounted = look()?;
+        for (volume, letter) in volumes.iter().zip(FIRST_LETTER..=b'z') {
+            let disk = self.disk(volume)?;
+            if mounted.iter().any(|mount| mount.number == disk.number) {
+                continue;
+            }
+            disk.wait_for(volume)?;
+            let device = disk.name_device(letter)?;
+            mount_at(&device, volume)?;
+            if !volume.read_only {
+                disk.fill(&volume.path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Grows the file systems of volumes. One that its owner has unmounted is grown when it is next mounted by us.
+    pub(super) fn grow(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
+        let mounted = look()?;
+        for volume in volumes.iter().filter(|volume| !volume.read_only) {
+            let disk = self.disk(volume)?;
+            disk.wait_for(volume)?;
+            if let Some(mount) = mounted.iter().find(|mount| mount.number == disk.number && !mount.read_only) {
+                disk.fill(&mount.path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes the volumes and stops writes to them: what is on the disks then is whole without its journal.
+    pub(crate) fn freeze(&self) -> io::Result<()> {
+        self.writable()?.iter().try_for_each(|mount| init::freeze(File::open(&mount.path)?.as_fd()))
+    }
+
+    /// Lets writes go on.
+    pub(crate) fn thaw(&self) -> io::Result<()> {
+        self.writable()?.iter().try_for_each(|mount| init::thaw(File::open(&mount.path)?.as_fd()))
+    }
+
+    /// Where our disks are mounted for writing, each of them once.
+    fn writable(&self) -> io::Result<Vec<Mounted>> {
+        if !self.used.load(Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
+        let mut mounted = mounted()?;
+        mounted.retain(|mount| !mount.read_only && self.by_serial.values().any(|disk| disk.number == mount.number));
+        mounted.sort_by(|a, b| a.number.cmp(&b.number));
+        mounted.dedup_by(|a, b| a.number == b.number);
+        Ok(mounted)
+    }
+
+    fn disk(&self, volume: &Volume) -> Result<&Disk, VolumeError> {
+        self.by_serial.get(&volume.serial).ok_or_else(|| VolumeError::NoDisk { serial: volume.serial.clone() })
+    }
+}
+
+impl Disk {
+    /// Waits until the kernel has noticed how large the disk is now.
+    fn wait_for(&self, volume: &Volume) -> Result<(), VolumeError> {
+        let deadline = Instant::now() + limits::DISK_WITHIN;
+        while self.bytes()? < volume.size {
+            if Instant::now() > deadline {
+                return Err(VolumeError::Small { serial: volume.serial.clone(), size: volume.size });
+            }
+            std::thread::sleep(limits::DISK_POLL);
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<u64, VolumeError> {
+        let failed = |cause| VolumeError::Look { what: "read a disk's size", cause };
+        let text = fs::read_to_string(format!("/sys/block/{}/size", self.name)).map_err(failed)?;
+        let sectors: u64 = text.trim().parse().map_err(|error| failed(io::Error::other(error)))?;
+        Ok(sectors.saturating_mul(SECTOR_BYTES))
+    }
+
+    /// Makes the device of that letter stand for this disk, and gives its path. The kernel named the disks in the order of their
+    /// slots, of which those for reading come last; owners count volumes in the order they asked for them.
+    fn name_device(&self, letter: u8) -> Result<String, VolumeError> {
+        let name = format!("vd{}", char::from(letter));
+        let path = format!("/dev/{name}");
+        if name == self.name {
+            return Ok(path);
+        }
+        let failed = |cause: io::Error| VolumeError::Look { what: "name a volume's device", cause };
+        let (major, minor) = self.number.split_once(':').unwrap_or_default();
+        let part = |text: &str| text.parse::<u64>().map_err(|error| failed(io::Error::other(error)));
+        let number = makedev(part(major)?, part(minor)?);
+        let _ = fs::remove_file(&path);
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IWGRP;
+        mknod(path.as_str(), SFlag::S_IFBLK, mode, number).map_err(|error| failed(error.into()))?;
+        Ok(path)
+    }
+
+    /// Lets the file system mounted at a path fill the disk.
+    fn fill(&self, path: &str) -> Result<(), VolumeError> {
+        let failed = |cause: io::Error| VolumeError::Grow { path: path.to_owned(), cause };
+        let root = File::open(path).map_err(failed)?;
+        let block = fstatfs(&root).map_err(|error| failed(error.into()))?.block_size();
+        let blocks = self.bytes()? / u64::try_from(block).unwrap_or(1).max(1);
+        init::grow_ext4(root.as_fd(), blocks).map_err(failed)
+    }
+}
+
+fn look() -> Result<Vec<Mounted>, VolumeError> {
+    mounted().map_err(|cause| VolumeError::Look { what: "list the mounts", cause })
+}
+
+fn mount_at(device: &str, volume: &Volume) -> Result<(), VolumeError> {
+    let path = volume.path.clone();
+    if let Err(cause) = fs::create_dir_all(&path) {
+        return Err(match cause.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => VolumeError::NotADirectory { path },
+            _ => VolumeError::Directory { path, cause },
+        });
+    }
+    // Without `noload`: a reader must not be shown a file system whose journal waits to be replayed, and the kernel refuses it.
+    let (flags, options) = match volume.read_only {
+        true => (MsFlags::MS_RDONLY, ""),
+        false => (MsFlags::empty(), "errors=remount-ro"),
+    };
+    mount(Some(device), Path::new(&path), Some("ext4"), flags, Some(options)).map_err(|error| VolumeError::Mount {
+        device: device.to_owned(),
+        path,
+        cause: error.into(),
+    })
+}

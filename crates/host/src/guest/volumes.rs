@@ -1,0 +1,43 @@
+//! Volumes in a guest: mounting them, and filling those that have grown.
+
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_guest::{Error, ErrorKind, Kind, Message, Volumes};
+
+use super::{
+    fault::{guest_fault, reply},
+    limits::REQUEST_DEADLINE,
+    session::{LinkError, Session},
+};
+
+/// Has the guest mount volumes.
+pub async fn mount(session: &Session, volumes: &Volumes) -> Result<(), Fault> {
+    ask(session, volumes, Kind::Mount).await
+}
+
+/// Has the guest fill volumes that have grown.
+pub async fn grow(session: &Session, volumes: &Volumes) -> Result<(), Fault> {
+    ask(session, volumes, Kind::Grow).await
+}
+
+async fn ask(session: &Session, volumes: &Volumes, kind: Kind) -> Result<(), Fault> {
+    let mut channel = session.channel()?;
+    channel.send(volumes.frame(channel.number(), kind)).await?;
+    let frame = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
+    channel.finish();
+    match frame.kind {
+        Kind::Error => Err(Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal)),
+        _ => reply(frame, Kind::Done).map(drop),
+    }
+}
+
+/// A path that is a file is the caller's mistake, and shown in the guest's words; what else goes wrong is a volume that cannot be used.
+fn refusal(error: Error) -> Fault {
+    match error.kind {
+        ErrorKind::WrongType | ErrorKind::Invalid => Fault::new(FaultKind::Caller, "volume.path", error.text),
+        ErrorKind::Full => guest_fault(error),
+        _ => {
+            let text = format!("the sandbox cannot use the volume: {}", error.text);
+            Fault::new(FaultKind::Conflict, "volume.unusable", text)
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Who uses which volume, and which volumes are on their way out. What a volume is lies in its file; only what files cannot say is
+//! written down here, before it is acted on.
+
+use pandastack_model::{Access, SandboxId, VolumeId, VolumeMount};
+use pandastack_vmm::VolumeSlot;
+use sqlx::{Row, Sqlite, Transaction, sqlite::SqliteRow};
+
+use super::{Ledger, LedgerError, sql};
+
+/// The tables of this file.
+pub const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS volume_users (
+    volume  TEXT NOT NULL,
+    sandbox TEXT NOT NULL,
+    slot    TEXT NOT NULL,
+    path    TEXT NOT NULL,
+    place   INTEGER NOT NULL,
+    PRIMARY KEY (volume, sandbox),
+    UNIQUE (sandbox, slot)
+) STRICT;
+CREATE TABLE IF NOT EXISTS volumes_going (
+    volume TEXT PRIMARY KEY
+) STRICT;";
+
+/// One volume in one sandbox, and the slot of its machine that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeUse {
+    pub volume: VolumeId,
+    pub path: String,
+    pub slot: VolumeSlot,
+}
+
+impl VolumeUse {
+    /// The use as its sandbox was asked for.
+    pub fn mount(&self) -> VolumeMount {
+        VolumeMount { volume: self.volume, path: self.path.clone(), access: self.slot.access() }
+    }
+}
+
+/// Whether a sandbox got its volumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// All of them, now or by the same request before.
+    Yes,
+    /// It has other ones already.
+    Otherwise,
+    /// A volume is used by a sandbox that does not share it in this way.
+    Taken { volume: VolumeId, by: SandboxId, access: Access },
+    /// A volume is being removed.
+    Going { volume: VolumeId },
+}
+
+impl Ledger {
+    /// Records what a sandbox uses, all of it or nothing. One writer, or any number of readers.
+    pub async fn claim_volumes(&self, sandbox: SandboxId, uses: &[VolumeUse]) -> Result<Claimed, LedgerError> {
+        let mut work = self.pool.begin().await.map_err(sql("begin a claim"))?;
+        let present = uses_in(&mut work, sandbox).await?;
+        if !present.is_empty() {
+            return Ok(if present == uses { Claimed::Yes } else { Claimed::Otherwise });
+        }
+        for (place, wanted) in uses.iter().enumerate() {
+            if let Some(refusal) = obstacle(&mut work, wanted).await? {
+                return Ok(refusal);
+            }
+            sqlx::query("INSERT INTO volume_users (volume, sandbox, slot, path, place) VALUES (?, ?, ?, ?, ?)")
+                .bind(wanted.volume.to_string())
+                .bind(sandbox.to_string())
+                .bind(wanted.slot.to_string())
+                .bind(&wanted.path)
+                .bind(place as i64)
+                .execute(&mut *work)
+                .await
+                .map_err(sql("record a volume's user"))?;
+        }
+        work.commit().await.map_err(sql("finish a claim"))?;
+        Ok(Claimed::Yes)
+    }
+
+    /// Lists what a sandbox uses, in the order it was asked for.
+    pub async fn volume_uses(&self, sandbox: SandboxId) -> Result<Vec<VolumeUse>, LedgerError> {
+        let mut work = self.pool.begin().await.map_err(sql("begin a look"))?;
+        uses_in(&mut work, sandbox).await
+    }
+
+    /// Lists every use of every volume.
+    pub async fn volume_users(&self) -> Result<Vec<(SandboxId, VolumeUse)>, LedgerError> {
+        let rows = sqlx::query("SELECT volume, sandbox, slot, path FROM volume_users ORDER BY volume, sandbox, place")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(sql("list volume users"))?;
+        let read = |row: &SqliteRow| Ok((parsed(row, "sandbox")?, use_of(row)?));
+        rows.iter().map(read).collect::<Result<_, _>>().map_err(sql("read volume users"))
+    }
+
+    /// Records that a sandbox uses no volume any more.
+    pub async fn let_go_volumes(&self, sandbox: SandboxId) -> Result<(), LedgerError> {
+        sqlx::query("DELETE FROM volume_users WHERE sandbox = ?")
+            .bind(sandbox.to_string())
+            .execute(&self.pool)
+            .await
+            .map_err(sql("forget a volume's user"))?;
+        Ok(())
+    }
+
+    /// Records that a volume is about to be removed, unless somebody uses it: those are listed then.
+    pub async fn volume_goes(&self, volume: VolumeId) -> Result<Vec<SandboxId>, LedgerError> {
+        let mut work = self.pool.begin().await.map_err(sql("begin a removal"))?;
+        let users = users_in(&mut work, volume).await?;
+        if users.is_empty() {
+            sqlx::query("INSERT OR IGNORE INTO volumes_going (volume) VALUES (?)")
+                .bind(volume.to_string())
+                .execute(&mut *work)
+                .await
+                .map_err(sql("record a removal"))?;
+            work.commit().await.map_err(sql("record a removal"))?;
+        }
+        Ok(users.into_iter().map(|(sandbox, _)| sandbox).collect())
+    }
+
+    /// Records that nothing is left of a volume.
+    pub async fn volume_gone(&self, volume: VolumeId) -> Result<(), LedgerError> {
+        sqlx::query("DELETE FROM volumes_going WHERE volume = ?")
+            .bind(volume.to_string())
+            .execute(&self.pool)
+            .await
+            .map_err(sql("forget a volume"))?;
+        Ok(())
+    }
+
+    /// Lists the volumes whose removal was begun.
+    pub async fn volumes_going(&self) -> Result<Vec<VolumeId>, LedgerError> {
+        let rows = sqlx::query("SELECT volume FROM volumes_going")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(sql("list removals"))?;
+        rows.iter().map(|row| parsed(row, "volume")).collect::<Result<_, _>>().map_err(sql("read removals"))
+    }
+}
+
+/// What stands in the way of a use, if anything does.
+async fn obstacle(work: &mut Transaction<'_, Sqlite>, wanted: &VolumeUse) -> Result<Option<Claimed>, LedgerError> {
+    let VolumeUse { volume, slot, .. } = wanted;
+    let going: i64 = sqlx::query_scalar("SELECT count(*) FROM volumes_going WHERE volume = ?")
+        .bind(volume.to_string())
+        .fetch_one(&mut **work)
+        .await
+        .map_err(sql("look for a removal"))?;
+    if going > 0 {
+        return Ok(Some(Claimed::Going { volume: *volume }));
+    }
+    let users = users_in(work, *volume).await?;
+    let shares = |access| access == Access::ReadOnly && slot.access() == Access::ReadOnly;
+    let other = users.into_iter().find(|(_, slot)| !shares(slot.access()));
+    Ok(other.map(|(by, slot)| Claimed::Taken { volume: *volume, by, access: slot.access() }))
+}
+
+async fn users_in(
+    work: &mut Transaction<'_, Sqlite>,
+    volume: VolumeId,
+) -> Result<Vec<(SandboxId, VolumeSlot)>, LedgerError> {
+    let rows = sqlx::query("SELECT sandbox, slot FROM volume_users WHERE volume = ? ORDER BY sandbox")
+        .bind(volume.to_string())
+        .fetch_all(&mut **work)
+        .await
+        .map_err(sql("list a volume's users"))?;
+    let read = |row: &SqliteRow| Ok((parsed(row, "sandbox")?, parsed(row, "slot")?));
+    rows.iter().map(read).collect::<Result<_, _>>().map_err(sql("read a volume's users"))
+}
+
+async fn uses_in(work: &mut Transaction<'_, Sqlite>, sandbox: SandboxId) -> Result<Vec<VolumeUse>, LedgerError> {
+    let rows = sqlx::query("SELECT volume, slot, path FROM volume_users WHERE sandbox = ? ORDER BY place")
+        .bind(sandbox.to_string())
+        .fetch_all(&mut **work)
+        .await
+        .map_err(sql("list a sandbox's volumes"))?;
+    rows.iter().map(use_of).collect::<Result<_, _>>().map_err(sql("read a sandbox's volumes"))
+}
+
+fn use_of(row: &SqliteRow) -> Result<VolumeUse, sqlx::Error> {
+    Ok(VolumeUse { volume: parsed(row, "volume")?, path: row.try_get("path")?, slot: parsed(row, "slot")? })
+}
+
+fn parsed<T>(row: &SqliteRow, column: &str) -> Result<T, sqlx::Error>
+where
+    T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>,
+{
+    row.try_get::<String, _>(column)?.parse().map_err(|error: T::Err| sqlx::Error::Decode(Box::new(error)))
+}

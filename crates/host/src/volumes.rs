@@ -1,0 +1,369 @@
+//! Durable disks of this host: who may use which, and the order in which their files and the ledger change.
+//! Never starts a machine and never talks to one on its own; whoever launches a sandbox takes its [`Claim`] there.
+//!
+//! A use is recorded before the file reaches a machine, and forgotten after that machine is gone, so that no two machines ever
+//! write one file. A sandbox that sleeps still uses its volumes.
+
+mod plan;
+
+use std::{collections::HashSet, path::Path, time::Duration};
+
+use pandastack_kit::{Scope, ScopeError};
+use pandastack_layers::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeStore, VolumeStoreError};
+use pandastack_model::{Access, Bytes, Fault, FaultKind, SandboxId, VolumeId, VolumeMount};
+use pandastack_vmm::{Machine, MachineError, VolumePort, VolumeSlot};
+use pandastack_wire_fleet::{Hold, VolumeView};
+use pandastack_wire_guest as wire;
+
+use crate::{
+    guest::{self, LinkError, Session},
+    ledger::{Claimed, Ledger, LedgerError, VolumeUse},
+};
+
+/// How long a guest may take to write its volumes out before its machine is ended.
+const FLUSH_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The volumes of a host.
+pub struct Volumes {
+    store: VolumeStore,
+    ledger: Ledger,
+    scope: Scope,
+}
+
+/// What a sandbox uses: for its machine, and for its guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    uses: Vec<(VolumeUse, Bytes)>,
+    ports: Vec<VolumePort>,
+}
+
+/// A volume that has grown under a sandbox that may write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Growth {
+    pub sandbox: SandboxId,
+    slot: VolumeSlot,
+    path: String,
+    size: Bytes,
+}
+
+/// The volumes cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumesError {
+    #[error(transparent)]
+    Store(#[from] VolumeStoreError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl Volumes {
+    /// Opens the volumes below a data volume and finishes what an earlier process had begun.
+    pub async fn open(root: &Path, ledger: Ledger, scope: Scope) -> Result<Self, VolumesError> {
+        let store = VolumeStore::open(root)?;
+        store.clear_drafts();
+        for volume in ledger.volumes_going().await? {
+            store.remove(volume)?;
+            ledger.volume_gone(volume).await?;
+        }
+        Ok(Self { store, ledger, scope })
+    }
+
+    /// Makes an empty volume. Asking again for the same id and size answers the same.
+    pub async fn make(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+        check_size(size)?;
+        let size = self.on_store("make a volume", move |store| store.make(volume, size)).await?;
+        Ok(VolumeView { volume, size, users: self.users(volume).await? })
+    }
+
+    /// Grows a volume. If a sandbox may write it, that sandbox's machine and guest are to be told.
+    pub async fn grow(&self, volume: VolumeId, size: Bytes) -> Result<(VolumeView, Option<Growth>), Fault> {
+        check_size(size)?;
+        let size = self.on_store("grow a volume", move |store| store.grow(volume, size)).await?;
+        let mut users = Vec::new();
+        let mut growth = None;
+        for (sandbox, used) in self.ledger.volume_users().await.map_err(ledger_fault)? {
+            if used.volume == volume {
+                users.push(sandbox);
+                if used.slot.access() == Access::ReadWrite {
+                    growth = Some(Growth { sandbox, slot: used.slot, path: used.path, size });
+                }
+            }
+        }
+        Ok((VolumeView { volume, size, users }, growth))
+    }
+
+    /// Removes a volume and its data; refused while a sandbox uses it. Unknown ones are fine.
+    pub async fn remove(&self, volume: VolumeId) -> Result<(), Fault> {
+        // Recorded first: from now on nobody can claim it, and a killed process finishes this at its next start.
+        let users = self.ledger.volume_goes(volume).await.map_err(ledger_fault)?;
+        if let Some(user) = users.first() {
+            let text = format!("the volume is attached to sandbox {user}; delete that sandbox first");
+            return Err(Fault::new(FaultKind::Conflict, "volume.attached", text));
+        }
+        self.on_store("remove a volume", move |store| store.remove(volume)).await?;
+        self.ledger.volume_gone(volume).await.map_err(ledger_fault)
+    }
+
+    /// Lists every volume here.
+    pub async fn list(&self) -> Result<Vec<VolumeView>, Fault> {
+        let volumes = self.on_store("list volumes", |store| Ok(store.list())).await?;
+        let uses = self.ledger.volume_users().await.map_err(ledger_fault)?;
+        let users =
+            |volume| uses.iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| *sandbox).collect();
+        Ok(volumes.into_iter().map(|(volume, size)| VolumeView { volume, size, users: users(volume) }).collect())
+    }
+
+    /// Lists the sandboxes that use a volume, asleep ones included.
+    pub async fn users(&self, volume: VolumeId) -> Result<Vec<SandboxId>, Fault> {
+        let uses = self.ledger.volume_users().await.map_err(ledger_fault)?;
+        Ok(uses.into_iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| sandbox).collect())
+    }
+
+    /// Records that a sandbox uses volumes, all of them or none. Asking again answers the same; `let_go` ends it.
+    pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<Claim, Fault> {
+        let uses = plan::uses(mounts)?;
+        if uses.is_empty() {
+            return Ok(Claim::default());
+        }
+        match self.ledger.claim_volumes(sandbox, &uses).await.map_err(ledger_fault)? {
+            Claimed::Yes => {}
+            Claimed::Otherwise => return Err(Fault::bug(format!("sandbox {sandbox} uses other volumes already"))),
+            Claimed::Taken { by, access, .. } => return Err(taken(by, access)),
+            Claimed::Going { .. } => return Err(no_volume()),
+        }
+        let checked =
+            self.on_store("look at volumes", move |store| check(store, uses)).await.and_then(|checked| checked);
+        match checked {
+            Ok(uses) => Ok(self.claimed(uses)),
+            Err(fault) => {
+                self.let_go(sandbox).await?;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Gives what a sandbox uses already, for a machine that takes the place of its last one.
+    pub async fn held(&self, sandbox: SandboxId) -> Result<Claim, Fault> {
+        let uses = self.ledger.volume_uses(sandbox).await.map_err(ledger_fault)?;
+        if uses.is_empty() {
+            return Ok(Claim::default());
+        }
+        let sized = move |store: &VolumeStore| {
+            uses.into_iter().map(|used| Ok((used.clone(), store.size(used.volume)?))).collect()
+        };
+        Ok(self.claimed(self.on_store("look at volumes", sized).await?))
+    }
+
+    /// Lists what a sandbox uses, as it was asked for. A child that is given the read-only ones of its parent, all of them and in this
+    /// order, has them in the same slots, where its memory expects them.
+    pub async fn mounts(&self, sandbox: SandboxId) -> Result<Vec<VolumeMount>, Fault> {
+        let uses = self.ledger.volume_uses(sandbox).await.map_err(ledger_fault)?;
+        Ok(uses.iter().map(VolumeUse::mount).collect())
+    }
+
+    /// Records that a sandbox uses no volume any more. Its machine must be gone.
+    pub async fn let_go(&self, sandbox: SandboxId) -> Result<(), Fault> {
+        self.ledger.let_go_volumes(sandbox).await.map_err(ledger_fault)
+    }
+
+    /// Lets go of everything that sandboxes use which are not among these, and names them: what a killed process left.
+    pub async fn retain(&self, sandboxes: &HashSet<SandboxId>) -> Result<Vec<SandboxId>, LedgerError> {
+        let uses = self.ledger.volume_users().await?;
+        let gone: HashSet<SandboxId> =
+            uses.into_iter().map(|(sandbox, _)| sandbox).filter(|sandbox| !sandboxes.contains(sandbox)).collect();
+        for sandbox in &gone {
+            self.ledger.let_go_volumes(*sandbox).await?;
+        }
+        Ok(gone.into_iter().collect())
+    }
+
+    /// Counts the volumes and lists the sandboxes that use any. What is used is looked at first: its sandbox is recorded before it.
+    pub async fn present(&self) -> Result<(usize, Vec<SandboxId>), LedgerError> {
+        let users = self.ledger.volume_users().await?.into_iter().map(|(sandbox, _)| sandbox).collect();
+        let volumes = self.on_store("list volumes", |store| Ok(store.list().len())).await.unwrap_or_default();
+        Ok((volumes, users))
+    }
+
+    fn claimed(&self, uses: Vec<(VolumeUse, Bytes)>) -> Claim {
+        let port = |used: &VolumeUse| VolumePort { slot: used.slot, file: self.store.file(used.volume) };
+        let ports = uses.iter().map(|(used, _)| port(used)).collect();
+        Claim { uses, ports }
+    }
+
+    async fn on_store<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&VolumeStore) -> Result<T, VolumeStoreError> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let store = self.store.clone();
+        let worked: Result<_, ScopeError> = self.scope.block(name, move || work(&store)).await;
+        worked.map_err(|error| Fault::bug(error).with_detail(name))?.map_err(store_fault)
+    }
+}
+
+impl Claim {
+    /// Whether there is nothing to attach.
+    pub fn is_empty(&self) -> bool {
+        self.uses.is_empty()
+    }
+
+    /// Whether what the guest has not written out yet would be missed.
+    pub fn writes(&self) -> bool {
+        self.uses.iter().any(|(used, _)| used.slot.access() == Access::ReadWrite)
+    }
+
+    /// Fills the slots of a paused machine.
+    pub async fn attach(&self, machine: &dyn Machine) -> Result<(), MachineError> {
+        for port in &self.ports {
+            machine.attach(port).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the guest of a new sandbox mount everything.
+    pub async fn mount(&self, session: &Session) -> Result<(), Fault> {
+        if self.is_empty() { Ok(()) } else { guest::mount(session, &self.for_guest()).await }
+    }
+
+    /// Has the guest of a sandbox that slept or was paused fill disks that have grown meanwhile.
+    pub async fn catch_up(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
+        if !self.writes() {
+            return Ok(());
+        }
+        for (used, size) in self.uses.iter().filter(|(used, _)| used.slot.access() == Access::ReadWrite) {
+            machine.volume_grown(used.slot, *size).await.map_err(machine_fault)?;
+        }
+        guest::grow(session, &self.for_guest()).await
+    }
+
+    /// Has the guest write out everything, so that the next one finds what this one wrote, before its machine is ended. A guest
+    /// that does not answer keeps what it had flushed itself.
+    pub async fn flush(&self, machine: &dyn Machine, session: &Session) {
+        if !self.writes() {
+            return;
+        }
+        let flushing = async {
+            machine.resume().await.map_err(|error| error.to_string())?;
+            session.quiesce().await.map_err(|error: LinkError| error.to_string())
+        };
+        let flushed = tokio::time::timeout(FLUSH_DEADLINE, flushing).await;
+        if let Err(reason) = flushed.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+            tracing::info!(reason, "volumes end without their guest's last flush");
+        }
+    }
+
+    /// Lets the guest go on writing after a `flush` that was not its end.
+    pub async fn unflush(&self, session: &Session) {
+        if self.writes() {
+            // If it cannot be told, it goes on by itself after a while.
+            let _ = tokio::time::timeout(FLUSH_DEADLINE, session.thaw()).await;
+        }
+    }
+
+    fn for_guest(&self) -> wire::Volumes {
+        let volume = |(used, size): &(VolumeUse, Bytes)| for_guest(used.slot, &used.path, *size);
+        wire::Volumes { volumes: self.uses.iter().map(volume).collect() }
+    }
+}
+
+impl Growth {
+    /// Tells the machine and the guest of a running sandbox.
+    pub async fn tell(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
+        machine.volume_grown(self.slot, self.size).await.map_err(machine_fault)?;
+        guest::grow(session, &wire::Volumes { volumes: vec![for_guest(self.slot, &self.path, self.size)] }).await
+    }
+}
+
+/// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume, because their memory would go on
+/// writing it; and any for a kept layer, because its volumes may be gone when somebody starts from it.
+pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
+    let refused = |mount: &VolumeMount, why: &str| {
+        let text = format!("volume {} is attached at {}, and {why}", mount.volume, mount.path);
+        Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
+    };
+    let writes = mounts.iter().find(|mount| mount.access == Access::ReadWrite);
+    match (writes, mounts.first(), hold) {
+        (Some(mount), _, _) => refused(mount, "a volume has one writer; fork or snapshot a sandbox without it"),
+        (None, Some(mount), Hold::Kept) => {
+            refused(mount, "a snapshot keeps no volumes; take it of a sandbox without them")
+        }
+        (None, Some(_), Hold::Passing) | (None, None, _) => Ok(()),
+    }
+}
+
+fn for_guest(slot: VolumeSlot, path: &str, size: Bytes) -> wire::Volume {
+    let read_only = slot.access() == Access::ReadOnly;
+    wire::Volume { serial: slot.to_string(), path: path.to_owned(), read_only, size: size.get() }
+}
+
+/// Finds the volumes and looks whether those that are only read can be.
+fn check(
+    store: &VolumeStore,
+    uses: Vec<VolumeUse>,
+) -> Result<Result<Vec<(VolumeUse, Bytes)>, Fault>, VolumeStoreError> {
+    let mut sized = Vec::with_capacity(uses.len());
+    for used in uses {
+        let size = store.size(used.volume)?;
+        if used.slot.access() == Access::ReadOnly && store.condition(used.volume)? == Condition::Unfinished {
+            return Ok(Err(unfinished(used.volume)));
+        }
+        sized.push((used, size));
+    }
+    Ok(Ok(sized))
+}
+
+fn check_size(size: Bytes) -> Result<(), Fault> {
+    if (VOLUME_BYTES_MIN..=VOLUME_BYTES_MAX).contains(&size) {
+        return Ok(());
+    }
+    let text = format!("a volume has {VOLUME_BYTES_MIN} to {VOLUME_BYTES_MAX}, not {size}");
+    Err(Fault::new(FaultKind::Caller, "volume.size", text))
+}
+
+fn no_volume() -> Fault {
+    Fault::new(FaultKind::Missing, "volume.not_found", "volume not found")
+}
+
+fn taken(by: SandboxId, access: Access) -> Fault {
+    let text = match access {
+        Access::ReadWrite => format!("the volume is attached read-write to sandbox {by}; delete that sandbox first"),
+        Access::ReadOnly => {
+            format!(
+                "the volume is attached read-only to sandbox {by}; attach it read-only too, or delete that sandbox first"
+            )
+        }
+    };
+    Fault::new(FaultKind::Conflict, "volume.in_use", text)
+}
+
+fn unfinished(volume: VolumeId) -> Fault {
+    let text = format!(
+        "the last writer of volume {volume} ended without unmounting it; attach it read-write once, then it can be shared"
+    );
+    Fault::new(FaultKind::Conflict, "volume.unfinished", text)
+}
+
+fn machine_fault(error: MachineError) -> Fault {
+    Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not do as told").with_detail(error)
+}
+
+fn ledger_fault(error: LedgerError) -> Fault {
+    Fault::bug("ledger").with_detail(error)
+}
+
+fn store_fault(error: VolumeStoreError) -> Fault {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    match &error {
+        VolumeStoreError::Missing { .. } => no_volume(),
+        VolumeStoreError::OtherSize { present, .. } => {
+            Fault::new(FaultKind::Conflict, "volume.exists", format!("the volume exists already, with {present}"))
+        }
+        VolumeStoreError::Shrink { present, .. } => {
+            let text = format!("a volume only grows; this one has {present}");
+            Fault::new(FaultKind::Caller, "volume.shrink", text)
+        }
+        VolumeStoreError::Io { cause, .. } if matches!(cause.kind(), StorageFull | QuotaExceeded) => {
+            Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage for a volume").with_detail(error)
+        }
+        VolumeStoreError::Format { .. } | VolumeStoreError::Io { .. } => Fault::bug("volumes").with_detail(error),
+    }
+}

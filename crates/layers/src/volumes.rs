@@ -1,0 +1,220 @@
+//! The volumes of a host: durable ext4 disks, each one sparse file in a folder of its own.
+//!
+//! ```text
+//! <root>/volumes/vol_.../disk        <root>/volumes/making-vol_.../disk   half-made, thrown away at the next start
+//! ```
+//!
+//! What is inside belongs to guests. This host makes the empty file system and from then on never mounts, checks or repairs it: a
+//! file system written by a stranger is not for our kernel to parse. A grown disk is filled by the next guest that mounts it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use pandastack_model::{Bytes, VolumeId};
+
+/// The smallest volume: below it a journal would take most of the room.
+pub const VOLUME_BYTES_MIN: Bytes = Bytes::mib(16);
+
+/// The largest. The file system keeps room for the tables of this size, so that any volume can grow to it while mounted.
+pub const VOLUME_BYTES_MAX: Bytes = Bytes::gib(1024);
+
+/// Sizes are rounded up to this.
+pub const VOLUME_BYTES_STEP: Bytes = Bytes::mib(1);
+
+/// One block of the file system. Fixed: a volume that starts small must not have small blocks when it has grown.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Journals of volumes below and from [`LARGE_FROM`]. Small ones are quick to load and to replay.
+const JOURNAL_SMALL: Bytes = Bytes::mib(4);
+const JOURNAL_LARGE: Bytes = Bytes::mib(16);
+const LARGE_FROM: Bytes = Bytes::mib(256);
+
+/// Where the flags of features lie that a reader must understand, and the flag that says the journal holds what is missing.
+const INCOMPAT_OFFSET: u64 = 1024 + 0x60;
+const NEEDS_RECOVERY: u32 = 0x4;
+
+/// The volumes in one folder. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct VolumeStore {
+    root: PathBuf,
+}
+
+/// What the last writer left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Whole as it lies there.
+    Whole,
+    /// Its writer ended without a word; the next one replays the journal. Until then nobody can only read it.
+    Unfinished,
+}
+
+/// A volume could not be made, found, grown or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeStoreError {
+    #[error("volume {volume} is not here")]
+    Missing { volume: VolumeId },
+    #[error("volume {volume} exists with {present}, not {wanted}")]
+    OtherSize { volume: VolumeId, present: Bytes, wanted: Bytes },
+    #[error("volume {volume} has {present} and cannot shrink to {wanted}")]
+    Shrink { volume: VolumeId, present: Bytes, wanted: Bytes },
+    #[error("mkfs.ext4: {reason}")]
+    Format { reason: String },
+    #[error("{action}")]
+    Io {
+        action: &'static str,
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl VolumeStore {
+    /// Opens the store of a data volume.
+    pub fn open(root: &Path) -> Result<Self, VolumeStoreError> {
+        let root = root.join("volumes");
+        fs::create_dir_all(&root).map_err(io("make the folder of volumes"))?;
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).map_err(io("protect the volumes"))?;
+        Ok(Self { root })
+    }
+
+    /// Throws half-made and half-removed volumes away. Only for the process that holds the data folder.
+    pub fn clear_drafts(&self) {
+        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_none_or(|name| name.parse::<VolumeId>().is_err()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    /// Makes an empty volume. One that exists with this size is fine.
+    pub fn make(&self, volume: VolumeId, size: Bytes) -> Result<Bytes, VolumeStoreError> {
+        let size = rounded(size);
+        match self.size(volume) {
+            Ok(present) if present == size => return Ok(size),
+            Ok(present) => return Err(VolumeStoreError::OtherSize { volume, present, wanted: size }),
+            Err(VolumeStoreError::Missing { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let draft = self.root.join(format!("making-{volume}"));
+        let _ = fs::remove_dir_all(&draft);
+        let made = fs::create_dir(&draft).map_err(io("make a volume's folder")).and_then(|()| {
+            write_empty(&draft.join("disk"), size)?;
+            sync_folder(&draft)?;
+            fs::rename(&draft, self.root.join(volume.to_string())).map_err(io("name a volume"))?;
+            sync_folder(&self.root)
+        });
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&draft);
+        }
+        made.map(|()| size)
+    }
+
+    /// Tells how large a volume is.
+    pub fn size(&self, volume: VolumeId) -> Result<Bytes, VolumeStoreError> {
+        match fs::metadata(self.file(volume)) {
+            Ok(meta) => Ok(Bytes::new(meta.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(VolumeStoreError::Missing { volume }),
+            Err(cause) => Err(VolumeStoreError::Io { action: "look at a volume", cause }),
+        }
+    }
+
+    /// Makes a volume's file larger, durably. The file system in it is filled by a guest. Asking again is fine.
+    pub fn grow(&self, volume: VolumeId, size: Bytes) -> Result<Bytes, VolumeStoreError> {
+        let (present, wanted) = (self.size(volume)?, rounded(size));
+        if wanted < present {
+            return Err(VolumeStoreError::Shrink { volume, present, wanted });
+        }
+        if wanted > present {
+            let file = OpenOptions::new().write(true).open(self.file(volume)).map_err(io("open a volume"))?;
+            file.set_len(wanted.get()).map_err(io("grow a volume"))?;
+            file.sync_all().map_err(io("make a volume's size durable"))?;
+        }
+        Ok(wanted)
+    }
+
+    /// Removes a volume and its data. A missing one is fine.
+    pub fn remove(&self, volume: VolumeId) -> Result<(), VolumeStoreError> {
+        let going = self.root.join(format!("going-{volume}"));
+        match fs::rename(self.root.join(volume.to_string()), &going) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(VolumeStoreError::Io { action: "take a volume's name away", cause: error });
+            }
+            _ => {}
+        }
+        match fs::remove_dir_all(&going) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(VolumeStoreError::Io { action: "remove a volume", cause: error })
+            }
+            _ => sync_folder(&self.root),
+        }
+    }
+
+    /// Lists every volume with its size.
+    pub fn list(&self) -> Vec<(VolumeId, Bytes)> {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<VolumeId>().ok());
+        let mut volumes: Vec<_> = ids.filter_map(|volume| Some((volume, self.size(volume).ok()?))).collect();
+        volumes.sort();
+        volumes
+    }
+
+    /// Tells what the last writer left, by one flag of the file system's first block. A guest can lie in it, and only makes the next
+    /// guest's kernel refuse or read what it wrote.
+    pub fn condition(&self, volume: VolumeId) -> Result<Condition, VolumeStoreError> {
+        let mut bytes = [0; 4];
+        let read = File::open(self.file(volume)).and_then(|file| file.read_exact_at(&mut bytes, INCOMPAT_OFFSET));
+        read.map_err(io("read a volume's first block"))?;
+        let unfinished = u32::from_le_bytes(bytes) & NEEDS_RECOVERY != 0;
+        Ok(if unfinished { Condition::Unfinished } else { Condition::Whole })
+    }
+
+    /// Where a volume's disk lies.
+    pub fn file(&self, volume: VolumeId) -> PathBuf {
+        self.root.join(volume.to_string()).join("disk")
+    }
+}
+
+/// Rounds a size up to whole steps.
+fn rounded(size: Bytes) -> Bytes {
+    Bytes::new(size.get().next_multiple_of(VOLUME_BYTES_STEP.get()))
+}
+
+/// Makes a sparse file with an empty file system, durably.
+fn write_empty(disk: &Path, size: Bytes) -> Result<(), VolumeStoreError> {
+    let file = File::create_new(disk).map_err(io("make a volume's file"))?;
+    file.set_len(size.get()).map_err(io("size a volume's file"))?;
+    let journal = if size < LARGE_FROM { JOURNAL_SMALL } else { JOURNAL_LARGE };
+    // The file is new and all zeros: neither tables nor journal need to be written, here or later by the first guest.
+    let mut extended = "assume_storage_prezeroed=1,lazy_journal_init=1,nodiscard,root_owner=0:0".to_owned();
+    if size < VOLUME_BYTES_MAX {
+        extended.push_str(&format!(",resize={}", VOLUME_BYTES_MAX.get() / BLOCK_BYTES));
+    }
+    let made = Command::new("mkfs.ext4")
+        .args(["-q", "-F", "-m", "0", "-b", &BLOCK_BYTES.to_string()])
+        .args(["-J", &format!("size={}", journal.as_mib()), "-E", &extended])
+        .arg(disk)
+        .env("LC_ALL", "C")
+        .output();
+    let output = made.map_err(|error| VolumeStoreError::Format { reason: error.to_string() })?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(VolumeStoreError::Format { reason });
+    }
+    file.sync_all().map_err(io("make a volume durable"))
+}
+
+fn sync_folder(folder: &Path) -> Result<(), VolumeStoreError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("make a folder durable"))
+}
+
+fn io(action: &'static str) -> impl FnOnce(io::Error) -> VolumeStoreError {
+    move |cause| VolumeStoreError::Io { action, cause }
+}
+
+#[cfg(test)]
+mod tests;

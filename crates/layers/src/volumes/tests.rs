@@ -1,0 +1,100 @@
+use std::os::unix::fs::MetadataExt;
+
+use super::*;
+
+fn store() -> (tempfile::TempDir, VolumeStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = VolumeStore::open(folder.path()).unwrap();
+    (folder, store)
+}
+
+/// The number that a line of `dumpe2fs -h` gives.
+fn figure(file: &Path, name: &str) -> u64 {
+    let output = Command::new("dumpe2fs").arg("-h").arg(file).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_new_volume_is_an_empty_ext4_that_takes_little_room() {
+    let (_folder, store) = store();
+    for size in [VOLUME_BYTES_MIN, Bytes::mib(256), Bytes::gib(10), VOLUME_BYTES_MAX] {
+        let volume = VolumeId::random();
+        assert_eq!(store.make(volume, size).unwrap(), size);
+        let file = store.file(volume);
+        let meta = fs::metadata(&file).unwrap();
+        assert_eq!(meta.len(), size.get());
+        assert!(meta.blocks() * 512 < 80 << 20, "{size}: {} bytes on disk", meta.blocks() * 512);
+        assert_eq!((figure(&file, "Block count:"), figure(&file, "Block size:")), (size.get() / 4096, 4096));
+        assert_eq!(store.condition(volume).unwrap(), Condition::Whole);
+        let checked = Command::new("e2fsck").args(["-fn"]).arg(&file).output().unwrap();
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+}
+
+#[test]
+fn making_twice_answers_the_same_and_keeps_the_data() {
+    let (_folder, store) = store();
+    let volume = VolumeId::random();
+    store.make(volume, Bytes::new(VOLUME_BYTES_MIN.get() - 5)).unwrap();
+    let mark = OpenOptions::new().write(true).open(store.file(volume)).unwrap();
+    mark.write_all_at(b"kept", 8 << 20).unwrap();
+    assert_eq!(store.make(volume, VOLUME_BYTES_MIN).unwrap(), VOLUME_BYTES_MIN);
+    let mut bytes = [0; 4];
+    File::open(store.file(volume)).unwrap().read_exact_at(&mut bytes, 8 << 20).unwrap();
+    assert_eq!(&bytes, b"kept");
+    let other = store.make(volume, Bytes::mib(32));
+    assert!(matches!(other, Err(VolumeStoreError::OtherSize { .. })), "{other:?}");
+}
+
+#[test]
+fn a_volume_grows_and_never_shrinks() {
+    let (_folder, store) = store();
+    let volume = VolumeId::random();
+    store.make(volume, Bytes::mib(16)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.grow(volume, Bytes::mib(64)).unwrap(), Bytes::mib(64));
+        assert_eq!(store.list(), [(volume, Bytes::mib(64))]);
+    }
+    assert!(matches!(store.grow(volume, Bytes::mib(63)), Err(VolumeStoreError::Shrink { .. })));
+    assert!(matches!(store.grow(VolumeId::random(), Bytes::mib(63)), Err(VolumeStoreError::Missing { .. })));
+}
+
+#[test]
+fn a_removed_volume_is_gone_and_removing_it_again_is_fine() {
+    let (folder, store) = store();
+    let (volume, other) = (VolumeId::random(), VolumeId::random());
+    store.make(volume, VOLUME_BYTES_MIN).unwrap();
+    store.make(other, VOLUME_BYTES_MIN).unwrap();
+    for _ in 0..2 {
+        store.remove(volume).unwrap();
+        assert_eq!(store.list(), [(other, VOLUME_BYTES_MIN)]);
+    }
+    assert_eq!(fs::read_dir(folder.path().join("volumes")).unwrap().count(), 1);
+}
+
+#[test]
+fn what_a_killed_process_left_half_made_is_thrown_away() {
+    let (folder, store) = store();
+    let volume = VolumeId::random();
+    store.make(volume, VOLUME_BYTES_MIN).unwrap();
+    for name in ["making", "going"] {
+        let half = folder.path().join(format!("volumes/{name}-{}", VolumeId::random()));
+        fs::create_dir(&half).unwrap();
+        fs::write(half.join("disk"), b"half").unwrap();
+    }
+    store.clear_drafts();
+    assert_eq!(fs::read_dir(folder.path().join("volumes")).unwrap().count(), 1);
+    assert_eq!(store.list(), [(volume, VOLUME_BYTES_MIN)]);
+}
+
+#[test]
+fn an_unfinished_journal_is_noticed() {
+    let (_folder, store) = store();
+    let volume = VolumeId::random();
+    store.make(volume, VOLUME_BYTES_MIN).unwrap();
+    let debugfs = ["-w", "-R", "feature needs_recovery"];
+    assert!(Command::new("debugfs").args(debugfs).arg(store.file(volume)).output().unwrap().status.success());
+    assert_eq!(store.condition(volume).unwrap(), Condition::Unfinished);
+}

@@ -1,0 +1,279 @@
+//! Volumes on fake machines: who gets them, what each step's failure leaves, and what the machine and its guest are told.
+
+use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, VolumeId, VolumeMount};
+use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk, VolumeView};
+
+use crate::SOON;
+
+const SIZE: Bytes = Bytes::mib(16);
+
+async fn volume(bed: &FakeBed) -> VolumeId {
+    let volume = VolumeId::random();
+    bed.host.make_volume(volume, SIZE).await.unwrap();
+    volume
+}
+
+fn mount(volume: VolumeId, path: &str, access: Access) -> VolumeMount {
+    VolumeMount { volume, path: path.to_owned(), access }
+}
+
+async fn users(bed: &FakeBed, volume: VolumeId) -> Vec<SandboxId> {
+    let volumes = bed.host.volumes().await.unwrap();
+    volumes.into_iter().find(|view| view.volume == volume).expect("the volume is here").users
+}
+
+/// Every claim is gone with its sandbox; the volume stays.
+async fn is_free(bed: &FakeBed, volume: VolumeId) {
+    assert_eq!(bed.host.volumes().await.unwrap(), [VolumeView { volume, size: SIZE, users: Vec::new() }]);
+}
+
+fn refused(outcome: Result<pandastack_wire_fleet::SandboxView, Fault>) -> (FaultKind, &'static str) {
+    let fault = outcome.expect_err("this must be refused");
+    (fault.kind, fault.code)
+}
+
+#[tokio::test]
+async fn a_sandbox_gets_its_volumes_before_its_first_step() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (first, second, id) = (volume(bed).await, volume(bed).await, SandboxId::random());
+        let mounts = vec![mount(first, "/models", Access::ReadOnly), mount(second, "/data", Access::ReadWrite)];
+        let view = bed.ensure_with(id, mounts.clone()).await.unwrap();
+        assert_eq!(bed.ensure_with(id, mounts).await.unwrap(), view);
+        assert_eq!(bed.driver.faults().calls(Step::Attach), 2, "asking twice attaches nothing twice");
+        let attached = bed.driver.attached(bed.driver.live()[0]);
+        let slots: Vec<_> = attached.iter().map(|(port, size)| (port.slot.to_string(), *size)).collect();
+        assert_eq!(slots, [("rw0".to_owned(), SIZE), ("ro0".to_owned(), SIZE)]);
+        assert!(attached[0].0.file.to_string_lossy().contains(&second.to_string()));
+        let told = bed.script.volume_at("/models").expect("the guest mounts it");
+        assert_eq!((told.serial.as_str(), told.read_only, told.size), ("ro0", true, SIZE.get()));
+        assert!(!bed.script.volume_at("/data").unwrap().read_only);
+        assert_eq!((users(bed, first).await, users(bed, second).await), (vec![id], vec![id]));
+        bed.host.remove(id).await.unwrap();
+        assert_eq!(bed.script.flushes(), 1, "what the guest had not written out yet is not lost");
+        assert_eq!((users(bed, first).await, users(bed, second).await), (vec![], vec![]));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_writer_or_many_readers() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let shared = volume(bed).await;
+        let (one, two, three) = (SandboxId::random(), SandboxId::random(), SandboxId::random());
+        let ask = |id, access| bed.ensure_with(id, vec![mount(shared, "/data", access)]);
+        ask(one, Access::ReadWrite).await.unwrap();
+        let in_use = (FaultKind::Conflict, "volume.in_use");
+        assert_eq!(refused(ask(two, Access::ReadWrite).await), in_use);
+        assert_eq!(refused(ask(two, Access::ReadOnly).await), in_use);
+        bed.host.remove(one).await.unwrap();
+        ask(one, Access::ReadOnly).await.unwrap();
+        ask(two, Access::ReadOnly).await.unwrap();
+        assert_eq!(refused(ask(three, Access::ReadWrite).await), in_use);
+        assert_eq!(users(bed, shared).await.len(), 2);
+        let fault = bed.host.remove_volume(shared).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"));
+        bed.host.remove(one).await.unwrap();
+        bed.host.remove(two).await.unwrap();
+        assert_eq!(bed.script.flushes(), 1, "who only reads has nothing to write out");
+        is_free(bed, shared).await;
+        bed.host.remove_volume(shared).await.unwrap();
+        assert_eq!(refused(ask(three, Access::ReadOnly).await), (FaultKind::Missing, "volume.not_found"));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_writers_at_once_one_wins() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let wanted = volume(bed).await;
+        let ids: Vec<_> = (0..6).map(|_| SandboxId::random()).collect();
+        let asks = ids.iter().map(|id| bed.ensure_with(*id, vec![mount(wanted, "/data", Access::ReadWrite)]));
+        let outcomes = futures_util::future::join_all(asks).await;
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");
+        assert_eq!((bed.driver.live().len(), users(bed, wanted).await.len()), (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_is_never_removed_under_a_sandbox() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        for _ in 0..8 {
+            let (wanted, id) = (volume(bed).await, SandboxId::random());
+            let ask = bed.ensure_with(id, vec![mount(wanted, "/data", Access::ReadWrite)]);
+            let (made, removed) = tokio::join!(ask, bed.host.remove_volume(wanted));
+            match (made, removed) {
+                (Ok(_), Err(fault)) => assert_eq!(fault.code, "volume.attached"),
+                (Err(fault), Ok(())) => assert_eq!(fault.code, "volume.not_found"),
+                both => panic!("{both:?}"),
+            }
+            bed.host.remove(id).await.unwrap();
+        }
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whichever_step_fails_the_volume_is_free_again() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let wanted = volume(bed).await;
+        let mounts = vec![mount(wanted, "/data", Access::ReadWrite)];
+        for step in [Step::Restore, Step::Attach, Step::Resume] {
+            for trouble in [Trouble::Fail, Trouble::Die] {
+                bed.driver.faults().plan(When::Nth(step, 1), trouble);
+                let fault = bed.ensure_with(SandboxId::random(), mounts.clone()).await.unwrap_err();
+                assert_eq!(fault.kind, FaultKind::Unavailable, "{step:?} {trouble:?}: {fault}");
+                is_free(bed, wanted).await;
+                bed.is_idle().await;
+            }
+        }
+        bed.driver.faults().clear();
+        let a_file = vec![mount(wanted, "/files/x", Access::ReadWrite)];
+        let fault = bed.ensure_with(SandboxId::random(), a_file).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.path"), "{fault}");
+        is_free(bed, wanted).await;
+        bed.is_idle().await;
+        let restores = bed.driver.faults().calls(Step::Restore);
+        let bad = bed.ensure_with(SandboxId::random(), vec![mount(wanted, "/", Access::ReadWrite)]).await;
+        assert_eq!(refused(bad), (FaultKind::Caller, "volume.path"));
+        let unknown = vec![mounts[0].clone(), mount(VolumeId::random(), "/other", Access::ReadOnly)];
+        let unknown = bed.ensure_with(SandboxId::random(), unknown).await;
+        assert_eq!(refused(unknown), (FaultKind::Missing, "volume.not_found"));
+        assert_eq!(bed.driver.faults().calls(Step::Restore), restores, "no machine was started for these");
+        is_free(bed, wanted).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dead_machine_gives_its_volumes_back() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (wanted, id) = (volume(bed).await, SandboxId::random());
+        bed.ensure_with(id, vec![mount(wanted, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.driver.kill(bed.driver.live()[0]);
+        let free = async || users(bed, wanted).await.is_empty().then_some(());
+        wait_for("the volume is free", SOON, free).await;
+        bed.ensure_with(SandboxId::random(), vec![mount(wanted, "/data", Access::ReadWrite)]).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn growth_reaches_the_machine_and_its_guest() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (growing, id) = (volume(bed).await, SandboxId::random());
+        assert_eq!(bed.host.grow_volume(growing, Bytes::mib(32)).await.unwrap().size, Bytes::mib(32));
+        bed.ensure_with(id, vec![mount(growing, "/data", Access::ReadWrite)]).await.unwrap();
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(32).get());
+        for _ in 0..2 {
+            let view = bed.host.grow_volume(growing, Bytes::mib(64)).await.unwrap();
+            assert_eq!((view.size, view.users), (Bytes::mib(64), vec![id]));
+            assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(64).get());
+            assert_eq!(bed.driver.attached(bed.driver.live()[0])[0].1, Bytes::mib(64));
+        }
+        for (size, code) in [(32, "volume.shrink"), (1, "volume.size"), (1 << 30, "volume.size")] {
+            let fault = bed.host.grow_volume(growing, Bytes::mib(size)).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Caller, code));
+        }
+        let fault = bed.host.grow_volume(VolumeId::random(), Bytes::mib(64)).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Missing, "volume.not_found"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn making_a_volume_twice_makes_one() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let id = VolumeId::random();
+        let view = bed.host.make_volume(id, SIZE).await.unwrap();
+        assert_eq!(bed.host.make_volume(id, SIZE).await.unwrap(), view);
+        let fault = bed.host.make_volume(id, Bytes::mib(32)).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.exists"));
+        for size in [Bytes::mib(1), Bytes::gib(1025)] {
+            let fault = bed.host.make_volume(VolumeId::random(), size).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.size"));
+        }
+        is_free(bed, id).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sleeper_keeps_its_volumes_and_learns_of_growth_when_it_wakes() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, id) = (volume(bed).await, SandboxId::random());
+        bed.ensure_with(id, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.host.sleep(id).await.unwrap();
+        assert_eq!((bed.driver.live().len(), bed.script.flushes()), (0, 1), "written out before it sleeps");
+        assert_eq!(users(bed, own).await, [id]);
+        let fault = bed.host.remove_volume(own).await.unwrap_err();
+        assert_eq!(fault.code, "volume.attached");
+        let other = bed.ensure_with(SandboxId::random(), vec![mount(own, "/data", Access::ReadWrite)]).await;
+        assert_eq!(refused(other), (FaultKind::Conflict, "volume.in_use"));
+        bed.host.grow_volume(own, Bytes::mib(64)).await.unwrap();
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, SIZE.get(), "nobody can be told yet");
+        bed.host.wake(id).await.unwrap();
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(64).get());
+        assert_eq!(bed.driver.attached(bed.driver.live()[0]).len(), 1);
+        bed.host.sleep(id).await.unwrap();
+        bed.host.remove(id).await.unwrap();
+        assert_eq!(users(bed, own).await, []);
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_paused_sandbox_learns_of_growth_when_it_goes_on() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, id) = (volume(bed).await, SandboxId::random());
+        bed.ensure_with(id, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.host.pause(id).await.unwrap();
+        bed.host.grow_volume(own, Bytes::mib(64)).await.unwrap();
+        bed.host.resume(id).await.unwrap();
+        assert_eq!(bed.script.volume_at("/data").unwrap().size, Bytes::mib(64).get());
+        assert_eq!(bed.driver.attached(bed.driver.live()[0])[0].1, Bytes::mib(64));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (own, shared) = (volume(bed).await, volume(bed).await);
+        let (writing, reading, child) = (SandboxId::random(), SandboxId::random(), SandboxId::random());
+        bed.ensure_with(writing, vec![mount(own, "/data", Access::ReadWrite)]).await.unwrap();
+        bed.ensure_with(reading, vec![mount(shared, "/models", Access::ReadOnly)]).await.unwrap();
+        let fork_of = |parent, child| {
+            let children = vec![Ensure { id: child, generation: 1, spec: spec("mini") }];
+            bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children })
+        };
+        let fault = fork_of(writing, child).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
+        for id in [writing, reading] {
+            let kept = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+            let fault = bed.host.seal(id, kept).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
+        }
+        let forked = fork_of(reading, child).await.unwrap();
+        assert!(forked.children[0].is_ok(), "{forked:?}");
+        let mut both = vec![reading, child];
+        both.sort();
+        assert_eq!(users(bed, shared).await, both);
+        let grandchild = SandboxId::random();
+        assert!(fork_of(child, grandchild).await.unwrap().children[0].is_ok());
+        assert_eq!(users(bed, shared).await.len(), 3);
+        for id in [writing, reading, child, grandchild] {
+            bed.host.remove(id).await.unwrap();
+        }
+        assert_eq!((users(bed, shared).await, users(bed, own).await), (vec![], vec![]));
+        assert_eq!(bed.host.audit().await.unwrap().volumes, 2);
+        bed.is_idle().await;
+    })
+    .await;
+}

@@ -1,0 +1,107 @@
+//! The places that a machine has for durable disks. Every machine is made with all of them, empty: a sealed state only loads
+//! into the devices it was saved from, and a machine that stands by does not know yet what it will be given.
+//!
+//! What a slot's disk may do is settled when the machine is made, because the guest's kernel learns it when it finds the disk
+//! and the machine asks for the right to write only then. So there are slots of both kinds.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use pandastack_model::Access;
+
+/// How many slots of each kind a machine has. Changing this changes what a template is baked with.
+pub const VOLUME_SLOTS: u8 = 4;
+
+/// One slot of a machine, named `rw0`, `ro3`: the serial number by which the guest finds its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeSlot {
+    kind: Kind,
+    number: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    ReadWrite,
+    ReadOnly,
+}
+
+/// A durable disk and the slot it goes into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumePort {
+    pub slot: VolumeSlot,
+    pub file: PathBuf,
+}
+
+/// Text that names no slot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a volume slot")]
+pub struct BadSlot(String);
+
+impl VolumeSlot {
+    /// Gives the slot of that number among those of one kind, if there are so many.
+    pub fn new(access: Access, number: usize) -> Option<Self> {
+        let number = u8::try_from(number).ok().filter(|number| *number < VOLUME_SLOTS)?;
+        let kind = match access {
+            Access::ReadWrite => Kind::ReadWrite,
+            Access::ReadOnly => Kind::ReadOnly,
+        };
+        Some(Self { kind, number })
+    }
+
+    /// Lists every slot in the order of the machine's devices.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let of = |kind| (0..VOLUME_SLOTS).map(move |number| Self { kind, number });
+        of(Kind::ReadWrite).chain(of(Kind::ReadOnly))
+    }
+
+    /// What the slot's disk may do.
+    pub fn access(self) -> Access {
+        match self.kind {
+            Kind::ReadWrite => Access::ReadWrite,
+            Kind::ReadOnly => Access::ReadOnly,
+        }
+    }
+}
+
+impl fmt::Display for VolumeSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::ReadWrite => "rw",
+            Kind::ReadOnly => "ro",
+        };
+        write!(f, "{kind}{}", self.number)
+    }
+}
+
+impl FromStr for VolumeSlot {
+    type Err = BadSlot;
+
+    fn from_str(text: &str) -> Result<Self, BadSlot> {
+        Self::all().find(|slot| slot.to_string() == text).ok_or_else(|| BadSlot(text.chars().take(80).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_survives_printing_and_parsing() {
+        let all: Vec<VolumeSlot> = VolumeSlot::all().collect();
+        assert_eq!(all.len(), 2 * usize::from(VOLUME_SLOTS));
+        for slot in all {
+            assert_eq!(slot.to_string().parse(), Ok(slot));
+        }
+        for text in ["", "rw", "rw4", "ro00", "xx1", "rw-1"] {
+            assert!(text.parse::<VolumeSlot>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn there_are_no_more_slots_than_devices() {
+        for access in [Access::ReadWrite, Access::ReadOnly] {
+            let slot = VolumeSlot::new(access, usize::from(VOLUME_SLOTS) - 1).unwrap();
+            assert_eq!(slot.access(), access);
+            assert_eq!(VolumeSlot::new(access, usize::from(VOLUME_SLOTS)), None);
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Volumes on real machines: durable, at the path their owner chose, one writer or many readers, growing under use.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+use std::path::Path;
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use pandastack_e2e::{PATIENCE, without_standby};
+use pandastack_host::HostSettings;
+use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, VolumeId, VolumeMount};
+use pandastack_testbed::{Bed, spec, wait_for, with_bed};
+use pandastack_wire_fleet::{Ensure, ForkAsk, HostPort, SandboxView};
+
+const SIZE: Bytes = Bytes::mib(64);
+
+#[tokio::test]
+async fn fsynced_data_survives_the_kill_of_its_machine() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let (first, second) = (volume(bed).await, volume(bed).await);
+            let mounts = [writer(first, "/data"), writer(second, "/srv/deep/er")];
+            let id = create(bed, &mounts).await.unwrap().id;
+            assert_eq!(said(bed, id, "awk '$2 ~ /data|deep/ {print $1, $2, $3}' /proc/mounts").await, "/dev/vdb /data ext4\n/dev/vdc /srv/deep/er ext4\n");
+            said(bed, id, "echo one | dd of=/data/file conv=fsync; mkdir /srv/deep/er/x; seq 100000 | dd of=/srv/deep/er/x/two conv=fsync").await;
+            kill_machine(bed, id).await;
+            let free = async || bed.host.volumes().await.unwrap().iter().all(|view| view.users.is_empty()).then_some(());
+            wait_for("the dead sandbox let its volumes go", PATIENCE, free).await;
+            // Nobody replayed the journal yet, so that a reader might not see what is in it.
+            let fault = create(bed, &[reader(first, "/data")]).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.unfinished"), "{fault}");
+            let again = create(bed, &[writer(second, "/elsewhere"), writer(first, "/data")]).await.unwrap().id;
+            assert_eq!(said(bed, again, "cat /data/file; tail -1 /elsewhere/x/two; seq 100000 | cmp - /elsewhere/x/two").await, "one\n100000\n");
+            bed.host.remove(again).await.unwrap();
+            let reading = create(bed, &[reader(first, "/data")]).await.unwrap().id;
+            assert_eq!(said(bed, reading, "cat /data/file").await, "one\n");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_volume_outlives_its_sandbox_with_everything_that_was_written() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let kept = volume(bed).await;
+            let id = create(bed, &[writer(kept, "/data")]).await.unwrap().id;
+            // Not flushed by the guest's owner, and with a program that still has the file open.
+            said(bed, id, "echo kept > /data/file; sleep 600 >> /data/file < /dev/null 2> /dev/null &").await;
+            let fault = bed.host.remove_volume(kept).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
+            assert!(fault.text.contains(&id.to_string()), "{fault}");
+            for access in [Access::ReadWrite, Access::ReadOnly] {
+                let other = VolumeMount { access, ..writer(kept, "/other") };
+                let fault = create(bed, &[other]).await.unwrap_err();
+                assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.in_use"), "{fault}");
+            }
+            bed.host.remove(id).await.unwrap();
+            let id = create(bed, &[reader(kept, "/data")]).await.unwrap().id;
+            assert_eq!(said(bed, id, "cat /data/file").await, "kept\n");
+            bed.host.remove(id).await.unwrap();
+            bed.host.remove_volume(kept).await.unwrap();
+            bed.host.remove_volume(kept).await.expect("removing twice is fine");
+            assert_eq!(bed.host.volumes().await.unwrap(), []);
+            let fault = create(bed, &[writer(kept, "/data")]).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Missing, "volume.not_found"), "{fault}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn readers_share_a_volume_and_cannot_write_it() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let (shared, own) = (volume(bed).await, volume(bed).await);
+            let id = create(bed, &[writer(shared, "/data")]).await.unwrap().id;
+            said(bed, id, "echo shared > /data/file").await;
+            bed.host.remove(id).await.unwrap();
+            let mut readers = Vec::new();
+            for _ in 0..2 {
+                readers.push(create(bed, &[reader(shared, "/data")]).await.unwrap().id);
+            }
+            for id in &readers {
+                assert_eq!(said(bed, *id, "cat /data/file").await, "shared\n");
+                for attempt in [
+                    "echo x > /data/file",
+                    "mount -o remount,rw /data",
+                    "dd if=/dev/zero of=/dev/vdb bs=4096 count=1 conv=fsync",
+                    "blockdev --setrw /dev/vdb && dd if=/dev/zero of=/dev/vdb bs=4096 count=1 conv=fsync",
+                ] {
+                    let (text, code) = bed.sh(*id, attempt).await.unwrap();
+                    assert_ne!(code, 0, "{attempt}: {text}");
+                }
+                // Whatever its guest does, the machine's process has no way to write the file.
+                let pid = bed.host.machine_pid(*id).await.unwrap();
+                let modes = open_modes(pid, &shared.to_string());
+                assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == 0), "{modes:?}");
+            }
+            let view = bed.host.volumes().await.unwrap().into_iter().find(|view| view.volume == shared).unwrap();
+            assert_eq!(view.users.len(), 2);
+            let fault = create(bed, &[writer(shared, "/data")]).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.in_use"), "{fault}");
+            for id in readers {
+                bed.host.remove(id).await.unwrap();
+            }
+            // Devices follow the order of the request, whatever each of them may do.
+            let id = create(bed, &[reader(shared, "/a"), writer(own, "/b")]).await.unwrap().id;
+            assert_eq!(
+                said(bed, id, "awk '$1 ~ /vd[b-z]/ {print $1, $2}' /proc/mounts").await,
+                "/dev/vdb /a\n/dev/vdc /b\n"
+            );
+            assert_eq!(
+                said(bed, id, "cat /a/file; umount /a; mount -o ro /dev/vdb /mnt; cat /mnt/file; touch /b/x").await,
+                "shared\nshared\n"
+            );
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_volume_grows_under_use_and_between_uses() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let growing = volume(bed).await;
+            let id = create(bed, &[writer(growing, "/data")]).await.unwrap().id;
+            said(bed, id, "echo kept > /data/file").await;
+            let before = mib(bed, id).await;
+            assert!(before < SIZE.as_mib(), "{before}");
+            let view = bed.host.grow_volume(growing, Bytes::mib(512)).await.unwrap();
+            assert_eq!((view.size, view.users), (Bytes::mib(512), vec![id]));
+            let after = mib(bed, id).await;
+            assert!(after > 450, "the file system has {after} MiB of 512");
+            said(bed, id, "dd if=/dev/zero of=/data/large bs=1M count=200 conv=fsync && rm /data/large").await;
+            let fault = bed.host.grow_volume(growing, SIZE).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.shrink"), "{fault}");
+            bed.host.remove(id).await.unwrap();
+            bed.host.grow_volume(growing, Bytes::gib(3)).await.unwrap();
+            let id = create(bed, &[writer(growing, "/data")]).await.unwrap().id;
+            let later = mib(bed, id).await;
+            assert!(later > 2800, "the file system has {later} MiB of 3072");
+            assert_eq!(said(bed, id, "cat /data/file").await, "kept\n");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_standby_machine_takes_volumes_as_well() {
+    let settings = HostSettings { standby: 1, ..HostSettings::default() };
+    with_bed(
+        settings,
+        |net| net,
+        async |bed| {
+            let own = volume(bed).await;
+            for round in 0..2 {
+                let ready = async || (bed.host.status().await.standby == 1).then_some(());
+                wait_for("a standby machine", PATIENCE, ready).await;
+                let access = if round == 0 { Access::ReadWrite } else { Access::ReadOnly };
+                let view = create(bed, &[VolumeMount { access, ..writer(own, "/data") }]).await.unwrap();
+                assert_eq!(view.boot_mode, "standby");
+                let command = if round == 0 { "echo warm > /data/file" } else { "cat /data/file" };
+                assert_eq!(said(bed, view.id, command).await, if round == 0 { "" } else { "warm\n" });
+                bed.host.remove(view.id).await.unwrap();
+            }
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_be_is_refused_and_nothing_is_left() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let own = volume(bed).await;
+            for path in ["/", "data", "/data/../etc", "/etc/hostname", "/etc/passwd/x", "/proc/x"] {
+                let fault = create(bed, &[writer(own, path)]).await.unwrap_err();
+                assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.path"), "{path}: {fault}");
+                assert!(fault.text.contains(path.split("/x").next().unwrap()), "{path}: {fault}");
+                assert_eq!(bed.host.volumes().await.unwrap()[0].users, [], "{path}");
+                assert_eq!(bed.host.observe_all().await, [], "{path}");
+            }
+            let many: Vec<_> = (0..5).map(|number| writer(VolumeId::random(), &format!("/{number}"))).collect();
+            let fault = create(bed, &many).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.too_many"), "{fault}");
+            let id = create(bed, &[writer(own, "/data")]).await.expect("the volume is as good as before").id;
+            assert_eq!(said(bed, id, "ls /data").await, "lost+found\n");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_sleeper_wakes_with_its_volume_as_it_was_and_as_large_as_it_is() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let own = volume(bed).await;
+            let id = create(bed, &[writer(own, "/data")]).await.unwrap().id;
+            let program = "(while :; do date >> /data/log; sleep 0.1; done) > /dev/null 2>&1 < /dev/null & echo kept > /data/file";
+            said(bed, id, program).await;
+            for round in 0..3 {
+                bed.host.sleep(id).await.unwrap();
+                let fault = create(bed, &[reader(own, "/data")]).await.unwrap_err();
+                assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.in_use"), "{fault}");
+                bed.host.grow_volume(own, Bytes::mib(256 << round)).await.unwrap();
+                bed.host.wake(id).await.unwrap();
+                assert_eq!(said(bed, id, "cat /data/file").await, "kept\n");
+                let size = mib(bed, id).await;
+                assert!(size > (200 << round), "the file system has {size} MiB in round {round}");
+                // The program that was writing goes on.
+                said(bed, id, "n=$(wc -l < /data/log); while [ $(wc -l < /data/log) = $n ]; do sleep 0.05; done").await;
+            }
+            // Deleted without waking: what it wrote was written out before it slept.
+            said(bed, id, "echo late > /data/late").await;
+            bed.host.sleep(id).await.unwrap();
+            bed.host.remove(id).await.unwrap();
+            let id = create(bed, &[reader(own, "/data")]).await.unwrap().id;
+            assert_eq!(said(bed, id, "cat /data/file /data/late").await, "kept\nlate\n");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn forks_read_what_their_parent_reads() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let (shared, own) = (volume(bed).await, volume(bed).await);
+            let parent = create(bed, &[writer(shared, "/data"), writer(own, "/own")]).await.unwrap().id;
+            said(bed, parent, "seq 50000 > /data/file").await;
+            let children = || vec![Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") }];
+            let fork =
+                async |parent| bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children: children() }).await;
+            let fault = fork(parent).await.unwrap_err();
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
+            bed.host.remove(parent).await.unwrap();
+            let parent = create(bed, &[reader(own, "/own"), reader(shared, "/data")]).await.unwrap().id;
+            let child = fork(parent).await.unwrap().children.remove(0).unwrap().id;
+            let grandchild = fork(child).await.unwrap().children.remove(0).unwrap().id;
+            bed.host.remove(parent).await.unwrap();
+            for id in [child, grandchild] {
+                // Past the guest's cache, from the disk in its own machine.
+                let read = "echo 3 > /proc/sys/vm/drop_caches; seq 50000 | cmp - /data/file && ls /own";
+                assert_eq!(said(bed, id, read).await, "lost+found\n");
+            }
+            let views = bed.host.volumes().await.unwrap();
+            assert!(views.iter().all(|view| view.users.len() == 2), "{views:?}");
+        },
+    )
+    .await;
+}
+
+async fn volume(bed: &Bed) -> VolumeId {
+    let volume = VolumeId::random();
+    bed.host.make_volume(volume, SIZE).await.unwrap();
+    volume
+}
+
+fn writer(volume: VolumeId, path: &str) -> VolumeMount {
+    VolumeMount { volume, path: path.to_owned(), access: Access::ReadWrite }
+}
+
+fn reader(volume: VolumeId, path: &str) -> VolumeMount {
+    VolumeMount { access: Access::ReadOnly, ..writer(volume, path) }
+}
+
+async fn create(bed: &Bed, volumes: &[VolumeMount]) -> Result<SandboxView, Fault> {
+    let spec = SandboxSpec { volumes: volumes.to_vec(), ..spec("mini") };
+    bed.host.ensure(Ensure { id: SandboxId::random(), generation: 1, spec }).await
+}
+
+/// Runs a command that succeeds, and gives what it printed on standard output.
+async fn said(bed: &Bed, id: SandboxId, command: &str) -> String {
+    let ran = pandastack_e2e::run(bed, id, pandastack_e2e::shell(command)).await;
+    assert_eq!(ran.code(), 0, "{command}: {} {}", ran.out(), ran.err());
+    ran.out()
+}
+
+/// How large the file system at `/data` is.
+async fn mib(bed: &Bed, id: SandboxId) -> u64 {
+    said(bed, id, "df -m --output=size /data | tail -1").await.trim().parse().unwrap()
+}
+
+async fn kill_machine(bed: &Bed, id: SandboxId) {
+    let pid = bed.host.machine_pid(id).await.unwrap();
+    kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
+}
+
+/// How a process has the files open whose path contains a text: 0 is for reading only.
+fn open_modes(pid: u32, text: &str) -> Vec<u32> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let ours = files.filter(|file| std::fs::read_link(file.path()).is_ok_and(|to| to.to_string_lossy().contains(text)));
+    let mode = |file: &Path| {
+        let notes = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", file.file_name()?.to_str()?)).ok()?;
+        let flags = notes.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        Some(u32::from_str_radix(flags.trim(), 8).ok()? & 3)
+    };
+    ours.filter_map(|file| mode(&file.path())).collect()
+}
