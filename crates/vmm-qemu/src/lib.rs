@@ -3,13 +3,16 @@
 mod bundle;
 mod command;
 mod driver;
+mod jail;
 mod limits;
 mod machine;
 mod memory;
 mod probe;
 mod process;
 mod qmp;
+mod runtime;
 
 pub use bundle::{Bundle, BundleError};
 pub use driver::{QemuDriver, SetUpError};
+pub use jail::Jail;
 pub use probe::{Choice, TierError, choose_tier};

@@ -1,13 +1,21 @@
 //! A client of QEMU's monitor protocol: one JSON object a line, commands answered in order, events in between.
-//! Owns the socket; knows no machine. We send eight commands, so this stays smaller than a typed binding of all of them.
+//! Owns the socket; knows no machine. We send a dozen commands, so this stays smaller than a typed binding of all of them.
 
-use std::{collections::VecDeque, path::Path, sync::Mutex, time::Duration};
+use std::{
+    collections::VecDeque,
+    io::{self, IoSlice},
+    os::fd::{AsRawFd, BorrowedFd},
+    path::Path,
+    sync::Mutex,
+    time::Duration,
+};
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use pandastack_kit::Scope;
 use pandastack_vmm::MachineError;
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest},
     net::{UnixStream, unix::OwnedReadHalf, unix::OwnedWriteHalf},
     sync::{Mutex as AsyncMutex, broadcast, oneshot},
 };
@@ -67,13 +75,36 @@ impl Qmp {
         deadline: Duration,
     ) -> Result<Value, MachineError> {
         let late = || MachineError::Deadline { command: command.to_owned(), deadline_ms: deadline.as_millis() as u64 };
-        match tokio::time::timeout(deadline, self.exchange(command, arguments)).await {
+        match tokio::time::timeout(deadline, self.exchange(command, arguments, None)).await {
             Ok(answer) => answer,
             Err(_) => Err(late()),
         }
     }
 
-    async fn exchange(&self, command: &str, arguments: Value) -> Result<Value, MachineError> {
+    /// Gives the process an open file, under a number of our choice, until [`Qmp::take_file`]. It needs no path to it then.
+    pub async fn give_file(&self, file: BorrowedFd<'_>, number: u32) -> Result<(), MachineError> {
+        let command = "add-fd";
+        let given = self.exchange(command, json!({ "fdset-id": number }), Some(file));
+        match tokio::time::timeout(COMMAND_DEADLINE, given).await {
+            Ok(answer) => answer.map(drop),
+            Err(_) => {
+                let deadline_ms = COMMAND_DEADLINE.as_millis() as u64;
+                Err(MachineError::Deadline { command: command.to_owned(), deadline_ms })
+            }
+        }
+    }
+
+    /// Takes back what [`Qmp::give_file`] gave.
+    pub async fn take_file(&self, number: u32) -> Result<(), MachineError> {
+        self.execute("remove-fd", json!({ "fdset-id": number })).await.map(drop)
+    }
+
+    async fn exchange(
+        &self,
+        command: &str,
+        arguments: Value,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Value, MachineError> {
         let mut line = json!({ "execute": command, "arguments": arguments }).to_string();
         line.push('\n');
         let (tx, rx) = oneshot::channel();
@@ -81,10 +112,12 @@ impl Qmp {
             let mut write = self.write.lock().await;
             // Queued under the write lock: answers come in the order of the commands.
             self.waiting.lock().expect("no holder panics").push_back(tx);
-            write
-                .write_all(line.as_bytes())
-                .await
-                .map_err(|cause| MachineError::Io { action: format!("send {command}"), cause })?;
+            let io = |cause| MachineError::Io { action: format!("send {command}"), cause };
+            let sent = match file {
+                Some(file) => send_with(write.as_ref(), line.as_bytes(), file).await.map_err(io)?,
+                None => 0,
+            };
+            write.write_all(&line.as_bytes()[sent..]).await.map_err(io)?;
         }
         match rx.await {
             Ok(Ok(value)) => Ok(value),
@@ -92,6 +125,16 @@ impl Qmp {
             Err(_) => Err(MachineError::Dead { reason: "the monitor closed".to_owned() }),
         }
     }
+}
+
+/// Sends as many bytes as fit, and a descriptor with the first of them.
+async fn send_with(stream: &UnixStream, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
+    let (parts, files) = ([IoSlice::new(bytes)], [file.as_raw_fd()]);
+    let send = || {
+        let with = [ControlMessage::ScmRights(&files)];
+        Ok(sendmsg::<()>(stream.as_raw_fd(), &parts, &with, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT, None)?)
+    };
+    stream.async_io(Interest::WRITABLE, send).await
 }
 
 async fn read_answers(

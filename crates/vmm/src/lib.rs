@@ -11,6 +11,7 @@
 pub mod conformance;
 mod contract;
 mod files;
+mod groups;
 mod memory;
 
 pub use contract::{
@@ -18,4 +19,5 @@ pub use contract::{
     NetworkPort, Power, StartError, VolumePort,
 };
 pub use files::LayerFiles;
+pub use groups::{group_of, groups_of};
 pub use memory::{MemoryDelta, Run};
