@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! clone (new pids, ipc, host name) -> control groups -> network -> copy of the root + mounts -> descriptors
-//!   -> no capabilities, own user, nothing regained -> [held opens] -> program
+//!   -> no capabilities, own user, nothing regained -> filter -> program
 //! ```
 #![allow(unsafe_code)]
 
@@ -16,8 +16,8 @@ use std::{
 };
 
 use crate::{
+    filter::{self, Listener, Opens},
     mounts::{Root, Tree, put},
-    opens::{self, Listener},
     pidfd::Pidfd,
 };
 
@@ -61,13 +61,6 @@ pub struct Cell<'a> {
     pub opens: Opens,
 }
 
-/// What happens to opens for reading and writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opens {
-    Free,
-    Held,
-}
-
 /// A started program. The caller reaps it.
 #[derive(Debug)]
 pub struct Jailed {
@@ -91,7 +84,7 @@ pub enum Step {
     Capabilities,
     User,
     Privileges,
-    Opens,
+    Filter,
     Program,
 }
 
@@ -114,6 +107,7 @@ struct Order<'a> {
     netns: RawFd,
     groups: &'a [BorrowedFd<'a>],
     cell: Option<&'a Cell<'a>>,
+    filter: &'a [libc::sock_filter],
     opens: Option<RawFd>,
     /// Written by the child, read by the parent once the child no longer uses our memory.
     failed: Option<(Step, c_int)>,
@@ -127,8 +121,9 @@ pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
     let lift = |fd: &BorrowedFd<'_>| lift(*fd, above).map_err(JailError::Clone);
     let descriptors = launch.descriptors.iter().map(lift).collect::<Result<Vec<_>, _>>()?;
     let held = launch.cell.as_ref().is_some_and(|cell| cell.opens == Opens::Held);
-    let sockets = held.then(opens::pair).transpose().map_err(JailError::Clone)?;
+    let sockets = held.then(filter::pair).transpose().map_err(JailError::Clone)?;
     let theirs = sockets.as_ref().map(|(_, theirs)| lift(&theirs.as_fd())).transpose()?;
+    let filter = launch.cell.as_ref().map(|cell| filter::program(cell.opens)).unwrap_or_default();
     let mut order = Order {
         program: launch.program.as_ptr(),
         argv: argv.as_ptr(),
@@ -137,6 +132,7 @@ pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
         netns: launch.netns.as_raw_fd(),
         groups: launch.groups,
         cell: launch.cell.as_ref(),
+        filter: &filter,
         opens: theirs.as_ref().map(AsRawFd::as_raw_fd),
         failed: None,
     };
@@ -147,12 +143,12 @@ pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
         unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
         return Err(JailError::Child { step, cause: io::Error::from_raw_os_error(errno) });
     }
-    let opens = sockets.map(|(ours, _)| opens::receive(ours.as_fd())).transpose();
+    let opens = sockets.map(|(ours, _)| filter::receive(ours.as_fd())).transpose();
     let opens = opens.map_err(|cause| {
         let _ = handle.kill();
         // SAFETY: as above.
         unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
-        JailError::Child { step: Step::Opens, cause }
+        JailError::Child { step: Step::Filter, cause }
     })?;
     Ok(Jailed { pid: pid as u32, handle, opens })
 }
@@ -257,10 +253,8 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
         let mut none = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
-        if let Some(socket) = order.opens
-            && !opens::install(socket)
-        {
-            return Step::Opens;
+        if !order.filter.is_empty() && !filter::install(order.filter, order.opens) {
+            return Step::Filter;
         }
         libc::execve(order.program, order.argv, order.env);
         Step::Program

@@ -2,12 +2,12 @@
 
 pub mod cgroup;
 pub mod entropy;
+pub mod filter;
 pub mod init;
 pub mod interface;
 pub mod jail;
 pub mod mounts;
 pub mod netns;
-pub mod opens;
 pub mod pagemap;
 pub mod pidfd;
 pub mod process;

@@ -15,10 +15,10 @@ use std::{
 use pandastack_kit::Scope;
 use pandastack_sys::{
     cgroup::{Group, Hierarchy, Limits},
-    jail::{self, Cell, JailError, Opens},
+    filter::{Listener, Opens},
+    jail::{self, Cell, JailError},
     mounts::Tree,
     netns::Netns,
-    opens::Listener,
     pidfd::{Exit, Pidfd},
 };
 use pandastack_vmm::{MachineSpec, MachineState, StartError, group_of};

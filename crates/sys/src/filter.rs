@@ -1,8 +1,11 @@
-//! Answers one kind of `open` of another process with a file of our choice: a program that insists on opening a file for
-//! writing, although it never writes, gets a read-only descriptor. The kernel holds the call (a seccomp filter with a
-//! listener) until we have answered it. Needs Linux 5.14.
+//! The system call filter of a jailed program, which it can never take off.
 //!
-//! Only calls with exactly the flags `O_RDWR` are held, all others go through. When the [`Listener`] is gone they fail.
+//! Refused are calls that no machine needs and that reach deep into the kernel: making namespaces (and with them a world in
+//! which the program would be root), mounting, looking into other processes, loading code into the kernel, `io_uring`.
+//!
+//! One call can be answered by us: a program that insists on opening a file for writing, although it never writes, gets a
+//! read-only descriptor instead. The kernel holds calls of `openat` with exactly the flags `O_RDWR` until the [`Listener`] has
+//! answered; when it is gone they fail. Needs Linux 5.14.
 #![allow(unsafe_code)]
 
 use std::{
@@ -13,6 +16,14 @@ use std::{
 };
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// What happens to opens for reading and writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opens {
+    Free,
+    /// Until a [`Listener`] answers.
+    Held,
+}
 
 /// Hears of the calls that the kernel holds for us.
 #[derive(Debug)]
@@ -87,17 +98,17 @@ pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Listener> {
     Ok(Listener { fd: unsafe { OwnedFd::from_raw_fd(control.fd) } })
 }
 
-/// Installs the filter on the calling process and sends the listener away.
+/// Installs a filter on the calling process, and sends the listener away if there is one to be.
 ///
 /// # Safety
 /// For a borrowed child only: makes nothing but system calls. The filter stays for the life of the process.
-pub(crate) unsafe fn install(to: RawFd) -> bool {
-    let filter = filter();
+pub(crate) unsafe fn install(filter: &[libc::sock_filter], listener_to: Option<RawFd>) -> bool {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let flags = if listener_to.is_some() { libc::SECCOMP_FILTER_FLAG_NEW_LISTENER } else { 0 };
     // SAFETY: `program` points to `filter`, which lives to the end of this function.
     let listener =
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    let Some(to) = listener_to else { return listener == 0 };
     if listener < 0 {
         return false;
     }
@@ -109,30 +120,110 @@ pub(crate) unsafe fn install(to: RawFd) -> bool {
     unsafe { libc::sendmsg(to, &raw const message, libc::MSG_NOSIGNAL) == 1 }
 }
 
-/// Holds `openat(…, O_RDWR)`, lets everything else through.
-fn filter() -> [libc::sock_filter; 8] {
+/// Calls that are refused whatever their arguments.
+const REFUSED: [libc::c_long; 49] = [
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+];
+
+/// Flags of `clone` that make a namespace.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// Writes the filter: refusals, and the held open if wanted.
+pub(crate) fn program(opens: Opens) -> Vec<libc::sock_filter> {
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
-    let equal = |value: u32, skip_if_not: u8| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip_if_not, value);
+    let jump = |test: u32, value: u32, skip_if_not: u8| step(libc::BPF_JMP | test | libc::BPF_K, 0, skip_if_not, value);
+    let equal = |value: libc::c_long, skip_if_not: u8| jump(libc::BPF_JEQ, value as u32, skip_if_not);
     let answer = |value: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, value);
-    let flags = offset_of!(libc::seccomp_data, args) + 2 * size_of::<u64>();
-    [
+    let refuse = |errno: libc::c_int| answer(libc::SECCOMP_RET_ERRNO | errno as u32);
+    // The lower half, which comes first, of an argument.
+    let argument = |number: usize| load(offset_of!(libc::seccomp_data, args) + number * size_of::<u64>());
+    let mut steps = vec![
         load(offset_of!(libc::seccomp_data, arch)),
-        equal(AUDIT_ARCH_X86_64, 5),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, AUDIT_ARCH_X86_64),
+        answer(libc::SECCOMP_RET_KILL_PROCESS),
         load(offset_of!(libc::seccomp_data, nr)),
-        equal(libc::SYS_openat as u32, 3),
-        load(flags),
-        equal(libc::O_RDWR as u32, 1),
-        answer(libc::SECCOMP_RET_USER_NOTIF),
-        answer(libc::SECCOMP_RET_ALLOW),
-    ]
+        jump(libc::BPF_JGE, X32_SYSCALLS, 1),
+        refuse(libc::ENOSYS),
+    ];
+    for call in REFUSED {
+        steps.extend([equal(call, 1), refuse(libc::EPERM)]);
+    }
+    // Its flags lie in memory, where a filter cannot look; the C library goes on with `clone`.
+    steps.extend([equal(libc::SYS_clone3, 1), refuse(libc::ENOSYS)]);
+    let allow = answer(libc::SECCOMP_RET_ALLOW);
+    steps.extend([equal(libc::SYS_clone, 4), argument(0), jump(libc::BPF_JSET, NAMESPACES as u32, 1)]);
+    steps.extend([refuse(libc::EPERM), allow]);
+    if opens == Opens::Held {
+        steps.extend([equal(libc::SYS_openat, 3), argument(2), equal(libc::O_RDWR.into(), 1)]);
+        steps.push(answer(libc::SECCOMP_RET_USER_NOTIF));
+    }
+    steps.push(allow);
+    steps
 }
 
 fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
-// From linux/audit.h.
+// From linux/audit.h: the only kind of machine these numbers hold for.
 const AUDIT_ARCH_X86_64: u32 = 0xC000_003E;
+
+/// Numbers from here on are a second set of calls with shorter pointers, which would walk around the list.
+const X32_SYSCALLS: u32 = 0x4000_0000;
 
 /// Control data of a message that carries one descriptor.
 #[repr(C)]
