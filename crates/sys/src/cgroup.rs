@@ -97,25 +97,6 @@ impl Hierarchy {
         }
     }
 
-    /// Makes a group with limits. One that is there already gets the limits.
-    pub fn create(&self, name: &str, limits: &Limits) -> Result<Group, CgroupError> {
-        let group = self.group(name);
-        let made = match self {
-            Hierarchy::Unified(top) => make_unified(top, name).and_then(|folder| limit_unified(&folder, limits)),
-            Hierarchy::Separate(tops) => {
-                let make = |top: &PathBuf| make_below(top, name, |_| Ok(()));
-                tops.iter().try_for_each(|top| make(top).map(drop)).and_then(|()| limit_separate(tops, name, limits))
-            }
-        };
-        match made {
-            Ok(()) => Ok(group),
-            Err(error) => {
-                group.remove();
-                Err(error)
-            }
-        }
-    }
-
     /// Names a group, whether it exists or not.
     pub fn group(&self, name: &str) -> Group {
         Group { hierarchy: self.clone(), name: name.to_owned() }
@@ -165,6 +146,20 @@ impl Group {
         hierarchy.map(|hierarchy| hierarchy.group(name))
     }
 
+    /// Makes the group, if it does not exist, and sets its limits.
+    pub fn limit(&self, limits: &Limits) -> Result<(), CgroupError> {
+        let limited = match &self.hierarchy {
+            Hierarchy::Unified(top) => make_unified(top, &self.name).and_then(|folder| limit_unified(&folder, limits)),
+            Hierarchy::Separate(tops) => {
+                let make = |top: &PathBuf| make_below(top, &self.name, |_| Ok(())).map(drop);
+                tops.iter().try_for_each(make).and_then(|()| limit_separate(tops, &self.name, limits))
+            }
+        };
+        limited.inspect_err(|_| {
+            self.remove();
+        })
+    }
+
     /// Opens the files through which a process enters: it writes `0` to each.
     pub fn entrances(&self) -> Result<Vec<File>, CgroupError> {
         let open = |top: &PathBuf| {
@@ -176,6 +171,12 @@ impl Group {
             })
         };
         self.hierarchy.tops().iter().map(open).collect()
+    }
+
+    /// Brings a process in, with all its threads. Waits until the kernel has seen every CPU, which may take milliseconds.
+    pub fn bring(&self, pid: u32) -> Result<(), CgroupError> {
+        let enter = |top: &PathBuf| write(&top.join(&self.name).join("cgroup.procs"), &pid.to_string());
+        self.hierarchy.tops().iter().try_for_each(enter)
     }
 
     /// Counts the processes that were killed because the group had no memory left.
@@ -362,7 +363,8 @@ mod tests {
         let files = ["cpu.max", "memory.max", "pids.max", "memory.events"];
         files.iter().for_each(|name| fs::write(folder.join(name), "").unwrap());
         let tree = Hierarchy::Unified(top.clone());
-        let group = tree.create("a/b", &LIMITS).unwrap();
+        let group = tree.group("a/b");
+        group.limit(&LIMITS).unwrap();
         let read = |name: &str| fs::read_to_string(top.join(name)).unwrap();
         assert_eq!(read("cgroup.subtree_control"), "+cpu +memory +pids");
         assert_eq!(read("a/cgroup.subtree_control"), "+cpu +memory +pids");
@@ -372,7 +374,7 @@ mod tests {
         fs::write(folder.join("memory.events"), "oom_kill 3").unwrap();
         assert_eq!(group.memory_kills(), 3);
         fs::remove_file(folder.join("pids.max")).unwrap();
-        assert!(matches!(tree.create("a/b", &LIMITS), Err(CgroupError::Io { .. })), "a missing controller is told");
+        assert!(matches!(group.limit(&LIMITS), Err(CgroupError::Io { .. })), "a missing controller is told");
         fs::remove_dir_all(&top).unwrap();
     }
 
@@ -380,7 +382,8 @@ mod tests {
     fn a_process_that_takes_too_much_is_killed_and_counted() {
         let tree = Hierarchy::find().unwrap();
         let name = format!("pandastack-test-{}/one", std::process::id());
-        let group = tree.create(&name, &LIMITS).unwrap();
+        let group = tree.group(&name);
+        group.limit(&LIMITS).unwrap();
         let enter = |top: &PathBuf| format!("echo 0 > {}; ", top.join(&name).join("cgroup.procs").display());
         let enter: String = tree.tops().iter().map(enter).collect();
         let hungry = format!("{enter} exec python3 -c 'b = bytearray(200 << 20)'");

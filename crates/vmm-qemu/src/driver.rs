@@ -24,7 +24,7 @@ use crate::{
     jail::{INITRAMFS, Jail, KERNEL, MEM, USERS, failed, seen_from_inside, show},
     limits::{LOAD_DEADLINE, START_DEADLINE},
     machine::QemuMachine,
-    process::{Launch, Process, monitor_socket},
+    process::{Launch, Limited, Process, monitor_socket},
     qmp::Qmp,
     runtime::{Runtime, Runtimes},
 };
@@ -109,20 +109,28 @@ impl QemuDriver {
             mounts: view.mounts,
             memory: view.memory,
             state,
+            limited: match origin {
+                // The guest runs as soon as the process does.
+                Source::Boot(_) => Limited::FromTheStart,
+                Source::Restore(_) => Limited::Meanwhile,
+            },
         };
-        let process = Process::start(launch, &self.scope)?;
+        let (process, entering) = Process::start(launch, &self.scope)?;
         let monitor = monitor_socket(&spec.run_dir);
-        let connect = Qmp::connect(&monitor, &self.scope);
-        match tokio::time::timeout(START_DEADLINE, connect).await {
-            Ok(Ok(qmp)) => Ok(self.machine(spec, process, qmp, netns)),
-            Ok(Err(error)) => {
+        let connect = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
+        let limited = entering.done().await;
+        match connect {
+            Ok(Ok(qmp)) if limited.is_ok() => Ok(self.machine(spec, process, qmp, netns)),
+            connect => {
                 process.kill().await;
-                let log = process.last_words();
-                Err(StartError::Died { log: if log.is_empty() { error.to_string() } else { log } })
-            }
-            Err(_) => {
-                process.kill().await;
-                Err(StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })
+                Err(match (connect, limited) {
+                    (Ok(Err(error)), _) => {
+                        let log = process.last_words();
+                        StartError::Died { log: if log.is_empty() { error.to_string() } else { log } }
+                    }
+                    (_, Err(error)) => error,
+                    (_, Ok(())) => StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 },
+                })
             }
         }
     }

@@ -14,15 +14,18 @@ use std::{
 
 use pandastack_kit::Scope;
 use pandastack_sys::{
-    cgroup::{Group, Hierarchy, Limits},
+    cgroup::{CgroupError, Group, Hierarchy, Limits},
     filter::{Listener, Opens},
-    jail::{self, Cell, JailError},
+    jail::{self, Cell, JailError, Jailed},
     mounts::Tree,
     netns::Netns,
     pidfd::{Exit, Pidfd},
 };
-use pandastack_vmm::{MachineSpec, MachineState, StartError, group_of};
-use tokio::{io::unix::AsyncFd, sync::watch};
+use pandastack_vmm::{MachineLimits, MachineSpec, MachineState, StartError, group_of};
+use tokio::{
+    io::unix::AsyncFd,
+    sync::{oneshot, watch},
+};
 
 use crate::{
     command::{CONSOLE_FD, DISK_FD, MONITOR_FD, STATE_FD, TAP_FD, USER_FD},
@@ -53,6 +56,30 @@ pub struct Launch<'a> {
     pub memory: Option<File>,
     /// Device state to load.
     pub state: Option<File>,
+    pub limited: Limited,
+}
+
+/// When a process comes under its limits. Entering a control group takes milliseconds, which a process that runs nothing of
+/// its guest yet can spend on its own start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limited {
+    /// Before its first instruction.
+    FromTheStart,
+    /// Before it is handed out.
+    Meanwhile,
+}
+
+/// A process on its way into its control group.
+pub struct Entering(Option<oneshot::Receiver<Result<(), StartError>>>);
+
+impl Entering {
+    /// Waits until the process is in.
+    pub async fn done(self) -> Result<(), StartError> {
+        match self.0 {
+            None => Ok(()),
+            Some(entered) => entered.await.unwrap_or_else(|error| Err(StartError::Spawn(io::Error::other(error)))),
+        }
+    }
 }
 
 /// The monitor's socket in a machine's folder.
@@ -62,11 +89,19 @@ pub fn monitor_socket(run_dir: &Path) -> PathBuf {
 
 impl Process {
     /// Starts the process. Its monitor can be connected to at once: we listen for it, it only accepts.
-    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Self, StartError> {
-        let Launch { spec, .. } = launch;
+    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<(Self, Entering), StartError> {
+        let Launch { spec, jail, .. } = launch;
         let log = spec.run_dir.join("machine.log");
-        let group = join_group(spec, launch.jail)?;
-        let (started, listener) = match start(&launch, &log, group.as_ref()) {
+        let group = Hierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
+        let group = unless(jail, "find its control groups", group)?;
+        let entrances = match &group {
+            Some(group) if launch.limited == Limited::FromTheStart => {
+                let open = group.limit(&limits(spec)).and_then(|()| group.entrances());
+                unless(jail, "make its control groups", open)?.unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        let started = match start(&launch, &log, &entrances) {
             Ok(started) => started,
             Err(error) => {
                 if let Some(group) = group {
@@ -75,11 +110,26 @@ impl Process {
                 return Err(error);
             }
         };
-        if let (Some(listener), Some(memory)) = (listener, launch.memory) {
+        if let (Some(listener), Some(memory)) = (started.opens, launch.memory) {
             hand_over(listener, memory, scope);
         }
-        let (pid, handle) = started;
-        Self::watched(pid, handle, Watched { log, group, memory: spec.limits.memory }, scope).map_err(StartError::Spawn)
+        let entering = match &group {
+            Some(group) if launch.limited == Limited::Meanwhile => {
+                let (group, limits, pid, inner) = (group.clone(), limits(spec), started.pid, scope.clone());
+                let enter = move || unless(jail, "enter its control groups", enter(&group, &limits, pid)).map(drop);
+                let (tx, entered) = oneshot::channel();
+                scope.start("machine-groups", async move {
+                    if let Ok(outcome) = inner.block("machine-groups", enter).await {
+                        let _ = tx.send(outcome);
+                    }
+                });
+                Entering(Some(entered))
+            }
+            _ => Entering(None),
+        };
+        let watched = Watched { log, group, memory: spec.limits.memory };
+        let process = Self::watched(started.pid, started.handle, watched, scope).map_err(StartError::Spawn)?;
+        Ok((process, entering))
     }
 
     /// Takes over a living process of an earlier host.
@@ -134,9 +184,7 @@ impl Process {
     }
 }
 
-type Started = ((u32, Pidfd), Option<Listener>);
-
-fn start(launch: &Launch<'_>, log: &Path, group: Option<&Group>) -> Result<Started, StartError> {
+fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, StartError> {
     let Launch { runtime, spec, .. } = launch;
     let jailed = launch.jail == Jail::Full;
     let program = runtime.bundle.program(if jailed { Path::new(RUNTIME) } else { runtime.bundle.folder() });
@@ -158,8 +206,6 @@ fn start(launch: &Launch<'_>, log: &Path, group: Option<&Group>) -> Result<Start
     assert_eq!((descriptors.len() as i32, CONSOLE_FD + 1), (CONSOLE_FD, DISK_FD), "the arguments name these numbers");
     descriptors.push(files.console.as_fd());
     descriptors.extend(files.disks.iter().map(AsFd::as_fd));
-    let entrances = group.map(Group::entrances).transpose();
-    let entrances = entrances.map_err(|error| failed("open its control groups")(error.into_io()))?.unwrap_or_default();
     let root = runtime.root.as_ref().filter(|_| jailed);
     let opens = if launch.memory.is_some() { Opens::Held } else { Opens::Free };
     let cell =
@@ -175,8 +221,7 @@ fn start(launch: &Launch<'_>, log: &Path, group: Option<&Group>) -> Result<Start
         groups: &entrances.iter().map(AsFd::as_fd).collect::<Vec<_>>(),
         cell,
     });
-    let started = started.map_err(|error| refused(error, spec))?;
-    Ok(((started.pid, started.handle), started.opens))
+    started.map_err(|error| refused(error, spec))
 }
 
 fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CString>, StartError> {
@@ -195,14 +240,25 @@ fn refused(error: JailError, spec: &MachineSpec) -> StartError {
     }
 }
 
-/// Makes the machine's control group. Without a jail it is a matter of luck.
-fn join_group(spec: &MachineSpec, jail: Jail) -> Result<Option<Group>, StartError> {
-    let limits =
-        Limits { cpu_percent: spec.limits.cpu_percent, memory_bytes: spec.limits.memory.get(), pids: spec.limits.pids };
-    let made = Hierarchy::find().and_then(|tree| tree.create(&group_of(&spec.run_dir), &limits));
-    match (made, jail) {
-        (Ok(group), _) => Ok(Some(group)),
-        (Err(error), Jail::Full) => Err(failed("make its control groups")(error.into_io())),
+fn limits(spec: &MachineSpec) -> Limits {
+    let MachineLimits { cpu_percent, memory, pids } = spec.limits;
+    Limits { cpu_percent, memory_bytes: memory.get(), pids }
+}
+
+fn enter(group: &Group, limits: &Limits, pid: u32) -> Result<(), CgroupError> {
+    let entered = group.limit(limits).and_then(|()| group.bring(pid));
+    if entered.is_err() {
+        // A process that has died is watched no more, and would leave the group behind.
+        group.remove();
+    }
+    entered
+}
+
+/// Without a jail, limits are a matter of luck.
+fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<Option<T>, StartError> {
+    match (outcome, jail) {
+        (Ok(value), _) => Ok(Some(value)),
+        (Err(error), Jail::Full) => Err(failed(step)(error.into_io())),
         (Err(_), Jail::None) => Ok(None),
     }
 }
