@@ -1,15 +1,18 @@
-//! What a host has taken from the machine it runs on: processes, namespaces, links, tables, mounts, loop devices, files,
+//! What a host has taken from the machine it runs on: processes, control groups, namespaces, links, tables, mounts, loop devices, files,
 //! lines in its ledger.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pandastack_host::{Ledger, net};
+use pandastack_sys::cgroup::Hierarchy;
+use pandastack_vmm::groups_of;
 
 /// Everything found that belongs to one instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     pub processes: Vec<String>,
+    pub groups: Vec<String>,
     pub network: Vec<String>,
     pub mounts: Vec<String>,
     pub loops: Vec<String>,
@@ -32,6 +35,7 @@ impl Leftovers {
         };
         Ok(Self {
             processes: processes(run_root),
+            groups: Hierarchy::find()?.names(&groups_of(run_root)),
             network: [namespaces, links, tables].concat(),
             mounts: lines(std::fs::read_to_string("/proc/mounts")?),
             loops: lines(String::from_utf8_lossy(&loops.stdout).into_owned()),
