@@ -1,5 +1,7 @@
-//! Tests against built binaries and real machines live in `tests/`; the measuring program in `src/bin/bench.rs`.
+//! Tests against built binaries and real machines live in `tests/`; programs they use in `src/bin`.
 //! Here is what several tests say in the same words.
+
+mod rig;
 
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use pandastack_host::HostSettings;
 use pandastack_model::{Fault, SandboxId};
 use pandastack_testbed::{Bed, with_bed};
 use pandastack_wire_fleet::{ExecAsk, ExecEvent, ExecSession, HostPort, Program};
+
+pub use rig::Rig;
 
 /// How long a test waits for anything. Guests may be emulated on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);

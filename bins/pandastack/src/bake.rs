@@ -15,7 +15,7 @@ use pandastack_host::{
 use pandastack_kit::Scope;
 use pandastack_model::Tier;
 use pandastack_vmm::Driver;
-use pandastack_vmm_qemu::{QemuDriver, choose_tier};
+use pandastack_vmm_qemu::{Jail, QemuDriver, choose_tier};
 use serde_json::json;
 
 use crate::{
@@ -49,6 +49,9 @@ pub struct Bake {
     /// Pin the tier: kvm or emulated
     #[arg(long)]
     tier: Option<Tier>,
+    /// How much machine processes are kept from this host: full, or none if it cannot be had
+    #[arg(long, default_value_t, value_name = "full|none")]
+    jail: Jail,
     /// The guest agent's binary; beside this program if not given
     #[arg(long, env = "PANDASTACK_GUESTD", value_name = "FILE")]
     agent: Option<PathBuf>,
@@ -125,7 +128,11 @@ async fn bake_in(
     let root = ensure_rootfs(RootFsAsk { recipe, cache: &cache, host_ca }, steps).await?;
     let tier = choose_tier(options.tier, None)?;
     steps.line(&tier.reason);
-    let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?);
+    if options.jail == Jail::None {
+        steps.line("WARNING: --jail none: the machine runs as root and sees this host");
+    }
+    let driver = QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?.with_jail(options.jail);
+    let driver: Arc<dyn Driver> = Arc::new(driver);
     // A network of its own: a server may be using this data folder's.
     let instance = format!("{} bake {}", place.instance, std::process::id());
     let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(instance) }, scope)

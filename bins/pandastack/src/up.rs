@@ -16,7 +16,7 @@ use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetS
 use pandastack_kit::{Scope, SystemClock};
 use pandastack_model::{Bytes, TemplateName, Tier};
 use pandastack_vmm::Driver;
-use pandastack_vmm_qemu::{Choice, QemuDriver, choose_tier};
+use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use serde_json::{Value, json};
 use tokio::{
@@ -45,6 +45,9 @@ pub struct Up {
     /// Refuse to start below this tier
     #[arg(long, value_name = "TIER")]
     require_isolation: Option<Tier>,
+    /// How much machine processes are kept from this host: full, or none if it cannot be had
+    #[arg(long, default_value_t, value_name = "full|none")]
+    jail: Jail,
     /// Standby machines to keep per template
     #[arg(long, default_value_t = 2)]
     standby: usize,
@@ -92,7 +95,13 @@ impl Up {
         let scope = Scope::new();
         // Apart from the rest: what watches a machine ends with it, and machines end after the last request.
         let machines = Scope::new();
-        let driver: Arc<dyn Driver> = Arc::new(QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?);
+        if self.jail == Jail::None {
+            eprintln!(
+                "WARNING: --jail none: machine processes run as root and see this host; a guest that breaks out owns it"
+            );
+        }
+        let driver = QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?.with_jail(self.jail);
+        let driver: Arc<dyn Driver> = Arc::new(driver);
         let host = Arc::new(self.start_host(&place, driver).await?);
         let served = self.serve(&place, host.clone(), &scope, listener, &tier).await;
         // However serving ended, nothing of ours stays behind.

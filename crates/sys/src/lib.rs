@@ -1,11 +1,16 @@
 //! Safe Linux wrappers. Knows no sandbox. The only room, beside a VMM of our own, that may say `unsafe`.
 
+pub mod cgroup;
 pub mod entropy;
+pub mod filter;
 pub mod init;
 pub mod interface;
+pub mod jail;
+pub mod mounts;
 pub mod netns;
 pub mod nflog;
 pub mod pagemap;
+pub mod pidfd;
 pub mod process;
 pub mod pty;
 

@@ -12,12 +12,22 @@ use std::{
 /// Attaches to the tap `name` of the calling thread's network namespace. Frames are raw Ethernet, without any header.
 /// The link has carrier as long as the descriptor is open; a second attachment is refused as busy.
 pub fn attach(name: &str) -> io::Result<OwnedFd> {
+    open(name, libc::IFF_TAP | libc::IFF_NO_PI)
+}
+
+/// As [`attach`], but each frame has the header in front with which a virtual network card leaves checksums and segments to
+/// its host.
+pub fn attach_with_header(name: &str) -> io::Result<OwnedFd> {
+    open(name, libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR)
+}
+
+fn open(name: &str, flags: libc::c_int) -> io::Result<OwnedFd> {
     let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
-    set_interface(&file, name)?;
+    set_interface(&file, name, flags)?;
     Ok(file.into())
 }
 
-fn set_interface(file: &File, name: &str) -> io::Result<()> {
+fn set_interface(file: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: `ifreq` is plain data for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays zero: the kernel takes the name for a C string.
@@ -27,7 +37,7 @@ fn set_interface(file: &File, name: &str) -> io::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the descriptor is open for the whole call; TUNSETIFF reads and writes one `ifreq`, which `request` is, and
     // which nobody else refers to.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };

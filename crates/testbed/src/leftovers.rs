@@ -1,15 +1,18 @@
-//! What a host has taken from the machine it runs on: processes, namespaces, links, tables, mounts, loop devices, files,
+//! What a host has taken from the machine it runs on: processes, control groups, namespaces, links, tables, mounts, loop devices, files,
 //! lines in its ledger.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pandastack_host::{Ledger, net};
+use pandastack_sys::cgroup::Hierarchy;
+use pandastack_vmm::groups_of;
 
 /// Everything found that belongs to one instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     pub processes: Vec<String>,
+    pub groups: Vec<String>,
     pub network: Vec<String>,
     pub mounts: Vec<String>,
     pub loops: Vec<String>,
@@ -32,6 +35,7 @@ impl Leftovers {
         };
         Ok(Self {
             processes: processes(run_root),
+            groups: Hierarchy::find()?.names(&groups_of(run_root)),
             network: [namespaces, links, tables].concat(),
             mounts: lines(std::fs::read_to_string("/proc/mounts")?),
             loops: lines(String::from_utf8_lossy(&loops.stdout).into_owned()),
@@ -70,13 +74,18 @@ pub fn processes(run_root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Finds the machine folder of the server of a data folder by a machine that it runs.
+/// Finds the machine folder of the server of a data folder by a machine that it runs. A jailed process has its disk open but
+/// does not know the disk's name; its own folder is in its arguments.
 pub fn run_root_of(data_dir: &Path) -> Option<PathBuf> {
-    let disks = data_dir.join("volume/disks").display().to_string();
+    let disks = data_dir.join("volume/disks");
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()).find_map(|words| {
+    let ours = entries.filter(|process| {
+        let open = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|file| file.starts_with(&disks))
+    });
+    ours.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok()).find_map(|words| {
         let words = String::from_utf8_lossy(&words).into_owned();
-        let (root, _) = words.contains(&disks).then(|| words.split_once("/mch_"))??;
+        let (root, _) = words.split_once("/mch_")?;
         Some(PathBuf::from(&root[root.rfind("/run/pandastack/")?..]))
     })
 }

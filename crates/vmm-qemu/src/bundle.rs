@@ -1,7 +1,7 @@
 //! The runtime bundle: a copy of QEMU with its libraries and firmware, kept under the digest of its contents.
 //! A saved state is only safe with the QEMU that wrote it, so layers name the bundle they need and a jail has to contain
-//! nothing else. Today a driver runs the host's newest bundle only: after an upgrade of QEMU, older layers are refused and
-//! their templates baked again. Running an old bundle for an old layer comes with hibernation.
+//! nothing else. After an upgrade of QEMU new layers are made with the new bundle, and old ones run with theirs as long as
+//! there are any.
 //!
 //! ```text
 //! <bundles>/<digest>/bin/qemu   lib/*.so*   lib/ld.so   modules/*.so   share/*.bin
@@ -10,11 +10,20 @@
 use std::{
     collections::BTreeMap,
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use pandastack_model::Tier;
+
+use crate::command::Opening;
+
+/// Digits of a bundle's name.
+const DIGEST_DIGITS: usize = 32;
+
+/// The file that a whole bundle has.
+const COMPLETE: &str = "complete";
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
@@ -52,10 +61,33 @@ impl Bundle {
         let parts = gather(&program, tier)?;
         let digest = digest(&parts)?;
         let folder = bundles.join(&digest);
-        if !folder.join("complete").exists() {
+        if !folder.join(COMPLETE).exists() {
             fill(&folder, &parts)?;
         }
         Ok(Self { folder, digest })
+    }
+
+    /// Opens a bundle that was made earlier, whatever the host has installed by now.
+    pub fn open(bundles: &Path, digest: &str) -> Option<Self> {
+        // Digests come out of manifests: what is not one is no name of a folder.
+        let plain = digest.len() == DIGEST_DIGITS && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let folder = bundles.join(digest);
+        (plain && folder.join(COMPLETE).exists()).then(|| Self { folder, digest: digest.to_owned() })
+    }
+
+    /// Removes all complete bundles but those to keep, and gives their digests.
+    pub fn collect(bundles: &Path, keep: impl Fn(&str) -> bool) -> Vec<String> {
+        let entries = fs::read_dir(bundles).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let unwanted = names.filter_map(|name| Bundle::open(bundles, &name)).filter(|bundle| !keep(&bundle.digest));
+        // Without its mark it is no bundle any more, however far the removal gets.
+        let gone = unwanted.filter(|bundle| fs::remove_file(bundle.folder.join(COMPLETE)).is_ok());
+        gone.filter(|bundle| fs::remove_dir_all(&bundle.folder).is_ok()).map(|bundle| bundle.digest).collect()
+    }
+
+    /// Where the bundle lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Digest of everything in the bundle.
@@ -63,14 +95,43 @@ impl Bundle {
         &self.digest
     }
 
-    /// A command that runs this QEMU with these libraries and this firmware, whatever the host has installed by now.
+    /// Words that run this QEMU with these libraries and this firmware, whatever the host has installed, from where the
+    /// bundle is seen at.
+    pub fn program(&self, at: &Path) -> Program {
+        let path = |name: &str| at.join(name).display().to_string();
+        let arguments = ["--library-path".to_owned(), path("lib"), path("bin/qemu"), "-L".to_owned(), path("share")];
+        Program {
+            path: path("lib/ld.so"),
+            arguments: arguments.to_vec(),
+            environment: vec![format!("QEMU_MODULE_DIR={}", path("modules"))],
+        }
+    }
+
+    /// A command that runs this QEMU as an ordinary child.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(self.folder.join("lib/ld.so"));
-        command.arg("--library-path").arg(self.folder.join("lib")).arg(self.folder.join("bin/qemu"));
-        command.arg("-L").arg(self.folder.join("share"));
-        command.env_clear().env("QEMU_MODULE_DIR", self.folder.join("modules"));
+        let program = self.program(&self.folder);
+        let mut command = Command::new(&program.path);
+        let environment = program.environment.iter().filter_map(|pair| pair.split_once('='));
+        command.args(&program.arguments).env_clear().envs(environment);
         command
     }
+
+    /// Asks the program how it opens memory files that it maps privately.
+    pub fn opening(&self) -> Opening {
+        let said = self.command().args(["-object", "memory-backend-file,help"]).output();
+        let said = said.map(|output| output.stdout).unwrap_or_default();
+        if String::from_utf8_lossy(&said).contains("rom=") { Opening::Read } else { Opening::Insist }
+    }
+}
+
+/// How to run a bundle's program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    pub path: String,
+    /// To come before all others.
+    pub arguments: Vec<String>,
+    /// Nothing else is in the environment.
+    pub environment: Vec<String>,
 }
 
 /// The host's QEMU. Not the smaller `-microvm` build that Debian has beside it: that one starts faster, but lacks the
@@ -135,7 +196,7 @@ fn digest(parts: &BTreeMap<PathBuf, PathBuf>) -> Result<String, BundleError> {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(&bytes);
     }
-    Ok(hasher.finalize().to_hex()[..32].to_owned())
+    Ok(hasher.finalize().to_hex()[..DIGEST_DIGITS].to_owned())
 }
 
 /// Fills a folder beside the final one and renames it, so that a crash leaves no half bundle under the digest.
@@ -153,11 +214,17 @@ fn fill(folder: &Path, parts: &BTreeMap<PathBuf, PathBuf>) -> Result<(), BundleE
         fs::copy(source, &into).map_err(copy(source))?;
     }
     fs::create_dir_all(staging.join("modules")).map_err(copy(&staging))?;
-    fs::write(staging.join("complete"), b"").map_err(copy(&staging))?;
+    // Machines' processes read it as users of their own, whatever mask this process has.
+    for part in ["", "bin", "lib", "modules", "share"].map(|name| staging.join(name)) {
+        if part.exists() {
+            fs::set_permissions(&part, fs::Permissions::from_mode(0o755)).map_err(copy(&part))?;
+        }
+    }
+    fs::write(staging.join(COMPLETE), b"").map_err(copy(&staging))?;
     match fs::rename(&staging, folder) {
         Ok(()) => Ok(()),
         // Somebody else finished the same bundle first.
-        Err(_) if folder.join("complete").exists() => fs::remove_dir_all(&staging).map_err(copy(&staging)),
+        Err(_) if folder.join(COMPLETE).exists() => fs::remove_dir_all(&staging).map_err(copy(&staging)),
         Err(cause) => Err(BundleError::Copy { path: folder.to_owned(), cause }),
     }
 }
@@ -175,5 +242,24 @@ mod tests {
         let again = Bundle::ensure(Tier::Emulated, folder.path()).unwrap();
         assert_eq!(bundle.digest(), again.digest());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_whole_bundles_are_opened_and_only_unwanted_ones_collected() {
+        let folder = tempfile::tempdir().unwrap();
+        let digest = |digit: &str| digit.repeat(DIGEST_DIGITS);
+        for digit in ["a", "b", "c"] {
+            fs::create_dir_all(folder.path().join(digest(digit)).join("lib")).unwrap();
+        }
+        for digit in ["a", "b"] {
+            fs::write(folder.path().join(digest(digit)).join(COMPLETE), "").unwrap();
+        }
+        let opens = |name: &str| Bundle::open(folder.path(), name).is_some();
+        assert!(opens(&digest("a")) && opens(&digest("b")));
+        assert!(!opens(&digest("c")), "a half bundle");
+        assert!(!opens("../a") && !opens("") && !opens(&format!("../{}", &digest("a")[3..])));
+        assert_eq!(Bundle::collect(folder.path(), |name| name == digest("a")), [digest("b")]);
+        assert!(opens(&digest("a")) && !opens(&digest("b")));
+        assert!(folder.path().join(digest("c")).exists(), "somebody may be making it");
     }
 }

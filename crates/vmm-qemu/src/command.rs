@@ -1,16 +1,20 @@
 //! Builds QEMU's arguments. Pure: the same machine always gets the same words, because a saved state only loads into the
 //! same devices in the same order.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pandastack_model::{Access, Tier};
 use pandastack_vmm::{BootImage, MachineSpec, VolumeSlot};
 
 use crate::limits::TRANSLATION_CACHE_MIB;
 
-/// The file descriptor numbers that the process inherits.
+/// The file descriptor numbers that the process inherits, after the standard streams.
 pub const MONITOR_FD: i32 = 3;
 pub const STATE_FD: i32 = 4;
+pub const TAP_FD: i32 = 5;
+pub const USER_FD: i32 = 6;
+pub const CONSOLE_FD: i32 = 7;
+pub const DISK_FD: i32 = 8;
 
 /// How the machine comes to life.
 pub enum Origin<'a> {
@@ -18,7 +22,17 @@ pub enum Origin<'a> {
     /// Memory is the layer's, mapped privately; device state arrives on `STATE_FD`.
     Restore {
         mem: &'a Path,
+        opening: Opening,
     },
+}
+
+/// How a runtime opens a memory file that it maps privately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// For reading only, if told so.
+    Read,
+    /// For writing too, though it never writes: QEMU before 8.2.
+    Insist,
 }
 
 /// The parts of a machine that a layer depends on.
@@ -32,9 +46,19 @@ pub struct Shape {
 /// The machine type as manifests name it.
 pub const MACHINE_TYPE: &str = "microvm";
 
-/// Gives every argument after the program's own name.
+/// The path by which the process knows a file that it inherits under a number.
+pub fn inherited(fd: i32) -> PathBuf {
+    format!("/dev/fdset/{fd}").into()
+}
+
+/// Gives every argument after the program's own name. The paths in `spec` are those that the process knows, except that its
+/// folder is the host's: the process never opens it, but is known by it.
 pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<String> {
     let mut words = Words::default();
+    words.pair("-name", escaped(&spec.run_dir));
+    for fd in [CONSOLE_FD, DISK_FD] {
+        words.pair("-add-fd", format!("fd={fd},set={fd}"));
+    }
     words.flag("-nodefaults").flag("-no-user-config").flag("-no-reboot").pair("-display", "none");
     words.pair("-machine", format!("{MACHINE_TYPE},memory-backend=ram,isa-serial=on,rtc=on"));
     words.pair("-accel", accelerator(shape.tier));
@@ -42,15 +66,16 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.pair("-m", format!("{}M", spec.memory.as_mib()));
     let (mem, share) = match origin {
         Origin::Boot(image) => (image.mem.as_path(), "on"),
-        Origin::Restore { mem } => (*mem, "off"),
+        Origin::Restore { mem, opening: Opening::Read } => (*mem, "off,readonly=on,rom=off"),
+        Origin::Restore { mem, opening: Opening::Insist } => (*mem, "off"),
     };
     let size = spec.memory.get();
     words.pair("-object", format!("memory-backend-file,id=ram,size={size},mem-path={},share={share}", escaped(mem)));
-    words.pair("-chardev", format!("file,id=console,path={},append=on", escaped(&spec.run_dir.join("console.log"))));
+    words.pair("-chardev", format!("file,id=console,path={},append=on", escaped(&inherited(CONSOLE_FD))));
     words.pair("-serial", "chardev:console");
     words.pair("-blockdev", format!("driver=raw,node-name=root,discard=unmap,file.driver=file,file.locking=off,file.discard=unmap,file.filename={}", escaped(&spec.disk)));
     words.pair("-device", "virtio-blk-device,drive=root");
-    words.pair("-netdev", format!("tap,id=net,ifname={},script=no,downscript=no", spec.network.tap));
+    words.pair("-netdev", format!("tap,id=net,fd={TAP_FD}"));
     // No announcement after a restore: the neighbours are our own, and a restored guest would run it before it answers.
     words.pair("-device", format!("virtio-net-device,netdev=net,mac={},guest_announce=off", spec.network.mac));
     for slot in VolumeSlot::all() {
@@ -162,9 +187,13 @@ mod tests {
         Shape { tier: Tier::Emulated, cpu_profile: "qemu64".to_owned(), tsc_khz: Some(2_000_000) }
     }
 
+    fn restore(opening: Opening) -> Origin<'static> {
+        Origin::Restore { mem: Path::new("/l/mem"), opening }
+    }
+
     #[test]
     fn a_restore_maps_memory_privately_and_boots_no_kernel() {
-        let words = arguments(&spec(), &shape(), &Origin::Restore { mem: Path::new("/l/mem") }).join(" ");
+        let words = arguments(&spec(), &shape(), &restore(Opening::Insist)).join(" ");
         assert!(
             words.contains("mem-path=/l/mem,share=off") && words.contains("-incoming defer") && words.contains("-S")
         );
@@ -177,7 +206,8 @@ mod tests {
         let image =
             BootImage { kernel: "/k".into(), initramfs: "/i".into(), cmdline: String::new(), mem: "/l/mem".into() };
         let boot = arguments(&spec(), &shape(), &Origin::Boot(&image));
-        let restore = arguments(&spec(), &shape(), &Origin::Restore { mem: Path::new("/l/mem") });
+        let restore = arguments(&spec(), &shape(), &restore(Opening::Read));
+        assert!(restore.iter().any(|word| word.contains("mem-path=/l/mem,share=off,readonly=on,rom=off")));
         let devices = |words: &[String]| -> Vec<String> {
             words.windows(2).filter(|pair| pair[0] == "-device").map(|pair| pair[1].clone()).collect()
         };

@@ -1,22 +1,32 @@
 //! Starts machines: process, monitor, and for a restore the load of device state.
 
-use std::{fs::File, path::Path};
+use std::{
+    collections::HashSet,
+    ffi::CString,
+    fs::File,
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_model::Tier;
-use pandastack_sys::netns::Netns;
+use pandastack_sys::{mounts::Tree, netns::Netns};
 use pandastack_vmm::{BootImage, Driver, LayerFiles, Machine, MachineError, MachineProfile, MachineSpec, StartError};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::{
     bundle::{Bundle, BundleError},
-    command::{MACHINE_TYPE, Origin, STATE_FD, Shape, arguments, kernel_parameters},
+    command::{MACHINE_TYPE, Opening, Origin, STATE_FD, Shape, arguments, kernel_parameters},
+    jail::{INITRAMFS, Jail, KERNEL, MEM, USERS, failed, seen_from_inside, show},
     limits::{LOAD_DEADLINE, START_DEADLINE},
     machine::QemuMachine,
-    process::{Launch, Process, monitor_socket},
+    process::{Launch, Limited, Process, monitor_socket},
     qmp::Qmp,
+    runtime::{Runtime, Runtimes},
 };
 
 /// CPU of every guest: the x86-64-v2 baseline, so that a layer can move between hosts, with a random generator.
@@ -35,62 +45,169 @@ pub enum SetUpError {
     NoClock,
 }
 
-/// Makes QEMU machines of one tier from one runtime bundle.
+/// Makes QEMU machines of one tier: new ones with the newest runtime bundle, others with the one that their layer names.
 pub struct QemuDriver {
-    bundle: Bundle,
+    runtimes: Arc<Runtimes>,
     shape: Shape,
+    jail: Jail,
+    users: Range<u32>,
     scope: Scope,
 }
 
 impl QemuDriver {
-    /// Prepares the runtime bundle under a folder and settles the machine's shape.
+    /// Prepares the runtime bundle under a folder and settles the machine's shape. Machines are jailed.
     pub fn new(tier: Tier, bundles: &Path, scope: Scope) -> Result<Self, SetUpError> {
-        let bundle = Bundle::ensure(tier, bundles)?;
+        let runtimes = Arc::new(Runtimes::new(bundles, Bundle::ensure(tier, bundles)?));
         let (tsc_khz, cpu_profile) = match tier {
             Tier::Kvm => (None, CPU_PROFILE.to_owned()),
             Tier::Emulated | Tier::Fake => {
                 (Some(host_khz().ok_or(SetUpError::NoClock)?), format!("{CPU_PROFILE}{EMULATED_CLOCK}"))
             }
         };
-        Ok(Self { bundle, shape: Shape { tier, cpu_profile, tsc_khz }, scope })
+        let shape = Shape { tier, cpu_profile, tsc_khz };
+        Ok(Self { runtimes, shape, jail: Jail::Full, users: USERS, scope })
     }
 
-    /// The runtime bundle in use.
+    /// Chooses another jail than the full one.
+    pub fn with_jail(self, jail: Jail) -> Self {
+        self.runtimes.forget();
+        Self { jail, ..self }
+    }
+
+    /// Chooses the numbers of the users that jailed machines run as.
+    pub fn with_users(self, users: Range<u32>) -> Self {
+        Self { users, ..self }
+    }
+
+    /// The runtime bundle of new layers.
     pub fn bundle(&self) -> &Bundle {
-        &self.bundle
+        self.runtimes.newest()
+    }
+
+    /// Removes bundles that no layer needs, and gives their digests. The newest stays.
+    pub fn collect(&self, needed: &HashSet<String>) -> Vec<String> {
+        self.runtimes.collect(needed)
     }
 
     async fn start(
         &self,
         spec: MachineSpec,
-        origin: Origin<'_>,
+        origin: Source<'_>,
         state: Option<File>,
     ) -> Result<QemuMachine, StartError> {
         let netns = Netns::open(&spec.network.netns)
             .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
+        let runtime = self.runtime(spec.runtime.clone()).await?;
+        let view = View::of(&origin, &spec, runtime.opening, self.jail)?;
         let launch = Launch {
-            bundle: &self.bundle,
-            arguments: arguments(&spec, &self.shape, &origin),
+            runtime: &runtime,
+            jail: self.jail,
+            users: &self.users,
+            spec: &spec,
+            arguments: arguments(&seen_from_inside(&spec), &self.shape, &view.origin()),
             netns: &netns,
-            run_dir: &spec.run_dir,
+            mounts: view.mounts,
+            memory: view.memory,
             state,
+            limited: match origin {
+                // The guest runs as soon as the process does.
+                Source::Boot(_) => Limited::FromTheStart,
+                Source::Restore(_) => Limited::Meanwhile,
+            },
         };
-        let process = Process::start(launch, &self.scope)?;
+        let (process, entering) = Process::start(launch, &self.scope)?;
         let monitor = monitor_socket(&spec.run_dir);
-        let connect = Qmp::connect(&monitor, &self.scope);
-        match tokio::time::timeout(START_DEADLINE, connect).await {
-            Ok(Ok(qmp)) => {
-                Ok(QemuMachine { id: spec.id, process, qmp, netns, network: spec.network, scope: self.scope.clone() })
-            }
-            Ok(Err(error)) => {
+        let connect = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
+        let limited = entering.done().await;
+        match connect {
+            Ok(Ok(qmp)) if limited.is_ok() => Ok(self.machine(spec, process, qmp, netns)),
+            connect => {
                 process.kill().await;
-                let log = process.last_words();
-                Err(StartError::Died { log: if log.is_empty() { error.to_string() } else { log } })
+                Err(match (connect, limited) {
+                    (Ok(Err(error)), _) => {
+                        let log = process.last_words();
+                        StartError::Died { log: if log.is_empty() { error.to_string() } else { log } }
+                    }
+                    (_, Err(error)) => error,
+                    (_, Ok(())) => StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 },
+                })
             }
-            Err(_) => {
-                process.kill().await;
-                Err(StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })
+        }
+    }
+
+    async fn runtime(&self, digest: Option<String>) -> Result<Arc<Runtime>, StartError> {
+        let (runtimes, tier, jail) = (self.runtimes.clone(), self.shape.tier, self.jail);
+        let ready = self.scope.block("runtime", move || runtimes.ready(digest.as_deref(), tier, jail)).await;
+        ready.map_err(|error| StartError::Spawn(io::Error::other(error)))?
+    }
+
+    fn machine(&self, spec: MachineSpec, process: Process, qmp: Qmp, netns: Netns) -> QemuMachine {
+        QemuMachine { id: spec.id, process, qmp, netns, network: spec.network, scope: self.scope.clone() }
+    }
+
+    fn profile_with(&self, runtime: &str) -> MachineProfile {
+        MachineProfile {
+            driver: if self.shape.tier == Tier::Kvm { "qemu-kvm" } else { "qemu-tcg" }.to_owned(),
+            runtime: runtime.to_owned(),
+            machine_type: MACHINE_TYPE.to_owned(),
+            cpu_profile: self.shape.cpu_profile.clone(),
+            tsc_khz: self.shape.tsc_khz,
+        }
+    }
+}
+
+/// What a machine comes from, on the host.
+enum Source<'a> {
+    Boot(&'a BootImage),
+    Restore(&'a LayerFiles),
+}
+
+/// The same as its process sees it.
+struct View {
+    /// A first boot's image, or a restore's memory file and how to open it.
+    image: Result<BootImage, (PathBuf, Opening)>,
+    mounts: Vec<(Tree, CString)>,
+    /// To be handed over instead of what the process opens.
+    memory: Option<File>,
+}
+
+impl View {
+    fn of(source: &Source<'_>, spec: &MachineSpec, opening: Opening, jail: Jail) -> Result<View, StartError> {
+        let (mut mounts, mut memory) = (Vec::new(), None);
+        let mut show = |file: &Path, at: &str| -> Result<PathBuf, StartError> {
+            if jail == Jail::Full {
+                mounts.push(show(file, at).map_err(failed("show the process a file"))?);
+                return Ok(at.into());
             }
+            Ok(file.to_owned())
+        };
+        let image = match source {
+            Source::Boot(image) => {
+                let file = File::options().read(true).write(true).create(true).truncate(false).open(&image.mem);
+                let file = file.map_err(StartError::Spawn)?;
+                file.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
+                memory = Some(file);
+                Ok(BootImage {
+                    kernel: show(&image.kernel, KERNEL)?,
+                    initramfs: show(&image.initramfs, INITRAMFS)?,
+                    mem: show(&image.mem, MEM)?,
+                    cmdline: image.cmdline.clone(),
+                })
+            }
+            Source::Restore(layer) => {
+                if opening == Opening::Insist {
+                    memory = Some(File::open(&layer.mem).map_err(StartError::Spawn)?);
+                }
+                Err((show(&layer.mem, MEM)?, opening))
+            }
+        };
+        Ok(View { image, mounts, memory: memory.filter(|_| jail == Jail::Full) })
+    }
+
+    fn origin(&self) -> Origin<'_> {
+        match &self.image {
+            Ok(image) => Origin::Boot(image),
+            Err((mem, opening)) => Origin::Restore { mem, opening: *opening },
         }
     }
 }
@@ -102,13 +219,11 @@ impl Driver for QemuDriver {
     }
 
     fn profile(&self) -> MachineProfile {
-        MachineProfile {
-            driver: if self.shape.tier == Tier::Kvm { "qemu-kvm" } else { "qemu-tcg" }.to_owned(),
-            runtime: self.bundle.digest().to_owned(),
-            machine_type: MACHINE_TYPE.to_owned(),
-            cpu_profile: self.shape.cpu_profile.clone(),
-            tsc_khz: self.shape.tsc_khz,
-        }
+        self.profile_with(self.bundle().digest())
+    }
+
+    fn profile_of(&self, runtime: &str) -> Option<MachineProfile> {
+        self.runtimes.find(runtime).map(|bundle| self.profile_with(bundle.digest()))
     }
 
     fn kernel_parameters(&self) -> String {
@@ -116,13 +231,13 @@ impl Driver for QemuDriver {
     }
 
     async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError> {
-        Ok(Box::new(self.start(spec, Origin::Boot(&image), None).await?))
+        Ok(Box::new(self.start(spec, Source::Boot(&image), None).await?))
     }
 
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
         let state = File::open(&layer.dev)
             .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", layer.dev.display()) })?;
-        let machine = self.start(spec, Origin::Restore { mem: &layer.mem }, Some(state)).await?;
+        let machine = self.start(spec, Source::Restore(layer), Some(state)).await?;
         match load(&machine.qmp).await {
             Ok(()) => Ok(Box::new(machine)),
             Err(error) => {
@@ -132,8 +247,17 @@ impl Driver for QemuDriver {
         }
     }
 
-    async fn adopt(&self, _spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
-        Err(StartError::Stranger { pid: pid.unwrap_or_default() })
+    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
+        let netns = Netns::open(&spec.network.netns)
+            .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
+        let process = Process::adopt(&spec, pid.ok_or(StartError::Stranger { pid: 0 })?, &self.scope)?;
+        // The monitor serves one at a time; whoever had it before is gone or about to be.
+        let monitor = monitor_socket(&spec.run_dir);
+        let connected = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
+        let qmp = connected.map_err(|_| StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })??;
+        let machine = self.machine(spec, process, qmp, netns);
+        machine.power().await?;
+        Ok(Box::new(machine))
     }
 }
 

@@ -3,14 +3,17 @@
 mod bundle;
 mod command;
 mod driver;
+mod jail;
 mod limits;
 mod machine;
 mod memory;
 mod probe;
 mod process;
 mod qmp;
+mod runtime;
 mod volume;
 
 pub use bundle::{Bundle, BundleError};
 pub use driver::{QemuDriver, SetUpError};
+pub use jail::Jail;
 pub use probe::{Choice, TierError, choose_tier};

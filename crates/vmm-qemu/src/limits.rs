@@ -32,3 +32,6 @@ pub const QMP_LINE_BYTES_MAX: usize = 1024 * 1024;
 
 /// How much of the machine's own log goes into an error.
 pub const LOG_TAIL_BYTES: usize = 2000;
+
+/// Numbers of users that are tried before more of the range is looked at.
+pub const USER_ATTEMPTS_PER_WINDOW: usize = 16;

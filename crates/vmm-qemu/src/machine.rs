@@ -1,6 +1,12 @@
 //! One QEMU machine behind the contract: life through its process, everything else through its monitor.
 
-use std::{io, net::SocketAddr, os::fd::OwnedFd, path::Path};
+use std::{
+    fs::File,
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
 
 use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
@@ -13,12 +19,16 @@ use serde_json::json;
 use tokio::{net::TcpSocket, sync::watch};
 
 use crate::{
+    command::inherited,
     limits::{DEATH_NEWS_DEADLINE, DIAL_DEADLINE, LOAD_DEADLINE},
     memory,
     process::Process,
     qmp::Qmp,
     volume,
 };
+
+/// The number under which a process gets the file for its device state; far from those it inherits.
+const SAVED_STATE: u32 = 1000;
 
 pub struct QemuMachine {
     pub(crate) id: MachineId,
@@ -100,8 +110,16 @@ impl Machine for QemuMachine {
     }
 
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {
-        let arguments = json!({ "filename": to.display().to_string(), "live": true });
-        let answer = self.qmp.execute_within("xen-save-devices-state", arguments, LOAD_DEADLINE).await;
+        let file = File::create(to).map_err(Self::io("make the state file"))?;
+        let saved = async {
+            self.qmp.give_file(file.as_fd(), SAVED_STATE).await?;
+            let arguments = json!({ "filename": inherited(SAVED_STATE as i32), "live": true });
+            let saved = self.qmp.execute_within("xen-save-devices-state", arguments, LOAD_DEADLINE).await;
+            // However that ended, the process may not keep what was only lent.
+            self.qmp.take_file(SAVED_STATE).await?;
+            saved
+        };
+        let answer = saved.await;
         self.explain(answer).await.map(drop)
     }
 

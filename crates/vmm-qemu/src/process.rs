@@ -1,43 +1,85 @@
-//! Starts the QEMU process inside its network namespace and watches it die. Knows nothing of what runs in it.
+//! Starts a machine's process, or takes over one that an earlier host started, and watches it die. Knows nothing of what
+//! runs in it.
 
 use std::{
-    os::fd::OwnedFd,
+    ffi::CString,
+    fs::File,
+    io,
+    ops::Range,
+    os::fd::{AsFd, BorrowedFd},
     os::unix::net::UnixListener,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
+    sync::Arc,
 };
 
-use command_fds::{CommandFdExt, FdMapping};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use pandastack_kit::Scope;
-use pandastack_sys::netns::Netns;
-use pandastack_vmm::{MachineState, StartError};
-use tokio::{process::Child, sync::watch};
+use pandastack_sys::{
+    cgroup::{CgroupError, Group, Hierarchy, Limits},
+    filter::{Listener, Opens},
+    jail::{self, Cell, JailError, Jailed},
+    mounts::Tree,
+    netns::Netns,
+    pidfd::{Exit, Pidfd},
+};
+use pandastack_vmm::{MachineLimits, MachineSpec, MachineState, StartError, group_of};
+use tokio::{
+    io::unix::AsyncFd,
+    sync::{oneshot, watch},
+};
 
 use crate::{
-    bundle::Bundle,
-    command::{MONITOR_FD, STATE_FD},
-    limits::{KILL_DEADLINE, LOG_TAIL_BYTES},
+    command::{CONSOLE_FD, DISK_FD, MONITOR_FD, STATE_FD, TAP_FD, USER_FD},
+    jail::{Files, Jail, RUNTIME, User, failed},
+    limits::{KILL_DEADLINE, LOG_TAIL_BYTES, START_DEADLINE},
+    runtime::Runtime,
 };
 
-/// A started process.
+/// A process that runs a machine.
 pub struct Process {
     pid: u32,
+    handle: Arc<AsyncFd<Pidfd>>,
     state: watch::Receiver<MachineState>,
     log: PathBuf,
 }
 
 /// What a process is started with.
 pub struct Launch<'a> {
-    pub bundle: &'a Bundle,
+    pub runtime: &'a Runtime,
+    pub jail: Jail,
+    pub users: &'a Range<u32>,
+    pub spec: &'a MachineSpec,
     pub arguments: Vec<String>,
     pub netns: &'a Netns,
-    pub run_dir: &'a Path,
-    /// Device state to load, inherited as an open file so that the process needs no path to it.
-    pub state: Option<std::fs::File>,
+    /// What the process sees beside the runtime, in a jail.
+    pub mounts: Vec<(Tree, CString)>,
+    /// The memory to hand to a process that wants to open it for writing.
+    pub memory: Option<File>,
+    /// Device state to load.
+    pub state: Option<File>,
+    pub limited: Limited,
+}
+
+/// When a process comes under its limits. Entering a control group takes milliseconds, which a process that runs nothing of
+/// its guest yet can spend on its own start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limited {
+    /// Before its first instruction.
+    FromTheStart,
+    /// Before it is handed out.
+    Meanwhile,
+}
+
+/// A process on its way into its control group.
+pub struct Entering(Option<oneshot::Receiver<Result<(), StartError>>>);
+
+impl Entering {
+    /// Waits until the process is in.
+    pub async fn done(self) -> Result<(), StartError> {
+        match self.0 {
+            None => Ok(()),
+            Some(entered) => entered.await.unwrap_or_else(|error| Err(StartError::Spawn(io::Error::other(error)))),
+        }
+    }
 }
 
 /// The monitor's socket in a machine's folder.
@@ -47,33 +89,73 @@ pub fn monitor_socket(run_dir: &Path) -> PathBuf {
 
 impl Process {
     /// Starts the process. Its monitor can be connected to at once: we listen for it, it only accepts.
-    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Self, StartError> {
-        let log = launch.run_dir.join("machine.log");
-        let mut command = launch.bundle.command();
-        command.args(&launch.arguments).stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(Stdio::from(std::fs::File::create(&log).map_err(StartError::Spawn)?));
-        let monitor = UnixListener::bind(monitor_socket(launch.run_dir)).map_err(StartError::Spawn)?;
-        let mut mappings = vec![FdMapping { parent_fd: OwnedFd::from(monitor), child_fd: MONITOR_FD }];
-        if let Some(state) = launch.state {
-            mappings.push(FdMapping { parent_fd: OwnedFd::from(state), child_fd: STATE_FD });
+    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<(Self, Entering), StartError> {
+        let Launch { spec, jail, .. } = launch;
+        let log = spec.run_dir.join("machine.log");
+        let group = Hierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
+        let group = unless(jail, "find its control groups", group)?;
+        let entrances = match &group {
+            Some(group) if launch.limited == Limited::FromTheStart => {
+                let open = group.limit(&limits(spec)).and_then(|()| group.entrances());
+                unless(jail, "make its control groups", open)?.unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        let started = match start(&launch, &log, &entrances) {
+            Ok(started) => started,
+            Err(error) => {
+                if let Some(group) = group {
+                    group.remove();
+                }
+                return Err(error);
+            }
+        };
+        if let (Some(listener), Some(memory)) = (started.opens, launch.memory) {
+            hand_over(listener, memory, scope);
         }
-        command.fd_mappings(mappings).map_err(|error| StartError::Spawn(std::io::Error::other(error)))?;
-        // A group of its own: Ctrl-C in the server's terminal is the server's business.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let runtime = tokio::runtime::Handle::current();
-        // The child is born in the namespace of the thread that starts it.
-        let child = launch
-            .netns
-            .run(move || {
-                let _inside = runtime.enter();
-                tokio::process::Command::from(command).kill_on_drop(false).spawn()
-            })
-            .map_err(|cause| StartError::Network { netns: launch.run_dir.to_owned(), cause })?
-            .map_err(StartError::Spawn)?;
-        let pid = child.id().ok_or_else(|| StartError::Died { log: tail(&log) })?;
+        let entering = match &group {
+            Some(group) if launch.limited == Limited::Meanwhile => {
+                let (group, limits, pid, inner) = (group.clone(), limits(spec), started.pid, scope.clone());
+                let enter = move || unless(jail, "enter its control groups", enter(&group, &limits, pid)).map(drop);
+                let (tx, entered) = oneshot::channel();
+                scope.start("machine-groups", async move {
+                    if let Ok(outcome) = inner.block("machine-groups", enter).await {
+                        let _ = tx.send(outcome);
+                    }
+                });
+                Entering(Some(entered))
+            }
+            _ => Entering(None),
+        };
+        let watched = Watched { log, group, memory: spec.limits.memory };
+        let process = Self::watched(started.pid, started.handle, watched, scope).map_err(StartError::Spawn)?;
+        Ok((process, entering))
+    }
+
+    /// Takes over a living process of an earlier host.
+    pub fn adopt(spec: &MachineSpec, pid: u32, scope: &Scope) -> Result<Self, StartError> {
+        let stranger = |_| StartError::Stranger { pid };
+        let handle = Pidfd::open(pid).map_err(stranger)?;
+        // Asked after the handle was opened: if the number was given anew before, the words are another's; if it is given
+        // anew now, the handle is dead and will say so.
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(stranger)?;
+        let name = spec.run_dir.display().to_string();
+        if !words.split(|byte| *byte == 0).any(|word| word == name.as_bytes()) {
+            return Err(StartError::Stranger { pid });
+        }
+        let group = Group::of(pid, &group_of(&spec.run_dir));
+        let watched = Watched { log: spec.run_dir.join("machine.log"), group, memory: spec.limits.memory };
+        Self::watched(pid, handle, watched, scope).map_err(StartError::Spawn)
+    }
+
+    // The replacement is `unsafe`, which this room may not say. What it asks for holds: the handle owns its descriptor for good.
+    #[allow(deprecated, reason = "see above")]
+    fn watched(pid: u32, handle: Pidfd, watched: Watched, scope: &Scope) -> io::Result<Self> {
+        let handle = Arc::new(AsyncFd::new(handle)?);
         let (tx, state) = watch::channel(MachineState::Alive);
-        scope.start("machine-watch", watch_death(child, tx, log.clone()));
-        Ok(Self { pid, state, log })
+        let log = watched.log.clone();
+        scope.start("machine-watch", watch_death(handle.clone(), tx, watched));
+        Ok(Self { pid, handle, state, log })
     }
 
     pub fn pid(&self) -> u32 {
@@ -89,12 +171,11 @@ impl Process {
         tail(&self.log)
     }
 
-    /// Kills the process and waits until it is reaped.
+    /// Kills the process and waits until it is gone.
     pub async fn kill(&self) {
         let mut state = self.state.clone();
-        if *state.borrow() == MachineState::Alive {
-            // The watcher reaps, so the number cannot have been given to another process while the state is alive.
-            let _ = kill(Pid::from_raw(self.pid as i32), Signal::SIGKILL);
+        if let Err(error) = self.handle.get_ref().kill() {
+            tracing::error!(pid = self.pid, %error, "machine process cannot be killed");
         }
         let dead = state.wait_for(|state| *state != MachineState::Alive);
         if tokio::time::timeout(KILL_DEADLINE, dead).await.is_err() {
@@ -103,24 +184,132 @@ impl Process {
     }
 }
 
-async fn watch_death(mut child: Child, tx: watch::Sender<MachineState>, log: PathBuf) {
-    let reason = match child.wait().await {
-        Ok(status) => describe(status, &tail(&log)),
+fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, StartError> {
+    let Launch { runtime, spec, .. } = launch;
+    let jailed = launch.jail == Jail::Full;
+    let program = runtime.bundle.program(if jailed { Path::new(RUNTIME) } else { runtime.bundle.folder() });
+    let argv = strings([&program.path].into_iter().chain(&program.arguments).chain(&launch.arguments))?;
+    let env = strings(&program.environment)?;
+    let null = File::options().read(true).write(true).open("/dev/null").map_err(StartError::Spawn)?;
+    let output = File::create(log).map_err(StartError::Spawn)?;
+    let monitor = UnixListener::bind(monitor_socket(&spec.run_dir)).map_err(StartError::Spawn)?;
+    let files = Files::open(spec, launch.netns)?;
+    let user = jailed.then(|| User::take(launch.users)).transpose().map_err(failed("take a user of its own"))?;
+    let state = launch.state.as_ref().map_or(null.as_fd(), AsFd::as_fd);
+    let lock = user.as_ref().map_or(null.as_fd(), User::lock);
+    let mut descriptors: Vec<BorrowedFd<'_>> = vec![null.as_fd(), null.as_fd(), output.as_fd()];
+    for (fd, number) in [(monitor.as_fd(), MONITOR_FD), (state, STATE_FD), (files.tap.as_fd(), TAP_FD), (lock, USER_FD)]
+    {
+        assert_eq!(descriptors.len(), number as usize, "the arguments name these numbers");
+        descriptors.push(fd);
+    }
+    assert_eq!((descriptors.len() as i32, CONSOLE_FD + 1), (CONSOLE_FD, DISK_FD), "the arguments name these numbers");
+    descriptors.push(files.console.as_fd());
+    descriptors.push(files.disk.as_fd());
+    let root = runtime.root.as_ref().filter(|_| jailed);
+    let opens = if launch.memory.is_some() { Opens::Held } else { Opens::Free };
+    let cell =
+        root.zip(user.as_ref()).map(|(root, user)| Cell { root, mounts: &launch.mounts, user: user.number, opens });
+    assert_eq!(cell.is_some(), jailed, "a jail is whole or asked not to be");
+    let path = CString::new(program.path.as_str()).map_err(|error| StartError::Spawn(error.into()))?;
+    let started = jail::launch(&jail::Launch {
+        program: &path,
+        argv: &argv,
+        env: &env,
+        descriptors: &descriptors,
+        netns: launch.netns.as_fd(),
+        groups: &entrances.iter().map(AsFd::as_fd).collect::<Vec<_>>(),
+        cell,
+    });
+    started.map_err(|error| refused(error, spec))
+}
+
+fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CString>, StartError> {
+    let made = words.into_iter().map(|word| CString::new(word.as_str())).collect::<Result<_, _>>();
+    made.map_err(|error| StartError::Spawn(error.into()))
+}
+
+fn refused(error: JailError, spec: &MachineSpec) -> StartError {
+    match error {
+        JailError::Clone(cause) => StartError::Jail { step: "make a process".to_owned(), cause },
+        JailError::Child { step: jail::Step::Program | jail::Step::Session, cause } => StartError::Spawn(cause),
+        JailError::Child { step: jail::Step::Network, cause } => {
+            StartError::Network { netns: spec.network.netns.clone(), cause }
+        }
+        JailError::Child { step, cause } => StartError::Jail { step: format!("{step:?}").to_lowercase(), cause },
+    }
+}
+
+fn limits(spec: &MachineSpec) -> Limits {
+    let MachineLimits { cpu_percent, memory, pids } = spec.limits;
+    Limits { cpu_percent, memory_bytes: memory.get(), pids }
+}
+
+fn enter(group: &Group, limits: &Limits, pid: u32) -> Result<(), CgroupError> {
+    let entered = group.limit(limits).and_then(|()| group.bring(pid));
+    if entered.is_err() {
+        // A process that has died is watched no more, and would leave the group behind.
+        group.remove();
+    }
+    entered
+}
+
+/// Without a jail, limits are a matter of luck.
+fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<Option<T>, StartError> {
+    match (outcome, jail) {
+        (Ok(value), _) => Ok(Some(value)),
+        (Err(error), Jail::Full) => Err(failed(step)(error.into_io())),
+        (Err(_), Jail::None) => Ok(None),
+    }
+}
+
+/// Gives the memory to a process that opens it for writing. If that fails, the process says so itself.
+fn hand_over(listener: Listener, memory: File, scope: &Scope) {
+    let inner = scope.clone();
+    scope.start("machine-memory", async move {
+        let answer = move || listener.answer_with(memory.as_fd(), START_DEADLINE);
+        if let Ok(Err(error)) = inner.block("machine-memory", answer).await {
+            tracing::warn!(%error, "a machine process was not given its memory");
+        }
+    });
+}
+
+/// What a death is explained with.
+struct Watched {
+    log: PathBuf,
+    group: Option<Group>,
+    memory: pandastack_model::Bytes,
+}
+
+async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState>, watched: Watched) {
+    let reason = match handle.readable().await {
+        // A process of an earlier host is not our child, and its exit nobody's to tell.
+        Ok(_) => watched.explain(handle.get_ref().reap().ok().flatten()),
         Err(error) => format!("cannot be waited for: {error}"),
     };
+    if let Some(group) = &watched.group {
+        group.remove();
+    }
     let _ = tx.send(MachineState::Dead { reason });
 }
 
-fn describe(status: ExitStatus, log: &str) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    let last = log.lines().last().unwrap_or_default();
-    let how = match (status.signal(), status.code()) {
-        (Some(9), _) => "killed by signal 9".to_owned(),
-        (Some(signal), _) => format!("ended by signal {signal}"),
-        (None, Some(0)) => "the guest powered off".to_owned(),
-        (None, code) => format!("exited with status {}", code.unwrap_or(-1)),
-    };
-    if last.is_empty() { how } else { format!("{how}: {last}") }
+impl Watched {
+    fn explain(&self, exit: Option<Exit>) -> String {
+        if self.group.as_ref().is_some_and(|group| group.memory_kills() > 0) {
+            return format!("killed: the machine used more than its {} MiB", self.memory.as_mib());
+        }
+        let how = match exit {
+            Some(Exit::Signal(9)) => "killed by signal 9".to_owned(),
+            Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
+            Some(Exit::Status(0)) => "the guest powered off".to_owned(),
+            Some(Exit::Status(status)) => format!("exited with status {status}"),
+            None => "ended, nobody saw how".to_owned(),
+        };
+        match tail(&self.log).lines().last() {
+            Some(last) => format!("{how}: {last}"),
+            None => how,
+        }
+    }
 }
 
 fn tail(log: &Path) -> String {

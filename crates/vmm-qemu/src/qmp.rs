@@ -86,6 +86,16 @@ impl Qmp {
         }
     }
 
+    /// Gives the process an open file, under a number of our choice, until [`Qmp::take_file`]. It needs no path to it then.
+    pub async fn give_file(&self, file: BorrowedFd<'_>, number: u32) -> Result<(), MachineError> {
+        self.execute_with("add-fd", json!({ "fdset-id": number }), file).await.map(drop)
+    }
+
+    /// Takes back what [`Qmp::give_file`] gave.
+    pub async fn take_file(&self, number: u32) -> Result<(), MachineError> {
+        self.execute("remove-fd", json!({ "fdset-id": number })).await.map(drop)
+    }
+
     async fn exchange(
         &self,
         command: &str,

@@ -68,6 +68,8 @@ macro_rules! conformance_tests {
             saved_devices_restore_again,
             missing_devices_are_refused,
             garbage_devices_are_refused,
+            a_dropped_machine_lives_on_and_is_adopted,
+            only_the_living_machine_itself_is_adopted,
         }
     };
     ($start:path: $($check:ident,)*) => {
@@ -219,6 +221,65 @@ pub async fn garbage_devices_are_refused(subject: &impl Subject) {
         std::fs::write(&dev, garbage).expect("write the garbage");
         refuses_to_load(subject, LayerFiles { dev: dev.clone(), ..subject.layer() }).await;
     }
+}
+
+pub async fn a_dropped_machine_lives_on_and_is_adopted(subject: &impl Subject) {
+    let spec = subject.place().await;
+    let machine = subject.driver().restore(spec.clone(), &subject.layer()).await.expect("a whole layer restores");
+    machine.resume().await.expect("resume");
+    subject.write(reach(&*machine).await, "kept").await.expect("the guest answers");
+    let pid = machine.pid();
+    drop(machine);
+    assert_eq!(subject.live(), 1, "a machine that nobody holds lives on");
+    let machine = adopted(subject, &spec, pid).await;
+    assert_eq!(power(&*machine).await, Power::Running, "it runs as it did");
+    let text = subject.read(reach(&*machine).await).await.expect("the guest answers");
+    assert_eq!(text.as_deref(), Some("kept"));
+    machine.pause().await.expect("an adopted machine pauses");
+    drop(machine);
+    let machine = adopted(subject, &spec, pid).await;
+    assert_eq!(power(&*machine).await, Power::Paused, "paused stays paused");
+    assert_eq!(*machine.watch().borrow(), MachineState::Alive);
+    machine.resume().await.expect("resume");
+    let text = subject.read(reach(&*machine).await).await.expect("the guest answers again");
+    assert_eq!(text.as_deref(), Some("kept"));
+    subject.kill(&*machine).await;
+    assert!(!death(machine.watch()).await.is_empty(), "the death of an adopted machine is told");
+    let again = adopted_alive(subject).await;
+    again.stop().await;
+    assert_ne!(*again.watch().borrow(), MachineState::Alive, "stop waits for the end of an adopted machine");
+}
+
+pub async fn only_the_living_machine_itself_is_adopted(subject: &impl Subject) {
+    let (spec, other) = (subject.place().await, subject.place().await);
+    let machine = subject.driver().restore(spec.clone(), &subject.layer()).await.expect("a whole layer restores");
+    let pid = machine.pid();
+    let stranger = async |spec: &MachineSpec, whose: &str| match subject.driver().adopt(spec.clone(), pid).await {
+        Err(StartError::Stranger { .. }) => {}
+        Err(error) => panic!("adopting {whose} gave {error:?}"),
+        Ok(_) => panic!("{whose} was adopted"),
+    };
+    stranger(&other, "another machine's process").await;
+    subject.kill(&*machine).await;
+    death(machine.watch()).await;
+    stranger(&spec, "a dead machine").await;
+    machine.stop().await;
+    drop(machine);
+    stranger(&spec, "a machine that is gone").await;
+}
+
+async fn adopted_alive(subject: &impl Subject) -> Box<dyn Machine> {
+    let spec = subject.place().await;
+    let machine = subject.driver().restore(spec.clone(), &subject.layer()).await.expect("a whole layer restores");
+    let pid = machine.pid();
+    drop(machine);
+    adopted(subject, &spec, pid).await
+}
+
+async fn adopted(subject: &impl Subject, spec: &MachineSpec, pid: Option<u32>) -> Box<dyn Machine> {
+    let machine = subject.driver().adopt(spec.clone(), pid).await.expect("a living machine is adopted");
+    assert_eq!((machine.id(), machine.pid()), (spec.id, pid));
+    machine
 }
 
 async fn refuses_to_load(subject: &impl Subject, layer: LayerFiles) {

@@ -11,6 +11,7 @@
 pub mod conformance;
 mod contract;
 mod files;
+mod groups;
 mod memory;
 mod slot;
 
@@ -19,5 +20,6 @@ pub use contract::{
     NetworkPort, Power, StartError,
 };
 pub use files::LayerFiles;
+pub use groups::{group_of, groups_of};
 pub use memory::{MemoryDelta, Run};
 pub use slot::{BadSlot, VOLUME_SLOTS, VolumePort, VolumeSlot};

@@ -11,6 +11,8 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use pandastack_sys::cgroup::Hierarchy;
+use pandastack_vmm::{group_of, groups_of};
 
 use super::RecoverError;
 
@@ -56,7 +58,24 @@ pub async fn end_processes(run_root: &Path, keep: &HashSet<String>) -> Result<us
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+    // Whoever watched them removed their groups with them; these had nobody.
+    while !remove_groups(run_root, keep) && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     Ok(doomed.len())
+}
+
+/// Lists the machines that have a control group.
+pub fn groups(run_root: &Path) -> Vec<String> {
+    Hierarchy::find().map(|tree| tree.names(&groups_of(run_root))).unwrap_or_default()
+}
+
+/// Removes the control groups of machines that nobody keeps. `false` if one is still in use.
+pub fn remove_groups(run_root: &Path, keep: &HashSet<String>) -> bool {
+    let Ok(tree) = Hierarchy::find() else { return true };
+    let doomed = groups(run_root).into_iter().filter(|machine| !keep.contains(machine));
+    // Every one of them, so no short cut at the first that is in use.
+    doomed.map(|machine| tree.group(&group_of(&run_root.join(machine))).remove()).fold(true, |all, gone| all && gone)
 }
 
 /// Lists the machines' folders.

@@ -1,0 +1,402 @@
+//! Control groups with limits on CPU time, memory and number of threads, in whichever form the host has them: one tree for
+//! all controllers (version 2) or a tree for each (version 1). Names are paths such as `pandastack/a/b`, made as needed.
+//!
+//! Version 1 groups are made below our own, so that a limit around us still holds. Version 2 does not allow groups below one
+//! that has processes, so there they are made at the top of the tree that we see.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// The controllers that a group needs.
+const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
+
+/// CPU time is dealt out per this many microseconds.
+const PERIOD_US: u64 = 100_000;
+
+/// Attempts to make a group while others remove the group above it.
+const ATTEMPTS: usize = 8;
+
+/// What the processes of a group may use together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Hundredths of a CPU.
+    pub cpu_percent: u32,
+    pub memory_bytes: u64,
+    /// Threads and processes.
+    pub pids: u32,
+}
+
+/// Groups cannot be made on this host.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    #[error("the host has no control groups for {0}")]
+    Missing(String),
+    #[error("{action} {path}")]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl CgroupError {
+    /// The same as a system's error, for callers that know no other.
+    pub fn into_io(self) -> io::Error {
+        let kind = match &self {
+            CgroupError::Missing(_) => io::ErrorKind::Unsupported,
+            CgroupError::Io { cause, .. } => cause.kind(),
+        };
+        let text = match &self {
+            CgroupError::Missing(_) => self.to_string(),
+            CgroupError::Io { cause, .. } => format!("{self}: {cause}"),
+        };
+        io::Error::new(kind, text)
+    }
+}
+
+/// The host's trees of groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hierarchy {
+    /// One tree, and the folder in it below which groups are made.
+    Unified(PathBuf),
+    /// A tree per controller, in the order of [`CONTROLLERS`].
+    Separate([PathBuf; 3]),
+}
+
+/// One group, in all trees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    hierarchy: Hierarchy,
+    name: String,
+}
+
+impl Hierarchy {
+    /// Finds the trees of this host that we may use.
+    pub fn find() -> Result<Self, CgroupError> {
+        let read = |path: &str| {
+            fs::read_to_string(path).map_err(|cause| CgroupError::Io { action: "read", path: path.into(), cause })
+        };
+        let mounts = read("/proc/self/mountinfo")?;
+        if let Some(top) = unified_mount(&mounts) {
+            let offered = fs::read_to_string(top.join("cgroup.controllers")).unwrap_or_default();
+            if CONTROLLERS.iter().all(|name| offered.split_whitespace().any(|word| word == *name)) {
+                return Ok(Hierarchy::Unified(top));
+            }
+        }
+        let own = read("/proc/self/cgroup")?;
+        let found = CONTROLLERS.map(|name| separate_folder(&mounts, &own, name));
+        let missing: Vec<&str> =
+            CONTROLLERS.iter().zip(&found).filter(|(_, folder)| folder.is_none()).map(|(name, _)| *name).collect();
+        match found {
+            [Some(cpu), Some(memory), Some(pids)] => Ok(Hierarchy::Separate([cpu, memory, pids])),
+            _ => Err(CgroupError::Missing(missing.join(", "))),
+        }
+    }
+
+    /// Names a group, whether it exists or not.
+    pub fn group(&self, name: &str) -> Group {
+        Group { hierarchy: self.clone(), name: name.to_owned() }
+    }
+
+    /// Lists the groups right below a group, in any of the trees.
+    pub fn names(&self, below: &str) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for top in self.tops() {
+            let entries = fs::read_dir(top.join(below)).into_iter().flatten().flatten();
+            let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            names.extend(folders.filter_map(|entry| entry.file_name().into_string().ok()));
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn tops(&self) -> &[PathBuf] {
+        match self {
+            Hierarchy::Unified(top) => std::slice::from_ref(top),
+            Hierarchy::Separate(tops) => tops,
+        }
+    }
+}
+
+impl Group {
+    /// The group of a process, if it has this name; it may have been made by somebody who lived elsewhere in the trees.
+    pub fn of(pid: u32, name: &str) -> Option<Group> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let hierarchy = match Hierarchy::find().ok()? {
+            Hierarchy::Unified(top) => {
+                theirs.lines().any(|line| line == format!("0::/{name}")).then_some(Hierarchy::Unified(top))
+            }
+            Hierarchy::Separate(_) => {
+                let top = |controller| {
+                    let folder = separate_folder(&mounts, &theirs, controller)?;
+                    folder
+                        .ends_with(name)
+                        .then(|| folder.ancestors().nth(name.split('/').count()).map(PathBuf::from))?
+                };
+                let [cpu, memory, pids] = CONTROLLERS.map(top);
+                Some(Hierarchy::Separate([cpu?, memory?, pids?]))
+            }
+        };
+        hierarchy.map(|hierarchy| hierarchy.group(name))
+    }
+
+    /// Makes the group, if it does not exist, and sets its limits.
+    pub fn limit(&self, limits: &Limits) -> Result<(), CgroupError> {
+        let limited = match &self.hierarchy {
+            Hierarchy::Unified(top) => make_unified(top, &self.name).and_then(|folder| limit_unified(&folder, limits)),
+            Hierarchy::Separate(tops) => {
+                let make = |top: &PathBuf| make_below(top, &self.name, |_| Ok(())).map(drop);
+                tops.iter().try_for_each(make).and_then(|()| limit_separate(tops, &self.name, limits))
+            }
+        };
+        limited.inspect_err(|_| {
+            self.remove();
+        })
+    }
+
+    /// Opens the files through which a process enters: it writes `0` to each.
+    pub fn entrances(&self) -> Result<Vec<File>, CgroupError> {
+        let open = |top: &PathBuf| {
+            let path = top.join(&self.name).join("cgroup.procs");
+            OpenOptions::new().write(true).open(&path).map_err(|cause| CgroupError::Io {
+                action: "open",
+                path: path.clone(),
+                cause,
+            })
+        };
+        self.hierarchy.tops().iter().map(open).collect()
+    }
+
+    /// Brings a process in, with all its threads. Waits until the kernel has seen every CPU, which may take milliseconds.
+    pub fn bring(&self, pid: u32) -> Result<(), CgroupError> {
+        let enter = |top: &PathBuf| write(&top.join(&self.name).join("cgroup.procs"), &pid.to_string());
+        self.hierarchy.tops().iter().try_for_each(enter)
+    }
+
+    /// Counts the processes that were killed because the group had no memory left.
+    pub fn memory_kills(&self) -> u64 {
+        let file = match &self.hierarchy {
+            Hierarchy::Unified(top) => top.join(&self.name).join("memory.events"),
+            Hierarchy::Separate([_, memory, _]) => memory.join(&self.name).join("memory.oom_control"),
+        };
+        counter(&fs::read_to_string(file).unwrap_or_default(), "oom_kill")
+    }
+
+    /// Removes the group, and groups above it that are left empty. `false` if it is still in use.
+    pub fn remove(&self) -> bool {
+        let mut gone = true;
+        for top in self.hierarchy.tops() {
+            let mut path = Path::new(&self.name);
+            match fs::remove_dir(top.join(path)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) => gone = false,
+            }
+            while let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                if fs::remove_dir(top.join(parent)).is_err() {
+                    break;
+                }
+                path = parent;
+            }
+        }
+        gone
+    }
+}
+
+/// Makes the folders of a name one below the other, each made ready before the next. Others may remove an empty one of them
+/// at any time, so it is tried again.
+fn make_below(
+    top: &Path,
+    name: &str,
+    ready: impl Fn(&Path) -> Result<(), CgroupError>,
+) -> Result<PathBuf, CgroupError> {
+    let mut failed = None;
+    for _ in 0..ATTEMPTS {
+        let mut folder = top.to_owned();
+        let made = name.split('/').try_for_each(|part| {
+            ready(&folder)?;
+            folder.push(part);
+            match fs::create_dir(&folder) {
+                Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+                    Err(CgroupError::Io { action: "make", path: folder.clone(), cause })
+                }
+                _ => Ok(()),
+            }
+        });
+        match made {
+            Ok(()) => return Ok(folder),
+            Err(CgroupError::Io { cause, action, path }) if cause.kind() == io::ErrorKind::NotFound => {
+                failed = Some(CgroupError::Io { action, path, cause });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| CgroupError::Missing(name.to_owned())))
+}
+
+fn make_unified(top: &Path, name: &str) -> Result<PathBuf, CgroupError> {
+    make_below(top, name, |folder| {
+        let file = folder.join("cgroup.subtree_control");
+        let present = fs::read_to_string(&file).unwrap_or_default();
+        let lacks = |name: &&str| !present.split_whitespace().any(|word| word == *name);
+        match CONTROLLERS.iter().any(|name| lacks(name)) {
+            true => write(&file, "+cpu +memory +pids"),
+            false => Ok(()),
+        }
+    })
+}
+
+fn limit_unified(folder: &Path, limits: &Limits) -> Result<(), CgroupError> {
+    let quota = quota_us(limits);
+    write(&folder.join("cpu.max"), &format!("{quota} {PERIOD_US}"))?;
+    write(&folder.join("memory.max"), &limits.memory_bytes.to_string())?;
+    write(&folder.join("pids.max"), &limits.pids.to_string())?;
+    // Not every kernel has these two: what was not used before may be used later, and as much again may be swapped out.
+    let _ = write(&folder.join("cpu.max.burst"), &quota.to_string());
+    let _ = write(&folder.join("memory.swap.max"), &limits.memory_bytes.to_string());
+    Ok(())
+}
+
+fn limit_separate(tops: &[PathBuf; 3], name: &str, limits: &Limits) -> Result<(), CgroupError> {
+    let [cpu, memory, pids] = tops.each_ref().map(|top| top.join(name));
+    let quota = quota_us(limits);
+    write(&cpu.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+    write(&cpu.join("cpu.cfs_quota_us"), &quota.to_string())?;
+    write(&memory.join("memory.limit_in_bytes"), &limits.memory_bytes.to_string())?;
+    write(&pids.join("pids.max"), &limits.pids.to_string())?;
+    // As in the unified tree; here the second counts memory and swap together.
+    let _ = write(&cpu.join("cpu.cfs_burst_us"), &quota.to_string());
+    let _ = write(&memory.join("memory.memsw.limit_in_bytes"), &(2 * limits.memory_bytes).to_string());
+    Ok(())
+}
+
+fn quota_us(limits: &Limits) -> u64 {
+    u64::from(limits.cpu_percent) * PERIOD_US / 100
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CgroupError> {
+    // Never made: a file that is not there is a controller that is not there.
+    let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|cause| CgroupError::Io { action: "write", path: path.to_owned(), cause })
+}
+
+/// One `name value` line.
+fn counter(text: &str, name: &str) -> u64 {
+    let value = text.lines().filter_map(|line| line.split_once(' ')).find(|(word, _)| *word == name);
+    value.and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
+}
+
+/// One line of mountinfo: root in the file system, mount point, type, options of the file system.
+fn mount_parts(line: &str) -> Option<(&str, &str, &str, &str)> {
+    let (place, system) = line.split_once(" - ")?;
+    let mut place = place.split(' ').skip(3);
+    let (root, point) = (place.next()?, place.next()?);
+    let mut system = system.split(' ');
+    let (kind, _source, options) = (system.next()?, system.next()?, system.next()?);
+    Some((root, point, kind, options))
+}
+
+fn unified_mount(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().filter_map(mount_parts).find(|(.., kind, _)| *kind == "cgroup2").map(|(_, point, ..)| point.into())
+}
+
+/// Our own group's folder in the tree of a controller.
+fn separate_folder(mounts: &str, own: &str, controller: &str) -> Option<PathBuf> {
+    let names = |list: &str| list.split(',').any(|word| word == controller);
+    let (root, point, ..) =
+        mounts.lines().filter_map(mount_parts).find(|(_, _, kind, options)| *kind == "cgroup" && names(options))?;
+    let ours = own.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        names(controllers).then_some(path)
+    })?;
+    // Where only a part of the tree is mounted, paths count from the top of the whole.
+    let inside = Path::new(ours).strip_prefix(root).unwrap_or(Path::new(""));
+    Some(Path::new(point).join(inside))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { cpu_percent: 150, memory_bytes: 64 << 20, pids: 7 };
+
+    const MOUNTS: &str = "\
+30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct
+31 25 0:27 /box /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory
+32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+
+    #[test]
+    fn folders_are_found_whatever_is_mounted_together() {
+        let own = "3:cpu,cpuacct:/system.slice/a\n2:memory:/box/inner\n0::/init.scope";
+        let folder = |name| separate_folder(MOUNTS, own, name);
+        assert_eq!(folder("cpu").unwrap(), Path::new("/sys/fs/cgroup/cpu,cpuacct/system.slice/a"));
+        assert_eq!(folder("memory").unwrap(), Path::new("/sys/fs/cgroup/memory/inner"));
+        assert_eq!(folder("pids"), None);
+        assert_eq!(unified_mount(MOUNTS).unwrap(), Path::new("/sys/fs/cgroup/unified"));
+    }
+
+    #[test]
+    fn kills_are_counted_by_their_own_line() {
+        assert_eq!(counter("low 3\noom 5\noom_kill 2\noom_group_kill 9\n", "oom_kill"), 2);
+        assert_eq!(counter("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "oom_kill"), 1);
+        assert_eq!(counter("", "oom_kill"), 0);
+    }
+
+    /// A folder stands for the unified tree, because only one kind can be tried for real on a host.
+    #[test]
+    fn the_unified_tree_is_prepared_level_by_level() {
+        let top = std::env::temp_dir().join(format!("pandastack-cgroup-{}", std::process::id()));
+        let folder = top.join("a/b");
+        fs::create_dir_all(&folder).unwrap();
+        for parent in [&top, &top.join("a")] {
+            fs::write(parent.join("cgroup.subtree_control"), "").unwrap();
+        }
+        let files = ["cpu.max", "memory.max", "pids.max", "memory.events"];
+        files.iter().for_each(|name| fs::write(folder.join(name), "").unwrap());
+        let tree = Hierarchy::Unified(top.clone());
+        let group = tree.group("a/b");
+        group.limit(&LIMITS).unwrap();
+        let read = |name: &str| fs::read_to_string(top.join(name)).unwrap();
+        assert_eq!(read("cgroup.subtree_control"), "+cpu +memory +pids");
+        assert_eq!(read("a/cgroup.subtree_control"), "+cpu +memory +pids");
+        assert_eq!(read("a/b/cpu.max"), "150000 100000");
+        assert_eq!((read("a/b/memory.max").as_str(), read("a/b/pids.max").as_str()), ("67108864", "7"));
+        assert_eq!(tree.names("a"), ["b"]);
+        fs::write(folder.join("memory.events"), "oom_kill 3").unwrap();
+        assert_eq!(group.memory_kills(), 3);
+        fs::remove_file(folder.join("pids.max")).unwrap();
+        assert!(matches!(group.limit(&LIMITS), Err(CgroupError::Io { .. })), "a missing controller is told");
+        fs::remove_dir_all(&top).unwrap();
+    }
+
+    #[test]
+    fn a_process_that_takes_too_much_is_killed_and_counted() {
+        let tree = Hierarchy::find().unwrap();
+        let name = format!("pandastack-test-{}/one", std::process::id());
+        let group = tree.group(&name);
+        group.limit(&LIMITS).unwrap();
+        let enter = |top: &PathBuf| format!("echo 0 > {}; ", top.join(&name).join("cgroup.procs").display());
+        let enter: String = tree.tops().iter().map(enter).collect();
+        let hungry = format!("{enter} exec python3 -c 'b = bytearray(200 << 20)'");
+        assert_eq!(group.memory_kills(), 0);
+        let status = Command::new("sh").args(["-c", &hungry]).status().unwrap();
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(status.signal(), Some(9));
+        assert_eq!(group.memory_kills(), 1);
+        let modest = format!("{enter} exec python3 -c 'import os; b = bytearray(8 << 20); print(os.getpid())'");
+        assert!(Command::new("sh").args(["-c", &modest]).status().unwrap().success());
+        assert_eq!(tree.names(name.split_once('/').unwrap().0), ["one"]);
+        assert!(group.remove());
+        assert!(tree.names(name.split_once('/').unwrap().0).is_empty());
+        assert!(group.remove(), "removing twice is fine");
+    }
+}

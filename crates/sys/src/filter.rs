@@ -1,0 +1,259 @@
+//! The system call filter of a jailed program, which it can never take off.
+//!
+//! Refused are calls that no machine needs and that reach deep into the kernel: making namespaces (and with them a world in
+//! which the program would be root), mounting, looking into other processes, loading code into the kernel, `io_uring`.
+//!
+//! One call can be answered by us: a program that insists on opening a file for writing, although it never writes, gets a
+//! read-only descriptor instead. The kernel holds calls of `openat` with exactly the flags `O_RDWR` until the [`Listener`] has
+//! answered; when it is gone they fail. Needs Linux 5.14.
+#![allow(unsafe_code)]
+
+use std::{
+    io,
+    mem::offset_of,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    time::{Duration, Instant},
+};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// What happens to opens for reading and writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opens {
+    Free,
+    /// Until a [`Listener`] answers.
+    Held,
+}
+
+/// Hears of the calls that the kernel holds for us.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+}
+
+impl Listener {
+    /// Answers the first held call with a file, and hears no more: later ones fail. `false` if the process ended first.
+    pub fn answer_with(self, file: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut wanted = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            match poll(&mut wanted, timeout) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => {}
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if !wanted[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN)) {
+                return Ok(false);
+            }
+            match self.answer_one(file) {
+                // The call was given up in between.
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(true),
+            }
+        }
+    }
+
+    fn answer_one(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        // SAFETY: plain data for which all zeroes is a valid value; the kernel wants it zeroed.
+        let mut held: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open and the kernel writes one `seccomp_notif`, which `held` is.
+        checked(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut held) })?;
+        let answer = libc::seccomp_notif_addfd {
+            id: held.id,
+            flags: libc::SECCOMP_ADDFD_FLAG_SEND as u32,
+            srcfd: file.as_raw_fd() as u32,
+            newfd: 0,
+            newfd_flags: libc::O_CLOEXEC as u32,
+        };
+        // SAFETY: both descriptors are open and the kernel reads one `seccomp_notif_addfd`, which `answer` is.
+        checked(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const answer) })
+    }
+}
+
+/// A pair of sockets over which a child hands us its listener: ours, and the child's.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+    Ok(socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?)
+}
+
+/// Takes the listener that a child has sent.
+pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Listener> {
+    let mut byte = 0_u8;
+    let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let mut control = Control::default();
+    let mut message = control.message(&mut part);
+    // SAFETY: `message` points to one byte and to `control`, which both outlive the call.
+    let got = unsafe { libc::recvmsg(from.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if got == 0 || control.header.cmsg_type != libc::SCM_RIGHTS {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(Listener { fd: unsafe { OwnedFd::from_raw_fd(control.fd) } })
+}
+
+/// Installs a filter on the calling process, and sends the listener away if there is one to be.
+///
+/// # Safety
+/// For a borrowed child only: makes nothing but system calls. The filter stays for the life of the process.
+pub(crate) unsafe fn install(filter: &[libc::sock_filter], listener_to: Option<RawFd>) -> bool {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    let flags = if listener_to.is_some() { libc::SECCOMP_FILTER_FLAG_NEW_LISTENER } else { 0 };
+    // SAFETY: `program` points to `filter`, which lives to the end of this function.
+    let listener =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    let Some(to) = listener_to else { return listener == 0 };
+    if listener < 0 {
+        return false;
+    }
+    let mut byte = 0_u8;
+    let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let mut control = Control { fd: listener as RawFd, ..Control::default() };
+    let message = control.message(&mut part);
+    // SAFETY: `message` points to one byte and to `control`, which both outlive the call.
+    unsafe { libc::sendmsg(to, &raw const message, libc::MSG_NOSIGNAL) == 1 }
+}
+
+/// Calls that are refused whatever their arguments.
+const REFUSED: [libc::c_long; 49] = [
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+];
+
+/// Flags of `clone` that make a namespace.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// Writes the filter: refusals, and the held open if wanted.
+pub(crate) fn program(opens: Opens) -> Vec<libc::sock_filter> {
+    let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
+    let jump = |test: u32, value: u32, skip_if_not: u8| step(libc::BPF_JMP | test | libc::BPF_K, 0, skip_if_not, value);
+    let equal = |value: libc::c_long, skip_if_not: u8| jump(libc::BPF_JEQ, value as u32, skip_if_not);
+    let answer = |value: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, value);
+    let refuse = |errno: libc::c_int| answer(libc::SECCOMP_RET_ERRNO | errno as u32);
+    // The lower half, which comes first, of an argument.
+    let argument = |number: usize| load(offset_of!(libc::seccomp_data, args) + number * size_of::<u64>());
+    let mut steps = vec![
+        load(offset_of!(libc::seccomp_data, arch)),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, AUDIT_ARCH_X86_64),
+        answer(libc::SECCOMP_RET_KILL_PROCESS),
+        load(offset_of!(libc::seccomp_data, nr)),
+        jump(libc::BPF_JGE, X32_SYSCALLS, 1),
+        refuse(libc::ENOSYS),
+    ];
+    for call in REFUSED {
+        steps.extend([equal(call, 1), refuse(libc::EPERM)]);
+    }
+    // Its flags lie in memory, where a filter cannot look; the C library goes on with `clone`.
+    steps.extend([equal(libc::SYS_clone3, 1), refuse(libc::ENOSYS)]);
+    let allow = answer(libc::SECCOMP_RET_ALLOW);
+    steps.extend([equal(libc::SYS_clone, 4), argument(0), jump(libc::BPF_JSET, NAMESPACES as u32, 1)]);
+    steps.extend([refuse(libc::EPERM), allow]);
+    if opens == Opens::Held {
+        steps.extend([equal(libc::SYS_openat, 3), argument(2), equal(libc::O_RDWR.into(), 1)]);
+        steps.push(answer(libc::SECCOMP_RET_USER_NOTIF));
+    }
+    steps.push(allow);
+    steps
+}
+
+fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+// From linux/audit.h: the only kind of machine these numbers hold for.
+const AUDIT_ARCH_X86_64: u32 = 0xC000_003E;
+
+/// Numbers from here on are a second set of calls with shorter pointers, which would walk around the list.
+const X32_SYSCALLS: u32 = 0x4000_0000;
+
+/// Control data of a message that carries one descriptor.
+#[repr(C)]
+struct Control {
+    header: libc::cmsghdr,
+    fd: RawFd,
+    /// Control data is counted in whole words.
+    padding: u32,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        let length = size_of::<libc::cmsghdr>() + size_of::<RawFd>();
+        let header = libc::cmsghdr { cmsg_len: length, cmsg_level: libc::SOL_SOCKET, cmsg_type: libc::SCM_RIGHTS };
+        Self { header, fd: -1, padding: 0 }
+    }
+}
+
+impl Control {
+    fn message(&mut self, part: &mut libc::iovec) -> libc::msghdr {
+        // SAFETY: plain data for which all zeroes is a valid value.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = part;
+        message.msg_iovlen = 1;
+        message.msg_control = std::ptr::from_mut(self).cast();
+        message.msg_controllen = size_of::<Control>();
+        message
+    }
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,334 @@
+//! Starts a program in a jail: its own root, processes, network, user and limits, and no right to anything else. Like
+//! `process`, the child borrows our memory until it has become the program, so nothing is copied and no helper stays behind.
+//! Knows no machine; files arrive as descriptors, the root and its mounts as `mounts` makes them.
+//!
+//! ```text
+//! clone (new pids, ipc, host name) -> control groups -> network -> copy of the root + mounts -> descriptors
+//!   -> no capabilities, own user, nothing regained -> filter -> program
+//! ```
+#![allow(unsafe_code)]
+
+use std::{
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    ptr,
+};
+
+use crate::{
+    filter::{self, Listener, Opens},
+    mounts::{Root, Tree, put},
+    pidfd::Pidfd,
+};
+
+/// Memory the child runs on until it becomes the program. It only makes system calls.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// Status of a child that could not become the program; nobody sees it, the error is returned instead.
+const EXIT_UNSTARTED: c_int = 127;
+
+/// More than the kernel has capabilities; it refuses the first that does not exist.
+const CAPABILITIES_MAX: c_int = 64;
+
+/// What everybody in a jail is called.
+const HOSTNAME: &CStr = c"machine";
+
+/// What to start.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// Path inside the jail.
+    pub program: &'a CStr,
+    pub argv: &'a [CString],
+    pub env: &'a [CString],
+    /// All that the program inherits: the first becomes its standard input, and so on.
+    pub descriptors: &'a [BorrowedFd<'a>],
+    pub netns: BorrowedFd<'a>,
+    /// The `cgroup.procs` of each control group to enter.
+    pub groups: &'a [BorrowedFd<'a>],
+    /// Without one the program is apart in its network and its groups only.
+    pub cell: Option<Cell<'a>>,
+}
+
+/// Where a jailed program lives and as whom.
+#[derive(Debug)]
+pub struct Cell<'a> {
+    pub root: &'a Root,
+    /// Trees and the places in the root that they cover.
+    pub mounts: &'a [(Tree, CString)],
+    /// Number of the user and of its group.
+    pub user: u32,
+    /// Whether opens for reading and writing are held, to be answered through [`Jailed::opens`].
+    pub opens: Opens,
+}
+
+/// A started program. The caller reaps it.
+#[derive(Debug)]
+pub struct Jailed {
+    /// As the host counts.
+    pub pid: u32,
+    pub handle: Pidfd,
+    pub opens: Option<Listener>,
+}
+
+/// Which act of the child failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Session,
+    Groups,
+    Network,
+    Root,
+    Mounts,
+    Hostname,
+    Descriptors,
+    Limits,
+    Capabilities,
+    User,
+    Privileges,
+    Filter,
+    Program,
+}
+
+/// A program that did not start. Nothing is left of it.
+#[derive(Debug, thiserror::Error)]
+pub enum JailError {
+    #[error("make a process")]
+    Clone(#[source] io::Error),
+    #[error("prepare the process ({step:?})")]
+    Child { step: Step, cause: io::Error },
+}
+
+/// Everything the child needs, in forms it can use without allocating.
+struct Order<'a> {
+    program: *const c_char,
+    argv: *const *const c_char,
+    env: *const *const c_char,
+    /// Numbers above all those that the child hands on.
+    descriptors: &'a [OwnedFd],
+    netns: RawFd,
+    groups: &'a [BorrowedFd<'a>],
+    cell: Option<&'a Cell<'a>>,
+    filter: &'a [libc::sock_filter],
+    opens: Option<RawFd>,
+    /// Written by the child, read by the parent once the child no longer uses our memory.
+    failed: Option<(Step, c_int)>,
+}
+
+/// Starts a program and returns once it has become it.
+pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
+    let argv = pointers(launch.argv);
+    let env = pointers(launch.env);
+    let above = launch.descriptors.len() as c_int;
+    let lift = |fd: &BorrowedFd<'_>| lift(*fd, above).map_err(JailError::Clone);
+    let descriptors = launch.descriptors.iter().map(lift).collect::<Result<Vec<_>, _>>()?;
+    let held = launch.cell.as_ref().is_some_and(|cell| cell.opens == Opens::Held);
+    let sockets = held.then(filter::pair).transpose().map_err(JailError::Clone)?;
+    let theirs = sockets.as_ref().map(|(_, theirs)| lift(&theirs.as_fd())).transpose()?;
+    let filter = launch.cell.as_ref().map(|cell| filter::program(cell.opens)).unwrap_or_default();
+    let mut order = Order {
+        program: launch.program.as_ptr(),
+        argv: argv.as_ptr(),
+        env: env.as_ptr(),
+        descriptors: &descriptors,
+        netns: launch.netns.as_raw_fd(),
+        groups: launch.groups,
+        cell: launch.cell.as_ref(),
+        filter: &filter,
+        opens: theirs.as_ref().map(AsRawFd::as_raw_fd),
+        failed: None,
+    };
+    let (pid, handle) = clone_and_wait(&mut order).map_err(JailError::Clone)?;
+    if let Some((step, errno)) = order.failed {
+        // It has ended, or is about to.
+        // SAFETY: plain system call; the child is ours to reap.
+        unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+        return Err(JailError::Child { step, cause: io::Error::from_raw_os_error(errno) });
+    }
+    let opens = sockets.map(|(ours, _)| filter::receive(ours.as_fd())).transpose();
+    let opens = opens.map_err(|cause| {
+        let _ = handle.kill();
+        // SAFETY: as above.
+        unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+        JailError::Child { step: Step::Filter, cause }
+    })?;
+    Ok(Jailed { pid: pid as u32, handle, opens })
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// Duplicates a descriptor to a number that the child does not hand on.
+fn lift(fd: BorrowedFd<'_>, above: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is open; the answer is a new one or an error.
+    let lifted = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, above) };
+    if lifted < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(lifted) })
+}
+
+/// Runs [`child`] in a new process that shares our memory; we stand still until it ran the program or ended.
+fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
+    let mut flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+    if order.cell.is_some() {
+        flags |= libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+    }
+    let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
+    let mut handle: c_int = -1;
+    // SAFETY: all blocks are closed together here because they are one act.
+    // - `stack` outlives the child's use of it: CLONE_VFORK holds us until the child ran execve or _exit.
+    // - its top is aligned to 16 bytes and inside the allocation.
+    // - `order` and what it points to is alive and used by nobody else meanwhile, for the same reason.
+    // - signals are blocked around it, so no handler of ours can run in the child on our memory; handlers are reset by
+    //   execve, and the child unblocks only right before it.
+    // - `handle` is where CLONE_PIDFD puts a new descriptor that nobody else knows.
+    unsafe {
+        let top = stack.as_mut_ptr().add(STACK_BYTES);
+        let top = top.sub(top as usize % 16);
+        let mut every = std::mem::zeroed::<libc::sigset_t>();
+        let mut before = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&mut every);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &every, &mut before);
+        let argument = ptr::from_mut(order).cast::<c_void>();
+        let pid = libc::clone(child, top.cast::<c_void>(), flags, argument, &raw mut handle);
+        let error = io::Error::last_os_error();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
+        if pid < 0 { Err(error) } else { Ok((pid, Pidfd::from_fd(OwnedFd::from_raw_fd(handle)))) }
+    }
+}
+
+/// The child's whole life before the program: system calls only, no allocation, no lock, no return.
+extern "C" fn child(order: *mut c_void) -> c_int {
+    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and does not go on before we are done with it.
+    let order = unsafe { &mut *order.cast::<Order<'_>>() };
+    // SAFETY: see `become_program`; `order` holds valid pointers.
+    let step = unsafe { become_program(order) };
+    order.failed = Some((step, io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)));
+    // SAFETY: ends only the child; runs no handlers and flushes no buffers that belong to the parent.
+    unsafe { libc::_exit(EXIT_UNSTARTED) }
+}
+
+/// Returns only if something failed; `errno` says why.
+///
+/// # Safety
+/// Pointers in `order` must be valid, null-terminated where they are lists, and the caller must be the child of a CLONE_VFORK.
+/// Users are changed by raw system calls, because the C library's wrappers would signal the other threads of the parent,
+/// whose memory this still is.
+unsafe fn become_program(order: &Order<'_>) -> Step {
+    unsafe {
+        // A group of its own: Ctrl-C in our terminal is our business.
+        if libc::setsid() < 0 {
+            return Step::Session;
+        }
+        for group in order.groups {
+            // Zero is the writer, whatever number it has in which namespace.
+            if libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1 {
+                return Step::Groups;
+            }
+        }
+        if libc::setns(order.netns, libc::CLONE_NEWNET) < 0 {
+            return Step::Network;
+        }
+        if let Some(cell) = order.cell
+            && let Err(step) = enter(cell)
+        {
+            return step;
+        }
+        for (target, source) in order.descriptors.iter().enumerate() {
+            if libc::dup2(source.as_raw_fd(), target as c_int) < 0 {
+                return Step::Descriptors;
+            }
+        }
+        let (above, cloexec) = (order.descriptors.len(), libc::CLOSE_RANGE_CLOEXEC);
+        if libc::syscall(libc::SYS_close_range, above, libc::c_uint::MAX, cloexec) < 0 {
+            return Step::Descriptors;
+        }
+        if let Some(cell) = order.cell
+            && let Err(step) = give_up_rights(cell.user)
+        {
+            return step;
+        }
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        if !order.filter.is_empty() && !filter::install(order.filter, order.opens) {
+            return Step::Filter;
+        }
+        libc::execve(order.program, order.argv, order.env);
+        Step::Program
+    }
+}
+
+/// Goes to the root and covers its places.
+///
+/// # Safety
+/// As [`become_program`].
+unsafe fn enter(cell: &Cell<'_>) -> Result<(), Step> {
+    unsafe {
+        // Into the root that everybody shares, and from there into a copy that only this process has.
+        if libc::setns(cell.root.as_fd().as_raw_fd(), libc::CLONE_NEWNS) < 0 || libc::unshare(libc::CLONE_NEWNS) < 0 {
+            return Err(Step::Root);
+        }
+        for (tree, at) in cell.mounts {
+            if !put(tree.as_fd().as_raw_fd(), at.as_ptr()) {
+                return Err(Step::Mounts);
+            }
+        }
+        let length = HOSTNAME.to_bytes().len();
+        if libc::sethostname(HOSTNAME.as_ptr(), length) < 0
+            || libc::syscall(libc::SYS_setdomainname, c"".as_ptr(), 0) < 0
+        {
+            return Err(Step::Hostname);
+        }
+    }
+    Ok(())
+}
+
+/// Becomes an ordinary user that can never be more.
+///
+/// # Safety
+/// As [`become_program`].
+unsafe fn give_up_rights(user: u32) -> Result<(), Step> {
+    unsafe {
+        // A core dump would write the guest's memory to wherever the host keeps those.
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        if libc::setrlimit(libc::RLIMIT_CORE, &raw const none) < 0 {
+            return Err(Step::Limits);
+        }
+        for capability in 0..CAPABILITIES_MAX {
+            if libc::prctl(libc::PR_CAPBSET_DROP, capability as libc::c_ulong, 0, 0, 0) < 0 {
+                match *libc::__errno_location() {
+                    libc::EINVAL if capability > 0 => break,
+                    _ => return Err(Step::Capabilities),
+                }
+            }
+        }
+        if libc::syscall(libc::SYS_setgroups, 0, ptr::null::<u32>()) < 0
+            || libc::syscall(libc::SYS_setresgid, user, user, user) < 0
+            || libc::syscall(libc::SYS_setresuid, user, user, user) < 0
+        {
+            return Err(Step::User);
+        }
+        // Leaving user 0 has emptied the effective and permitted sets; this empties the inheritable one.
+        let header = CapabilityHeader { version: LINUX_CAPABILITY_VERSION_3, pid: 0 };
+        let empty = [[0_u32; 3]; 2];
+        if libc::syscall(libc::SYS_capset, &raw const header, &raw const empty) < 0 {
+            return Err(Step::Capabilities);
+        }
+        if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
+            return Err(Step::Privileges);
+        }
+    }
+    Ok(())
+}
+
+// From linux/capability.h.
+const LINUX_CAPABILITY_VERSION_3: u32 = 0x2008_0522;
+
+#[repr(C)]
+struct CapabilityHeader {
+    version: u32,
+    pid: c_int,
+}

@@ -1,0 +1,184 @@
+//! What a machine's process gets to see and as whom it runs: descriptors for its files, a root with nothing but the runtime,
+//! and a user of its own. Decides nothing about QEMU's devices; `command` does.
+//!
+//! ```text
+//! /runtime      the bundle, read-only              3 monitor   4 device state   5 tap    6 its user's lock
+//! /mem          its layer's memory, read-only      7 console   8 root disk      9… volumes
+//! /kernel /initramfs   at a first boot
+//! /dev/kvm      on the kvm tier
+//! ```
+
+use std::{
+    ffi::CString,
+    fmt,
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    ops::Range,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::{OpenOptionsExt, PermissionsExt},
+    },
+    path::Path,
+    str::FromStr,
+};
+
+use pandastack_model::Tier;
+use pandastack_sys::{
+    mounts::{Entry, Root, Tree, Use},
+    netns::Netns,
+    tap,
+};
+use pandastack_vmm::{MachineSpec, StartError};
+
+use crate::{
+    bundle::Bundle,
+    command::{DISK_FD, inherited},
+    limits::USER_ATTEMPTS_PER_WINDOW,
+};
+
+/// Where the parts of a jail are, as its process sees them.
+pub const RUNTIME: &str = "/runtime";
+pub const MEM: &str = "/mem";
+pub const KERNEL: &str = "/kernel";
+pub const INITRAMFS: &str = "/initramfs";
+const KVM: &str = "/dev/kvm";
+
+/// A file per user number; who holds its lock has the number. Machines hold theirs themselves, so it is free when they end.
+const USERS_FOLDER: &str = "/run/pandastack/users";
+
+/// The numbers that machines' processes run under unless told otherwise: above those of people and of containers.
+pub const USERS: Range<u32> = 900_000..965_536;
+
+/// How much a machine's process is kept from its host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Jail {
+    /// Own user, root, processes and limits, no capabilities; a machine that cannot have all of it does not start.
+    #[default]
+    Full,
+    /// As the host's own user, with its files in sight. Limits only where the host has them.
+    None,
+}
+
+impl FromStr for Jail {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "full" => Ok(Jail::Full),
+            "none" => Ok(Jail::None),
+            _ => Err(format!("{text} is neither full nor none")),
+        }
+    }
+}
+
+impl fmt::Display for Jail {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(if *self == Jail::Full { "full" } else { "none" })
+    }
+}
+
+/// Names the step of a jail that failed.
+pub fn failed(step: &str) -> impl FnOnce(io::Error) -> StartError + use<'_> {
+    move |cause| StartError::Jail { step: step.to_owned(), cause }
+}
+
+/// Makes the root that all machines of a runtime start from.
+pub fn root(bundle: &Bundle, tier: Tier) -> io::Result<Root> {
+    let at = |path: &str| path.trim_start_matches('/').to_owned();
+    let mut entries = vec![Entry::Folder { at: at(RUNTIME), of: bundle.folder().to_owned() }];
+    entries.extend([MEM, KERNEL, INITRAMFS].map(|path| Entry::Place { at: at(path) }));
+    if tier == Tier::Kvm {
+        entries.push(Entry::Device { at: at(KVM), of: KVM.into() });
+    }
+    Root::make(bundle.folder(), &entries)
+}
+
+/// Brings a file of the host to a place in the root, for reading.
+pub fn show(file: &Path, at: &str) -> io::Result<(Tree, CString)> {
+    // It is reached through the mount alone, so this opens it to nobody else: the folders above it are closed.
+    let mode = fs::metadata(file)?.permissions().mode();
+    if mode & 0o004 == 0 {
+        fs::set_permissions(file, fs::Permissions::from_mode(mode | 0o044))?;
+    }
+    Ok((Tree::of(file, Use::Read)?, CString::new(at)?))
+}
+
+/// A user number that no other machine of this host has.
+#[derive(Debug)]
+pub struct User {
+    pub number: u32,
+    lock: File,
+}
+
+impl User {
+    /// Takes a free number of a range. Tries few numbers first, so that few files are made.
+    pub fn take(range: &Range<u32>) -> io::Result<User> {
+        fs::create_dir_all(USERS_FOLDER)?;
+        fs::set_permissions(USERS_FOLDER, fs::Permissions::from_mode(0o700))?;
+        let count = range.end.saturating_sub(range.start);
+        let mut window = 64.min(count);
+        while window > 0 {
+            for _ in 0..USER_ATTEMPTS_PER_WINDOW {
+                let number = range.start + u32::from_ne_bytes(pandastack_kit::random_bytes::<4>()) % window;
+                if let Some(lock) = try_lock(&Path::new(USERS_FOLDER).join(number.to_string()))? {
+                    return Ok(User { number, lock });
+                }
+            }
+            if window == count {
+                break;
+            }
+            window = window.saturating_mul(4).min(count);
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("no user is free in {range:?}")))
+    }
+
+    /// What the process inherits to keep its number.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
+    }
+}
+
+fn try_lock(path: &Path) -> io::Result<Option<File>> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if let Err(error) = made
+        && error.kind() != io::ErrorKind::AlreadyExists
+    {
+        return Err(error);
+    }
+    // For reading only: the process that inherits it can write nothing.
+    let file = File::open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The files that a machine's process inherits, open.
+pub struct Files {
+    pub console: OwnedFd,
+    pub tap: OwnedFd,
+    pub disk: OwnedFd,
+}
+
+impl Files {
+    /// Opens everything as the host, before there is a process.
+    pub fn open(spec: &MachineSpec, netns: &Netns) -> Result<Files, StartError> {
+        let network = |cause| StartError::Network { netns: spec.network.netns.clone(), cause };
+        let tap = netns.run(|| tap::attach_with_header(&spec.network.tap)).and_then(|tap| tap).map_err(network)?;
+        let console = OpenOptions::new().create(true).append(true).open(spec.run_dir.join("console.log"));
+        let console = console.map_err(StartError::Spawn)?.into();
+        Ok(Files { console, tap, disk: open_disk(&spec.disk)? })
+    }
+}
+
+fn open_disk(path: &Path) -> Result<OwnedFd, StartError> {
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    let named = |cause: io::Error| io::Error::new(cause.kind(), format!("open {}: {cause}", path.display()));
+    Ok(opened.map_err(|cause| StartError::Spawn(named(cause)))?.into())
+}
+
+/// The specification with the paths that the process knows: its disk is inherited.
+pub fn seen_from_inside(spec: &MachineSpec) -> MachineSpec {
+    MachineSpec { disk: inherited(DISK_FD), ..spec.clone() }
+}

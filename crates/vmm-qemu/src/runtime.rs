@@ -1,0 +1,85 @@
+//! A bundle that is ready to run machines: what it can do, and the root its jails start from. Made once per bundle.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use pandastack_model::Tier;
+use pandastack_sys::mounts::Root;
+use pandastack_vmm::StartError;
+
+use crate::{
+    bundle::Bundle,
+    command::Opening,
+    jail::{self, Jail, failed},
+};
+
+/// A bundle with everything around it.
+pub struct Runtime {
+    pub bundle: Bundle,
+    pub opening: Opening,
+    /// Absent without a jail.
+    pub root: Option<Root>,
+}
+
+/// All bundles of a folder, the ready ones kept.
+pub struct Runtimes {
+    folder: PathBuf,
+    newest: Bundle,
+    ready: Mutex<HashMap<String, Arc<Runtime>>>,
+}
+
+impl Runtimes {
+    pub fn new(folder: &Path, newest: Bundle) -> Self {
+        Self { folder: folder.to_owned(), newest, ready: Mutex::default() }
+    }
+
+    /// The bundle that new layers are made with.
+    pub fn newest(&self) -> &Bundle {
+        &self.newest
+    }
+
+    /// Finds a bundle of the folder.
+    pub fn find(&self, digest: &str) -> Option<Bundle> {
+        if digest == self.newest.digest() { Some(self.newest.clone()) } else { Bundle::open(&self.folder, digest) }
+    }
+
+    /// Gives a runtime ready to run: the one asked for, or the newest. Blocks for a moment at the first use of each.
+    pub fn ready(&self, digest: Option<&str>, tier: Tier, jail: Jail) -> Result<Arc<Runtime>, StartError> {
+        let digest = digest.unwrap_or(self.newest.digest());
+        // Held while one is made: two machines that start at once need it once.
+        let mut ready = self.lock();
+        if let Some(runtime) = ready.get(digest) {
+            return Ok(runtime.clone());
+        }
+        let missing = || StartError::Profile {
+            needed: format!("runtime {digest}"),
+            present: format!("runtime {}", self.newest.digest()),
+        };
+        let bundle = self.find(digest).ok_or_else(missing)?;
+        let root = (jail == Jail::Full).then(|| jail::root(&bundle, tier)).transpose();
+        let root = root.map_err(failed("make a root with nothing but the runtime"))?;
+        let runtime = Arc::new(Runtime { opening: bundle.opening(), bundle, root });
+        ready.insert(digest.to_owned(), runtime.clone());
+        Ok(runtime)
+    }
+
+    /// Removes bundles that are neither needed nor the newest, and gives their digests.
+    pub fn collect(&self, needed: &HashSet<String>) -> Vec<String> {
+        let keep = |digest: &str| digest == self.newest.digest() || needed.contains(digest);
+        let mut ready = self.lock();
+        ready.retain(|digest, _| keep(digest));
+        Bundle::collect(&self.folder, keep)
+    }
+
+    /// Forgets what is ready, so that it is made anew.
+    pub fn forget(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Runtime>>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,141 @@
+//! A program that a test puts into a jail in the place of QEMU. It tries what a machine process that was taken over would
+//! try, and says on standard error how each attempt ended: `attempt: done` or `attempt: refused, why`.
+//! What it looks for lies in its own bundle, in `share/targets`, because its arguments are the machine's.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    net::{SocketAddr, TcpStream},
+    os::linux::net::SocketAddrExt,
+    os::unix::{
+        fs::PermissionsExt,
+        net::{SocketAddr as UnixAddress, UnixStream},
+    },
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+    sys::{
+        signal::kill,
+        socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket},
+        stat::{Mode, SFlag, mknod},
+    },
+    unistd::{Gid, Pid, Uid, chroot, pivot_root, setgid, setgroups, setuid},
+};
+
+/// Long enough for a host that answers; a jail's network answers nothing.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+fn main() {
+    if std::env::args().any(|word| word.ends_with(",help")) {
+        // As a QEMU that opens a layer's memory for reading only.
+        println!("  rom=<OnOffAuto>");
+        return;
+    }
+    for line in fs::read_to_string("/runtime/share/targets").unwrap_or_default().lines() {
+        let (attempt, target) = line.split_once(' ').unwrap_or((line, ""));
+        report(line, aimed(attempt, target));
+    }
+    files();
+    rights();
+    namespaces();
+    for folder in ["/", "/dev"] {
+        eprintln!("holds {folder}: {}", list(Path::new(folder)));
+    }
+    eprintln!("parent: {}", nix::unistd::getppid());
+    eprintln!("name: {}", nix::unistd::gethostname().unwrap_or_default().to_string_lossy());
+}
+
+/// Attempts on something of the host that the test knows to be there.
+fn aimed(attempt: &str, target: &str) -> io::Result<()> {
+    match attempt {
+        "read" => fs::read(target).map(drop),
+        "write" => OpenOptions::new().append(true).open(target).map(drop),
+        "climb" => fs::read(format!("{}{target}", "/..".repeat(40))).map(drop),
+        "kill" => Ok(kill(Pid::from_raw(target.parse().map_err(io::Error::other)?), None)?),
+        "connect" => {
+            let address: SocketAddr = target.parse().map_err(io::Error::other)?;
+            TcpStream::connect_timeout(&address, PATIENCE).map(drop)
+        }
+        "abstract" => UnixStream::connect_addr(&UnixAddress::from_abstract_name(target)?).map(drop),
+        "unix" => UnixStream::connect(target).map(drop),
+        other => Err(io::Error::other(format!("{other} is no attempt"))),
+    }
+}
+
+fn files() {
+    let made = OpenOptions::new().write(true).create(true).truncate(true).clone();
+    let create = |path: &str| made.open(path).map(drop);
+    report("create /x", create("/x"));
+    report("create /runtime/x", create("/runtime/x"));
+    report("create /dev/x", create("/dev/x"));
+    report("overwrite /runtime/bin/qemu", create("/runtime/bin/qemu"));
+    report("remove /runtime/bin/qemu", fs::remove_file("/runtime/bin/qemu"));
+    report("write /mem", OpenOptions::new().append(true).open("/mem").map(drop));
+    report("write and read /mem", OpenOptions::new().read(true).write(true).open("/mem").map(drop));
+    report("truncate /mem", create("/mem"));
+    report("open up /mem", fs::set_permissions("/mem", fs::Permissions::from_mode(0o666)));
+    for device in ["mem", "kmsg", "loop0", "vda", "sda", "fuse", "net/tun", "null", "tty"] {
+        report(&format!("open /dev/{device}"), File::open(format!("/dev/{device}")).map(drop));
+    }
+    let mode = Mode::from_bits_truncate(0o666);
+    report("make a disk device", flat(mknod("/dev/disk", SFlag::S_IFBLK, mode, 7 << 8)));
+    report("see processes", fs::read_dir("/proc").map(drop));
+    report("see the kernel", fs::read_dir("/sys").map(drop));
+    report("run a shell", Command::new("/bin/sh").arg("-c").arg("true").status().map(drop));
+}
+
+fn rights() {
+    report("become user 0", flat(setuid(Uid::from_raw(0))));
+    report("become group 0", flat(setgid(Gid::from_raw(0))));
+    report("join group 0", flat(setgroups(&[Gid::from_raw(0)])));
+    let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Icmp);
+    report("open a raw socket", raw.map(drop).map_err(io::Error::from));
+    report("rename the host", flat(nix::unistd::sethostname("x")));
+}
+
+fn namespaces() {
+    let none: Option<&str> = None;
+    let kinds = [
+        ("users", CloneFlags::CLONE_NEWUSER),
+        ("mounts", CloneFlags::CLONE_NEWNS),
+        ("networks", CloneFlags::CLONE_NEWNET),
+        ("processes", CloneFlags::CLONE_NEWPID),
+    ];
+    for (name, flag) in kinds {
+        report(&format!("make a namespace of {name}"), flat(unshare(flag)));
+    }
+    report("mount a file system", flat(mount(Some("x"), "/dev", Some("tmpfs"), MsFlags::empty(), none)));
+    report("mount processes", flat(mount(Some("x"), "/dev", Some("proc"), MsFlags::empty(), none)));
+    report("bind the root", flat(mount(Some("/"), "/dev", none, MsFlags::MS_BIND, none)));
+    let writable = MsFlags::MS_REMOUNT | MsFlags::MS_BIND;
+    for place in ["/", "/runtime", "/mem"] {
+        report(&format!("make {place} writable"), flat(mount(none, place, none, writable, none)));
+    }
+    report("uncover /mem", flat(umount2("/mem", MntFlags::MNT_DETACH)));
+    report("change the root", flat(chroot("/dev")));
+    report("turn the root", flat(pivot_root("/", "/dev")));
+}
+
+fn flat(result: Result<(), Errno>) -> io::Result<()> {
+    Ok(result?)
+}
+
+fn list(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names.join(" ")
+}
+
+fn report(attempt: &str, outcome: io::Result<()>) {
+    match outcome {
+        Ok(()) => eprintln!("{attempt}: done"),
+        Err(error) => eprintln!("{attempt}: refused, {error}"),
+    }
+}
