@@ -248,6 +248,11 @@ impl Owned<'_> {
     }
 
     async fn set_egress(&mut self, egress: Egress) -> Result<(), Fault> {
+        if let Body::Living(living) = &self.body
+            && let Some(slot) = &*living.slot.lock().await
+        {
+            slot.set_egress(&egress).await.map_err(Fault::bug)?;
+        }
         self.spec.egress = egress;
         self.parts.ledger.respecified(self.id, &self.spec).await.map_err(Fault::bug)
     }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     life::{Life, unhex},
     living::Living,
-    prepare::{Parts, PrepareError, Prepared},
+    prepare::{Parts, PrepareError, Prepared, SlotHandle},
     standby::Standby,
 };
 use crate::{
@@ -138,6 +138,14 @@ async fn start_life(
     let Prepared { machine, layer, disk, slot, undo, session } = prepared;
     let prepared_after = started.elapsed();
     let secret = random_bytes::<32>().to_vec();
+<<<<<<< ours
+=======
+    let rebirth = || life.rebirth(&secret);
+    if let Err(error) = restrict(&slot, wanted.spec).await {
+        undo.unwind().await;
+        return Err(error);
+    }
+>>>>>>> theirs
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;
@@ -158,6 +166,14 @@ async fn start_life(
             Err(error)
         }
     }
+}
+
+/// Holds the guest to its owner's terms before it runs. Costs nothing where there are none.
+async fn restrict(slot: &SlotHandle, spec: &SandboxSpec) -> Result<(), LaunchError> {
+    let slot = slot.lock().await;
+    let Some(slot) = &*slot else { return Ok(()) };
+    slot.set_egress(&spec.egress).await.map_err(LaunchError::Network)?;
+    slot.set_bandwidth(spec.bandwidth_mbps).await.map_err(LaunchError::Network)
 }
 
 async fn bring_to_life(
