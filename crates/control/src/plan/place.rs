@@ -57,8 +57,6 @@ fn unknown_template(view: &View, name: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn check(template: &str, sandboxes: u64, expected: Result<u32, (FaultKind, &str)>) {
@@ -73,13 +71,7 @@ mod tests {
             sandboxes,
             sandboxes_max: 3,
         };
-        let spec = SandboxSpec {
-            template: template.parse().unwrap(),
-            ttl_seconds: 300,
-            persistent: false,
-            metadata: BTreeMap::new(),
-            env: BTreeMap::new(),
-        };
+        let spec = SandboxSpec::of(template.parse().unwrap());
         let ask = Ask { id: SandboxId::random(), workspace: WorkspaceId("w".into()), created_at_ns: 1, spec };
         let got = place(&view, ask).map(|intent| intent.size.cpus);
         assert_eq!(
