@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use pandastack_control::limits::SANDBOXES_PER_WORKSPACE_MAX;
+use pandastack_control::limits::{FORK_MAX, SANDBOXES_PER_WORKSPACE_MAX};
 use pandastack_model::{Egress, Fault, FaultKind, Origin, SandboxId};
 use pandastack_wire_fleet::HostEvent;
 use reqwest::Method;
@@ -172,6 +172,27 @@ async fn a_fork_goes_on_when_its_client_hangs_up() {
     assert_eq!(children("creating").await, 1);
     rig.host.gate.add_permits(2);
     wait_for("the child runs", || async { children("running").await == 1 }).await;
+}
+
+#[tokio::test]
+async fn a_fork_that_takes_too_long_is_taken_back() {
+    let rig = Rig::start().await;
+    let parent = rig.created().await;
+    rig.host.gated.store(true, Ordering::SeqCst);
+    let listed = async || rig.get("/v1/sandboxes").await.1.as_array().unwrap().len();
+    let forking = tree(&rig, &parent, json!({"count": 2}));
+    let time_passes = async {
+        wait_for("the children are listed", || async { listed().await == 3 }).await;
+        tokio::time::pause();
+        tokio::time::advance(FORK_MAX + Duration::from_secs(1)).await;
+        tokio::time::resume();
+    };
+    let ((status, refused), ()) = tokio::join!(forking, time_passes);
+    assert_eq!((status, &refused["code"]), (504, &json!("sandbox.fork_timeout")), "{refused}");
+    // Only now does the host come to an end with it, and to a good one.
+    rig.host.gate.add_permits(2);
+    wait_for("the children are gone", || async { listed().await == 1 }).await;
+    assert_eq!(rig.host.count(), 1);
 }
 
 #[tokio::test]
