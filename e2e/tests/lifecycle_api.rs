@@ -75,7 +75,7 @@ async fn a_snapshot_outlives_its_sandbox_and_starts_others() {
     assert!(snapshot.size_bytes > 0);
     run(&client, &source.id, "echo after > /srv/mark").await;
     client.delete(&source.id).await.unwrap();
-    assert_eq!(client.snapshots(Some(&source.id)).await.unwrap(), [snapshot.clone()]);
+    assert_eq!(client.snapshots(Some(&source.id)).await.unwrap(), std::slice::from_ref(&snapshot));
 
     let from = || CreateSandbox { from_snapshot: Some(snapshot.id.clone()), ..plain() };
     let (one, two) = (create(&client, from()).await, create(&client, from()).await);
@@ -168,7 +168,7 @@ async fn a_volume_outlives_its_sandboxes_and_has_one_writer() {
     let writer = create(&client, with(None, false)).await;
     assert_eq!(writer.volumes[0].mount_path.as_deref(), Some("/mnt/data"));
     run(&client, &writer.id, "echo kept > /mnt/data/file && sync").await;
-    assert_eq!(client.get_volume("data").await.unwrap().attached_to, [writer.id.clone()]);
+    assert_eq!(client.get_volume("data").await.unwrap().attached_to, std::slice::from_ref(&writer.id));
     assert_eq!(client.create(&with(None, false)).await.unwrap_err().status(), Some(409), "a second writer");
     assert_eq!(client.delete_volume("data").await.unwrap_err().status(), Some(409));
     assert_eq!(client.fork(&writer.id, &ForkRequest::default()).await.unwrap_err().status(), Some(409));
@@ -292,7 +292,7 @@ async fn a_restart_of_the_server_keeps_snapshots_volumes_and_sleepers() {
     let client = client(&server);
     assert_eq!(client.get(&sandbox.id).await.unwrap().status, "hibernated", "a persistent one sleeps through it");
     assert_eq!(run(&client, &sandbox.id, &format!("kill -0 {pid} && echo alive")).await, "alive\n");
-    assert_eq!(client.snapshots(None).await.unwrap(), [snapshot.clone()]);
+    assert_eq!(client.snapshots(None).await.unwrap(), std::slice::from_ref(&snapshot));
     let made = create(&client, CreateSandbox { from_snapshot: Some(snapshot.id.clone()), ..plain() }).await;
     assert_eq!(run(&client, &made.id, "cat /srv/mark").await, "before\n");
     assert_eq!(client.get_volume("data").await.unwrap().size_mb, 64);

@@ -9,7 +9,10 @@ use pandastack_model::{SandboxId, SandboxState};
 use pandastack_wire_fleet::SandboxView;
 use serde_json::{Map, Value, json};
 
-use crate::limits::{EVENT_SANDBOXES_MAX, EVENTS_PER_SANDBOX_MAX};
+use crate::{
+    app::public_boot_mode,
+    limits::{EVENT_SANDBOXES_MAX, EVENTS_PER_SANDBOX_MAX},
+};
 
 /// One event of one sandbox.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +67,7 @@ impl EventLog {
             };
             let boot_ms = u64::try_from(view.boot.as_millis()).unwrap_or(u64::MAX);
             let payload = match now {
-                Lasting::Running => json!({"boot_ms": boot_ms, "boot_mode": view.boot_mode}),
+                Lasting::Running => json!({"boot_ms": boot_ms, "boot_mode": public_boot_mode(view.boot_mode)}),
                 Lasting::Paused | Lasting::Asleep => json!({}),
             };
             ring.push(Happening { at_ns, kind, payload: payload.as_object().cloned().unwrap_or_default() });

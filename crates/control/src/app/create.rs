@@ -113,3 +113,9 @@ pub(crate) fn observed(seen: &SandboxView) -> Observed {
         isolation: seen.isolation.as_str().to_owned(),
     }
 }
+
+/// The API's word for how a machine was come by. Every one is restored, whether it stood by, was warm or was made on demand;
+/// from its template that is `snapshot-natid`.
+pub(crate) fn public_boot_mode(mode: &str) -> &str {
+    if matches!(mode, "standby" | "warm" | "cold") { "snapshot-natid" } else { mode }
+}

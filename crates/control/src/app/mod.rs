@@ -22,7 +22,7 @@ mod wake;
 
 pub use authenticate::KeyCache;
 pub use bootstrap::{BootstrapError, BootstrapKey};
-pub(crate) use create::{observed, size};
+pub(crate) use create::{observed, public_boot_mode, size};
 pub(crate) use fork::{Family, Forks};
 pub(crate) use promote::Promotions;
 pub(crate) use settle::Settle;

@@ -117,9 +117,7 @@ fn which_tree(own: Option<String>, ask: &PromoteRequest) -> Result<Option<String
         (Some(own), Some(named)) if own != named => {
             refused("fork.other_tree", "the sandbox belongs to another tree; leave tree_id out")
         }
-        (None, None) if ask.cleanup_siblings => {
-            refused("fork.no_tree", "the sandbox belongs to no fork tree; make one with fork-tree")
-        }
+        (None, None) if ask.cleanup_siblings => refused("fork.no_tree", "the sandbox belongs to no fork tree"),
         (own, _) => Ok(own),
     }
 }

@@ -9,7 +9,7 @@ use pandastack_wire_public::{
 };
 
 use super::caller::Authenticated;
-use crate::{Control, store::Intent};
+use crate::{Control, app::public_boot_mode, store::Intent};
 
 /// Creates a sandbox and answers when it is usable.
 pub async fn create(
@@ -72,7 +72,7 @@ pub(super) fn render(intent: Intent) -> Sandbox {
         created_at: rfc3339(created_at_ns),
         from_snapshot,
         boot_ms: observed.boot_ms,
-        boot_mode: public_boot_mode(observed.boot_mode),
+        boot_mode: public_boot_mode(&observed.boot_mode).to_owned(),
         persistent: spec.persistent,
         ttl_seconds: spec.ttl_seconds,
         isolation: observed.isolation,
@@ -85,10 +85,4 @@ pub(super) fn render(intent: Intent) -> Sandbox {
 fn attachment((mount, name): (VolumeMount, String)) -> VolumeAttachment {
     let VolumeMount { volume: _, path, access } = mount;
     VolumeAttachment { name, read_only: Some(access == Access::ReadOnly), mount_path: Some(path) }
-}
-
-/// Every machine is restored, whether it stood by, was warm or was made on demand. From its template that is the API's
-/// `snapshot-natid`.
-fn public_boot_mode(mode: String) -> String {
-    if matches!(mode.as_str(), "standby" | "warm" | "cold") { "snapshot-natid".to_owned() } else { mode }
 }
