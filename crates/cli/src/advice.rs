@@ -16,7 +16,7 @@ fn next_step(code: &str) -> Option<&'static str> {
         "snapshot.not_found" => "see yours with: pandastack snapshot list",
         "volume.not_found" => "see yours with: pandastack volume list",
         "volume.exists" => "grow it with: pandastack volume grow",
-        "volume.in_use" => "see who uses it with: pandastack volume get",
+        "volume.in_use" | "volume.attached" => "see who uses a volume with: pandastack volume get",
         "fork.no_tree" => "a tree comes from: pandastack sandbox fork --count 2 ID",
         "quota.sandboxes" => "delete with: pandastack sandbox delete",
         "quota.snapshots" => "delete with: pandastack snapshot delete",

@@ -22,9 +22,10 @@ pub const TTL_SECONDS_MAX: u64 = 365 * 24 * 3600;
 /// Children of one fork.
 pub const FORK_CHILDREN_MAX: usize = 16;
 
-/// Volumes of one sandbox, and the size of one in mebibytes. The smallest still holds a file system with its journal.
-pub const VOLUMES_PER_SANDBOX_MAX: usize = 14;
-pub const VOLUME_MB_MIN: u64 = 8;
+/// Volumes of one sandbox that it writes, and as many that it only reads: a machine has so many slots of each.
+pub const VOLUMES_PER_ACCESS_MAX: usize = 4;
+/// Size of a volume in mebibytes. The smallest still holds a file system with its journal.
+pub const VOLUME_MB_MIN: u64 = 16;
 pub const VOLUME_MB_MAX: u64 = 65_536;
 pub const VOLUME_MB_DEFAULT: i64 = 256;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     failure::{bad, short},
-    limits::{PATH_BYTES_MAX, VOLUME_MB_DEFAULT, VOLUME_MB_MAX, VOLUME_MB_MIN, VOLUMES_PER_SANDBOX_MAX},
+    limits::{PATH_BYTES_MAX, VOLUME_MB_DEFAULT, VOLUME_MB_MAX, VOLUME_MB_MIN, VOLUMES_PER_ACCESS_MAX},
 };
 
 /// A durable disk.
@@ -114,9 +114,10 @@ fn checked_size(size_mb: i64) -> Result<Bytes, Fault> {
 
 /// Checks what a sandbox is to use. The order is the order of devices.
 pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>, Fault> {
-    if asked.len() > VOLUMES_PER_SANDBOX_MAX {
-        let text = format!("{} volumes; a sandbox has at most {VOLUMES_PER_SANDBOX_MAX}", asked.len());
-        return Err(bad("sandbox.bad_volumes", text));
+    let readers = asked.iter().filter(|volume| volume.read_only == Some(true)).count();
+    if readers > VOLUMES_PER_ACCESS_MAX || asked.len() - readers > VOLUMES_PER_ACCESS_MAX {
+        let text = format!("a sandbox has at most {VOLUMES_PER_ACCESS_MAX} volumes to write and as many to read");
+        return Err(bad("volume.too_many", text));
     }
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     let mut mounts = Vec::new();
@@ -166,7 +167,14 @@ mod tests {
         assert_eq!(paths, ["/mnt/a", "/work space", "/mnt/c"]);
         refused(vec![mount("a", None), mount("a", Some("/b"))], "sandbox.bad_volumes");
         refused(vec![mount("a", None), mount("b", Some("/mnt/a"))], "sandbox.bad_volumes");
-        refused((0..15).map(|n| mount(&n.to_string(), None)).collect(), "sandbox.bad_volumes");
+        let many = |count: usize, read_only| {
+            let one =
+                |n: usize| VolumeAttachment { read_only: Some(read_only), ..mount(&format!("{read_only}{n}"), None) };
+            (0..count).map(one).collect::<Vec<_>>()
+        };
+        assert_eq!(mounts_of([many(4, true), many(4, false)].concat()).unwrap().len(), 8);
+        refused(many(5, true), "volume.too_many");
+        refused(many(5, false), "volume.too_many");
         refused(vec![mount("..", None)], "volume.bad_name");
         for path in ["/", "//", "mnt", "/a//b", "/a/../b", "/./a", "/a\0"] {
             refused(vec![mount("a", Some(path))], "volume.bad_mount_path");

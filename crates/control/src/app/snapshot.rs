@@ -83,7 +83,7 @@ fn without_volumes(intent: &Intent) -> Result<(), Fault> {
         Some(name) => {
             let text =
                 format!("volume {name} is attached, and a snapshot cannot hold it; use a sandbox without volumes");
-            Err(Fault::new(FaultKind::Conflict, "sandbox.has_volumes", text))
+            Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
         }
     }
 }

@@ -99,7 +99,7 @@ fn shared_volumes(parent: &Intent) -> Result<Vec<VolumeMount>, Fault> {
         Some((_, name)) => {
             let text =
                 format!("volume {name} is attached for writing, which only one sandbox may; attach it read-only");
-            Err(Fault::new(FaultKind::Conflict, "sandbox.has_volumes", text))
+            Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
         }
     }
 }
@@ -196,6 +196,6 @@ mod tests {
         (parent.spec.volumes, parent.volume_names) = (vec![mount], vec!["v".into()]);
         assert_eq!(plan(&parent, 1, None, 0).unwrap()[0].spec.volumes, parent.spec.volumes);
         parent.spec.volumes[0].access = Access::ReadWrite;
-        assert_eq!(plan(&parent, 1, None, 0).unwrap_err().code, "sandbox.has_volumes");
+        assert_eq!(plan(&parent, 1, None, 0).unwrap_err().code, "volume.attached");
     }
 }

@@ -132,5 +132,5 @@ async fn a_sandbox_with_volumes_has_no_snapshot() {
     rig.send(Method::POST, "/v1/volumes", json!({"name": "v"})).await;
     let (_, sandbox) = rig.create(json!({"template": "mini", "volumes": [{"name": "v", "read_only": true}]})).await;
     let (status, body) = rig.post(&format!("/v1/sandboxes/{}/snapshots", sandbox["id"].as_str().unwrap())).await;
-    assert_eq!((status, &body["code"]), (409, &json!("sandbox.has_volumes")));
+    assert_eq!((status, &body["code"]), (409, &json!("volume.attached")));
 }

@@ -238,7 +238,7 @@ impl HostPort for StubHost {
     async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault> {
         self.check("remove_volume")?;
         if !self.users(volume).is_empty() {
-            return Err(Fault::new(FaultKind::Conflict, "volume.in_use", "the volume is attached"));
+            return Err(Fault::new(FaultKind::Conflict, "volume.attached", "the volume is attached"));
         }
         self.disks.lock().unwrap().remove(&volume);
         Ok(())
