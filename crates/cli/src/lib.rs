@@ -1,16 +1,21 @@
 //! The commands of `pandastack` that talk to a server: one file per command, arguments on top, the command under them.
 //! A library, so that the binary can put its own commands beside these.
 
+mod advice;
 mod completion;
 mod connect;
 mod follow;
+mod host;
 mod interrupt;
 mod output;
 mod pair;
 mod run;
 mod sandbox;
+mod size;
+mod snapshot;
 mod spinner;
 mod template;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -27,9 +32,18 @@ pub struct GlobalArgs {
 pub enum Command {
     /// Run one command in a fresh sandbox, then delete the sandbox
     Run(run::RunArgs),
-    /// Create, list, use and delete sandboxes
+    /// Create, use, fork, hibernate and delete sandboxes
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
+    /// List, show and delete snapshots
+    #[command(subcommand)]
+    Snapshot(snapshot::SnapshotCommand),
+    /// Make, list, grow and delete durable disks
+    #[command(subcommand)]
+    Volume(volume::VolumeCommand),
+    /// Look after the server that runs the machines
+    #[command(subcommand)]
+    Host(host::HostCommand),
     /// Print a completion script for a shell
     Completion(completion::CompletionArgs),
 }
@@ -39,6 +53,9 @@ pub async fn execute(command: Command, global: &GlobalArgs, root: fn() -> clap::
     match command {
         Command::Run(args) => run::run(args, global).await,
         Command::Sandbox(command) => sandbox::execute(command, global).await,
+        Command::Snapshot(command) => snapshot::execute(command, global).await,
+        Command::Volume(command) => volume::execute(command, global).await,
+        Command::Host(command) => host::execute(command, global).await,
         Command::Completion(args) => completion::completion(args, root()),
     }
 }

@@ -67,15 +67,15 @@ impl Client {
         })
     }
 
-    /// Begins a request about a path in a guest.
-    pub(crate) fn file_request(
+    /// Begins a request with one value in its query.
+    pub(crate) fn query_request(
         &self,
         method: Method,
         path: &[&str],
-        file: &str,
+        (name, value): (&str, &str),
     ) -> Result<RequestBuilder, ClientError> {
         let mut url = self.address(path)?;
-        url.query_pairs_mut().append_pair("path", file);
+        url.query_pairs_mut().append_pair(name, value);
         let builder = self.http.request(method, url);
         Ok(match &self.key {
             Some(key) => builder.bearer_auth(key.reveal()),

@@ -6,7 +6,12 @@ mod error;
 mod events;
 mod exec;
 mod files;
+mod forks;
+mod host;
+mod lifecycle;
 mod sandboxes;
+mod snapshots;
+mod volumes;
 
 pub use client::Client;
 pub use config::{Config, ConfigError};

@@ -7,10 +7,14 @@ use axum::Router;
 use pandastack_kit::{Clock, Scope};
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{Caller, ControlPort, HostPort};
+use tokio::sync::mpsc;
 
 use crate::{
-    app::KeyCache,
-    door, loops,
+    app::{KeyCache, Promotions, Settle},
+    door,
+    events::EventLog,
+    limits::SETTLE_QUEUE_MAX,
+    loops,
     store::{Store, StoreError},
 };
 
@@ -22,6 +26,10 @@ pub struct Control {
     pub(crate) scope: Scope,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keys: Arc<KeyCache>,
+    pub(crate) events: Arc<EventLog>,
+    pub(crate) promotions: Arc<Promotions>,
+    /// The queue of the task that brings rows up to date.
+    pub(crate) settle: mpsc::Sender<Settle>,
 }
 
 /// Why control did not open.
@@ -42,12 +50,23 @@ impl Control {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
         let store = Store::open(database, clock.now_ns()).await.map_err(OpenError::Database)?;
-        let control = Self { store, host, scope, clock, keys: Arc::default() };
+        let (settle, unsettled) = mpsc::channel(SETTLE_QUEUE_MAX);
+        let control = Self {
+            store,
+            host,
+            scope,
+            clock,
+            keys: Arc::default(),
+            events: Arc::default(),
+            promotions: Arc::default(),
+            settle,
+        };
         // Subscribed before comparing, so that nothing falls between the two.
         let events = control.host.events();
         loops::compare(&control).await.map_err(OpenError::Compare)?;
+        loops::finish(&control).await.map_err(OpenError::Compare)?;
         let listener = control.clone();
-        control.scope.start("host events", async move { loops::listen(listener, events).await });
+        control.scope.start("host events", async move { loops::listen(listener, events, unsettled).await });
         Ok(control)
     }
 

@@ -4,6 +4,7 @@
 mod app;
 mod control;
 mod door;
+mod events;
 pub mod limits;
 mod loops;
 mod plan;

@@ -23,3 +23,28 @@ pub const HEALTH_MAX: Duration = Duration::from_secs(2);
 pub const DATABASE_CONNECTIONS_MAX: u32 = 4;
 /// How long a writer waits for another one.
 pub const DATABASE_BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// How long pause, resume, hibernate, wake and the change of a volume may take. They go on past it; only the answer ends.
+pub const CHANGE_MAX: Duration = Duration::from_secs(25);
+/// How long a fork may take, with all its children. Past it every child is taken back.
+pub const FORK_MAX: Duration = Duration::from_secs(25);
+const _: () = assert!(CHANGE_MAX.as_secs() < 30 && FORK_MAX.as_secs() < 30, "published clients give up after 30 s");
+/// How long a snapshot may take. Published clients wait 180 s.
+pub const SNAPSHOT_MAX: Duration = Duration::from_secs(170);
+const _: () = assert!(SNAPSHOT_MAX.as_secs() < 180, "a snapshot must end before its client gives up");
+
+/// Snapshots and volumes of one workspace.
+pub const SNAPSHOTS_PER_WORKSPACE_MAX: u64 = 1000;
+pub const VOLUMES_PER_WORKSPACE_MAX: u64 = 1000;
+/// Deleted sandboxes that one workspace keeps because they have descendants. Past it families lose their oldest members.
+pub const ANCESTORS_PER_WORKSPACE_MAX: u64 = 1000;
+
+/// Siblings deleted at the same time by a promotion.
+pub const REAPED_AT_ONCE_MAX: usize = 4;
+
+/// Events kept of one sandbox, and sandboxes that events are kept of. Both lose their oldest.
+pub const EVENTS_PER_SANDBOX_MAX: usize = 100;
+pub const EVENT_SANDBOXES_MAX: usize = 16 * 1024;
+
+/// Requests to compare a sandbox with its host that may wait.
+pub const SETTLE_QUEUE_MAX: usize = 256;

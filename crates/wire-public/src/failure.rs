@@ -29,6 +29,10 @@ pub struct Reply {
     pub body: ErrorBody,
 }
 
+/// The code of a use that found its sandbox asleep and could not wake it. Not a capacity failure: nobody should repeat it
+/// blindly, so it goes out as 503 without `Retry-After`.
+pub const WAKE_FAILED: &str = "sandbox.wake_failed";
+
 /// Renders a fault. Its private detail stays private.
 pub fn reply(fault: &Fault, request_id: &str) -> Reply {
     let (status, retry_after) = status(fault);
@@ -56,12 +60,23 @@ fn status(fault: &Fault) -> (u16, Option<u64>) {
         FaultKind::Busy => (503, Some(seconds(fault.retry_after.unwrap_or(BUSY_RETRY_AFTER)))),
         FaultKind::Storage => (507, None),
         FaultKind::Timeout => (504, None),
+        FaultKind::Unavailable if fault.code == WAKE_FAILED => (503, None),
         FaultKind::Unavailable => match fault.retry_after {
             Some(after) => (503, Some(seconds(after))),
             None => (502, None),
         },
         FaultKind::Bug => (500, None),
     }
+}
+
+/// The fault of a request that says something wrong.
+pub(crate) fn bad(code: &'static str, text: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::Caller, code, text)
+}
+
+/// Shortens a caller's text for use in an error.
+pub(crate) fn short(text: &str) -> String {
+    text.chars().take(80).collect()
 }
 
 #[cfg(test)]
@@ -99,6 +114,13 @@ mod tests {
         let outage =
             Fault::new(FaultKind::Unavailable, "host.down", "sandbox host unavailable").with_retry_after(later);
         assert_eq!((reply(&outage, "").status, reply(&outage, "").retry_after), (503, Some(2)));
+    }
+
+    #[test]
+    fn a_failed_wake_is_not_repeated() {
+        let fault = Fault::new(FaultKind::Unavailable, WAKE_FAILED, "auto-wake: no memory");
+        let fault = reply(&fault.with_retry_after(Duration::from_secs(1)), "");
+        assert_eq!((fault.status, fault.retry_after), (503, None));
     }
 
     #[test]

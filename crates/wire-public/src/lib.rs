@@ -1,25 +1,41 @@
 //! What users see: request and response types, the list of endpoints, fault codes and their statuses, event-stream text.
 //! Never does I/O; the `http` feature adds what the two doors share when they speak these types over HTTP.
 
+mod audit;
+mod egress;
 pub mod endpoint;
+mod event;
 mod exec;
 mod failure;
 mod file;
+mod fork;
 #[cfg(feature = "http")]
 pub mod http;
 mod identity;
+mod lifecycle;
 pub mod limits;
+pub mod metadata;
 mod sandbox;
+mod snapshot;
 pub mod sse;
 mod template;
 mod text;
 mod time;
+mod volume;
 
+pub use audit::Audit;
+pub use egress::{EgressList, SetEgress, egress_list};
+pub use event::{Event, EventList};
 pub use exec::{Command, ExecChunk, ExecExit, ExecFailure, ExecRequest, ExecResponse, ExecSpec, exec_timeout};
-pub use failure::{ErrorBody, Reply, reply};
+pub use failure::{ErrorBody, Reply, WAKE_FAILED, reply};
 pub use file::{DirListing, Entry, Written, checked_path};
+pub use fork::{FamilyTree, Fork, ForkFailure, ForkRequest, ForkTree, ForkWish, PromoteRequest, Promotion, TreeNode};
 pub use identity::{Health, Me, Version};
-pub use sandbox::{CreateSandbox, Sandbox, visible_metadata};
+pub use lifecycle::{Lifecycle, LifecycleChange, SetLifecycle, Status};
+pub use metadata::visible_metadata;
+pub use sandbox::{CreateSandbox, Sandbox, SandboxAsk, Start, checked_ttl};
+pub use snapshot::{Snapshot, SnapshotList};
 pub use template::Template;
 pub use text::TextTail;
 pub use time::rfc3339;
+pub use volume::{CreateVolume, GrowVolume, NamedMount, Volume, VolumeAttachment, VolumeName};

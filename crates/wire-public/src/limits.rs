@@ -19,6 +19,19 @@ pub const ENV_BYTES_MAX: usize = 128 * 1024;
 /// Longest idle limit that may be asked for: one year.
 pub const TTL_SECONDS_MAX: u64 = 365 * 24 * 3600;
 
+/// Children of one fork.
+pub const FORK_CHILDREN_MAX: usize = 16;
+
+/// Volumes of one sandbox that it writes, and as many that it only reads: a machine has so many slots of each.
+pub const VOLUMES_PER_ACCESS_MAX: usize = 4;
+/// Size of a volume in mebibytes. The smallest still holds a file system with its journal.
+pub const VOLUME_MB_MIN: u64 = 16;
+pub const VOLUME_MB_MAX: u64 = 65_536;
+pub const VOLUME_MB_DEFAULT: i64 = 256;
+
+/// Fastest bandwidth limit in megabits a second.
+pub const EGRESS_MBPS_MAX: u32 = 100_000;
+
 /// Longest command, shell text or all arguments together.
 pub const COMMAND_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Longest time limit of a command; a longer one is shortened to this.

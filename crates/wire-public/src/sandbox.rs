@@ -2,31 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use pandastack_model::{Egress, Fault, FaultKind, Origin, SandboxSpec, TTL_SECONDS_DEFAULT, TemplateName};
+use pandastack_model::{Egress, Fault, TTL_SECONDS_DEFAULT, TemplateName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::limits::{
-    ENV_BYTES_MAX, ENV_ENTRIES_MAX, METADATA_ENTRIES_MAX, METADATA_KEY_BYTES_MAX, METADATA_VALUE_BYTES_MAX,
-    TTL_SECONDS_MAX,
+use crate::{
+    egress::{bandwidth, egress_of},
+    failure::{bad, short},
+    limits::{ENV_BYTES_MAX, ENV_ENTRIES_MAX, TTL_SECONDS_MAX},
+    metadata::metadata_of,
+    volume::{NamedMount, VolumeAttachment, mounts_of},
 };
 
-/// Metadata keys that start with this are never shown again.
-const SECRET_PREFIX: &str = "secret.";
-/// Metadata keys that only the server sets; a caller's value for one is dropped, as published clients expect.
-const SERVER_KEYS: [&str; 9] = [
-    "workspace",
-    "fork_tree_id",
-    "fork_tree_role",
-    "fork_parent_id",
-    "fork_index",
-    "forked_from",
-    "fork_mode",
-    "kind",
-    "app.id",
-];
-
-/// A sandbox as create, list and get show it.
+/// A sandbox as create, list, get and fork show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
     pub id: String,
@@ -34,7 +22,7 @@ pub struct Sandbox {
     /// The template's real size.
     pub cpu: u32,
     pub memory_mb: u64,
-    /// `creating`, `running`, `stopping` or `failed`.
+    /// `creating`, `running`, `paused`, `hibernating`, `hibernated`, `waking`, `stopping` or `failed`.
     pub status: String,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,9 +32,12 @@ pub struct Sandbox {
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
     pub created_at: String,
+    /// The snapshot it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_snapshot: Option<String>,
     #[serde(default)]
     pub boot_ms: u64,
-    /// `snapshot-natid` when it was restored from its template.
+    /// `snapshot-natid` when it was restored from its template, `snapshot`, `fork` or `wake` otherwise.
     #[serde(default)]
     pub boot_mode: String,
     #[serde(default)]
@@ -56,6 +47,13 @@ pub struct Sandbox {
     /// How strongly it is separated from its host: `kvm` or `emulated`.
     #[serde(default)]
     pub isolation: String,
+    /// All it may reach outside; absent if there is no list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_allowlist: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_mbps: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeAttachment>,
 }
 
 /// Asks for a sandbox. Fields that are not here, such as `cpu`, are ignored: sizes belong to the template.
@@ -64,6 +62,7 @@ pub struct Sandbox {
 pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
+    /// Beats `template`, which published clients send along in any case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_snapshot: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,15 +73,39 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub volumes: Option<Vec<Value>>,
+    pub volumes: Option<Vec<VolumeAttachment>>,
+    /// Host names, `*.suffix` or IPv4 networks; an empty list is nothing at all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub egress_allowlist: Option<Vec<Value>>,
+    pub egress_allowlist: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress_mbps: Option<i64>,
     /// Environment of every process in the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, Value>>,
 }
 
-impl TryFrom<CreateSandbox> for SandboxSpec {
+/// A checked request. What its names stand for is for the store to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxAsk {
+    pub start: Start,
+    pub ttl_seconds: u64,
+    pub persistent: bool,
+    pub metadata: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
+    pub egress: Egress,
+    pub bandwidth_mbps: Option<u32>,
+    pub volumes: Vec<NamedMount>,
+}
+
+/// What to start from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    Template(TemplateName),
+    /// The id of a snapshot, as the caller wrote it.
+    Snapshot(String),
+}
+
+impl TryFrom<CreateSandbox> for SandboxAsk {
     type Error = Fault;
 
     fn try_from(ask: CreateSandbox) -> Result<Self, Fault> {
@@ -94,49 +117,33 @@ impl TryFrom<CreateSandbox> for SandboxSpec {
             metadata,
             volumes,
             egress_allowlist,
+            egress_mbps,
             env,
         } = ask;
-        if from_snapshot.is_some_and(|snapshot| !snapshot.is_empty()) {
-            return Err(not_yet("from_snapshot", "create from a template instead"));
-        }
-        if volumes.is_some_and(|volumes| !volumes.is_empty()) {
-            return Err(not_yet("volumes", "leave the field out and write files instead"));
-        }
-        // Ignoring this one would run code with more network than its owner allowed.
-        if egress_allowlist.is_some() {
-            return Err(not_yet("egress_allowlist", "leave the field out"));
-        }
-        let template = template.filter(|name| !name.is_empty());
-        let template = template.ok_or_else(|| bad("sandbox.template_required", "template required"))?;
-        Ok(SandboxSpec {
-            template: template.parse::<TemplateName>().map_err(|error| bad("template.bad_name", error.to_string()))?,
-            ttl_seconds: ttl(ttl_seconds)?,
+        let volumes = mounts_of(volumes.unwrap_or_default())?;
+        let start = match from_snapshot.filter(|snapshot| !snapshot.is_empty()) {
+            Some(_) if !volumes.is_empty() => {
+                let text = "volumes cannot be attached to a sandbox made from a snapshot; use a template instead";
+                return Err(bad("sandbox.volumes_and_snapshot", text));
+            }
+            Some(snapshot) => Start::Snapshot(snapshot),
+            None => Start::Template(template_name(template)?),
+        };
+        Ok(SandboxAsk {
+            start,
+            ttl_seconds: ttl_seconds.map_or(Ok(TTL_SECONDS_DEFAULT), checked_ttl)?,
             persistent: persistent.unwrap_or(false),
             metadata: metadata_of(metadata.unwrap_or_default())?,
             env: env_of(env.unwrap_or_default())?,
-            origin: Origin::Template,
-            egress: Egress::Open,
-            bandwidth_mbps: None,
-            volumes: Vec::new(),
+            egress: egress_of(egress_allowlist)?,
+            bandwidth_mbps: bandwidth(egress_mbps)?,
+            volumes,
         })
     }
 }
 
-/// Gives the metadata that may be shown: everything but the write-only keys.
-pub fn visible_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    metadata.iter().filter(|(key, _)| !key.starts_with(SECRET_PREFIX)).map(|(k, v)| (k.clone(), v.clone())).collect()
-}
-
-fn bad(code: &'static str, text: impl Into<String>) -> Fault {
-    Fault::new(FaultKind::Caller, code, text)
-}
-
-fn not_yet(field: &str, next_step: &str) -> Fault {
-    bad("not_supported", format!("{field} is not supported yet; {next_step}"))
-}
-
-fn ttl(asked: Option<i64>) -> Result<u64, Fault> {
-    let Some(asked) = asked else { return Ok(TTL_SECONDS_DEFAULT) };
+/// Accepts an idle limit in seconds.
+pub fn checked_ttl(asked: i64) -> Result<u64, Fault> {
     let seconds = u64::try_from(asked)
         .map_err(|_| bad("sandbox.bad_ttl", format!("ttl_seconds must be 0 or more, not {asked}")))?;
     if seconds > TTL_SECONDS_MAX {
@@ -146,33 +153,10 @@ fn ttl(asked: Option<i64>) -> Result<u64, Fault> {
     Ok(seconds)
 }
 
-fn metadata_of(asked: BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, Fault> {
-    const CODE: &str = "sandbox.bad_metadata";
-    if asked.len() > METADATA_ENTRIES_MAX {
-        return Err(bad(CODE, format!("metadata has {} entries; at most {METADATA_ENTRIES_MAX} fit", asked.len())));
-    }
-    let mut metadata = BTreeMap::new();
-    for (key, value) in asked {
-        let Value::String(value) = value else {
-            return Err(bad(CODE, format!("metadata {:?} must be a string", short(&key))));
-        };
-        if key.is_empty() || key.len() > METADATA_KEY_BYTES_MAX {
-            return Err(bad(
-                CODE,
-                format!("metadata key {:?} must have 1 to {METADATA_KEY_BYTES_MAX} bytes", short(&key)),
-            ));
-        }
-        if value.len() > METADATA_VALUE_BYTES_MAX {
-            return Err(bad(
-                CODE,
-                format!("metadata {:?} is longer than {METADATA_VALUE_BYTES_MAX} bytes", short(&key)),
-            ));
-        }
-        if !SERVER_KEYS.contains(&key.as_str()) {
-            metadata.insert(key, value);
-        }
-    }
-    Ok(metadata)
+fn template_name(asked: Option<String>) -> Result<TemplateName, Fault> {
+    let name = asked.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| bad("sandbox.template_required", "template required"))?;
+    name.parse::<TemplateName>().map_err(|error| bad("template.bad_name", error.to_string()))
 }
 
 fn env_of(asked: BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, Fault> {
@@ -203,16 +187,13 @@ pub(crate) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Fault> {
     }
 }
 
-/// Shortens a caller's text for use in an error.
-fn short(text: &str) -> String {
-    text.chars().take(80).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use pandastack_model::{Access, FaultKind};
+
     use super::*;
 
-    fn parse(json: &str) -> Result<SandboxSpec, Fault> {
+    fn parse(json: &str) -> Result<SandboxAsk, Fault> {
         serde_json::from_str::<CreateSandbox>(json).unwrap().try_into()
     }
 
@@ -224,16 +205,37 @@ mod tests {
 
     #[test]
     fn what_published_clients_send_is_accepted() {
-        let spec = parse(r#"{"template":"code-interpreter"}"#).unwrap();
-        assert_eq!((spec.ttl_seconds, spec.persistent), (300, false));
-        let spec = parse(
+        let ask = parse(r#"{"template":"code-interpreter"}"#).unwrap();
+        assert_eq!((ask.ttl_seconds, ask.persistent, ask.egress), (300, false, Egress::Open));
+        let ask = parse(
             r#"{"template":"base","ttl_seconds":0,"persistent":true,"cpu":"many","memory_mb":null,"metadata":
                {"cma.session_id":"s","workspace":"theirs","secret.key":"k"},"volumes":[],"from_snapshot":"","zzz":[1]}"#,
         )
         .unwrap();
-        assert_eq!((spec.ttl_seconds, spec.persistent), (0, true));
-        assert_eq!(spec.metadata.keys().collect::<Vec<_>>(), ["cma.session_id", "secret.key"]);
-        assert_eq!(visible_metadata(&spec.metadata).len(), 1);
+        assert_eq!((ask.ttl_seconds, ask.persistent), (0, true));
+        assert_eq!(ask.metadata.keys().collect::<Vec<_>>(), ["cma.session_id", "secret.key"]);
+    }
+
+    #[test]
+    fn a_snapshot_beats_the_template_that_comes_with_it() {
+        let ask = parse(r#"{"template":"../nonsense","from_snapshot":"s1"}"#).unwrap();
+        assert_eq!(ask.start, Start::Snapshot("s1".into()));
+        refused(r#"{"from_snapshot":"s1","volumes":[{"name":"v"}]}"#, "sandbox.volumes_and_snapshot", "volumes");
+    }
+
+    #[test]
+    fn volumes_and_egress_are_read() {
+        let ask = parse(
+            r#"{"template":"a","volumes":[{"name":"v"},{"name":"w","read_only":true,"mount_path":"/data"}],
+               "egress_allowlist":["PyPI.org","*.debian.org"],"egress_mbps":20}"#,
+        )
+        .unwrap();
+        let mounts: Vec<_> = ask.volumes.iter().map(|mount| (mount.path.as_str(), mount.access)).collect();
+        assert_eq!(mounts, [("/mnt/v", Access::ReadWrite), ("/data", Access::ReadOnly)]);
+        assert!(ask.egress.names("pypi.org") && !ask.egress.names("example.org"));
+        assert_eq!(ask.bandwidth_mbps, Some(20));
+        assert_eq!(parse(r#"{"template":"a","egress_allowlist":[]}"#).unwrap().egress, Egress::Only(Vec::new()));
+        assert_eq!(parse(r#"{"template":"a","egress_allowlist":null}"#).unwrap().egress, Egress::Open);
     }
 
     #[test]
@@ -245,8 +247,7 @@ mod tests {
         refused(r#"{"template":"a","metadata":{"n":1}}"#, "sandbox.bad_metadata", "\"n\" must be a string");
         refused(r#"{"template":"a","env":{"A=B":"1"}}"#, "env.bad", "bad name");
         refused(r#"{"template":"a","env":{"A":"\u0000"}}"#, "env.bad", "NUL");
-        refused(r#"{"template":"a","from_snapshot":"s1"}"#, "not_supported", "not supported yet");
-        refused(r#"{"template":"a","volumes":[{"name":"v"}]}"#, "not_supported", "not supported yet");
-        refused(r#"{"template":"a","egress_allowlist":[]}"#, "not_supported", "not supported yet");
+        refused(r#"{"template":"a","egress_allowlist":["http://x"]}"#, "egress.bad_rule", "http://x");
+        refused(r#"{"template":"a","egress_mbps":0}"#, "egress.bad_mbps", "egress_mbps");
     }
 }

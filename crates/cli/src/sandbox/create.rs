@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::Context;
-use pandastack_client::wire::CreateSandbox;
+use pandastack_client::wire::{CreateSandbox, VolumeAttachment};
 use serde_json::Value;
 
-use crate::{GlobalArgs, connect::connect, output, pair::pair, spinner::Spinner, template};
+use super::mount::mount;
+use crate::{GlobalArgs, advice::advise, connect::connect, output, pair::pair, spinner::Spinner, template};
 
 /// Arguments of `sandbox create`.
 #[derive(Debug, clap::Args)]
@@ -14,12 +15,27 @@ pub struct CreateArgs {
     /// Template to start from
     #[arg(long, short, value_name = "NAME")]
     template: Option<String>,
-    /// Delete it after this many idle seconds
+    /// Snapshot to start from, instead of a template
+    #[arg(long, value_name = "ID", conflicts_with_all = ["template", "volume"])]
+    from_snapshot: Option<String>,
+    /// Delete it after this many idle seconds; 0 is never
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u32>,
-    /// Keep it however long it is idle
+    /// Put it to sleep when it is idle instead of deleting it
     #[arg(long)]
     persistent: bool,
+    /// Attach a volume, at /mnt/NAME unless said otherwise; may be repeated
+    #[arg(long, value_name = "NAME[:PATH][:ro]", value_parser = mount)]
+    volume: Vec<VolumeAttachment>,
+    /// Let it reach only this host, `*.suffix` or network; may be repeated
+    #[arg(long, value_name = "HOST", conflicts_with = "no_egress")]
+    egress: Vec<String>,
+    /// Let it reach nothing
+    #[arg(long)]
+    no_egress: bool,
+    /// Limit its bandwidth, in megabits a second each way
+    #[arg(long, value_name = "N")]
+    egress_mbps: Option<u32>,
     /// Label it; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
@@ -36,18 +52,26 @@ pub struct CreateArgs {
 
 /// Creates a sandbox and prints it.
 pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let CreateArgs { template, ttl, persistent, metadata, env, json, quiet } = args;
+    let CreateArgs { template, from_snapshot, ttl, persistent, volume, egress, no_egress, .. } = args;
+    let CreateArgs { egress_mbps, metadata, env, json, quiet, .. } = args;
     let client = connect(global)?;
     let spinner = Spinner::start("creating sandbox");
+    let template = match &from_snapshot {
+        Some(_) => None,
+        None => Some(template::pick(&client, template).await?),
+    };
     let ask = CreateSandbox {
-        template: Some(template::pick(&client, template).await?),
+        template,
+        from_snapshot,
         ttl_seconds: ttl.map(i64::from),
         persistent: persistent.then_some(true),
         metadata: map(metadata),
+        volumes: (!volume.is_empty()).then_some(volume),
+        egress_allowlist: (no_egress || !egress.is_empty()).then_some(egress),
+        egress_mbps: egress_mbps.map(i64::from),
         env: map(env),
-        ..CreateSandbox::default()
     };
-    let sandbox = client.create(&ask).await.context("create a sandbox")?;
+    let sandbox = client.create(&ask).await.map_err(advise).context("create a sandbox")?;
     drop(spinner);
     if json {
         output::json(&sandbox)?;
@@ -59,7 +83,8 @@ pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn map(pairs: Vec<(String, String)>) -> Option<BTreeMap<String, Value>> {
+/// Turns repeated options into an object; none into nothing.
+pub(super) fn map(pairs: Vec<(String, String)>) -> Option<BTreeMap<String, Value>> {
     let map: BTreeMap<_, _> = pairs.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
     (!map.is_empty()).then_some(map)
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, connect::connect, output};
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
 /// Arguments of `sandbox get`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +16,7 @@ pub struct GetArgs {
 
 /// Shows one sandbox.
 pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let sandbox = connect(global)?.get(&args.id).await?;
+    let sandbox = connect(global)?.get(&args.id).await.map_err(advise)?;
     if args.json {
         output::json(&sandbox)?;
         return Ok(ExitCode::SUCCESS);
@@ -32,8 +32,20 @@ pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
         vec!["idle limit".to_owned(), format!("{} s", sandbox.ttl_seconds)],
         vec!["persistent".to_owned(), sandbox.persistent.to_string()],
     ];
+    rows.extend(sandbox.from_snapshot.map(|snapshot| vec!["snapshot".to_owned(), snapshot]));
+    rows.extend(sandbox.egress_allowlist.map(|list| vec!["may reach".to_owned(), reachable(&list)]));
+    rows.extend(sandbox.egress_mbps.map(|mbps| vec!["bandwidth".to_owned(), format!("{mbps} Mbit/s")]));
+    for volume in sandbox.volumes {
+        let access = if volume.read_only == Some(true) { "read only" } else { "read and write" };
+        let path = volume.mount_path.unwrap_or_default();
+        rows.push(vec![format!("volume {}", volume.name), format!("{path}, {access}")]);
+    }
     rows.extend(sandbox.status_reason.map(|reason| vec!["reason".to_owned(), reason]));
     rows.extend(sandbox.metadata.into_iter().map(|(key, value)| vec![format!("metadata {key}"), value]));
     output::table(&["id", &sandbox.id], &rows)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn reachable(list: &[String]) -> String {
+    if list.is_empty() { "nothing".to_owned() } else { list.join(", ") }
 }

@@ -2,9 +2,21 @@
 
 mod create;
 mod delete;
+mod egress;
+mod events;
 mod exec;
+mod fork;
 mod get;
+mod hibernate;
+mod lifecycle;
 mod list;
+mod mount;
+mod pause;
+mod promote;
+mod resume;
+mod snapshot;
+mod tree;
+mod wake;
 
 use std::process::ExitCode;
 
@@ -13,7 +25,7 @@ use crate::GlobalArgs;
 /// The commands about sandboxes.
 #[derive(Debug, clap::Subcommand)]
 pub enum SandboxCommand {
-    /// Create a sandbox
+    /// Create a sandbox, from a template or a snapshot
     Create(create::CreateArgs),
     /// List sandboxes, newest first
     #[command(alias = "ls")]
@@ -22,6 +34,30 @@ pub enum SandboxCommand {
     Get(get::GetArgs),
     /// Run a command in a sandbox
     Exec(exec::ExecArgs),
+    /// Stop a sandbox's CPUs; its memory stays
+    Pause(pause::PauseArgs),
+    /// Let a paused sandbox run again
+    Resume(resume::ResumeArgs),
+    /// Put a sandbox to sleep: memory and disk are kept, nothing runs; the next use wakes it
+    #[command(alias = "stop")]
+    Hibernate(hibernate::HibernateArgs),
+    /// Wake a sandbox that sleeps
+    #[command(alias = "start")]
+    Wake(wake::WakeArgs),
+    /// Keep a sandbox's memory and disk as they are now
+    Snapshot(snapshot::SnapshotArgs),
+    /// Make running copies of a sandbox, memory and all
+    Fork(fork::ForkArgs),
+    /// Keep one copy of a fork tree and delete the others
+    Promote(promote::PromoteArgs),
+    /// Draw a sandbox's ancestors, siblings and descendants
+    Tree(tree::TreeArgs),
+    /// Show or change how long a sandbox may be idle
+    Lifecycle(lifecycle::LifecycleArgs),
+    /// Show or change what a sandbox may reach
+    Egress(egress::EgressArgs),
+    /// Tell what happened to a sandbox lately
+    Events(events::EventsArgs),
     /// Delete sandboxes
     #[command(alias = "rm")]
     Delete(delete::DeleteArgs),
@@ -34,6 +70,17 @@ pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Re
         SandboxCommand::List(args) => list::list(args, global).await,
         SandboxCommand::Get(args) => get::get(args, global).await,
         SandboxCommand::Exec(args) => exec::exec(args, global).await,
+        SandboxCommand::Pause(args) => pause::pause(args, global).await,
+        SandboxCommand::Resume(args) => resume::resume(args, global).await,
+        SandboxCommand::Hibernate(args) => hibernate::hibernate(args, global).await,
+        SandboxCommand::Wake(args) => wake::wake(args, global).await,
+        SandboxCommand::Snapshot(args) => snapshot::snapshot(args, global).await,
+        SandboxCommand::Fork(args) => fork::fork(args, global).await,
+        SandboxCommand::Promote(args) => promote::promote(args, global).await,
+        SandboxCommand::Tree(args) => tree::tree(args, global).await,
+        SandboxCommand::Lifecycle(args) => lifecycle::lifecycle(args, global).await,
+        SandboxCommand::Egress(args) => egress::egress(args, global).await,
+        SandboxCommand::Events(args) => events::events(args, global).await,
         SandboxCommand::Delete(args) => delete::delete(args, global).await,
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The workspace that the first key belongs to.
-const FIRST_WORKSPACE: &str = "default";
+pub const FIRST_WORKSPACE: &str = "default";
 /// How much of a key may be shown.
 const SHOWN_BYTES: usize = KEY_PREFIX.len() + 8;
 

@@ -1,8 +1,9 @@
 //! Creates a sandbox: view, plan, commit, ensure. The commit is the point of no return; whatever fails after it is undone
 //! before the caller hears of it, so that a refusal always means that nothing was made.
 
-use pandastack_model::{Fault, FaultKind, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, Ensure, SandboxView};
+use pandastack_wire_public::{SandboxAsk, Start};
 
 use crate::{
     Control,
@@ -13,32 +14,29 @@ use crate::{
 
 impl Control {
     /// Creates a sandbox and answers when it is usable. Goes on to a clean end even if the caller hangs up.
-    pub(crate) async fn create(&self, caller: Caller, spec: SandboxSpec) -> Result<Intent, Fault> {
+    pub(crate) async fn create(&self, caller: Caller, wanted: SandboxAsk) -> Result<Intent, Fault> {
         let control = self.clone();
-        let work = async move { control.create_to_the_end(caller, spec).await };
+        let work = async move { control.create_to_the_end(caller, wanted).await };
         self.scope.run("create sandbox", work).await.map_err(Fault::bug)?
     }
 
-    async fn create_to_the_end(&self, caller: Caller, spec: SandboxSpec) -> Result<Intent, Fault> {
-        let view = plan::View {
-            templates: self.host.templates().await,
-            sandboxes: self.store.count(&caller.workspace).await?,
-            sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX,
-        };
+    async fn create_to_the_end(&self, caller: Caller, wanted: SandboxAsk) -> Result<Intent, Fault> {
+        let view = self.view(&caller, &wanted).await?;
         let ask = plan::Ask {
             id: SandboxId::random(),
             workspace: caller.workspace,
             created_at_ns: self.clock.now_ns(),
-            spec,
+            wanted,
         };
         let mut intent = plan::place(&view, ask)?;
-        match self.store.commit(&intent, SANDBOXES_PER_WORKSPACE_MAX).await? {
+        match self.store.commit(std::slice::from_ref(&intent), SANDBOXES_PER_WORKSPACE_MAX).await? {
             Committed::Yes => {}
             Committed::Full => return Err(plan::full()),
         }
         match self.bring_up(&intent).await {
             Ok(seen) => {
                 (intent.size, intent.observed, intent.state) = (size(&seen), observed(&seen), SandboxState::Running);
+                self.came_up(&seen);
                 tracing::info!(sandbox = %intent.id, boot_ms = intent.observed.boot_ms, "sandbox created");
                 Ok(intent)
             }
@@ -47,6 +45,25 @@ impl Control {
                 Err(fault)
             }
         }
+    }
+
+    async fn view(&self, caller: &Caller, wanted: &SandboxAsk) -> Result<plan::View, Fault> {
+        let (templates, snapshot) = match &wanted.start {
+            Start::Template(_) => (self.host.templates().await, None),
+            Start::Snapshot(id) => (Vec::new(), self.store.find_snapshot(&caller.workspace, id).await?),
+        };
+        let mut volumes = Vec::new();
+        for mount in &wanted.volumes {
+            volumes.extend(self.store.find_volume(&caller.workspace, mount.name.as_str()).await?);
+        }
+        let sandboxes = self.store.count(&caller.workspace).await?;
+        Ok(plan::View { templates, snapshot, volumes, sandboxes, sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX })
+    }
+
+    /// Notes that a sandbox came up. Its state may have changed since the host answered, hence the second look.
+    pub(super) fn came_up(&self, seen: &SandboxView) {
+        self.events.state(seen, self.clock.now_ns());
+        self.settle_soon(seen.id);
     }
 
     /// Asks the host and records its answer.
@@ -69,7 +86,7 @@ impl Control {
     }
 
     /// Takes back what a failed create may have left, the row last: while it is there, DELETE can still repair.
-    async fn undo_create(&self, id: SandboxId) {
+    pub(super) async fn undo_create(&self, id: SandboxId) {
         if let Err(fault) = self.host.remove(id).await {
             tracing::warn!(sandbox = %id, %fault, "a failed create could not be removed from the host");
             let kept = self.store.mark_failed(id, "its creation failed and could not be undone; delete it").await;
@@ -95,4 +112,10 @@ pub(crate) fn observed(seen: &SandboxView) -> Observed {
         boot_mode: seen.boot_mode.to_owned(),
         isolation: seen.isolation.as_str().to_owned(),
     }
+}
+
+/// The API's word for how a machine was come by. Every one is restored, whether it stood by, was warm or was made on demand;
+/// from its template that is `snapshot-natid`.
+pub(crate) fn public_boot_mode(mode: &str) -> &str {
+    if matches!(mode, "standby" | "warm" | "cold") { "snapshot-natid" } else { mode }
 }

@@ -13,7 +13,7 @@ impl Control {
         self.scope.run("delete sandbox", work).await.map_err(Fault::bug)?
     }
 
-    async fn delete_to_the_end(&self, caller: Caller, id: SandboxId) -> Result<(), Fault> {
+    pub(super) async fn delete_to_the_end(&self, caller: Caller, id: SandboxId) -> Result<(), Fault> {
         let now_ns = self.clock.now_ns();
         let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
         if self.store.state(&caller.workspace, id).await?.is_none() {
@@ -22,6 +22,7 @@ impl Control {
         }
         self.host.remove(id).await?;
         self.store.bury(id, now_ns, since_ns).await?;
+        self.events.forget(id);
         tracing::info!(sandbox = %id, "sandbox deleted");
         Ok(())
     }

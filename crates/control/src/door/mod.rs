@@ -1,12 +1,23 @@
 //! The HTTP door: one file per resource. Authenticates, parses, calls a verb, renders. No SQL, no host calls but reads.
 
+mod audit;
 mod caller;
+mod egress;
+mod events;
+mod forks;
 mod health;
+mod lifecycle;
 mod me;
 mod sandboxes;
+mod snapshots;
 mod templates;
+mod tree;
+mod volumes;
 
-use axum::{Router, routing::get};
+use axum::{
+    Router,
+    routing::{get, post},
+};
 use pandastack_wire_public::http::{frame, no_method, no_route};
 
 use crate::Control;
@@ -23,6 +34,25 @@ pub fn router(control: Control) -> Router {
         .route("/v1/templates/{name}", get(templates::get))
         .route("/v1/sandboxes", get(sandboxes::list).post(sandboxes::create))
         .route("/v1/sandboxes/{id}", get(sandboxes::get).delete(sandboxes::delete))
+        .route("/v1/sandboxes/{id}/pause", post(lifecycle::pause))
+        .route("/v1/sandboxes/{id}/resume", post(lifecycle::resume))
+        .route("/v1/sandboxes/{id}/hibernate", post(lifecycle::hibernate))
+        .route("/v1/sandboxes/{id}/stop", post(lifecycle::hibernate))
+        .route("/v1/sandboxes/{id}/wake", post(lifecycle::wake))
+        .route("/v1/sandboxes/{id}/start", post(lifecycle::wake))
+        .route("/v1/sandboxes/{id}/lifecycle", get(lifecycle::show).patch(lifecycle::change))
+        .route("/v1/sandboxes/{id}/egress", get(egress::show).put(egress::change))
+        .route("/v1/sandboxes/{id}/events", get(events::list))
+        .route("/v1/sandboxes/{id}/snapshots", post(snapshots::create))
+        .route("/v1/sandboxes/{id}/fork", post(forks::fork))
+        .route("/v1/sandboxes/{id}/fork-tree", post(forks::tree))
+        .route("/v1/sandboxes/{id}/promote", post(forks::promote))
+        .route("/v1/sandboxes/{id}/tree", get(tree::show))
+        .route("/v1/snapshots", get(snapshots::list))
+        .route("/v1/snapshots/{snapshot}", get(snapshots::get).delete(snapshots::delete))
+        .route("/v1/volumes", get(volumes::list).post(volumes::create))
+        .route("/v1/volumes/{name}", get(volumes::get).patch(volumes::grow).delete(volumes::delete))
+        .route("/v1/host/audit", get(audit::audit))
         .method_not_allowed_fallback(no_method)
         .fallback(no_route);
     frame(routes).with_state(control)

@@ -1,15 +1,15 @@
 //! Sandboxes: create, list, get, delete.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
-use pandastack_model::{Fault, SandboxSpec, SandboxState};
+use pandastack_model::{Access, Fault, SandboxState, VolumeMount};
 use pandastack_wire_public::{
-    CreateSandbox, Sandbox,
+    CreateSandbox, Sandbox, SandboxAsk, VolumeAttachment, egress_list,
     http::{Answer, SandboxPath, json_body},
     rfc3339, visible_metadata,
 };
 
 use super::caller::Authenticated;
-use crate::{Control, store::Intent};
+use crate::{Control, app::public_boot_mode, store::Intent};
 
 /// Creates a sandbox and answers when it is usable.
 pub async fn create(
@@ -17,8 +17,8 @@ pub async fn create(
     Authenticated(caller): Authenticated,
     body: Body,
 ) -> Answer<(StatusCode, Json<Sandbox>)> {
-    let spec = SandboxSpec::try_from(json_body::<CreateSandbox>(body).await?)?;
-    let intent = control.create(caller, spec).await?;
+    let wanted = SandboxAsk::try_from(json_body::<CreateSandbox>(body).await?)?;
+    let intent = control.create(caller, wanted).await?;
     Ok((StatusCode::CREATED, Json(render(intent))))
 }
 
@@ -48,34 +48,41 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn render(intent: Intent) -> Sandbox {
-    let Intent { id, workspace, generation: _, created_at_ns, spec, size, state, observed } = intent;
+/// Writes a sandbox as every route shows it.
+pub(super) fn render(intent: Intent) -> Sandbox {
+    let Intent { id, workspace, generation: _, created_at_ns, spec, volume_names, from_snapshot, lineage: _, .. } =
+        intent;
     let mut metadata = visible_metadata(&spec.metadata);
     metadata.insert("workspace".to_owned(), workspace.0);
-    let status = state.as_str().to_owned();
-    let status_reason = match state {
+    let status = intent.state.as_str().to_owned();
+    let status_reason = match intent.state {
         SandboxState::Failed { reason } => Some(reason),
         _ => None,
     };
+    let observed = intent.observed;
     Sandbox {
         id: id.to_string(),
         template: spec.template.as_str().to_owned(),
-        cpu: size.cpus,
-        memory_mb: size.memory_mib,
+        cpu: intent.size.cpus,
+        memory_mb: intent.size.memory_mib,
         status,
         status_reason,
         guest_ip: observed.guest_ip,
         metadata,
         created_at: rfc3339(created_at_ns),
+        from_snapshot,
         boot_ms: observed.boot_ms,
-        boot_mode: public_boot_mode(observed.boot_mode),
+        boot_mode: public_boot_mode(&observed.boot_mode).to_owned(),
         persistent: spec.persistent,
         ttl_seconds: spec.ttl_seconds,
         isolation: observed.isolation,
+        egress_allowlist: egress_list(&spec.egress),
+        egress_mbps: spec.bandwidth_mbps,
+        volumes: spec.volumes.into_iter().zip(volume_names).map(attachment).collect(),
     }
 }
 
-/// Every machine is restored from its template, whether it stood by or was made on demand: the API's `snapshot-natid`.
-fn public_boot_mode(mode: String) -> String {
-    if matches!(mode.as_str(), "standby" | "cold") { "snapshot-natid".to_owned() } else { mode }
+fn attachment((mount, name): (VolumeMount, String)) -> VolumeAttachment {
+    let VolumeMount { volume: _, path, access } = mount;
+    VolumeAttachment { name, read_only: Some(access == Access::ReadOnly), mount_path: Some(path) }
 }

@@ -1,9 +1,12 @@
-//! Compares what is wanted with what the host runs, and writes down the difference. Runs before any request is served.
+//! Compares what is wanted with what the host has, and writes down the difference. Runs whole before any request is served, and
+//! in a careful form when events were missed.
 
 use std::collections::HashMap;
 
-use pandastack_model::SandboxState;
+use pandastack_model::{SandboxId, SandboxState};
+use pandastack_wire_fleet::SandboxView;
 
+use super::listen::{bury, write_state};
 use crate::{
     Control,
     app::{observed, size},
@@ -12,32 +15,46 @@ use crate::{
 
 const GONE: &str = "its machine ended with an earlier run of the server";
 
-/// Marks sandboxes whose machine is gone. A create that was cut off before its answer leaves nothing: nobody has its id.
+/// Gives every row the host's word. A create or fork that was cut off before its answer leaves nothing: nobody has its id.
 pub async fn compare(control: &Control) -> Result<(), StoreError> {
-    let seen: HashMap<_, _> = control.host.observe_all().await.into_iter().map(|view| (view.id, view)).collect();
+    let seen = seen(control).await;
     for (id, state) in control.store.all_states().await? {
         match (state, seen.get(&id)) {
             (SandboxState::Failed { .. }, None) => {}
             (SandboxState::Creating, None) => control.store.forget(id).await?,
             (_, None) => control.store.mark_failed(id, GONE).await?,
-            (_, Some(view)) => match &view.state {
-                SandboxState::Failed { reason } => control.store.mark_failed(id, reason).await?,
-                SandboxState::Running => {
-                    control.store.mark_running(id, size(view), &observed(view)).await?;
-                }
-                _ => {}
-            },
+            (SandboxState::Creating, Some(view)) if view.state == SandboxState::Creating => {}
+            (SandboxState::Creating, Some(view)) => {
+                control.store.mark_running(id, size(view), &observed(view)).await?;
+                write_state(control, view).await?;
+            }
+            (_, Some(view)) => write_state(control, view).await?,
+        }
+    }
+    for view in seen.values() {
+        control.events.known(view.id, &view.state, control.clock.now_ns());
+    }
+    Ok(())
+}
+
+/// Does the same while requests are served: `creating` rows belong to their creators, and what is gone was removed.
+pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
+    // The rows first: whoever is in a row and not on the host afterwards has been removed in between or before.
+    let rows = control.store.all_states().await?;
+    let seen = seen(control).await;
+    for (id, state) in rows {
+        match (state, seen.get(&id)) {
+            (SandboxState::Creating | SandboxState::Failed { .. }, None) => {}
+            (_, None) => bury(control, id).await?,
+            (_, Some(view)) => {
+                control.events.state(view, control.clock.now_ns());
+                write_state(control, view).await?;
+            }
         }
     }
     Ok(())
 }
 
-/// Marks only the sandboxes that the host itself calls failed. Safe while creates are under way.
-pub async fn failures(control: &Control) -> Result<(), StoreError> {
-    for view in control.host.observe_all().await {
-        if let SandboxState::Failed { reason } = &view.state {
-            control.store.mark_failed(view.id, reason).await?;
-        }
-    }
-    Ok(())
+async fn seen(control: &Control) -> HashMap<SandboxId, SandboxView> {
+    control.host.observe_all().await.into_iter().map(|view| (view.id, view)).collect()
 }

@@ -1,24 +1,42 @@
-//! Writes down what happens to sandboxes unasked.
+//! Writes down what happens to sandboxes: the one task that changes the state of a row after its sandbox has come up.
 
-use pandastack_wire_fleet::HostEvent;
-use tokio::sync::broadcast::{self, error::RecvError};
+use pandastack_model::{SandboxId, SandboxState};
+use pandastack_wire_fleet::{HostEvent, SandboxView};
+use serde_json::json;
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    mpsc,
+};
 
-use crate::{Control, limits::DELETED_REMEMBERED, loops::failures, store::StoreError};
+use super::catch_up;
+use crate::{
+    Control,
+    app::{Settle, observed},
+    limits::DELETED_REMEMBERED,
+    store::StoreError,
+};
 
-/// Follows the host's events until shutdown.
-pub async fn listen(control: Control, mut events: broadcast::Receiver<HostEvent>) {
+/// Follows the host's events, and requests to look at one sandbox, until shutdown.
+pub async fn listen(
+    control: Control,
+    mut events: broadcast::Receiver<HostEvent>,
+    mut unsettled: mpsc::Receiver<Settle>,
+) {
     let token = control.scope.token();
     loop {
         // Shutdown first: a host that is closing removes machines, which is no wish to delete anybody's sandbox.
-        let event = tokio::select! {
+        let written = tokio::select! {
             biased;
             () = token.cancelled() => return,
-            event = events.recv() => event,
-        };
-        let written = match event {
-            Ok(event) => apply(&control, event).await,
-            Err(RecvError::Lagged(_)) => catch_up(&control).await,
-            Err(RecvError::Closed) => return,
+            event = events.recv() => match event {
+                Ok(event) => apply(&control, event).await,
+                Err(RecvError::Lagged(_)) => {
+                    tracing::warn!("host events were missed; comparing everything");
+                    catch_up(&control).await
+                }
+                Err(RecvError::Closed) => return,
+            },
+            Some(settle) = unsettled.recv() => look(&control, settle).await,
         };
         if let Err(error) = written {
             tracing::error!(%error, cause = ?std::error::Error::source(&error), "a host event could not be recorded");
@@ -27,22 +45,62 @@ pub async fn listen(control: Control, mut events: broadcast::Receiver<HostEvent>
 }
 
 async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
+    let now_ns = control.clock.now_ns();
     match event {
         HostEvent::Failed { id, reason } => {
             tracing::info!(sandbox = %id, %reason, "sandbox failed");
+            control.events.record(id, now_ns, "vm.died", json!({ "reason": reason }));
             control.store.mark_failed(id, &reason).await
         }
-        HostEvent::Changed { .. } | HostEvent::Denied { .. } => Ok(()),
-        HostEvent::Removed { id, .. } => {
-            let now_ns = control.clock.now_ns();
-            let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
-            control.store.bury(id, now_ns, since_ns).await
+        HostEvent::Changed { view } => {
+            control.events.state(&view, now_ns);
+            // The host's word of now, not that of the event: a request may have changed the sandbox again since.
+            refresh(control, view.id).await
+        }
+        HostEvent::Denied { id, target } => {
+            control.events.record(id, now_ns, "egress.denied", json!({ "target": target }));
+            Ok(())
+        }
+        HostEvent::Removed { id, why } => {
+            tracing::info!(sandbox = %id, ?why, "sandbox removed");
+            bury(control, id).await
         }
     }
 }
 
-/// Events were missed. The host's own word on each sandbox says what they were; `creating` rows belong to their creators.
-async fn catch_up(control: &Control) -> Result<(), StoreError> {
-    tracing::warn!("host events were missed; comparing everything");
-    failures(control).await
+async fn look(control: &Control, settle: Settle) -> Result<(), StoreError> {
+    let Settle { id, done } = settle;
+    let written = refresh(control, id).await;
+    // Who waits may have hung up.
+    let _ = done.map(|done| done.send(()));
+    written
+}
+
+async fn refresh(control: &Control, id: SandboxId) -> Result<(), StoreError> {
+    match control.host.observe(id).await {
+        Some(view) => write_state(control, &view).await,
+        // Being removed: that has an event of its own.
+        None => Ok(()),
+    }
+}
+
+/// Gives a row the host's word. A sandbox on its way up or out keeps what its row says until it is there.
+pub(super) async fn write_state(control: &Control, view: &SandboxView) -> Result<(), StoreError> {
+    match view.state {
+        SandboxState::Creating | SandboxState::Stopping => Ok(()),
+        SandboxState::Running
+        | SandboxState::Paused
+        | SandboxState::FallingAsleep
+        | SandboxState::Asleep
+        | SandboxState::Waking
+        | SandboxState::Failed { .. } => control.store.mark_state(view.id, &view.state, &observed(view)).await,
+    }
+}
+
+/// Removes the row of a sandbox that is gone.
+pub(super) async fn bury(control: &Control, id: SandboxId) -> Result<(), StoreError> {
+    let now_ns = control.clock.now_ns();
+    let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
+    control.events.forget(id);
+    control.store.bury(id, now_ns, since_ns).await
 }

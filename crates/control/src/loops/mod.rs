@@ -1,7 +1,9 @@
-//! What runs without being asked: comparing intent with reality, and listening to the host.
+//! What runs without being asked: comparing intent with reality, finishing what was cut off, and listening to the host.
 
 mod compare;
+mod finish;
 mod listen;
 
-pub use compare::{compare, failures};
+pub use compare::{catch_up, compare};
+pub use finish::finish;
 pub use listen::listen;

@@ -1,5 +1,9 @@
 //! Pure decisions over a view: no clock, no I/O.
 
+mod family;
+mod fork;
 mod place;
 
+pub use family::family;
+pub use fork::{ForkPlanAsk, ForkView, fork};
 pub use place::{Ask, View, full, place};

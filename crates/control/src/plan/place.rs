@@ -1,9 +1,13 @@
 //! Decides whether a sandbox may be made, and writes down the intent.
 
-use pandastack_model::{Fault, FaultKind, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Fault, FaultKind, Origin, SandboxId, SandboxSpec, SandboxState, TemplateName, VolumeMount};
 use pandastack_wire_fleet::{TemplateView, WorkspaceId};
+use pandastack_wire_public::{NamedMount, SandboxAsk, Start};
 
-use crate::store::{Intent, Observed, Size};
+use crate::{
+    app::{no_snapshot, no_volume},
+    store::{Intent, Lineage, Observed, Size, Snapshot, Volume},
+};
 
 /// Template names an error lists before it stops.
 const NAMES_SHOWN_MAX: usize = 20;
@@ -11,6 +15,10 @@ const NAMES_SHOWN_MAX: usize = 20;
 /// What the decision looks at.
 pub struct View {
     pub templates: Vec<TemplateView>,
+    /// The snapshot that was asked for, if it is the caller's.
+    pub snapshot: Option<Snapshot>,
+    /// Those of the volumes asked for that are the caller's.
+    pub volumes: Vec<Volume>,
     pub sandboxes: u64,
     pub sandboxes_max: u64,
 }
@@ -20,15 +28,23 @@ pub struct Ask {
     pub id: SandboxId,
     pub workspace: WorkspaceId,
     pub created_at_ns: u64,
-    pub spec: SandboxSpec,
+    pub wanted: SandboxAsk,
+}
+
+/// What a sandbox begins as.
+struct Beginning {
+    template: TemplateName,
+    origin: Origin,
+    size: Size,
+    from_snapshot: Option<String>,
 }
 
 /// Gives the intent to commit, or why there is none.
 pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
-    let Ask { id, workspace, created_at_ns, spec } = ask;
-    let Some(template) = view.templates.iter().find(|template| template.name == spec.template.as_str()) else {
-        return Err(unknown_template(view, spec.template.as_str()));
-    };
+    let Ask { id, workspace, created_at_ns, wanted } = ask;
+    let SandboxAsk { start, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes } = wanted;
+    let Beginning { template, origin, size, from_snapshot } = begin(view, start)?;
+    let (volumes, volume_names) = attach(view, volumes)?;
     if view.sandboxes >= view.sandboxes_max {
         return Err(full());
     }
@@ -37,8 +53,11 @@ pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
         workspace,
         generation: 1,
         created_at_ns,
-        spec,
-        size: Size { cpus: u32::from(template.cpus), memory_mib: template.memory_mib },
+        spec: SandboxSpec { template, origin, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes },
+        volume_names,
+        from_snapshot,
+        lineage: Lineage::default(),
+        size,
         state: SandboxState::Creating,
         observed: Observed::default(),
     })
@@ -49,6 +68,36 @@ pub fn full() -> Fault {
     Fault::new(FaultKind::Quota, "quota.sandboxes", "max sandboxes reached; delete one that is no longer needed")
 }
 
+fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
+    match start {
+        Start::Template(name) => {
+            let known = view.templates.iter().find(|template| template.name == name.as_str());
+            let known = known.ok_or_else(|| unknown_template(view, name.as_str()))?;
+            let size = Size { cpus: u32::from(known.cpus), memory_mib: known.memory_mib };
+            Ok(Beginning { template: name, origin: Origin::Template, size, from_snapshot: None })
+        }
+        // Its template may be gone by now: the layer has everything.
+        Start::Snapshot(_) => {
+            let snapshot = view.snapshot.as_ref().ok_or_else(no_snapshot)?;
+            Ok(Beginning {
+                template: snapshot.template.clone(),
+                origin: Origin::Layer(snapshot.layer),
+                size: snapshot.size,
+                from_snapshot: Some(snapshot.id()),
+            })
+        }
+    }
+}
+
+fn attach(view: &View, wanted: Vec<NamedMount>) -> Result<(Vec<VolumeMount>, Vec<String>), Fault> {
+    let mount = |NamedMount { name, path, access }: NamedMount| {
+        let known = view.volumes.iter().find(|volume| volume.name == name.as_str());
+        let known = known.ok_or_else(|| no_volume(name.as_str()))?;
+        Ok((VolumeMount { volume: known.id, path, access }, known.name.clone()))
+    };
+    wanted.into_iter().map(mount).collect::<Result<Vec<_>, _>>().map(|mounts| mounts.into_iter().unzip())
+}
+
 fn unknown_template(view: &View, name: &str) -> Fault {
     let known: Vec<_> = view.templates.iter().map(|template| template.name.as_str()).take(NAMES_SHOWN_MAX).collect();
     let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
@@ -57,12 +106,14 @@ fn unknown_template(view: &View, name: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use pandastack_model::{Bytes, LayerId};
+    use pandastack_wire_public::CreateSandbox;
+    use serde_json::json;
 
     use super::*;
 
-    fn check(template: &str, sandboxes: u64, expected: Result<u32, (FaultKind, &str)>) {
-        let view = View {
+    fn view(sandboxes: u64) -> View {
+        View {
             templates: vec![TemplateView {
                 name: "base".into(),
                 layer: "l".into(),
@@ -70,18 +121,20 @@ mod tests {
                 cpus: 2,
                 disk_mib: 1024,
             }],
+            snapshot: None,
+            volumes: Vec::new(),
             sandboxes,
             sandboxes_max: 3,
-        };
-        let spec = SandboxSpec {
-            template: template.parse().unwrap(),
-            ttl_seconds: 300,
-            persistent: false,
-            metadata: BTreeMap::new(),
-            env: BTreeMap::new(),
-        };
-        let ask = Ask { id: SandboxId::random(), workspace: WorkspaceId("w".into()), created_at_ns: 1, spec };
-        let got = place(&view, ask).map(|intent| intent.size.cpus);
+        }
+    }
+
+    fn ask(body: serde_json::Value) -> Ask {
+        let wanted = serde_json::from_value::<CreateSandbox>(body).unwrap().try_into().unwrap();
+        Ask { id: SandboxId::random(), workspace: WorkspaceId("w".into()), created_at_ns: 1, wanted }
+    }
+
+    fn check(template: &str, sandboxes: u64, expected: Result<u32, (FaultKind, &str)>) {
+        let got = place(&view(sandboxes), ask(json!({ "template": template }))).map(|intent| intent.size.cpus);
         assert_eq!(
             got.as_ref().map_err(|fault| (fault.kind, fault.code)),
             expected.as_ref().map_err(|e| *e),
@@ -98,5 +151,25 @@ mod tests {
     fn refusals_have_names() {
         check("other", 0, Err((FaultKind::Caller, "template.unknown")));
         check("base", 3, Err((FaultKind::Quota, "quota.sandboxes")));
+        let code = |body| place(&view(0), ask(body)).unwrap_err().code;
+        assert_eq!(code(json!({"template": "base", "from_snapshot": "s"})), "snapshot.not_found");
+        assert_eq!(code(json!({"template": "base", "volumes": [{"name": "v"}]})), "volume.not_found");
+    }
+
+    #[test]
+    fn a_snapshot_brings_its_own_template_and_size() {
+        let snapshot = Snapshot {
+            layer: LayerId::random(),
+            workspace: WorkspaceId("w".into()),
+            sandbox: SandboxId::random(),
+            template: "gone".parse().unwrap(),
+            size: Size { cpus: 7, memory_mib: 77 },
+            own: Bytes::new(1),
+            created_at_ns: 0,
+        };
+        let view = View { snapshot: Some(snapshot.clone()), ..view(0) };
+        let intent = place(&view, ask(json!({"template": "base", "from_snapshot": "s"}))).unwrap();
+        assert_eq!((intent.size, intent.spec.origin), (snapshot.size, Origin::Layer(snapshot.layer)));
+        assert_eq!((intent.spec.template.as_str(), intent.from_snapshot), ("gone", Some(snapshot.id())));
     }
 }

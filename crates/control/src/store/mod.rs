@@ -1,15 +1,24 @@
 //! The only SQL. Rows come in and go out as types; nothing above this knows a table.
 
+mod intent;
 mod keys;
+mod lineage;
 mod migrate;
 mod sandboxes;
+mod snapshots;
+mod states;
+mod volumes;
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path};
 
+pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
 pub use keys::KeyRow;
+pub use lineage::Relative;
 use pandastack_model::Fault;
-pub use sandboxes::{Committed, Intent, Observed, Size};
+pub use sandboxes::Committed;
+pub use snapshots::Snapshot;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+pub use volumes::{Named, Volume};
 
 use crate::limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX};
 
@@ -36,7 +45,7 @@ pub enum StoreError {
     },
     #[error("the database has version {found}, this program knows up to {known}; use a newer program")]
     TooNew { found: i64, known: i64 },
-    #[error("sandbox {id} has an unreadable {field}")]
+    #[error("the row of {id} has an unreadable {field}")]
     Corrupt { id: String, field: &'static str },
 }
 

@@ -1,47 +1,19 @@
-//! Sandboxes: what is wanted, and what the host last said.
+//! Sandboxes: what is wanted. What becomes of them is in `states.rs`.
 
-use std::collections::BTreeMap;
-
-use pandastack_model::{SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Egress, Origin, SandboxId, SandboxSpec, SandboxState};
 use pandastack_wire_fleet::WorkspaceId;
-use sqlx::{Row, sqlite::SqliteRow};
 
-use super::{Store, StoreError, failed, from_sql, to_sql};
+use super::{
+    IdleLimit, Intent, Lineage, Store, StoreError, failed, from_sql,
+    intent::{egress_to_sql, map_to_sql, read_id, read_intent, read_state, volumes_to_sql},
+    to_sql,
+};
 
-/// A sandbox as control keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Intent {
-    pub id: SandboxId,
-    pub workspace: WorkspaceId,
-    pub generation: u64,
-    pub created_at_ns: u64,
-    pub spec: SandboxSpec,
-    pub size: Size,
-    pub state: SandboxState,
-    pub observed: Observed,
-}
-
-/// The template's size, kept because published clients need it at every moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    pub cpus: u32,
-    pub memory_mib: u64,
-}
-
-/// What the host said when the sandbox came up. Empty until then.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
-    pub guest_ip: String,
-    pub boot_ms: u64,
-    pub boot_mode: String,
-    pub isolation: String,
-}
-
-/// Whether a row was written.
+/// Whether rows were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Committed {
     Yes,
-    /// The workspace has as many sandboxes as it may.
+    /// The workspace has as many as it may, or would have with these.
     Full,
 }
 
@@ -56,38 +28,24 @@ impl Store {
             .map_err(failed("count sandboxes"))
     }
 
-    /// Writes an intent, unless the workspace is full by now: other creates may have come between plan and commit.
-    pub async fn commit(&self, intent: &Intent, sandboxes_max: u64) -> Result<Committed, StoreError> {
-        let Intent { id, workspace, generation, created_at_ns, spec, size, state, observed } = intent;
-        let SandboxSpec { template, ttl_seconds, persistent, metadata, env, .. } = spec;
-        let sql =
-            "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
-                       env, cpus, memory_mib, status, guest_ip, boot_ms, boot_mode, isolation)
-                   SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-                   WHERE (SELECT COUNT(*) FROM sandbox WHERE workspace = ?) < ?";
-        let done = sqlx::query(sql)
-            .bind(id.to_string())
-            .bind(&workspace.0)
-            .bind(to_sql(*generation))
-            .bind(to_sql(*created_at_ns))
-            .bind(template.as_str())
-            .bind(to_sql(*ttl_seconds))
-            .bind(*persistent)
-            .bind(to_json(metadata))
-            .bind(to_json(env))
-            .bind(i64::from(size.cpus))
-            .bind(to_sql(size.memory_mib))
-            .bind(state.as_str())
-            .bind(&observed.guest_ip)
-            .bind(to_sql(observed.boot_ms))
-            .bind(&observed.boot_mode)
-            .bind(&observed.isolation)
-            .bind(&workspace.0)
-            .bind(to_sql(sandboxes_max))
-            .execute(&self.pool)
+    /// Writes intents of one workspace, all or none: other creates may have come between plan and commit, and filled it.
+    pub async fn commit(&self, intents: &[Intent], sandboxes_max: u64) -> Result<Committed, StoreError> {
+        let Some(first) = intents.first() else { return Ok(Committed::Yes) };
+        // A read first would make the transaction fail instead of wait when another writer is at work.
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a commit"))?;
+        let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sandbox WHERE workspace = ?")
+            .bind(&first.workspace.0)
+            .fetch_one(&mut *tx)
             .await
-            .map_err(failed("commit a sandbox"))?;
-        Ok(if done.rows_affected() == 1 { Committed::Yes } else { Committed::Full })
+            .map_err(failed("count sandboxes"))?;
+        if from_sql(held) + intents.len() as u64 > sandboxes_max {
+            return Ok(Committed::Full);
+        }
+        for intent in intents {
+            insert(intent).execute(&mut *tx).await.map_err(failed("commit a sandbox"))?;
+        }
+        tx.commit().await.map_err(failed("commit sandboxes"))?;
+        Ok(Committed::Yes)
     }
 
     /// Finds one sandbox of a workspace.
@@ -98,7 +56,7 @@ impl Store {
             .fetch_optional(&self.pool)
             .await
             .map_err(failed("find a sandbox"))?;
-        row.as_ref().map(intent).transpose()
+        row.as_ref().map(read_intent).transpose()
     }
 
     /// Tells only the state of one sandbox of a workspace: what the byte path needs.
@@ -109,7 +67,7 @@ impl Store {
             .fetch_optional(&self.pool)
             .await
             .map_err(failed("find a sandbox's state"))?;
-        row.as_ref().map(state).transpose()
+        row.as_ref().map(read_state).transpose()
     }
 
     /// Lists a workspace's sandboxes, newest first.
@@ -119,7 +77,19 @@ impl Store {
             .fetch_all(&self.pool)
             .await
             .map_err(failed("list sandboxes"))?;
-        rows.iter().map(intent).collect()
+        rows.iter().map(read_intent).collect()
+    }
+
+    /// Lists the sandboxes of a fork tree, by index.
+    pub async fn list_tree(&self, workspace: &WorkspaceId, tree: &str) -> Result<Vec<SandboxId>, StoreError> {
+        let rows =
+            sqlx::query("SELECT id FROM sandbox WHERE workspace = ? AND fork_tree_id = ? ORDER BY fork_index, id")
+                .bind(&workspace.0)
+                .bind(tree)
+                .fetch_all(&self.pool)
+                .await
+                .map_err(failed("list a fork tree"))?;
+        rows.iter().map(read_id).collect()
     }
 
     /// Lists every sandbox of every workspace with its state.
@@ -128,139 +98,79 @@ impl Store {
             .fetch_all(&self.pool)
             .await
             .map_err(failed("list all sandboxes"))?;
-        rows.iter().map(|row| Ok((id(row)?, state(row)?))).collect()
+        rows.iter().map(|row| Ok((read_id(row)?, read_state(row)?))).collect()
     }
 
-    /// Records that the sandbox runs. False if the row is no longer there.
-    pub async fn mark_running(&self, id: SandboxId, size: Size, observed: &Observed) -> Result<bool, StoreError> {
-        let sql = "UPDATE sandbox SET status = 'running', status_reason = NULL, cpus = ?, memory_mib = ?, guest_ip = ?,
-                       boot_ms = ?, boot_mode = ?, isolation = ? WHERE id = ?";
-        let done = sqlx::query(sql)
-            .bind(i64::from(size.cpus))
-            .bind(to_sql(size.memory_mib))
-            .bind(&observed.guest_ip)
-            .bind(to_sql(observed.boot_ms))
-            .bind(&observed.boot_mode)
-            .bind(&observed.isolation)
-            .bind(id.to_string())
-            .execute(&self.pool)
-            .await
-            .map_err(failed("record a running sandbox"))?;
-        Ok(done.rows_affected() == 1)
-    }
-
-    /// Records that the sandbox's machine is dead.
-    pub async fn mark_failed(&self, id: SandboxId, reason: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE sandbox SET status = 'failed', status_reason = ? WHERE id = ?")
-            .bind(reason)
+    /// Changes what a sandbox may reach.
+    pub async fn set_egress(&self, id: SandboxId, egress: &Egress) -> Result<(), StoreError> {
+        sqlx::query("UPDATE sandbox SET egress = ? WHERE id = ?")
+            .bind(egress_to_sql(egress))
             .bind(id.to_string())
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("record a failed sandbox"))
+            .map_err(failed("change a sandbox's egress"))
     }
 
-    /// Removes an intent that never became a sandbox.
-    pub async fn forget(&self, id: SandboxId) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM sandbox WHERE id = ?")
+    /// Changes the idle limit for good: a promotion no longer does.
+    pub async fn set_idle_limit(&self, id: SandboxId, limit: IdleLimit) -> Result<(), StoreError> {
+        let sql = "UPDATE sandbox SET ttl_seconds = ?, persistent = ?, promoted_ttl_seconds = NULL,
+                       promoted_persistent = NULL WHERE id = ?";
+        sqlx::query(sql)
+            .bind(to_sql(limit.ttl_seconds))
+            .bind(limit.persistent)
             .bind(id.to_string())
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("forget a sandbox"))
-    }
-
-    /// Removes a sandbox and remembers its id for a while; ids remembered since before `forget_before_ns` are dropped.
-    pub async fn bury(&self, id: SandboxId, now_ns: u64, forget_before_ns: u64) -> Result<(), StoreError> {
-        // A read first would make the transaction fail instead of wait when another writer is at work.
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a burial"))?;
-        let remember = "INSERT INTO deleted_sandbox (id, workspace, deleted_at) SELECT id, workspace, ? FROM sandbox
-                        WHERE id = ? ON CONFLICT (id) DO NOTHING";
-        sqlx::query(remember)
-            .bind(to_sql(now_ns))
-            .bind(id.to_string())
-            .execute(&mut *tx)
-            .await
-            .map_err(failed("remember a deleted sandbox"))?;
-        sqlx::query("DELETE FROM sandbox WHERE id = ?")
-            .bind(id.to_string())
-            .execute(&mut *tx)
-            .await
-            .map_err(failed("delete a sandbox"))?;
-        sqlx::query("DELETE FROM deleted_sandbox WHERE deleted_at < ?")
-            .bind(to_sql(forget_before_ns))
-            .execute(&mut *tx)
-            .await
-            .map_err(failed("drop old deleted ids"))?;
-        tx.commit().await.map_err(failed("commit a burial"))
-    }
-
-    /// Says whether the workspace deleted this id since the given time.
-    pub async fn was_buried(&self, workspace: &WorkspaceId, id: SandboxId, since_ns: u64) -> Result<bool, StoreError> {
-        sqlx::query_scalar::<_, i64>(
-            "SELECT COUNT(*) FROM deleted_sandbox WHERE id = ? AND workspace = ? AND deleted_at >= ?",
-        )
-        .bind(id.to_string())
-        .bind(&workspace.0)
-        .bind(to_sql(since_ns))
-        .fetch_one(&self.pool)
-        .await
-        .map(|count| count > 0)
-        .map_err(failed("look for a deleted sandbox"))
+            .map_err(failed("change a sandbox's idle limit"))
     }
 }
 
-fn to_json(map: &BTreeMap<String, String>) -> String {
-    serde_json::to_string(map).expect("a map of text to text is always JSON")
-}
+type Insert<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-fn column<'r, T>(row: &'r SqliteRow, name: &'static str) -> Result<T, StoreError>
-where
-    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
-{
-    row.try_get(name).map_err(failed("read a sandbox row"))
-}
-
-fn id(row: &SqliteRow) -> Result<SandboxId, StoreError> {
-    let text: String = column(row, "id")?;
-    text.parse().map_err(|_| StoreError::Corrupt { id: text, field: "id" })
-}
-
-fn state(row: &SqliteRow) -> Result<SandboxState, StoreError> {
-    let status: String = column(row, "status")?;
-    let known = SandboxState::from_name(&status, column(row, "status_reason")?);
-    known.map_or_else(|| Err(StoreError::Corrupt { id: column(row, "id")?, field: "status" }), Ok)
-}
-
-fn intent(row: &SqliteRow) -> Result<Intent, StoreError> {
-    let id = id(row)?;
-    let corrupt = |field| StoreError::Corrupt { id: id.to_string(), field };
-    let number = |name| column::<i64>(row, name).map(from_sql);
-    let map = |name| {
-        let text: String = column(row, name)?;
-        serde_json::from_str::<BTreeMap<String, String>>(&text).map_err(|_| corrupt(name))
+/// Names every field, so that a new one breaks the build until somebody decides where it is kept.
+fn insert(intent: &Intent) -> Insert<'static> {
+    let volumes = volumes_to_sql(intent);
+    let Intent { id, workspace, generation, created_at_ns, spec, volume_names: _, from_snapshot, lineage, .. } = intent;
+    let Intent { size, state, observed, .. } = intent;
+    let SandboxSpec { template, origin, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes: _ } =
+        spec;
+    let Lineage { parent, tree, index, promoted } = lineage;
+    let layer = match origin {
+        Origin::Template => None,
+        Origin::Layer(layer) => Some(layer.to_string()),
     };
-    let template: String = column(row, "template")?;
-    Ok(Intent {
-        id,
-        workspace: WorkspaceId(column(row, "workspace")?),
-        generation: number("generation")?,
-        created_at_ns: number("created_at")?,
-        spec: SandboxSpec {
-            template: template.parse().map_err(|_| corrupt("template"))?,
-            ttl_seconds: number("ttl_seconds")?,
-            persistent: column(row, "persistent")?,
-            metadata: map("metadata")?,
-            env: map("env")?,
-            ..SandboxSpec::of(template.parse().map_err(|_| corrupt("template"))?)
-        },
-        size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
-        state: state(row)?,
-        observed: Observed {
-            guest_ip: column(row, "guest_ip")?,
-            boot_ms: number("boot_ms")?,
-            boot_mode: column(row, "boot_mode")?,
-            isolation: column(row, "isolation")?,
-        },
-    })
+    let sql = "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
+                   env, cpus, memory_mib, status, guest_ip, boot_ms, boot_mode, isolation, origin_layer, from_snapshot,
+                   egress, bandwidth_mbps, volumes, parent, fork_tree_id, fork_index, promoted_ttl_seconds,
+                   promoted_persistent)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    sqlx::query(sql)
+        .bind(id.to_string())
+        .bind(workspace.0.clone())
+        .bind(to_sql(*generation))
+        .bind(to_sql(*created_at_ns))
+        .bind(template.to_string())
+        .bind(to_sql(*ttl_seconds))
+        .bind(*persistent)
+        .bind(map_to_sql(metadata))
+        .bind(map_to_sql(env))
+        .bind(i64::from(size.cpus))
+        .bind(to_sql(size.memory_mib))
+        .bind(state.as_str())
+        .bind(observed.guest_ip.clone())
+        .bind(to_sql(observed.boot_ms))
+        .bind(observed.boot_mode.clone())
+        .bind(observed.isolation.clone())
+        .bind(layer)
+        .bind(from_snapshot.clone())
+        .bind(egress_to_sql(egress))
+        .bind(bandwidth_mbps.map(i64::from))
+        .bind(volumes)
+        .bind(parent.map(|parent| parent.to_string()))
+        .bind(tree.clone())
+        .bind(index.map(i64::from))
+        .bind(promoted.map(|limit| to_sql(limit.ttl_seconds)))
+        .bind(promoted.map(|limit| limit.persistent))
 }

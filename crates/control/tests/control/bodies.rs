@@ -27,7 +27,13 @@ async fn malformed_bodies_are_refused_by_name() {
     check(&rig, r#"{"template":"mini","ttl_seconds":"5"}"#, 400, "body.bad_json", "bad JSON").await;
     check(&rig, r#"{"template":"mini","metadata":{"a":null}}"#, 400, "sandbox.bad_metadata", "must be a string").await;
     check(&rig, r#"{"template":"mini","metadata":["a"]}"#, 400, "body.bad_json", "bad JSON").await;
-    check(&rig, r#"{"template":"mini","from_snapshot":"s"}"#, 400, "not_supported", "not supported yet").await;
+    check(&rig, r#"{"template":"mini","from_snapshot":"s"}"#, 404, "snapshot.not_found", "snapshot not found").await;
+    check(&rig, r#"{"template":"mini","volumes":[{"name":"v"}]}"#, 404, "volume.not_found", "volume v not found").await;
+    check(&rig, r#"{"template":"mini","volumes":["v"]}"#, 400, "body.bad_json", "bad JSON").await;
+    check(&rig, r#"{"template":"mini","egress_allowlist":["a b"]}"#, 400, "egress.bad_rule", "a b").await;
+    check(&rig, r#"{"template":"mini","egress_mbps":-1}"#, 400, "egress.bad_mbps", "egress_mbps").await;
+    let both = r#"{"template":"mini","from_snapshot":"s","volumes":[{"name":"v"}]}"#;
+    check(&rig, both, 400, "sandbox.volumes_and_snapshot", "volumes").await;
     assert_eq!(rig.get("/v1/sandboxes").await.1, json!([]));
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{ControlPort, HostEvent};
+use pandastack_wire_fleet::{ControlPort, HostEvent, RemovedBy};
 use reqwest::Method;
 use serde_json::json;
 
@@ -71,7 +71,7 @@ async fn another_tenant_sees_and_reaches_nothing() {
 async fn a_host_that_refuses_leaves_nothing() {
     let rig = Rig::start().await;
     let check = async |fault: Fault, status: u16, retry_after: Option<&str>| {
-        *rig.host.fail.lock().unwrap() = Some(fault.clone());
+        rig.host.fail_next("ensure", fault.clone());
         let response = rig.call(Method::POST, "/v1/sandboxes").json(&json!({"template": "mini"})).send().await.unwrap();
         assert_eq!(response.status().as_u16(), status);
         let after = response.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());

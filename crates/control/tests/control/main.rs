@@ -3,8 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod bodies;
+mod egress;
+mod events;
+mod forks;
 mod lifecycle;
 mod open;
+mod promote;
 mod refusals;
+mod repair;
 mod rig;
+mod snapshots;
+mod states;
 mod stub;
+mod volumes;

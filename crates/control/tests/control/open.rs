@@ -4,6 +4,7 @@ use std::{os::unix::fs::PermissionsExt, sync::Arc};
 
 use pandastack_control::{BootstrapError, BootstrapKey, Control};
 use pandastack_kit::{Scope, SystemClock};
+use pandastack_model::SandboxId;
 use pandastack_wire_fleet::ControlPort;
 use serde_json::json;
 
@@ -74,6 +75,34 @@ async fn a_restart_keeps_what_the_host_still_runs() {
     rig.control.close().await;
     let rig = Rig::start_in(rig.folder, host).await;
     assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.1["status"], "running");
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.db");
+    let id = SandboxId::random();
+    {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+        let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
+        sqlx::raw_sql(include_str!("../../src/store/0001_start.sql")).execute(&pool).await.unwrap();
+        let rows = "CREATE TABLE schema_version (version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL);
+                    INSERT INTO schema_version VALUES (1, 0);
+                    INSERT INTO workspace VALUES ('default', 0);";
+        sqlx::raw_sql(rows).execute(&pool).await.unwrap();
+        let old = "INSERT INTO sandbox VALUES (?, 'default', 1, 5, 'mini', 60, 1, '{\"a\":\"b\"}', '{}', 2, 512, 'running', NULL,
+                       '10.0.0.2', 12, 'standby', 'fake')";
+        sqlx::query(old).bind(id.to_string()).execute(&pool).await.unwrap();
+        pool.close().await;
+    }
+    let host = Arc::new(StubHost::default());
+    host.here.lock().unwrap().insert(id, view(id));
+    let rig = Rig::start_in(folder, host).await;
+    let (status, sandbox) = rig.get(&format!("/v1/sandboxes/{id}")).await;
+    assert_eq!((status, &sandbox["ttl_seconds"], &sandbox["persistent"]), (200, &json!(60), &json!(true)));
+    assert_eq!(sandbox["metadata"], json!({"a": "b", "workspace": "default"}));
+    assert!(sandbox.get("egress_allowlist").is_none() && sandbox.get("from_snapshot").is_none());
+    assert_eq!(rig.post(&format!("/v1/sandboxes/{id}/fork")).await.0, 201);
 }
 
 #[tokio::test]

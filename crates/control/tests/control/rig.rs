@@ -60,6 +60,27 @@ impl Rig {
         answer(self.call(Method::GET, path)).await
     }
 
+    /// Posts nothing, as published clients do.
+    pub async fn post(&self, path: &str) -> (u16, Value) {
+        answer(self.call(Method::POST, path)).await
+    }
+
+    pub async fn send(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
+        answer(self.call(method, path).json(&body)).await
+    }
+
+    /// Asks as another tenant.
+    pub async fn stranger(&self, method: Method, path: &str) -> (u16, Value) {
+        answer(self.http.request(method, format!("{}{path}", self.url)).bearer_auth(OTHER_KEY)).await
+    }
+
+    /// Ends the server and starts another one on the same host, which has kept everything.
+    pub async fn restart_control(self) -> Self {
+        self.scope.close(Duration::from_secs(5)).await;
+        self.control.close().await;
+        Self::start_in(self.folder, self.host).await
+    }
+
     pub async fn delete(&self, path: &str) -> u16 {
         self.call(Method::DELETE, path).send().await.unwrap().status().as_u16()
     }

@@ -1,7 +1,8 @@
-//! A host that runs nothing: it remembers what it was asked, fails when told to, and waits at a gate when told to.
+//! A host that runs nothing: it remembers what it was asked, steps through the states as a real one does, fails when told to,
+//! and waits at a gate when told to.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -10,18 +11,30 @@ use std::{
 };
 
 use async_trait::async_trait;
-use pandastack_model::{Fault, SandboxId, SandboxState, Tier};
+use pandastack_model::{
+    Access, Ask, Bytes, Egress, Fault, FaultKind, LayerId, Next, Origin, SandboxId, SandboxState, Tier, VolumeId,
+    state::step,
+};
 use pandastack_wire_fleet::{
-    ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, HostEvent, HostPort, HostStatus, SandboxView,
-    TemplateView, WriteAsk,
+    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, Hold, HostEvent,
+    HostPort, HostStatus, LayerView, Lifecycle, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
 use tokio::sync::{Semaphore, broadcast};
 
 pub struct StubHost {
     pub here: Mutex<BTreeMap<SandboxId, SandboxView>>,
-    /// What the next `ensure` fails with.
-    pub fail: Mutex<Option<Fault>>,
-    /// Whether `ensure` waits for a permit of the gate.
+    /// What each sandbox was asked to be, kept after its end.
+    pub asked: Mutex<BTreeMap<SandboxId, Ensure>>,
+    /// What the next call of a verb fails with.
+    pub fail: Mutex<BTreeMap<&'static str, Fault>>,
+    /// Which children of the next fork fail, and with what.
+    pub fail_children: Mutex<BTreeMap<usize, Fault>>,
+    pub layers: Mutex<BTreeMap<LayerId, Hold>>,
+    pub disks: Mutex<BTreeMap<VolumeId, Bytes>>,
+    pub egress: Mutex<BTreeMap<SandboxId, Egress>>,
+    pub lifecycles: Mutex<BTreeMap<SandboxId, Lifecycle>>,
+    pub report: Mutex<AuditReport>,
+    /// Whether `ensure` and `fork` wait for a permit of the gate.
     pub gated: AtomicBool,
     pub gate: Semaphore,
     pub events: broadcast::Sender<HostEvent>,
@@ -31,10 +44,17 @@ impl Default for StubHost {
     fn default() -> Self {
         Self {
             here: Mutex::default(),
+            asked: Mutex::default(),
             fail: Mutex::default(),
+            fail_children: Mutex::default(),
+            layers: Mutex::default(),
+            disks: Mutex::default(),
+            egress: Mutex::default(),
+            lifecycles: Mutex::default(),
+            report: Mutex::default(),
             gated: AtomicBool::new(false),
             gate: Semaphore::new(0),
-            events: broadcast::channel(16).0,
+            events: broadcast::channel(64).0,
         }
     }
 }
@@ -42,6 +62,79 @@ impl Default for StubHost {
 impl StubHost {
     pub fn count(&self) -> usize {
         self.here.lock().unwrap().len()
+    }
+
+    /// Lets the next call of a verb fail.
+    pub fn fail_next(&self, verb: &'static str, fault: Fault) {
+        self.fail.lock().unwrap().insert(verb, fault);
+    }
+
+    pub fn state(&self, id: &str) -> SandboxState {
+        self.here.lock().unwrap()[&id.parse().unwrap()].state.clone()
+    }
+
+    /// Changes a sandbox as the host does by itself, and tells everybody.
+    pub fn change(&self, id: SandboxId, change: impl FnOnce(&mut SandboxView)) -> SandboxView {
+        let view = {
+            let mut here = self.here.lock().unwrap();
+            let view = here.get_mut(&id).unwrap();
+            change(view);
+            view.clone()
+        };
+        let _ = self.events.send(HostEvent::Changed { view: view.clone() });
+        view
+    }
+
+    fn check(&self, verb: &'static str) -> Result<(), Fault> {
+        self.fail.lock().unwrap().remove(verb).map_or(Ok(()), Err)
+    }
+
+    fn step(&self, verb: &'static str, id: SandboxId, ask: Ask) -> Result<SandboxView, Fault> {
+        self.check(verb)?;
+        let now = self.here.lock().unwrap().get(&id).cloned().ok_or_else(Fault::no_sandbox)?;
+        let wrong =
+            || Fault::new(FaultKind::Conflict, "sandbox.invalid_state", format!("the sandbox is {}", now.state));
+        match step(&now.state, ask).map_err(|_| wrong())? {
+            Next::Halt => Ok(self.change(id, |view| view.state = SandboxState::Paused)),
+            Next::Continue => Ok(self.change(id, |view| view.state = SandboxState::Running)),
+            Next::PutToSleep => Ok(self.change(id, |view| view.state = SandboxState::Asleep)),
+            Next::Restore => Ok(self.change(id, |view| {
+                (view.state, view.boot_mode, view.boot) = (SandboxState::Running, "wake", Duration::from_millis(34));
+            })),
+            _ => Ok(now),
+        }
+    }
+
+    fn users(&self, volume: VolumeId) -> Vec<(SandboxId, Access)> {
+        let (here, asked) = (self.here.lock().unwrap(), self.asked.lock().unwrap());
+        let known = here.keys().filter_map(|id| asked.get(id));
+        let mounts = known.flat_map(|ask| ask.spec.volumes.iter().map(move |mount| (ask.id, mount)));
+        mounts.filter(|(_, mount)| mount.volume == volume).map(|(id, mount)| (id, mount.access)).collect()
+    }
+
+    fn volume(&self, volume: VolumeId) -> VolumeView {
+        let users = self.users(volume).into_iter().map(|(id, _)| id).collect::<BTreeSet<_>>();
+        VolumeView { volume, size: self.disks.lock().unwrap()[&volume], users: users.into_iter().collect() }
+    }
+
+    fn start(&self, ask: Ensure, mode: &'static str) -> Result<SandboxView, Fault> {
+        for mount in &ask.spec.volumes {
+            let users = self.users(mount.volume);
+            let alone = mount.access == Access::ReadWrite;
+            if users.iter().any(|(_, access)| alone || *access == Access::ReadWrite) {
+                return Err(Fault::new(FaultKind::Conflict, "volume.in_use", "the volume has a writer"));
+            }
+        }
+        let view = SandboxView { boot_mode: mode, ..view(ask.id) };
+        self.here.lock().unwrap().insert(ask.id, view.clone());
+        self.asked.lock().unwrap().insert(ask.id, ask);
+        Ok(view)
+    }
+
+    async fn wait_at_the_gate(&self) {
+        if self.gated.load(Ordering::SeqCst) {
+            self.gate.acquire().await.unwrap().forget();
+        }
     }
 }
 
@@ -56,26 +149,108 @@ pub fn view(id: SandboxId) -> SandboxView {
         guest_ip: "10.0.0.2".into(),
         boot: Duration::from_millis(12),
         boot_mode: "standby",
+        idle: Duration::from_secs(7),
     }
+}
+
+fn not_ours<T>() -> Result<T, Fault> {
+    Err(Fault::bug("not control's business"))
 }
 
 #[async_trait]
 impl HostPort for StubHost {
     async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
-        if self.gated.load(Ordering::SeqCst) {
-            self.gate.acquire().await.unwrap().forget();
-        }
-        if let Some(fault) = self.fail.lock().unwrap().take() {
-            return Err(fault);
-        }
-        let view = view(ask.id);
-        self.here.lock().unwrap().insert(ask.id, view.clone());
-        Ok(view)
+        self.wait_at_the_gate().await;
+        self.check("ensure")?;
+        let mode = match ask.spec.origin {
+            Origin::Template => "standby",
+            Origin::Layer(_) => "snapshot",
+        };
+        self.start(ask, mode)
     }
 
     async fn remove(&self, id: SandboxId) -> Result<(), Fault> {
+        self.check("remove")?;
         self.here.lock().unwrap().remove(&id);
         Ok(())
+    }
+
+    async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.step("pause", id, Ask::Pause)
+    }
+
+    async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.step("resume", id, Ask::Resume)
+    }
+
+    async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.step("sleep", id, Ask::Sleep)
+    }
+
+    async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.step("wake", id, Ask::Wake)
+    }
+
+    async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
+        self.wait_at_the_gate().await;
+        self.step("seal", id, Ask::Seal)?;
+        self.layers.lock().unwrap().insert(ask.layer, ask.hold);
+        Ok(LayerView { layer: ask.layer, own: Bytes::mib(24), pause: Duration::from_millis(5) })
+    }
+
+    async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
+        self.wait_at_the_gate().await;
+        self.check("fork")?;
+        let layer = self.seal(ask.parent, SealAsk { layer: ask.layer, hold: Hold::Passing }).await?;
+        let mut fails = std::mem::take(&mut *self.fail_children.lock().unwrap());
+        let start = |(index, child)| fails.remove(&index).map_or_else(|| self.start(child, "fork"), Err);
+        Ok(Forked { layer, children: ask.children.into_iter().enumerate().map(start).collect() })
+    }
+
+    async fn release(&self, layer: LayerId) -> Result<(), Fault> {
+        self.check("release")?;
+        self.layers.lock().unwrap().remove(&layer);
+        Ok(())
+    }
+
+    async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
+        self.check("set_egress")?;
+        self.egress.lock().unwrap().insert(id, egress);
+        Ok(())
+    }
+
+    async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault> {
+        self.check("set_lifecycle")?;
+        self.lifecycles.lock().unwrap().insert(id, lifecycle);
+        self.observe(id).await.ok_or_else(Fault::no_sandbox)
+    }
+
+    async fn make_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+        self.check("make_volume")?;
+        self.disks.lock().unwrap().insert(volume, size);
+        Ok(self.volume(volume))
+    }
+
+    async fn grow_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+        self.make_volume(volume, size).await
+    }
+
+    async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault> {
+        self.check("remove_volume")?;
+        if !self.users(volume).is_empty() {
+            return Err(Fault::new(FaultKind::Conflict, "volume.attached", "the volume is attached"));
+        }
+        self.disks.lock().unwrap().remove(&volume);
+        Ok(())
+    }
+
+    async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
+        let ids: Vec<_> = self.disks.lock().unwrap().keys().copied().collect();
+        Ok(ids.into_iter().map(|id| self.volume(id)).collect())
+    }
+
+    async fn audit(&self) -> Result<AuditReport, Fault> {
+        Ok(self.report.lock().unwrap().clone())
     }
 
     async fn observe(&self, id: SandboxId) -> Option<SandboxView> {
@@ -102,27 +277,27 @@ impl HostPort for StubHost {
     }
 
     async fn exec(&self, _: SandboxId, _: ExecAsk) -> Result<ExecSession, Fault> {
-        Err(Fault::bug("not control's business"))
+        not_ours()
     }
 
     async fn read_file(&self, _: SandboxId, _: &str) -> Result<FileBody, Fault> {
-        Err(Fault::bug("not control's business"))
+        not_ours()
     }
 
     async fn write_file(&self, _: SandboxId, _: WriteAsk, _: ByteStream) -> Result<u64, Fault> {
-        Err(Fault::bug("not control's business"))
+        not_ours()
     }
 
     async fn list_dir(&self, _: SandboxId, _: &str) -> Result<Vec<FileEntry>, Fault> {
-        Err(Fault::bug("not control's business"))
+        not_ours()
     }
 
     async fn stat(&self, _: SandboxId, _: &str) -> Result<FileEntry, Fault> {
-        Err(Fault::bug("not control's business"))
+        not_ours()
     }
 
     async fn delete_path(&self, _: SandboxId, _: &str) -> Result<(), Fault> {
-        Err(Fault::bug("not control's business"))
+        not_ours()
     }
 
     fn events(&self) -> broadcast::Receiver<HostEvent> {

@@ -8,10 +8,11 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use pandastack_model::{Fault, FaultKind, SandboxId, Tier};
+use pandastack_model::{Bytes as Size, Egress, Fault, FaultKind, LayerId, SandboxId, Tier, VolumeId};
 use pandastack_wire_fleet::{
-    ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry,
-    FileKind, HostEvent, HostPort, HostStatus, SandboxView, TemplateView, WorkspaceId, WriteAsk,
+    AuditReport, ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
+    FileEntry, FileKind, ForkAsk, Forked, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, SandboxView, SealAsk,
+    TemplateView, VolumeView, WorkspaceId, WriteAsk,
 };
 use tokio::sync::{broadcast, mpsc};
 
@@ -77,14 +78,74 @@ pub fn entry(name: &str) -> FileEntry {
     }
 }
 
+fn not_ours<T>() -> Result<T, Fault> {
+    Err(Fault::bug("not the edge's business"))
+}
+
 #[async_trait]
 impl HostPort for StubHost {
     async fn ensure(&self, _: Ensure) -> Result<SandboxView, Fault> {
-        Err(Fault::bug("not the edge's business"))
+        not_ours()
     }
 
     async fn remove(&self, _: SandboxId) -> Result<(), Fault> {
-        Err(Fault::bug("not the edge's business"))
+        not_ours()
+    }
+
+    async fn pause(&self, _: SandboxId) -> Result<SandboxView, Fault> {
+        not_ours()
+    }
+
+    async fn resume(&self, _: SandboxId) -> Result<SandboxView, Fault> {
+        not_ours()
+    }
+
+    async fn sleep(&self, _: SandboxId) -> Result<SandboxView, Fault> {
+        not_ours()
+    }
+
+    async fn wake(&self, _: SandboxId) -> Result<SandboxView, Fault> {
+        not_ours()
+    }
+
+    async fn seal(&self, _: SandboxId, _: SealAsk) -> Result<LayerView, Fault> {
+        not_ours()
+    }
+
+    async fn fork(&self, _: ForkAsk) -> Result<Forked, Fault> {
+        not_ours()
+    }
+
+    async fn release(&self, _: LayerId) -> Result<(), Fault> {
+        not_ours()
+    }
+
+    async fn set_egress(&self, _: SandboxId, _: Egress) -> Result<(), Fault> {
+        not_ours()
+    }
+
+    async fn set_lifecycle(&self, _: SandboxId, _: Lifecycle) -> Result<SandboxView, Fault> {
+        not_ours()
+    }
+
+    async fn make_volume(&self, _: VolumeId, _: Size) -> Result<VolumeView, Fault> {
+        not_ours()
+    }
+
+    async fn grow_volume(&self, _: VolumeId, _: Size) -> Result<VolumeView, Fault> {
+        not_ours()
+    }
+
+    async fn remove_volume(&self, _: VolumeId) -> Result<(), Fault> {
+        not_ours()
+    }
+
+    async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
+        not_ours()
+    }
+
+    async fn audit(&self) -> Result<AuditReport, Fault> {
+        not_ours()
     }
 
     async fn observe(&self, _: SandboxId) -> Option<SandboxView> {

@@ -1,6 +1,10 @@
 //! Reads small JSON bodies within a size and a time, and single values of a query.
 
-use axum::{body::Body, extract::Query, http::Uri};
+use axum::{
+    body::{Body, Bytes},
+    extract::Query,
+    http::Uri,
+};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pandastack_model::{Fault, FaultKind};
 use serde::de::DeserializeOwned;
@@ -9,26 +13,38 @@ use crate::limits::{JSON_ARRIVAL_MAX, JSON_BYTES_MAX};
 
 /// Reads a JSON body whatever its content type says: published clients do not always set it.
 pub async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Fault> {
-    let collected = tokio::time::timeout(JSON_ARRIVAL_MAX, Limited::new(body, JSON_BYTES_MAX).collect()).await;
-    let bytes = match collected {
-        Err(_) => {
-            return Err(caller("body.slow", format!("the body did not arrive within {}s", JSON_ARRIVAL_MAX.as_secs())));
-        }
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
-            return Err(Fault::new(FaultKind::TooLarge, "body.too_large", text));
-        }
-        Ok(Err(error)) => return Err(caller("body.broken", "the body ended early").with_detail(error)),
-        Ok(Ok(collected)) => collected.to_bytes(),
-    };
+    let bytes = whole(body).await?;
     if bytes.is_empty() {
         return Err(caller("body.bad_json", "bad JSON: the body is empty"));
     }
+    object(&bytes)
+}
+
+/// Reads a JSON body that may be left out.
+pub async fn optional_json_body<T: DeserializeOwned + Default>(body: Body) -> Result<T, Fault> {
+    let bytes = whole(body).await?;
+    if bytes.is_empty() { Ok(T::default()) } else { object(&bytes) }
+}
+
+async fn whole(body: Body) -> Result<Bytes, Fault> {
+    let collected = tokio::time::timeout(JSON_ARRIVAL_MAX, Limited::new(body, JSON_BYTES_MAX).collect()).await;
+    match collected {
+        Err(_) => Err(caller("body.slow", format!("the body did not arrive within {}s", JSON_ARRIVAL_MAX.as_secs()))),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
+            Err(Fault::new(FaultKind::TooLarge, "body.too_large", text))
+        }
+        Ok(Err(error)) => Err(caller("body.broken", "the body ended early").with_detail(error)),
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+    }
+}
+
+fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     // Arrays would otherwise fill the fields by position.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(caller("body.bad_json", "bad JSON: the body must be an object"));
     }
-    serde_json::from_slice(&bytes).map_err(|error| caller("body.bad_json", format!("bad JSON: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| caller("body.bad_json", format!("bad JSON: {error}")))
 }
 
 /// Gives one decoded value of a query; the first one wins.
@@ -58,6 +74,13 @@ mod tests {
         refused(vec![0xff, 0xfe], FaultKind::Caller, "body.bad_json").await;
         refused("[".repeat(100_000), FaultKind::Caller, "body.bad_json").await;
         refused(vec![b' '; JSON_BYTES_MAX + 1], FaultKind::TooLarge, "body.too_large").await;
+    }
+
+    #[tokio::test]
+    async fn an_optional_body_may_be_empty_but_not_wrong() {
+        assert!(optional_json_body::<crate::CreateSandbox>(Body::empty()).await.unwrap().template.is_none());
+        let wrong = optional_json_body::<crate::CreateSandbox>("[]".into()).await.unwrap_err();
+        assert_eq!(wrong.code, "body.bad_json");
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ mod frame;
 mod path;
 mod refused;
 
-pub use body::{json_body, query_value};
+pub use body::{json_body, optional_json_body, query_value};
 pub use credential::bearer;
 pub use frame::{RequestId, frame, no_method, no_route};
 pub use path::SandboxPath;

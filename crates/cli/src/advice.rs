@@ -1,0 +1,44 @@
+//! The next step after a refusal, for people who have only the command line in front of them.
+
+use pandastack_client::ClientError;
+
+/// Adds what to do next, where the server's words alone do not say it.
+pub fn advise(error: ClientError) -> anyhow::Error {
+    match error.code().and_then(next_step) {
+        Some(step) => anyhow::anyhow!("{error}; {step}"),
+        None => error.into(),
+    }
+}
+
+fn next_step(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "sandbox.not_found" => "see yours with: pandastack sandbox list",
+        "snapshot.not_found" => "see yours with: pandastack snapshot list",
+        "volume.not_found" => "see yours with: pandastack volume list",
+        "volume.exists" => "grow it with: pandastack volume grow",
+        "volume.in_use" | "volume.attached" => "see who uses a volume with: pandastack volume get",
+        "fork.no_tree" => "a tree comes from: pandastack sandbox fork --count 2 ID",
+        "quota.sandboxes" => "delete with: pandastack sandbox delete",
+        "quota.snapshots" => "delete with: pandastack snapshot delete",
+        "quota.volumes" => "delete with: pandastack volume delete",
+        "route.not_found" => "is the server of the same version? See: pandastack --version",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_miss_says_where_to_look() {
+        let refused = |code: &str| ClientError::Refused {
+            status: 404,
+            code: code.into(),
+            text: "no".into(),
+            request_id: String::new(),
+        };
+        assert_eq!(advise(refused("volume.not_found")).to_string(), "no; see yours with: pandastack volume list");
+        assert_eq!(advise(refused("else")).to_string(), "no");
+    }
+}

@@ -1,0 +1,46 @@
+//! `pandastack sandbox egress`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::EgressList;
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
+
+/// Arguments of `sandbox egress`.
+#[derive(Debug, clap::Args)]
+pub struct EgressArgs {
+    /// Sandbox id
+    id: String,
+    /// Allow only this host, `*.suffix` or network; may be repeated. Replaces the list
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["none", "open"])]
+    allow: Vec<String>,
+    /// Allow nothing
+    #[arg(long, conflicts_with = "open")]
+    none: bool,
+    /// Take the list away: allow whatever the host allows
+    #[arg(long)]
+    open: bool,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows what a sandbox may reach, after changing it if asked.
+pub async fn egress(args: EgressArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let EgressArgs { id, allow, none, open, json } = args;
+    let client = connect(global)?;
+    let change = !allow.is_empty() || none || open;
+    let list = EgressList { egress_allowlist: (!open).then_some(allow) };
+    let shown = if change { client.set_egress(&id, &list).await } else { client.egress(&id).await };
+    let shown = shown.map_err(advise)?;
+    if json {
+        output::json(&shown)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match shown.egress_allowlist {
+        None => output::line("everything that the host allows")?,
+        Some(rules) if rules.is_empty() => output::line("nothing")?,
+        Some(rules) => output::line(&rules.join("\n"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,77 @@
+//! `pandastack sandbox fork`
+
+use std::process::ExitCode;
+
+use pandastack_client::{
+    Client,
+    wire::{ForkFailure, ForkRequest, Sandbox},
+};
+
+use super::create::map;
+use crate::{GlobalArgs, advice::advise, connect::connect, output, pair::pair, spinner::Spinner};
+
+/// Arguments of `sandbox fork`.
+#[derive(Debug, clap::Args)]
+pub struct ForkArgs {
+    /// Sandbox id
+    id: String,
+    /// How many copies. Two or more are a tree, of which one can be promoted
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
+    count: i64,
+    /// Label the copies; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    metadata: Vec<(String, String)>,
+    /// Print the server's whole answer as JSON
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    /// Print only the ids
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Makes running copies. Fails if one of them did, after printing the others.
+pub async fn fork(args: ForkArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let ForkArgs { id, count, metadata, json, quiet } = args;
+    let client = connect(global)?;
+    let ask = ForkRequest { count: (count != 1).then_some(count), metadata: map(metadata) };
+    let made = make(&client, &id, &ask).await?;
+    if json {
+        output::json(&made.answer)?;
+    } else {
+        for child in &made.children {
+            let line = format!("{}  {}  ready in {} ms", child.id, child.template, child.boot_ms);
+            output::line(if quiet { &child.id } else { &line })?;
+        }
+        if made.tree
+            && !quiet
+            && let Some(child) = made.children.first()
+        {
+            eprintln!("keep one and delete the others with: pandastack sandbox promote {}", child.id);
+        }
+    }
+    for failure in &made.errors {
+        eprintln!("error: copy {} failed: {}", failure.index, failure.err);
+    }
+    Ok(if made.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Made {
+    answer: serde_json::Value,
+    children: Vec<Sandbox>,
+    errors: Vec<ForkFailure>,
+    tree: bool,
+}
+
+async fn make(client: &Client, id: &str, ask: &ForkRequest) -> anyhow::Result<Made> {
+    let _spinner = Spinner::start("forking");
+    Ok(match ask.count {
+        None => {
+            let fork = client.fork(id, ask).await.map_err(advise)?;
+            Made { answer: serde_json::to_value(&fork)?, children: fork.children, errors: fork.errors, tree: false }
+        }
+        Some(_) => {
+            let tree = client.fork_tree(id, ask).await.map_err(advise)?;
+            Made { answer: serde_json::to_value(&tree)?, children: tree.children, errors: tree.errors, tree: true }
+        }
+    })
+}

@@ -1,0 +1,45 @@
+//! `pandastack sandbox promote`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::PromoteRequest;
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output, spinner::Spinner};
+
+/// Arguments of `sandbox promote`.
+#[derive(Debug, clap::Args)]
+pub struct PromoteArgs {
+    /// Sandbox id of the copy to keep
+    id: String,
+    /// Do not delete the other copies of its tree
+    #[arg(long)]
+    keep_siblings: bool,
+    /// Tree it must belong to; otherwise its own
+    #[arg(long, value_name = "ID")]
+    tree: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Keeps one copy of a tree. Fails if another one could not be deleted.
+pub async fn promote(args: PromoteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let PromoteArgs { id, keep_siblings, tree, json } = args;
+    let client = connect(global)?;
+    let spinner = Spinner::start("promoting");
+    let ask = PromoteRequest { cleanup_siblings: !keep_siblings, tree_id: tree };
+    let done = client.promote(&id, &ask).await.map_err(advise)?;
+    drop(spinner);
+    if json {
+        output::json(&done)?;
+    } else {
+        output::line(&format!("promoted {id}"))?;
+        for deleted in &done.deleted {
+            output::line(&format!("deleted {deleted}"))?;
+        }
+    }
+    for (sibling, why) in &done.failures {
+        eprintln!("error: {sibling} was not deleted: {why}; try: pandastack sandbox delete {sibling}");
+    }
+    Ok(if done.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

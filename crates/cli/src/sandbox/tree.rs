@@ -1,0 +1,110 @@
+//! `pandastack sandbox tree`
+
+use std::{collections::HashMap, process::ExitCode};
+
+use pandastack_client::wire::{FamilyTree, TreeNode};
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
+
+/// Arguments of `sandbox tree`.
+#[derive(Debug, clap::Args)]
+pub struct TreeArgs {
+    /// Sandbox id
+    id: String,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Draws a sandbox's family.
+pub async fn tree(args: TreeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let tree = connect(global)?.tree(&args.id).await.map_err(advise)?;
+    if args.json {
+        output::json(&tree)?
+    } else {
+        output::line(draw(&tree).trim_end())?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn draw(tree: &FamilyTree) -> String {
+    let mut children: HashMap<&str, Vec<&TreeNode>> = HashMap::new();
+    for node in &tree.nodes {
+        children.entry(node.parent_id.as_deref().unwrap_or("")).or_default().push(node);
+    }
+    let mut text = String::new();
+    // Nodes to draw with what stands before them and before their children; the next one is last. A loop, because families
+    // may be deeper than a stack.
+    let roots = children.remove("").unwrap_or_default();
+    let mut waiting: Vec<(&TreeNode, String, String)> =
+        roots.into_iter().rev().map(|node| (node, String::new(), String::new())).collect();
+    while let Some((node, before, below)) = waiting.pop() {
+        text.push_str(&format!("{before}{}\n", line(node, &tree.sandbox_id)));
+        let own = children.remove(node.id.as_str()).unwrap_or_default();
+        for (from_last, child) in own.into_iter().rev().enumerate() {
+            let (branch, rest) = if from_last == 0 { ("└── ", "    ") } else { ("├── ", "│   ") };
+            waiting.push((child, format!("{below}{branch}"), format!("{below}{rest}")));
+        }
+    }
+    text
+}
+
+fn line(node: &TreeNode, asked: &str) -> String {
+    let mark = match node.status.as_str() {
+        "running" => '●',
+        "paused" => '◐',
+        "hibernated" => '○',
+        "failed" => '✗',
+        "deleted" => '·',
+        _ => '◌',
+    };
+    let this = if node.id == asked { "  ← this one" } else { "" };
+    format!("{mark} {}  {}{this}", node.id, node.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: &str, parent: Option<&str>, status: &str) -> TreeNode {
+        TreeNode {
+            id: id.into(),
+            parent_id: parent.map(str::to_owned),
+            status: status.into(),
+            template: "mini".into(),
+            created_at: String::new(),
+            fork_tree_id: None,
+            fork_index: None,
+        }
+    }
+
+    #[test]
+    fn a_family_is_drawn_with_branches_and_states() {
+        let nodes = vec![
+            node("a", None, "deleted"),
+            node("b", Some("a"), "running"),
+            node("d", Some("b"), "paused"),
+            node("e", Some("b"), "failed"),
+            node("c", Some("a"), "hibernated"),
+            node("f", Some("c"), "waking"),
+        ];
+        let tree = FamilyTree { sandbox_id: "d".into(), root_id: "a".into(), nodes };
+        let expected = "\
+· a  deleted
+├── ● b  running
+│   ├── ◐ d  paused  ← this one
+│   └── ✗ e  failed
+└── ○ c  hibernated
+    └── ◌ f  waking
+";
+        assert_eq!(draw(&tree), expected);
+    }
+
+    #[test]
+    fn a_deep_family_is_no_trouble() {
+        let name = |n: usize| format!("n{n}");
+        let nodes = (0..2000).map(|n| node(&name(n), (n > 0).then(|| name(n - 1)).as_deref(), "running")).collect();
+        let tree = FamilyTree { sandbox_id: name(0), root_id: name(0), nodes };
+        assert_eq!(draw(&tree).lines().count(), 2000);
+    }
+}

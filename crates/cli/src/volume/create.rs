@@ -1,0 +1,36 @@
+//! `pandastack volume create`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::CreateVolume;
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output, size::mebibytes, spinner::Spinner};
+
+/// Arguments of `volume create`.
+#[derive(Debug, clap::Args)]
+pub struct CreateArgs {
+    /// Name of the volume
+    name: String,
+    /// How large, in mebibytes or with M or G
+    #[arg(long, value_name = "SIZE", value_parser = mebibytes, default_value = "256")]
+    size: i64,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Makes a volume.
+pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let client = connect(global)?;
+    let spinner = Spinner::start("making a volume");
+    let ask = CreateVolume { name: args.name, size_mb: Some(args.size) };
+    let volume = client.create_volume(&ask).await.map_err(advise)?;
+    drop(spinner);
+    if args.json {
+        output::json(&volume)?;
+    } else {
+        output::line(&format!("{}  {} MiB", volume.name, volume.size_mb))?;
+        eprintln!("use it with: pandastack sandbox create --volume {}", volume.name);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,28 @@
+//! Forks, fork trees, promotion and families.
+
+use pandastack_wire_public::{FamilyTree, Fork, ForkRequest, ForkTree, PromoteRequest, Promotion};
+use reqwest::Method;
+
+use crate::{Client, ClientError, client::ANSWER_MAX};
+
+impl Client {
+    /// Makes a running copy of a sandbox, memory and all.
+    pub async fn fork(&self, id: &str, ask: &ForkRequest) -> Result<Fork, ClientError> {
+        self.json(self.request(Method::POST, &["sandboxes", id, "fork"])?.timeout(ANSWER_MAX).json(ask)).await
+    }
+
+    /// Makes several copies that belong together. Fewer than asked for is a success; the others are under `errors`.
+    pub async fn fork_tree(&self, id: &str, ask: &ForkRequest) -> Result<ForkTree, ClientError> {
+        self.json(self.request(Method::POST, &["sandboxes", id, "fork-tree"])?.timeout(ANSWER_MAX).json(ask)).await
+    }
+
+    /// Keeps one copy of a tree, and deletes the others if asked.
+    pub async fn promote(&self, id: &str, ask: &PromoteRequest) -> Result<Promotion, ClientError> {
+        self.json(self.request(Method::POST, &["sandboxes", id, "promote"])?.timeout(ANSWER_MAX).json(ask)).await
+    }
+
+    /// Shows a sandbox's ancestors, siblings and descendants, parents before their children.
+    pub async fn tree(&self, id: &str) -> Result<FamilyTree, ClientError> {
+        self.json(self.request(Method::GET, &["sandboxes", id, "tree"])?.timeout(ANSWER_MAX)).await
+    }
+}

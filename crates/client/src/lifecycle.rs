@@ -1,0 +1,55 @@
+//! Pause, resume, hibernate, wake, idle limit, egress and events of a sandbox.
+
+use pandastack_wire_public::{EgressList, Event, EventList, Lifecycle, SetLifecycle, Status};
+use reqwest::Method;
+
+use crate::{Client, ClientError, client::ANSWER_MAX};
+
+impl Client {
+    /// Stops a sandbox's CPUs; its memory stays.
+    pub async fn pause(&self, id: &str) -> Result<(), ClientError> {
+        self.send(self.request(Method::POST, &["sandboxes", id, "pause"])?.timeout(ANSWER_MAX)).await.map(drop)
+    }
+
+    /// Lets them run again.
+    pub async fn resume(&self, id: &str) -> Result<(), ClientError> {
+        self.send(self.request(Method::POST, &["sandboxes", id, "resume"])?.timeout(ANSWER_MAX)).await.map(drop)
+    }
+
+    /// Puts a sandbox to sleep. The next use wakes it.
+    pub async fn hibernate(&self, id: &str) -> Result<Status, ClientError> {
+        self.json(self.request(Method::POST, &["sandboxes", id, "hibernate"])?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Wakes a sandbox; fine if it is awake.
+    pub async fn wake(&self, id: &str) -> Result<Status, ClientError> {
+        self.json(self.request(Method::POST, &["sandboxes", id, "wake"])?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Shows the idle limit, and how long the sandbox has been idle.
+    pub async fn lifecycle(&self, id: &str) -> Result<Lifecycle, ClientError> {
+        self.json(self.request(Method::GET, &["sandboxes", id, "lifecycle"])?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Changes the idle limit; what is not given stays.
+    pub async fn set_lifecycle(&self, id: &str, change: &SetLifecycle) -> Result<Lifecycle, ClientError> {
+        let request = self.request(Method::PATCH, &["sandboxes", id, "lifecycle"])?;
+        self.json(request.timeout(ANSWER_MAX).json(change)).await
+    }
+
+    /// Shows what a sandbox may reach.
+    pub async fn egress(&self, id: &str) -> Result<EgressList, ClientError> {
+        self.json(self.request(Method::GET, &["sandboxes", id, "egress"])?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Changes what a sandbox may reach, at once. No list is no limit; an empty one is nothing at all.
+    pub async fn set_egress(&self, id: &str, list: &EgressList) -> Result<EgressList, ClientError> {
+        self.json(self.request(Method::PUT, &["sandboxes", id, "egress"])?.timeout(ANSWER_MAX).json(list)).await
+    }
+
+    /// Tells what happened to a sandbox lately, oldest first.
+    pub async fn events(&self, id: &str) -> Result<Vec<Event>, ClientError> {
+        let request = self.request(Method::GET, &["sandboxes", id, "events"])?.timeout(ANSWER_MAX);
+        self.json::<EventList>(request).await.map(|list| list.events)
+    }
+}

@@ -1,0 +1,48 @@
+//! What pause, resume, hibernate and wake have in common: the caller's sandbox, one question to the host, a deadline for the
+//! answer, and the row brought up to date before it.
+
+use std::{future::Future, time::Duration};
+
+use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_wire_fleet::{Caller, SandboxView};
+
+use crate::{Control, limits::CHANGE_MAX};
+
+impl Control {
+    /// Changes a sandbox of the caller's. The change comes to its own end even if the caller hangs up or the time is over.
+    pub(super) async fn change<F>(
+        &self,
+        name: &'static str,
+        caller: &Caller,
+        id: SandboxId,
+        ask: F,
+    ) -> Result<SandboxView, Fault>
+    where
+        F: Future<Output = Result<SandboxView, Fault>> + Send + 'static,
+    {
+        self.reachable(caller, id).await?;
+        let control = self.clone();
+        let work = async move {
+            let seen = ask.await?;
+            control.settle(id).await;
+            Ok(seen)
+        };
+        self.in_time(name, CHANGE_MAX, work).await
+    }
+
+    /// Runs work to its end, but answers after a time.
+    pub(super) async fn in_time<F, T>(&self, name: &'static str, time: Duration, work: F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+        T: Send + 'static,
+    {
+        match tokio::time::timeout(time, self.scope.run(name, work)).await {
+            Ok(done) => done.map_err(Fault::bug)?,
+            Err(_) => {
+                let text =
+                    format!("timeout: {name} takes longer than {}s and goes on; look again later", time.as_secs());
+                Err(Fault::new(FaultKind::Timeout, "sandbox.slow", text))
+            }
+        }
+    }
+}

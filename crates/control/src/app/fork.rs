@@ -1,0 +1,205 @@
+//! Forks a sandbox: view, plan, commit, one question to the host, one record for each child. The commit is the point of no
+//! return; a child that did not come up is forgotten before the caller hears of it, and a fork that takes too long is taken
+//! back as a whole, by the same task that carries it out.
+
+use pandastack_kit::random_hex;
+use pandastack_model::{Fault, FaultKind, LayerId, SandboxId, SandboxState};
+use pandastack_wire_fleet::{Caller, Ensure, ForkAsk, SandboxView};
+use pandastack_wire_public::ForkWish;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::{observed, size};
+use crate::{
+    Control,
+    limits::{FORK_MAX, SANDBOXES_PER_WORKSPACE_MAX},
+    plan,
+    store::{Committed, Intent},
+};
+
+/// Whether the children of a fork belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Each stands for itself.
+    Loose,
+    /// They share a tree id, by which one can be promoted.
+    Tree,
+}
+
+/// What became of a fork: at least one child runs.
+pub struct Forks {
+    pub parent: SandboxId,
+    pub layer: LayerId,
+    pub tree: Option<String>,
+    pub at_ns: u64,
+    /// By index.
+    pub children: Vec<Intent>,
+    /// Index and reason of each child that is not there.
+    pub failures: Vec<(usize, Fault)>,
+}
+
+impl Control {
+    /// Makes running copies of a sandbox. Goes on to a clean end even if the caller hangs up.
+    pub(crate) async fn fork(
+        &self,
+        caller: &Caller,
+        id: SandboxId,
+        wish: ForkWish,
+        family: Family,
+    ) -> Result<Forks, Fault> {
+        self.reachable(caller, id).await?;
+        let (control, caller) = (self.clone(), caller.clone());
+        let work = async move { control.fork_in_time(caller, id, wish, family).await };
+        self.scope.run("fork", work).await.map_err(Fault::bug)?
+    }
+
+    /// Waits for the fork, but not for ever. In a task of its own, so that only time ends the wait, not a hung-up caller.
+    async fn fork_in_time(
+        &self,
+        caller: Caller,
+        id: SandboxId,
+        wish: ForkWish,
+        family: Family,
+    ) -> Result<Forks, Fault> {
+        let control = self.clone();
+        let (answer, mut wait) = oneshot::channel();
+        let work = async move {
+            let forked = control.fork_to_the_end(&caller, id, wish, family).await;
+            // Nobody waits any more: who got no answer has no children.
+            if let Err(Ok(forks)) = answer.send(forked) {
+                control.take_back(forks).await;
+            }
+        };
+        self.scope.start("carry out fork", work);
+        match tokio::time::timeout(FORK_MAX, &mut wait).await {
+            Ok(forked) => forked.map_err(Fault::bug)?,
+            Err(_) => {
+                wait.close();
+                // It may have come in the very last moment.
+                wait.try_recv().unwrap_or_else(|_| {
+                    let text = format!("fork timeout after {}s; nothing was kept, try again", FORK_MAX.as_secs());
+                    Err(Fault::new(FaultKind::Timeout, "sandbox.fork_timeout", text))
+                })
+            }
+        }
+    }
+
+    async fn fork_to_the_end(
+        &self,
+        caller: &Caller,
+        id: SandboxId,
+        wish: ForkWish,
+        family: Family,
+    ) -> Result<Forks, Fault> {
+        let view = plan::ForkView {
+            parent: self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?,
+            sandboxes: self.store.count(&caller.workspace).await?,
+            sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX,
+        };
+        let ask = plan::ForkPlanAsk {
+            ids: (0..wish.count).map(|_| SandboxId::random()).collect(),
+            wish,
+            layer: LayerId::random(),
+            tree: (family == Family::Tree).then(|| format!("tree_{}", random_hex::<16>())),
+            created_at_ns: self.clock.now_ns(),
+        };
+        let children = plan::fork(&view, &ask)?;
+        match self.store.commit(&children, SANDBOXES_PER_WORKSPACE_MAX).await? {
+            Committed::Yes => {}
+            Committed::Full => return Err(plan::full()),
+        }
+        let forks = Forks {
+            parent: id,
+            layer: ask.layer,
+            tree: ask.tree,
+            at_ns: ask.created_at_ns,
+            children,
+            failures: vec![],
+        };
+        self.carry_out(forks).await
+    }
+
+    /// Asks the host once and records every outcome.
+    async fn carry_out(&self, mut forks: Forks) -> Result<Forks, Fault> {
+        let planned = std::mem::take(&mut forks.children);
+        let ensure = |child: &Intent| Ensure { id: child.id, generation: child.generation, spec: child.spec.clone() };
+        let children = planned.iter().map(ensure).collect();
+        let asked = self.host.fork(ForkAsk { parent: forks.parent, layer: forks.layer, children }).await;
+        // A parent that slept was woken for it.
+        self.settle_soon(forks.parent);
+        let outcomes = match asked {
+            Ok(forked) => forked.children,
+            Err(fault) => {
+                self.undo_all(&planned).await;
+                return Err(fault);
+            }
+        };
+        let mut outcomes = outcomes.into_iter();
+        for (index, child) in planned.into_iter().enumerate() {
+            let outcome = outcomes.next().unwrap_or_else(|| Err(Fault::bug("the host said nothing about a child")));
+            match self.record(child, outcome).await {
+                Ok(child) => forks.children.push(child),
+                Err(fault) => forks.failures.push((index, fault)),
+            }
+        }
+        if forks.children.is_empty() {
+            let first = forks.failures.into_iter().next();
+            return Err(first.map_or_else(|| Fault::bug("a fork without children"), |(_, fault)| fault));
+        }
+        self.note(&forks);
+        Ok(forks)
+    }
+
+    /// Writes down what became of one child; one that failed is forgotten.
+    async fn record(&self, mut child: Intent, outcome: Result<SandboxView, Fault>) -> Result<Intent, Fault> {
+        let written = match &outcome {
+            Ok(seen) => self.store.mark_running(child.id, size(seen), &observed(seen)).await.map_err(Fault::from),
+            Err(fault) => Err(fault.clone()),
+        };
+        match (outcome, written) {
+            (Ok(seen), Ok(true)) => {
+                (child.size, child.observed, child.state) = (size(&seen), observed(&seen), SandboxState::Running);
+                self.came_up(&seen);
+                Ok(child)
+            }
+            (_, Ok(_)) => {
+                self.undo_create(child.id).await;
+                let text = "the sandbox was deleted while it was being created";
+                Err(Fault::new(FaultKind::Conflict, "sandbox.deleted", text))
+            }
+            (_, Err(fault)) => {
+                self.undo_create(child.id).await;
+                Err(fault)
+            }
+        }
+    }
+
+    async fn take_back(&self, forks: Forks) {
+        tracing::warn!(parent = %forks.parent, "a fork came too late and is taken back");
+        self.undo_all(&forks.children).await;
+    }
+
+    async fn undo_all(&self, children: &[Intent]) {
+        for child in children {
+            self.undo_create(child.id).await;
+            self.events.forget(child.id);
+        }
+    }
+
+    fn note(&self, forks: &Forks) {
+        let children: Vec<_> = forks.children.iter().map(|child| child.id.to_string()).collect();
+        let payload = json!({
+            "snapshot": forks.layer.uuid().to_string(),
+            "tree_id": forks.tree,
+            "children": children,
+            "failed": forks.failures.len(),
+        });
+        self.events.record(forks.parent, self.clock.now_ns(), "sandbox.forked", payload);
+        tracing::info!(
+            parent = %forks.parent,
+            children = forks.children.len(),
+            failed = forks.failures.len(),
+            "sandbox forked"
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! Shows and changes how long a sandbox may be idle. Looking is no use of the sandbox: it neither wakes nor counts.
+
+use std::time::Duration;
+
+use pandastack_model::{Fault, SandboxId};
+use pandastack_wire_fleet::{Caller, Lifecycle};
+use pandastack_wire_public::LifecycleChange;
+
+use crate::{Control, limits::CHANGE_MAX, store::IdleLimit};
+
+impl Control {
+    /// Gives the idle limit, and how long the sandbox has been idle.
+    pub(crate) async fn lifecycle(&self, caller: &Caller, id: SandboxId) -> Result<(IdleLimit, Duration), Fault> {
+        let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
+        let idle = self.host.observe(id).await.map_or(Duration::ZERO, |seen| seen.idle);
+        let limit = IdleLimit { ttl_seconds: intent.spec.ttl_seconds, persistent: intent.spec.persistent };
+        Ok((limit, idle))
+    }
+
+    /// Changes the idle limit; what the change does not name stays.
+    pub(crate) async fn set_lifecycle(
+        &self,
+        caller: &Caller,
+        id: SandboxId,
+        change: LifecycleChange,
+    ) -> Result<(IdleLimit, Duration), Fault> {
+        self.reachable(caller, id).await?;
+        let (limit, _) = self.lifecycle(caller, id).await?;
+        let limit = IdleLimit {
+            ttl_seconds: change.ttl_seconds.unwrap_or(limit.ttl_seconds),
+            persistent: change.persistent.unwrap_or(limit.persistent),
+        };
+        let control = self.clone();
+        let work = async move { control.limit_idleness(id, limit).await };
+        let idle = self.in_time("lifecycle", CHANGE_MAX, work).await?;
+        Ok((limit, idle))
+    }
+
+    /// Tells the host, then the row: the host is the one that acts on it.
+    pub(super) async fn limit_idleness(&self, id: SandboxId, limit: IdleLimit) -> Result<Duration, Fault> {
+        let IdleLimit { ttl_seconds, persistent } = limit;
+        let seen = self.host.set_lifecycle(id, Lifecycle { ttl_seconds, persistent }).await?;
+        self.store.set_idle_limit(id, limit).await?;
+        Ok(seen.idle)
+    }
+}

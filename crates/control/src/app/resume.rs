@@ -1,0 +1,14 @@
+//! Resumes a sandbox.
+
+use pandastack_model::{Fault, SandboxId};
+use pandastack_wire_fleet::Caller;
+
+use crate::Control;
+
+impl Control {
+    /// Makes a sandbox be running after a pause.
+    pub(crate) async fn resume(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
+        let host = self.host.clone();
+        self.change("resume", caller, id, async move { host.resume(id).await }).await.map(drop)
+    }
+}

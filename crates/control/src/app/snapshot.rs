@@ -1,0 +1,89 @@
+//! Makes and deletes snapshots. The row is there before the layer and goes after it: whatever is cut off in between, the next
+//! start finds the row and gives the layer up.
+
+use pandastack_model::{Bytes, Fault, FaultKind, LayerId, SandboxId};
+use pandastack_wire_fleet::{Caller, Hold, SealAsk};
+
+use crate::{
+    Control,
+    limits::{SNAPSHOT_MAX, SNAPSHOTS_PER_WORKSPACE_MAX},
+    store::{Committed, Intent, Snapshot, StoreError},
+};
+
+impl Control {
+    /// Keeps a sandbox's memory and disk as they are now; the sandbox goes on.
+    pub(crate) async fn snapshot(&self, caller: &Caller, id: SandboxId) -> Result<Snapshot, Fault> {
+        self.reachable(caller, id).await?;
+        let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
+        without_volumes(&intent)?;
+        let snapshot = Snapshot {
+            layer: LayerId::random(),
+            workspace: intent.workspace,
+            sandbox: id,
+            template: intent.spec.template,
+            size: intent.size,
+            own: Bytes::new(0),
+            created_at_ns: self.clock.now_ns(),
+        };
+        let control = self.clone();
+        self.in_time("snapshot", SNAPSHOT_MAX, async move { control.keep(snapshot).await }).await
+    }
+
+    async fn keep(&self, mut snapshot: Snapshot) -> Result<Snapshot, Fault> {
+        if self.store.begin_snapshot(&snapshot, SNAPSHOTS_PER_WORKSPACE_MAX).await? == Committed::Full {
+            let text = "max snapshots reached; delete one that is no longer needed";
+            return Err(Fault::new(FaultKind::Quota, "quota.snapshots", text));
+        }
+        let layer = snapshot.layer;
+        match self.host.seal(snapshot.sandbox, SealAsk { layer, hold: Hold::Kept }).await {
+            Ok(sealed) => {
+                snapshot.own = sealed.own;
+                self.store.finish_snapshot(layer, sealed.own).await?;
+                // Sealing wakes one that sleeps.
+                self.settle(snapshot.sandbox).await;
+                tracing::info!(sandbox = %snapshot.sandbox, %layer, pause = ?sealed.pause, "snapshot made");
+                Ok(snapshot)
+            }
+            Err(fault) => {
+                // The row stays if the layer cannot be given up now: the next start tries again.
+                match self.give_up(layer).await {
+                    Ok(()) => {}
+                    Err(cause) => tracing::warn!(%layer, %cause, "a failed snapshot could not be taken back yet"),
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// Deletes a snapshot of the caller's. Sandboxes that run on its layer keep what they need of it.
+    pub(crate) async fn delete_snapshot(&self, caller: &Caller, layer: LayerId) -> Result<(), Fault> {
+        if !self.store.hide_snapshot(&caller.workspace, layer).await? {
+            return Err(no_snapshot());
+        }
+        let control = self.clone();
+        self.in_time("delete snapshot", SNAPSHOT_MAX, async move { control.give_up(layer).await }).await
+    }
+
+    /// Gives the layer up, then the row.
+    pub(crate) async fn give_up(&self, layer: LayerId) -> Result<(), Fault> {
+        self.host.release(layer).await?;
+        self.store.forget_snapshot(layer).await.map_err(|error: StoreError| error.into())
+    }
+}
+
+/// The fault of a snapshot that is not there or not the caller's.
+pub fn no_snapshot() -> Fault {
+    Fault::new(FaultKind::Missing, "snapshot.not_found", "snapshot not found")
+}
+
+/// A layer holds the guest's view of a volume, and the volume goes on changing: together they would be damaged.
+fn without_volumes(intent: &Intent) -> Result<(), Fault> {
+    match intent.volume_names.first() {
+        None => Ok(()),
+        Some(name) => {
+            let text =
+                format!("volume {name} is attached, and a snapshot cannot hold it; use a sandbox without volumes");
+            Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
+        }
+    }
+}

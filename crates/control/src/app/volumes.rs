@@ -1,0 +1,129 @@
+//! Makes, shows, grows and deletes volumes. Control owns their names; the host owns the disks and says who may use them.
+
+use std::collections::HashMap;
+
+use pandastack_model::{Bytes, Fault, FaultKind, VolumeId};
+use pandastack_wire_fleet::{Caller, VolumeView};
+use pandastack_wire_public::VolumeName;
+
+use crate::{
+    Control,
+    limits::{CHANGE_MAX, VOLUMES_PER_WORKSPACE_MAX},
+    store::{Named, Volume},
+};
+
+/// A volume with what its host says about it.
+pub struct SeenVolume {
+    pub volume: Volume,
+    pub seen: Option<VolumeView>,
+}
+
+impl Control {
+    /// Makes an empty volume.
+    pub(crate) async fn make_volume(
+        &self,
+        caller: &Caller,
+        name: VolumeName,
+        size: Bytes,
+    ) -> Result<SeenVolume, Fault> {
+        let volume = Volume {
+            id: VolumeId::random(),
+            workspace: caller.workspace.clone(),
+            name: name.to_string(),
+            size,
+            created_at_ns: self.clock.now_ns(),
+        };
+        let control = self.clone();
+        self.in_time("create volume", CHANGE_MAX, async move { control.make_to_the_end(volume).await }).await
+    }
+
+    async fn make_to_the_end(&self, mut volume: Volume) -> Result<SeenVolume, Fault> {
+        match self.store.begin_volume(&volume, VOLUMES_PER_WORKSPACE_MAX).await? {
+            Named::Yes => {}
+            Named::Taken => {
+                let text = format!("volume {} exists already", volume.name);
+                return Err(Fault::new(FaultKind::Conflict, "volume.exists", text));
+            }
+            Named::Full => {
+                let text = "max volumes reached; delete one that is no longer needed";
+                return Err(Fault::new(FaultKind::Quota, "quota.volumes", text));
+            }
+        }
+        match self.host.make_volume(volume.id, volume.size).await {
+            Ok(seen) => {
+                volume.size = seen.size;
+                self.store.show_volume(volume.id, seen.size).await?;
+                tracing::info!(volume = %volume.id, size = %seen.size, "volume made");
+                Ok(SeenVolume { volume, seen: Some(seen) })
+            }
+            Err(fault) => {
+                if let Err(cause) = self.unmake(volume.id).await {
+                    tracing::warn!(volume = %volume.id, %cause, "a failed volume could not be taken back yet");
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// Lists the caller's volumes by name.
+    pub(crate) async fn list_volumes(&self, caller: &Caller) -> Result<Vec<SeenVolume>, Fault> {
+        let volumes = self.store.list_volumes(&caller.workspace).await?;
+        let mut seen = self.seen_volumes().await?;
+        Ok(volumes.into_iter().map(|volume| SeenVolume { seen: seen.remove(&volume.id), volume }).collect())
+    }
+
+    /// Shows one volume of the caller's.
+    pub(crate) async fn volume(&self, caller: &Caller, name: &str) -> Result<SeenVolume, Fault> {
+        let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
+        let seen = self.seen_volumes().await?.remove(&volume.id);
+        Ok(SeenVolume { volume, seen })
+    }
+
+    /// Makes a volume larger, also while it is in use.
+    pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: Bytes) -> Result<SeenVolume, Fault> {
+        let mut volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
+        if size < volume.size {
+            let text = format!("volume {name} has {} and never shrinks; make a smaller one instead", volume.size);
+            return Err(Fault::new(FaultKind::Caller, "volume.shrink", text));
+        }
+        let control = self.clone();
+        let work = async move {
+            let seen = control.host.grow_volume(volume.id, size).await?;
+            control.store.show_volume(volume.id, seen.size).await?;
+            volume.size = seen.size;
+            Ok(SeenVolume { volume, seen: Some(seen) })
+        };
+        self.in_time("grow volume", CHANGE_MAX, work).await
+    }
+
+    /// Deletes a volume that nobody uses. It is hidden first, so that nobody can begin to use it meanwhile.
+    pub(crate) async fn delete_volume(&self, caller: &Caller, name: &str) -> Result<(), Fault> {
+        let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
+        let control = self.clone();
+        let work = async move {
+            control.store.hide_volume(volume.id).await?;
+            let unmade = control.unmake(volume.id).await;
+            if unmade.is_err() {
+                control.store.show_volume(volume.id, volume.size).await?;
+            }
+            unmade
+        };
+        self.in_time("delete volume", CHANGE_MAX, work).await
+    }
+
+    /// Removes the disk, then the row.
+    pub(crate) async fn unmake(&self, id: VolumeId) -> Result<(), Fault> {
+        self.host.remove_volume(id).await?;
+        Ok(self.store.forget_volume(id).await?)
+    }
+
+    async fn seen_volumes(&self) -> Result<HashMap<VolumeId, VolumeView>, Fault> {
+        Ok(self.host.volumes().await?.into_iter().map(|view| (view.volume, view)).collect())
+    }
+}
+
+/// The fault of a volume that is not there or not the caller's.
+pub fn no_volume(name: &str) -> Fault {
+    let shown: String = name.chars().take(80).collect();
+    Fault::new(FaultKind::Missing, "volume.not_found", format!("volume {shown} not found"))
+}

@@ -1,0 +1,14 @@
+//! The host's audit.
+
+use axum::{Json, extract::State};
+use pandastack_wire_fleet::AuditReport;
+use pandastack_wire_public::{Audit, http::Answer};
+
+use super::caller::Authenticated;
+use crate::Control;
+
+/// Compares what the host has with what it should have.
+pub async fn audit(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Audit>> {
+    let AuditReport { machines, slots, disks, layers, volumes, leaks, repaired } = control.audit(&caller).await?;
+    Ok(Json(Audit { machines, slots, disks, layers, volumes, leaks, repaired }))
+}

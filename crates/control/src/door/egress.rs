@@ -1,0 +1,33 @@
+//! What a sandbox may reach.
+
+use axum::{Json, body::Body, extract::State};
+use pandastack_model::Egress;
+use pandastack_wire_public::{
+    EgressList, SetEgress, egress_list,
+    http::{Answer, SandboxPath, json_body},
+};
+
+use super::caller::Authenticated;
+use crate::Control;
+
+/// Shows the list.
+pub async fn show(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    SandboxPath(id): SandboxPath,
+) -> Answer<Json<EgressList>> {
+    let egress = control.egress(&caller, id).await?;
+    Ok(Json(EgressList { egress_allowlist: egress_list(&egress) }))
+}
+
+/// Changes the list, at once.
+pub async fn change(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    SandboxPath(id): SandboxPath,
+    body: Body,
+) -> Answer<Json<EgressList>> {
+    let egress = Egress::try_from(json_body::<SetEgress>(body).await?)?;
+    let egress = control.set_egress(&caller, id, egress).await?;
+    Ok(Json(EgressList { egress_allowlist: egress_list(&egress) }))
+}

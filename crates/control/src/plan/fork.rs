@@ -1,0 +1,201 @@
+//! Decides what the children of a fork are: ids, metadata, lineage, limits, in one step.
+
+use std::collections::BTreeMap;
+
+use pandastack_model::{Access, Fault, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use pandastack_wire_public::{
+    ForkWish,
+    metadata::{FORK_INDEX, FORK_PARENT_ID, FORK_TREE_ID, FORK_TREE_ROLE, FORKED_FROM},
+};
+
+use super::full;
+use crate::store::{IdleLimit, Intent, Lineage, Observed};
+
+/// What the decision looks at.
+pub struct ForkView {
+    pub parent: Intent,
+    pub sandboxes: u64,
+    pub sandboxes_max: u64,
+}
+
+/// What is asked, and what is settled already: ids and the time.
+pub struct ForkPlanAsk {
+    pub wish: ForkWish,
+    /// One for each child that is wanted.
+    pub ids: Vec<SandboxId>,
+    pub layer: LayerId,
+    /// The tree's id, if the children belong together.
+    pub tree: Option<String>,
+    pub created_at_ns: u64,
+}
+
+/// Gives the children to commit, by index, or why there are none.
+pub fn fork(view: &ForkView, ask: &ForkPlanAsk) -> Result<Vec<Intent>, Fault> {
+    assert_eq!(ask.ids.len(), ask.wish.count, "one id for each child");
+    if view.sandboxes + ask.ids.len() as u64 > view.sandboxes_max {
+        return Err(full());
+    }
+    let mounts = shared_volumes(&view.parent)?;
+    let child = |(index, id): (usize, &SandboxId)| one(view, ask, index, *id, &mounts);
+    Ok(ask.ids.iter().enumerate().map(child).collect())
+}
+
+fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: &[VolumeMount]) -> Intent {
+    let parent = &view.parent;
+    let kept = IdleLimit { ttl_seconds: parent.spec.ttl_seconds, persistent: parent.spec.persistent };
+    // Branches that nobody promotes must end by themselves, also those of a parent that does not.
+    let explored = ask.wish.explore_ttl.map(|ttl_seconds| IdleLimit { ttl_seconds, persistent: false });
+    let limit = explored.unwrap_or(kept);
+    Intent {
+        id,
+        workspace: parent.workspace.clone(),
+        generation: 1,
+        // One apart, so that a listing keeps their order.
+        created_at_ns: ask.created_at_ns + index as u64,
+        spec: SandboxSpec {
+            template: parent.spec.template.clone(),
+            origin: Origin::Layer(ask.layer),
+            ttl_seconds: limit.ttl_seconds,
+            persistent: limit.persistent,
+            metadata: metadata(parent.id, ask, index),
+            env: parent.spec.env.clone(),
+            egress: parent.spec.egress.clone(),
+            bandwidth_mbps: parent.spec.bandwidth_mbps,
+            volumes: mounts.to_vec(),
+        },
+        volume_names: parent.volume_names.clone(),
+        from_snapshot: None,
+        lineage: Lineage {
+            parent: Some(parent.id),
+            tree: ask.tree.clone(),
+            index: u32::try_from(index).ok(),
+            promoted: explored.map(|_| kept),
+        },
+        size: parent.size,
+        state: SandboxState::Creating,
+        observed: Observed::default(),
+    }
+}
+
+/// The caller's metadata under ours. The parent's own is not copied: labels of one sandbox are wrong on another.
+fn metadata(parent: SandboxId, ask: &ForkPlanAsk, index: usize) -> BTreeMap<String, String> {
+    let mut metadata = ask.wish.metadata.clone();
+    let mut set = |key: &str, value: String| metadata.insert(key.to_owned(), value);
+    set(FORK_PARENT_ID, parent.to_string());
+    set(FORKED_FROM, parent.to_string());
+    set(FORK_INDEX, index.to_string());
+    if let Some(tree) = &ask.tree {
+        set(FORK_TREE_ID, tree.clone());
+        set(FORK_TREE_ROLE, "child".to_owned());
+    }
+    metadata
+}
+
+/// Volumes that are only read are shared with the children. A writer cannot be copied: a volume has one.
+fn shared_volumes(parent: &Intent) -> Result<Vec<VolumeMount>, Fault> {
+    let written = parent.spec.volumes.iter().zip(&parent.volume_names);
+    match written.into_iter().find(|(mount, _)| mount.access == Access::ReadWrite) {
+        None => Ok(parent.spec.volumes.clone()),
+        Some((_, name)) => {
+            let text =
+                format!("volume {name} is attached for writing, which only one sandbox may; attach it read-only");
+            Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pandastack_model::{Egress, VolumeId};
+    use pandastack_wire_fleet::WorkspaceId;
+
+    use super::*;
+    use crate::store::Size;
+
+    fn parent() -> Intent {
+        let spec = SandboxSpec {
+            ttl_seconds: 77,
+            persistent: true,
+            metadata: [("label".to_owned(), "parent".to_owned())].into(),
+            env: [("A".to_owned(), "b".to_owned())].into(),
+            egress: Egress::Only(Vec::new()),
+            bandwidth_mbps: Some(5),
+            ..SandboxSpec::of("base".parse().unwrap())
+        };
+        Intent {
+            id: SandboxId::random(),
+            workspace: WorkspaceId("w".into()),
+            generation: 1,
+            created_at_ns: 1,
+            spec,
+            volume_names: Vec::new(),
+            from_snapshot: Some("s".into()),
+            lineage: Lineage::default(),
+            size: Size { cpus: 2, memory_mib: 512 },
+            state: SandboxState::Running,
+            observed: Observed::default(),
+        }
+    }
+
+    fn plan(parent: &Intent, count: usize, explore_ttl: Option<u64>, sandboxes: u64) -> Result<Vec<Intent>, Fault> {
+        let view = ForkView { parent: parent.clone(), sandboxes, sandboxes_max: 10 };
+        let metadata = [("mine".to_owned(), "1".to_owned())].into();
+        let ask = ForkPlanAsk {
+            wish: ForkWish { count, metadata, explore_ttl },
+            ids: (0..count).map(|_| SandboxId::random()).collect(),
+            layer: LayerId::random(),
+            tree: Some("t".into()),
+            created_at_ns: 100,
+        };
+        fork(&view, &ask)
+    }
+
+    #[test]
+    fn children_inherit_all_but_labels() {
+        let parent = parent();
+        let children = plan(&parent, 3, None, 1).unwrap();
+        for (index, child) in children.iter().enumerate() {
+            let SandboxSpec { ttl_seconds, persistent, env, egress, bandwidth_mbps, metadata, .. } = &child.spec;
+            assert_eq!((*ttl_seconds, *persistent, *bandwidth_mbps), (77, true, Some(5)));
+            assert_eq!((env, egress), (&parent.spec.env, &parent.spec.egress));
+            assert_eq!((child.size, child.from_snapshot.as_ref()), (parent.size, None));
+            let text = parent.id.to_string();
+            let expected = [
+                ("mine", "1"),
+                (FORK_INDEX, &index.to_string()),
+                (FORK_PARENT_ID, &text),
+                (FORKED_FROM, &text),
+                (FORK_TREE_ID, "t"),
+                (FORK_TREE_ROLE, "child"),
+            ];
+            let expected: BTreeMap<_, _> = expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+            assert_eq!(metadata, &expected);
+            assert_eq!(child.created_at_ns, 100 + index as u64);
+            assert_eq!(child.lineage.promoted, None);
+        }
+        assert_eq!(children.iter().map(|child| child.id).collect::<std::collections::BTreeSet<_>>().len(), 3);
+    }
+
+    #[test]
+    fn explored_branches_end_by_themselves_until_promoted() {
+        let child = plan(&parent(), 1, Some(60), 0).unwrap().remove(0);
+        assert_eq!((child.spec.ttl_seconds, child.spec.persistent), (60, false));
+        assert_eq!(child.lineage.promoted, Some(IdleLimit { ttl_seconds: 77, persistent: true }));
+    }
+
+    #[test]
+    fn the_quota_counts_every_child() {
+        assert!(plan(&parent(), 4, None, 6).is_ok());
+        assert_eq!(plan(&parent(), 5, None, 6).unwrap_err().kind, FaultKind::Quota);
+    }
+
+    #[test]
+    fn only_readers_of_volumes_are_copied() {
+        let mut parent = parent();
+        let mount = VolumeMount { volume: VolumeId::random(), path: "/mnt/v".into(), access: Access::ReadOnly };
+        (parent.spec.volumes, parent.volume_names) = (vec![mount], vec!["v".into()]);
+        assert_eq!(plan(&parent, 1, None, 0).unwrap()[0].spec.volumes, parent.spec.volumes);
+        parent.spec.volumes[0].access = Access::ReadWrite;
+        assert_eq!(plan(&parent, 1, None, 0).unwrap_err().code, "volume.attached");
+    }
+}

@@ -1,0 +1,199 @@
+//! A sandbox as control keeps it, and how a row becomes one.
+
+use std::collections::BTreeMap;
+
+use pandastack_model::{
+    Access, Egress, EgressRule, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount,
+};
+use pandastack_wire_fleet::WorkspaceId;
+use serde::{Deserialize, Serialize};
+use sqlx::{Row, sqlite::SqliteRow};
+
+use super::{StoreError, failed, from_sql};
+
+/// A sandbox as control keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    pub id: SandboxId,
+    pub workspace: WorkspaceId,
+    pub generation: u64,
+    pub created_at_ns: u64,
+    pub spec: SandboxSpec,
+    /// The names of `spec.volumes`, in the same order.
+    pub volume_names: Vec<String>,
+    /// The snapshot that the caller named.
+    pub from_snapshot: Option<String>,
+    pub lineage: Lineage,
+    pub size: Size,
+    pub state: SandboxState,
+    pub observed: Observed,
+}
+
+/// Where a sandbox stands in its family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    pub parent: Option<SandboxId>,
+    pub tree: Option<String>,
+    pub index: Option<u32>,
+    /// What its idle limit becomes when it is promoted.
+    pub promoted: Option<IdleLimit>,
+}
+
+/// How long a sandbox may be idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleLimit {
+    pub ttl_seconds: u64,
+    pub persistent: bool,
+}
+
+/// The template's size, kept because published clients need it at every moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub cpus: u32,
+    pub memory_mib: u64,
+}
+
+/// What the host said when the sandbox came up. Empty until then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    pub guest_ip: String,
+    pub boot_ms: u64,
+    pub boot_mode: String,
+    pub isolation: String,
+}
+
+/// A volume of a sandbox, as the row holds it.
+#[derive(Serialize, Deserialize)]
+struct KeptMount {
+    name: String,
+    volume: String,
+    path: String,
+    read_only: bool,
+}
+
+/// Writes the volumes of an intent.
+pub(super) fn volumes_to_sql(intent: &Intent) -> String {
+    let kept = |(mount, name): (&VolumeMount, &String)| KeptMount {
+        name: name.clone(),
+        volume: mount.volume.to_string(),
+        path: mount.path.clone(),
+        read_only: mount.access == Access::ReadOnly,
+    };
+    let mounts: Vec<_> = intent.spec.volumes.iter().zip(&intent.volume_names).map(kept).collect();
+    serde_json::to_string(&mounts).expect("a list of plain texts is always JSON")
+}
+
+/// Writes an egress list; nothing for none.
+pub(super) fn egress_to_sql(egress: &Egress) -> Option<String> {
+    match egress {
+        Egress::Open => None,
+        Egress::Only(rules) => {
+            let rules: Vec<_> = rules.iter().map(EgressRule::to_string).collect();
+            Some(serde_json::to_string(&rules).expect("a list of texts is always JSON"))
+        }
+    }
+}
+
+pub(super) fn map_to_sql(map: &BTreeMap<String, String>) -> String {
+    serde_json::to_string(map).expect("a map of text to text is always JSON")
+}
+
+/// Reads the columns that tell a state.
+pub(super) fn read_state(row: &SqliteRow) -> Result<SandboxState, StoreError> {
+    let status: String = column(row, "status")?;
+    let known = SandboxState::from_name(&status, column(row, "status_reason")?);
+    known.map_or_else(|| Err(StoreError::Corrupt { id: column(row, "id")?, field: "status" }), Ok)
+}
+
+pub(super) fn read_id(row: &SqliteRow) -> Result<SandboxId, StoreError> {
+    let text: String = column(row, "id")?;
+    text.parse().map_err(|_| StoreError::Corrupt { id: text, field: "id" })
+}
+
+/// Reads a whole row.
+pub(super) fn read_intent(row: &SqliteRow) -> Result<Intent, StoreError> {
+    let id = read_id(row)?;
+    let number = |name| column::<i64>(row, name).map(from_sql);
+    let (volumes, volume_names) = read_volumes(row, id)?;
+    Ok(Intent {
+        id,
+        workspace: WorkspaceId(column(row, "workspace")?),
+        generation: number("generation")?,
+        created_at_ns: number("created_at")?,
+        spec: read_spec(row, id, volumes)?,
+        volume_names,
+        from_snapshot: column(row, "from_snapshot")?,
+        lineage: read_lineage(row, id)?,
+        size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        state: read_state(row)?,
+        observed: Observed {
+            guest_ip: column(row, "guest_ip")?,
+            boot_ms: number("boot_ms")?,
+            boot_mode: column(row, "boot_mode")?,
+            isolation: column(row, "isolation")?,
+        },
+    })
+}
+
+pub(super) fn column<'r, T>(row: &'r SqliteRow, name: &'static str) -> Result<T, StoreError>
+where
+    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+{
+    row.try_get(name).map_err(failed("read a row"))
+}
+
+fn read_spec(row: &SqliteRow, id: SandboxId, volumes: Vec<VolumeMount>) -> Result<SandboxSpec, StoreError> {
+    let corrupt = |field| StoreError::Corrupt { id: id.to_string(), field };
+    let map = |name| {
+        let text: String = column(row, name)?;
+        serde_json::from_str::<BTreeMap<String, String>>(&text).map_err(|_| corrupt(name))
+    };
+    let template: String = column(row, "template")?;
+    let layer: Option<String> = column(row, "origin_layer")?;
+    let layer = layer.map(|text| text.parse::<LayerId>()).transpose().map_err(|_| corrupt("origin_layer"))?;
+    let bandwidth: Option<i64> = column(row, "bandwidth_mbps")?;
+    Ok(SandboxSpec {
+        template: template.parse().map_err(|_| corrupt("template"))?,
+        origin: layer.map_or(Origin::Template, Origin::Layer),
+        ttl_seconds: column::<i64>(row, "ttl_seconds").map(from_sql)?,
+        persistent: column(row, "persistent")?,
+        metadata: map("metadata")?,
+        env: map("env")?,
+        egress: read_egress(column(row, "egress")?).ok_or_else(|| corrupt("egress"))?,
+        bandwidth_mbps: bandwidth.and_then(|mbps| u32::try_from(mbps).ok()),
+        volumes,
+    })
+}
+
+fn read_egress(text: Option<String>) -> Option<Egress> {
+    let Some(text) = text else { return Some(Egress::Open) };
+    let rules: Vec<String> = serde_json::from_str(&text).ok()?;
+    rules.iter().map(|rule| rule.parse().ok()).collect::<Option<_>>().map(Egress::Only)
+}
+
+fn read_volumes(row: &SqliteRow, id: SandboxId) -> Result<(Vec<VolumeMount>, Vec<String>), StoreError> {
+    let corrupt = || StoreError::Corrupt { id: id.to_string(), field: "volumes" };
+    let text: String = column(row, "volumes")?;
+    let kept: Vec<KeptMount> = serde_json::from_str(&text).map_err(|_| corrupt())?;
+    let mount = |kept: KeptMount| {
+        let volume = kept.volume.parse().map_err(|_| corrupt())?;
+        let access = if kept.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        Ok((VolumeMount { volume, path: kept.path, access }, kept.name))
+    };
+    kept.into_iter().map(mount).collect::<Result<Vec<_>, _>>().map(|mounts| mounts.into_iter().unzip())
+}
+
+fn read_lineage(row: &SqliteRow, id: SandboxId) -> Result<Lineage, StoreError> {
+    let corrupt = |field| StoreError::Corrupt { id: id.to_string(), field };
+    let parent: Option<String> = column(row, "parent")?;
+    let index: Option<i64> = column(row, "fork_index")?;
+    let ttl_seconds: Option<i64> = column(row, "promoted_ttl_seconds")?;
+    let persistent: Option<bool> = column(row, "promoted_persistent")?;
+    let limit = |(ttl_seconds, persistent)| IdleLimit { ttl_seconds: from_sql(ttl_seconds), persistent };
+    Ok(Lineage {
+        parent: parent.map(|text| text.parse()).transpose().map_err(|_| corrupt("parent"))?,
+        tree: column(row, "fork_tree_id")?,
+        index: index.and_then(|index| u32::try_from(index).ok()),
+        promoted: ttl_seconds.zip(persistent).map(limit),
+    })
+}

@@ -1,0 +1,101 @@
+//! Families: who was forked from whom. A deleted sandbox stays known as long as it has descendants, within a limit.
+
+use pandastack_model::SandboxId;
+use pandastack_wire_fleet::WorkspaceId;
+use sqlx::SqliteConnection;
+
+use super::{
+    Store, StoreError, failed, from_sql,
+    intent::{column, read_id},
+    to_sql,
+};
+use crate::limits::ANCESTORS_PER_WORKSPACE_MAX;
+
+/// One member of a family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relative {
+    pub id: SandboxId,
+    pub parent: Option<SandboxId>,
+    /// The state's name; `deleted` for one that is known only by its descendants.
+    pub status: String,
+    pub template: String,
+    pub created_at_ns: u64,
+    pub tree: Option<String>,
+    pub index: Option<u32>,
+}
+
+impl Store {
+    /// Lists everybody in a workspace who could be related to somebody: all sandboxes, and the deleted ones that are kept.
+    pub async fn relatives(&self, workspace: &WorkspaceId) -> Result<Vec<Relative>, StoreError> {
+        let sql =
+            "SELECT id, parent, status, template, created_at, fork_tree_id, fork_index FROM sandbox WHERE workspace = ?
+                   UNION ALL
+                   SELECT id, parent, 'deleted', template, created_at, NULL, NULL FROM fork_ancestor WHERE workspace = ?
+                   ORDER BY created_at, id";
+        let rows = sqlx::query(sql)
+            .bind(&workspace.0)
+            .bind(&workspace.0)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list relatives"))?;
+        let relative = |row| {
+            let id = read_id(row)?;
+            let parent: Option<String> = column(row, "parent")?;
+            let corrupt = |_| StoreError::Corrupt { id: id.to_string(), field: "parent" };
+            Ok(Relative {
+                id,
+                parent: parent.map(|text| text.parse()).transpose().map_err(corrupt)?,
+                status: column(row, "status")?,
+                template: column(row, "template")?,
+                created_at_ns: column(row, "created_at").map(from_sql)?,
+                tree: column(row, "fork_tree_id")?,
+                index: column::<Option<i64>>(row, "fork_index")?.and_then(|index| u32::try_from(index).ok()),
+            })
+        };
+        rows.iter().map(relative).collect()
+    }
+}
+
+/// Keeps a sandbox that is about to go if it has children, and drops the oldest ones of its workspace past the limit.
+pub(super) async fn bury(tx: &mut SqliteConnection, id: SandboxId, now_ns: u64) -> Result<(), StoreError> {
+    let keep = "INSERT INTO fork_ancestor (id, workspace, parent, template, created_at, deleted_at)
+                SELECT id, workspace, parent, template, created_at, ? FROM sandbox AS gone WHERE id = ? AND (
+                    EXISTS (SELECT 1 FROM sandbox WHERE workspace = gone.workspace AND parent = gone.id) OR
+                    EXISTS (SELECT 1 FROM fork_ancestor WHERE workspace = gone.workspace AND parent = gone.id))
+                ON CONFLICT (id) DO NOTHING";
+    let kept = sqlx::query(keep)
+        .bind(to_sql(now_ns))
+        .bind(id.to_string())
+        .execute(&mut *tx)
+        .await
+        .map_err(failed("keep an ancestor"))?;
+    if kept.rows_affected() == 0 {
+        return Ok(());
+    }
+    let drop_old = "DELETE FROM fork_ancestor WHERE id IN (
+                        SELECT id FROM fork_ancestor WHERE workspace = (SELECT workspace FROM fork_ancestor WHERE id = ?)
+                        ORDER BY deleted_at DESC, id LIMIT -1 OFFSET ?)";
+    sqlx::query(drop_old)
+        .bind(id.to_string())
+        .bind(to_sql(ANCESTORS_PER_WORKSPACE_MAX))
+        .execute(&mut *tx)
+        .await
+        .map(drop)
+        .map_err(failed("drop old ancestors"))
+}
+
+/// Drops the deleted ancestors that have lost their last descendant with this sandbox.
+pub(super) async fn prune(tx: &mut SqliteConnection, gone: SandboxId) -> Result<(), StoreError> {
+    // Whoever was kept has children; one without is a leaf that this burial, or one below, has just made.
+    let leaves = "DELETE FROM fork_ancestor WHERE workspace = (SELECT workspace FROM deleted_sandbox WHERE id = ?) AND
+                      NOT EXISTS (SELECT 1 FROM sandbox AS child
+                          WHERE child.workspace = fork_ancestor.workspace AND child.parent = fork_ancestor.id) AND
+                      NOT EXISTS (SELECT 1 FROM fork_ancestor AS child
+                          WHERE child.workspace = fork_ancestor.workspace AND child.parent = fork_ancestor.id)";
+    loop {
+        let pruned = sqlx::query(leaves).bind(gone.to_string()).execute(&mut *tx).await;
+        if pruned.map_err(failed("drop ancestors without descendants"))?.rows_affected() == 0 {
+            return Ok(());
+        }
+    }
+}

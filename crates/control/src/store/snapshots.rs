@@ -1,0 +1,142 @@
+//! Snapshots. A row is there before its layer and goes after it, so that no layer is ever left without a name.
+
+use pandastack_model::{Bytes, LayerId, SandboxId, TemplateName};
+use pandastack_wire_fleet::WorkspaceId;
+use sqlx::sqlite::SqliteRow;
+
+use super::{Committed, Size, Store, StoreError, failed, from_sql, intent::column, to_sql};
+
+/// A snapshot as control keeps it. Its public id is the bare UUID of its layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub layer: LayerId,
+    pub workspace: WorkspaceId,
+    pub sandbox: SandboxId,
+    pub template: TemplateName,
+    pub size: Size,
+    /// What it takes for itself alone.
+    pub own: Bytes,
+    pub created_at_ns: u64,
+}
+
+impl Snapshot {
+    /// Gives the id that callers know.
+    pub fn id(&self) -> String {
+        self.layer.uuid().to_string()
+    }
+}
+
+impl Store {
+    /// Writes down a snapshot that is about to be made, unless the workspace is full.
+    pub async fn begin_snapshot(&self, snapshot: &Snapshot, snapshots_max: u64) -> Result<Committed, StoreError> {
+        let sql = "INSERT INTO snapshot (id, workspace, sandbox_id, template, layer, cpus, memory_mib, size_bytes, created_at,
+                       status)
+                   SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, 'making'
+                   WHERE (SELECT COUNT(*) FROM snapshot WHERE workspace = ?) < ?";
+        let Snapshot { layer, workspace, sandbox, template, size, own, created_at_ns } = snapshot;
+        let done = sqlx::query(sql)
+            .bind(snapshot.id())
+            .bind(&workspace.0)
+            .bind(sandbox.to_string())
+            .bind(template.as_str())
+            .bind(layer.to_string())
+            .bind(i64::from(size.cpus))
+            .bind(to_sql(size.memory_mib))
+            .bind(to_sql(own.get()))
+            .bind(to_sql(*created_at_ns))
+            .bind(&workspace.0)
+            .bind(to_sql(snapshots_max))
+            .execute(&self.pool)
+            .await
+            .map_err(failed("begin a snapshot"))?;
+        Ok(if done.rows_affected() == 1 { Committed::Yes } else { Committed::Full })
+    }
+
+    /// Shows a snapshot that was made.
+    pub async fn finish_snapshot(&self, layer: LayerId, own: Bytes) -> Result<(), StoreError> {
+        sqlx::query("UPDATE snapshot SET status = 'ready', size_bytes = ? WHERE layer = ?")
+            .bind(to_sql(own.get()))
+            .bind(layer.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("finish a snapshot"))
+    }
+
+    /// Hides a snapshot that is about to be deleted. False if there is none, hidden or not.
+    pub async fn hide_snapshot(&self, workspace: &WorkspaceId, layer: LayerId) -> Result<bool, StoreError> {
+        // One that is being made belongs to its maker.
+        let sql = "UPDATE snapshot SET status = 'deleting' WHERE layer = ? AND workspace = ? AND status <> 'making'";
+        let done = sqlx::query(sql)
+            .bind(layer.to_string())
+            .bind(&workspace.0)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("hide a snapshot"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Removes the row of a snapshot whose layer was given up.
+    pub async fn forget_snapshot(&self, layer: LayerId) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM snapshot WHERE layer = ?")
+            .bind(layer.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("forget a snapshot"))
+    }
+
+    /// Finds one snapshot of a workspace.
+    pub async fn find_snapshot(&self, workspace: &WorkspaceId, id: &str) -> Result<Option<Snapshot>, StoreError> {
+        let row = sqlx::query("SELECT * FROM snapshot WHERE id = ? AND workspace = ? AND status = 'ready'")
+            .bind(id)
+            .bind(&workspace.0)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("find a snapshot"))?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Lists a workspace's snapshots, newest first; those of one sandbox if it is named.
+    pub async fn list_snapshots(
+        &self,
+        workspace: &WorkspaceId,
+        sandbox: Option<&str>,
+    ) -> Result<Vec<Snapshot>, StoreError> {
+        let sql = "SELECT * FROM snapshot WHERE workspace = ? AND status = 'ready' AND (? IS NULL OR sandbox_id = ?)
+                   ORDER BY created_at DESC, id";
+        let rows = sqlx::query(sql)
+            .bind(&workspace.0)
+            .bind(sandbox)
+            .bind(sandbox)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list snapshots"))?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Lists the layers of snapshots that were being made or deleted when the server ended.
+    pub async fn unfinished_snapshots(&self) -> Result<Vec<LayerId>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM snapshot WHERE status <> 'ready'")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list unfinished snapshots"))?;
+        rows.iter().map(|row| read(row).map(|snapshot| snapshot.layer)).collect()
+    }
+}
+
+fn read(row: &SqliteRow) -> Result<Snapshot, StoreError> {
+    let id: String = column(row, "id")?;
+    let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
+    let text = |name| column::<String>(row, name);
+    let number = |name| column::<i64>(row, name).map(from_sql);
+    Ok(Snapshot {
+        layer: text("layer")?.parse().map_err(|_| corrupt("layer"))?,
+        workspace: WorkspaceId(text("workspace")?),
+        sandbox: text("sandbox_id")?.parse().map_err(|_| corrupt("sandbox_id"))?,
+        template: text("template")?.parse().map_err(|_| corrupt("template"))?,
+        size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        own: Bytes::new(number("size_bytes")?),
+        created_at_ns: number("created_at")?,
+    })
+}

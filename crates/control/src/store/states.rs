@@ -1,0 +1,110 @@
+//! What becomes of sandboxes: the states that the host reports, and the end.
+
+use pandastack_model::{SandboxId, SandboxState};
+use pandastack_wire_fleet::WorkspaceId;
+
+use super::{Observed, Size, Store, StoreError, failed, to_sql};
+
+impl Store {
+    /// Records that a sandbox came up. False if the row is no longer there.
+    pub async fn mark_running(&self, id: SandboxId, size: Size, observed: &Observed) -> Result<bool, StoreError> {
+        let sql = "UPDATE sandbox SET status = 'running', status_reason = NULL, cpus = ?, memory_mib = ?, guest_ip = ?,
+                       boot_ms = ?, boot_mode = ?, isolation = ? WHERE id = ?";
+        let done = sqlx::query(sql)
+            .bind(i64::from(size.cpus))
+            .bind(to_sql(size.memory_mib))
+            .bind(&observed.guest_ip)
+            .bind(to_sql(observed.boot_ms))
+            .bind(&observed.boot_mode)
+            .bind(&observed.isolation)
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map_err(failed("record a running sandbox"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Records what the host says about a sandbox that came up before. One that is still `creating` is its creator's.
+    pub async fn mark_state(&self, id: SandboxId, state: &SandboxState, observed: &Observed) -> Result<(), StoreError> {
+        let sql = "UPDATE sandbox SET status = ?, status_reason = ?, guest_ip = ?, boot_ms = ?, boot_mode = ?,
+                       isolation = ? WHERE id = ? AND status <> 'creating'";
+        let reason = match state {
+            SandboxState::Failed { reason } => Some(reason.as_str()),
+            _ => None,
+        };
+        sqlx::query(sql)
+            .bind(state.as_str())
+            .bind(reason)
+            .bind(&observed.guest_ip)
+            .bind(to_sql(observed.boot_ms))
+            .bind(&observed.boot_mode)
+            .bind(&observed.isolation)
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("record a sandbox's state"))
+    }
+
+    /// Records that the sandbox's machine is dead.
+    pub async fn mark_failed(&self, id: SandboxId, reason: &str) -> Result<(), StoreError> {
+        sqlx::query("UPDATE sandbox SET status = 'failed', status_reason = ? WHERE id = ?")
+            .bind(reason)
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("record a failed sandbox"))
+    }
+
+    /// Removes an intent that never became a sandbox.
+    pub async fn forget(&self, id: SandboxId) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM sandbox WHERE id = ?")
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("forget a sandbox"))
+    }
+
+    /// Removes a sandbox and remembers its id for a while; ids remembered since before `forget_before_ns` are dropped.
+    pub async fn bury(&self, id: SandboxId, now_ns: u64, forget_before_ns: u64) -> Result<(), StoreError> {
+        // A read first would make the transaction fail instead of wait when another writer is at work.
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a burial"))?;
+        let remember = "INSERT INTO deleted_sandbox (id, workspace, deleted_at) SELECT id, workspace, ? FROM sandbox
+                        WHERE id = ? ON CONFLICT (id) DO NOTHING";
+        sqlx::query(remember)
+            .bind(to_sql(now_ns))
+            .bind(id.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("remember a deleted sandbox"))?;
+        super::lineage::bury(&mut tx, id, now_ns).await?;
+        sqlx::query("DELETE FROM sandbox WHERE id = ?")
+            .bind(id.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("delete a sandbox"))?;
+        super::lineage::prune(&mut tx, id).await?;
+        sqlx::query("DELETE FROM deleted_sandbox WHERE deleted_at < ?")
+            .bind(to_sql(forget_before_ns))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("drop old deleted ids"))?;
+        tx.commit().await.map_err(failed("commit a burial"))
+    }
+
+    /// Says whether the workspace deleted this id since the given time.
+    pub async fn was_buried(&self, workspace: &WorkspaceId, id: SandboxId, since_ns: u64) -> Result<bool, StoreError> {
+        sqlx::query_scalar::<_, i64>(
+            "SELECT COUNT(*) FROM deleted_sandbox WHERE id = ? AND workspace = ? AND deleted_at >= ?",
+        )
+        .bind(id.to_string())
+        .bind(&workspace.0)
+        .bind(to_sql(since_ns))
+        .fetch_one(&self.pool)
+        .await
+        .map(|count| count > 0)
+        .map_err(failed("look for a deleted sandbox"))
+    }
+}

@@ -1,0 +1,132 @@
+//! Volumes: the names that a workspace gives to disks. A row is there before its disk and goes after it.
+
+use pandastack_model::{Bytes, VolumeId};
+use pandastack_wire_fleet::WorkspaceId;
+use sqlx::sqlite::SqliteRow;
+
+use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
+
+/// A volume as control keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    pub id: VolumeId,
+    pub workspace: WorkspaceId,
+    pub name: String,
+    pub size: Bytes,
+    pub created_at_ns: u64,
+}
+
+/// Whether a volume's row was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    Yes,
+    /// The name is taken, perhaps by one that is being made or deleted.
+    Taken,
+    /// The workspace has as many as it may.
+    Full,
+}
+
+impl Store {
+    /// Writes down a volume that is about to be made.
+    pub async fn begin_volume(&self, volume: &Volume, volumes_max: u64) -> Result<Named, StoreError> {
+        let Volume { id, workspace, name, size, created_at_ns } = volume;
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a volume"))?;
+        let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM volume WHERE workspace = ?")
+            .bind(&workspace.0)
+            .fetch_one(&mut *tx)
+            .await
+            .map_err(failed("count volumes"))?;
+        let sql =
+            "INSERT INTO volume (id, workspace, name, size_bytes, created_at, status) VALUES (?, ?, ?, ?, ?, 'making')
+                   ON CONFLICT (workspace, name) DO NOTHING";
+        let done = sqlx::query(sql)
+            .bind(id.to_string())
+            .bind(&workspace.0)
+            .bind(name)
+            .bind(to_sql(size.get()))
+            .bind(to_sql(*created_at_ns))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("name a volume"))?;
+        if done.rows_affected() == 0 {
+            return Ok(Named::Taken);
+        }
+        if from_sql(held) >= volumes_max {
+            return Ok(Named::Full);
+        }
+        tx.commit().await.map_err(failed("commit a volume"))?;
+        Ok(Named::Yes)
+    }
+
+    /// Shows a volume, with the size it has.
+    pub async fn show_volume(&self, id: VolumeId, size: Bytes) -> Result<(), StoreError> {
+        sqlx::query("UPDATE volume SET status = 'ready', size_bytes = ? WHERE id = ?")
+            .bind(to_sql(size.get()))
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("show a volume"))
+    }
+
+    /// Hides a volume that is about to be deleted.
+    pub async fn hide_volume(&self, id: VolumeId) -> Result<(), StoreError> {
+        sqlx::query("UPDATE volume SET status = 'deleting' WHERE id = ?")
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("hide a volume"))
+    }
+
+    /// Removes the row of a volume whose disk is gone.
+    pub async fn forget_volume(&self, id: VolumeId) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM volume WHERE id = ?")
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("forget a volume"))
+    }
+
+    /// Finds one volume of a workspace.
+    pub async fn find_volume(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<Volume>, StoreError> {
+        let row = sqlx::query("SELECT * FROM volume WHERE workspace = ? AND name = ? AND status = 'ready'")
+            .bind(&workspace.0)
+            .bind(name)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("find a volume"))?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Lists a workspace's volumes by name.
+    pub async fn list_volumes(&self, workspace: &WorkspaceId) -> Result<Vec<Volume>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM volume WHERE workspace = ? AND status = 'ready' ORDER BY name")
+            .bind(&workspace.0)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list volumes"))?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Lists the volumes that were being made or deleted when the server ended.
+    pub async fn unfinished_volumes(&self) -> Result<Vec<VolumeId>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM volume WHERE status <> 'ready'")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list unfinished volumes"))?;
+        rows.iter().map(|row| read(row).map(|volume| volume.id)).collect()
+    }
+}
+
+fn read(row: &SqliteRow) -> Result<Volume, StoreError> {
+    let id: String = column(row, "id")?;
+    Ok(Volume {
+        id: id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })?,
+        workspace: WorkspaceId(column(row, "workspace")?),
+        name: column(row, "name")?,
+        size: Bytes::new(column(row, "size_bytes").map(from_sql)?),
+        created_at_ns: column(row, "created_at").map(from_sql)?,
+    })
+}

@@ -1,0 +1,103 @@
+//! What a start finds after a crash in the middle of something: it finishes or undoes it before serving anybody.
+
+use std::{sync::Arc, time::Duration};
+
+use pandastack_model::{Fault, FaultKind, SandboxState};
+use pandastack_wire_fleet::HostEvent;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::{
+    rig::{Rig, wait_for},
+    stub::StubHost,
+};
+
+/// Sends a request that the server will not answer: it ends before the host does.
+async fn cut_off(rig: &Rig, path: &str, body: serde_json::Value) {
+    rig.host.gated.store(true, std::sync::atomic::Ordering::SeqCst);
+    let asked = rig.call(Method::POST, path).json(&body).timeout(Duration::from_millis(200)).send().await;
+    assert!(asked.unwrap_err().is_timeout());
+}
+
+/// Starts again as after a crash: the tasks of the old server are still stuck at the gate, and the host is a new one that has
+/// what the old one had.
+async fn crash(rig: Rig) -> Rig {
+    let host = StubHost::default();
+    *host.here.lock().unwrap() = std::mem::take(&mut *rig.host.here.lock().unwrap());
+    *host.layers.lock().unwrap() = std::mem::take(&mut *rig.host.layers.lock().unwrap());
+    *host.disks.lock().unwrap() = std::mem::take(&mut *rig.host.disks.lock().unwrap());
+    rig.control.close().await;
+    Rig::start_in(rig.folder, Arc::new(host)).await
+}
+
+#[tokio::test]
+async fn children_that_the_host_does_not_know_are_forgotten() {
+    let rig = Rig::start().await;
+    let parent = rig.created().await;
+    cut_off(&rig, &format!("/v1/sandboxes/{parent}/fork-tree"), json!({"count": 3})).await;
+    assert_eq!(rig.get("/v1/sandboxes").await.1.as_array().unwrap().len(), 4);
+    let rig = crash(rig).await;
+    let list = rig.get("/v1/sandboxes").await.1;
+    assert_eq!((list.as_array().unwrap().len(), &list[0]["id"]), (1, &json!(parent)));
+}
+
+#[tokio::test]
+async fn a_snapshot_cut_off_gives_its_layer_up() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    cut_off(&rig, &format!("/v1/sandboxes/{id}/snapshots"), json!({})).await;
+    // The seal had come to its end on the host.
+    rig.host.layers.lock().unwrap().clear();
+    let rig = crash(rig).await;
+    assert_eq!(rig.get("/v1/snapshots").await.1, json!({"snapshots": []}));
+    assert!(rig.host.layers.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_delete_cut_off_is_finished() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    let (_, snapshot) = rig.post(&format!("/v1/sandboxes/{id}/snapshots")).await;
+    rig.host.fail_next("release", Fault::new(FaultKind::Unavailable, "host.lost", "agent unreachable"));
+    rig.delete(&format!("/v1/snapshots/{}", snapshot["id"].as_str().unwrap())).await;
+    assert_eq!(rig.host.layers.lock().unwrap().len(), 1);
+    let rig = rig.restart_control().await;
+    assert!(rig.host.layers.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_restart_takes_the_hosts_word_for_every_state() {
+    let rig = Rig::start().await;
+    let ids = [rig.created().await, rig.created().await, rig.created().await];
+    let states = [SandboxState::Asleep, SandboxState::Paused, SandboxState::Failed { reason: "out of memory".into() }];
+    rig.post(&format!("/v1/sandboxes/{}/hibernate", ids[0])).await;
+    for (id, state) in ids.iter().zip(states) {
+        rig.host.here.lock().unwrap().get_mut(&id.parse().unwrap()).unwrap().state = state;
+    }
+    let rig = rig.restart_control().await;
+    for (id, status) in ids.iter().zip(["hibernated", "paused", "failed"]) {
+        assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.1["status"], status);
+    }
+    assert_eq!(rig.get(&format!("/v1/sandboxes/{}", ids[2])).await.1["status_reason"], "out of memory");
+    assert_eq!(rig.post(&format!("/v1/sandboxes/{}/wake", ids[0])).await.0, 200);
+}
+
+#[tokio::test]
+async fn missed_events_are_made_up_for() {
+    let rig = Rig::start().await;
+    let (asleep, gone) = (rig.created().await, rig.created().await);
+    {
+        let mut here = rig.host.here.lock().unwrap();
+        here.get_mut(&asleep.parse().unwrap()).unwrap().state = SandboxState::Asleep;
+        here.remove(&gone.parse().unwrap());
+    }
+    // More than the channel holds, at once: the listener must have missed some. None of them names these two.
+    for n in 0..200 {
+        let id = pandastack_model::SandboxId::random();
+        rig.host.events.send(HostEvent::Denied { id, target: format!("t{n}") }).unwrap();
+    }
+    let path = format!("/v1/sandboxes/{asleep}");
+    wait_for("it sleeps", || async { rig.get(&path).await.1["status"] == "hibernated" }).await;
+    let path = format!("/v1/sandboxes/{gone}");
+    wait_for("it is gone", || async { rig.get(&path).await.0 == 404 }).await;
+}

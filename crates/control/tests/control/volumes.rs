@@ -1,0 +1,152 @@
+//! Volumes and the sandboxes that use them.
+
+use pandastack_model::{Access, Fault, FaultKind};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::rig::{OTHER_KEY, Rig, answer};
+
+async fn make(rig: &Rig, body: Value) -> (u16, Value) {
+    rig.send(Method::POST, "/v1/volumes", body).await
+}
+
+async fn create_with(rig: &Rig, volumes: Value) -> (u16, Value) {
+    rig.create(json!({"template": "mini", "volumes": volumes})).await
+}
+
+#[tokio::test]
+async fn a_volume_is_made_listed_shown_grown_and_deleted() {
+    let rig = Rig::start().await;
+    let (status, volume) = make(&rig, json!({"name": "data", "zzz": 1})).await;
+    assert_eq!((status, &volume["name"], &volume["size_mb"]), (201, &json!("data"), &json!(256)));
+    assert_eq!((&volume["size_bytes"], &volume["attached_to"]), (&json!(256 << 20), &json!([])));
+    assert!(volume["created_at"].as_str().unwrap().ends_with('Z'));
+    make(&rig, json!({"name": "Cache.1", "size_mb": 64})).await;
+    let (_, list) = rig.get("/v1/volumes").await;
+    let names: Vec<_> = list.as_array().unwrap().iter().map(|volume| &volume["name"]).collect();
+    assert_eq!(names, ["Cache.1", "data"]);
+    assert_eq!(rig.get("/v1/volumes/data").await, (200, volume));
+
+    let grow = async |size: Value| rig.send(Method::PATCH, "/v1/volumes/data", json!({"size_mb": size})).await;
+    let (status, grown) = grow(json!(512)).await;
+    assert_eq!((status, &grown["size_mb"]), (200, &json!(512)));
+    assert_eq!(grow(json!(512)).await.0, 200, "the same size again is fine");
+    let (status, refused) = grow(json!(256)).await;
+    assert_eq!((status, &refused["code"]), (400, &json!("volume.shrink")));
+    assert_eq!(grow(json!(65_537)).await.0, 400);
+    assert_eq!(rig.send(Method::PATCH, "/v1/volumes/data", json!({})).await.0, 400);
+    assert_eq!(rig.get("/v1/volumes/data").await.1["size_mb"], 512);
+
+    assert_eq!(rig.delete("/v1/volumes/data").await, 204);
+    assert_eq!(rig.delete("/v1/volumes/data").await, 404);
+    for (method, body) in [(Method::GET, None), (Method::PATCH, Some(json!({"size_mb": 64})))] {
+        let mut request = rig.call(method, "/v1/volumes/data");
+        if let Some(body) = &body {
+            request = request.json(body);
+        }
+        let (status, missing) = answer(request).await;
+        assert_eq!((status, &missing["code"]), (404, &json!("volume.not_found")));
+    }
+    assert_eq!(rig.host.disks.lock().unwrap().len(), 1);
+    assert_eq!(make(&rig, json!({"name": "data"})).await.0, 201, "the name is free again");
+}
+
+#[tokio::test]
+async fn bad_names_and_sizes_are_refused() {
+    let rig = Rig::start().await;
+    for body in [
+        json!({}),
+        json!({"name": ""}),
+        json!({"name": ".."}),
+        json!({"name": "a/b"}),
+        json!({"name": "é"}),
+        json!({"name": "x".repeat(65)}),
+    ] {
+        let (status, refused) = make(&rig, body.clone()).await;
+        assert_eq!((status, &refused["code"]), (400, &json!("volume.bad_name")), "{body}");
+    }
+    for size in [json!(0), json!(-5), json!(65_537), json!(15)] {
+        let (status, refused) = make(&rig, json!({"name": "v", "size_mb": size})).await;
+        assert_eq!((status, &refused["code"]), (400, &json!("volume.bad_size")), "{size}");
+    }
+    assert_eq!(make(&rig, json!({"name": "v", "size_mb": "big"})).await.0, 400);
+    assert!(rig.host.disks.lock().unwrap().is_empty());
+    for nonsense in ["%ff", "..%2fx", "nobody"] {
+        assert_eq!(rig.get(&format!("/v1/volumes/{nonsense}")).await.0, 404, "{nonsense}");
+    }
+}
+
+#[tokio::test]
+async fn names_are_unique_in_a_workspace_only() {
+    let rig = Rig::start().await;
+    assert_eq!(make(&rig, json!({"name": "v"})).await.0, 201);
+    let (status, taken) = make(&rig, json!({"name": "v"})).await;
+    assert_eq!((status, &taken["code"]), (409, &json!("volume.exists")));
+    assert_eq!(rig.stranger(Method::GET, "/v1/volumes").await, (200, json!([])));
+    assert_eq!(rig.stranger(Method::GET, "/v1/volumes/v").await.0, 404);
+    assert_eq!(rig.stranger(Method::DELETE, "/v1/volumes/v").await.0, 404);
+    let as_stranger =
+        |path: &str, body: Value| rig.http.post(format!("{}{path}", rig.url)).bearer_auth(OTHER_KEY).json(&body);
+    let attach = as_stranger("/v1/sandboxes", json!({"template": "mini", "volumes": [{"name": "v"}]}));
+    assert_eq!(answer(attach).await.0, 404, "another tenant's volume is none");
+    assert_eq!(answer(as_stranger("/v1/volumes", json!({"name": "v"}))).await.0, 201);
+    assert_eq!(rig.host.disks.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_host_that_refuses_leaves_no_name() {
+    let rig = Rig::start().await;
+    rig.host.fail_next("make_volume", Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage"));
+    assert_eq!(make(&rig, json!({"name": "v"})).await.0, 507);
+    assert_eq!(rig.get("/v1/volumes").await.1, json!([]));
+    assert_eq!(make(&rig, json!({"name": "v"})).await.0, 201);
+}
+
+#[tokio::test]
+async fn a_sandbox_shows_its_volumes_in_order() {
+    let rig = Rig::start().await;
+    for name in ["a", "b"] {
+        make(&rig, json!({"name": name})).await;
+    }
+    let wanted = json!([{"name": "b"}, {"name": "a", "read_only": true, "mount_path": "/work/data/"}]);
+    let (status, sandbox) = create_with(&rig, wanted).await;
+    assert_eq!(status, 201, "{sandbox}");
+    let shown = json!([{"name": "b", "read_only": false, "mount_path": "/mnt/b"},
+                       {"name": "a", "read_only": true, "mount_path": "/work/data"}]);
+    assert_eq!(sandbox["volumes"], shown);
+    let path = format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap());
+    assert_eq!(rig.get(&path).await.1["volumes"], shown);
+    let asked = rig.host.asked.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
+    let mounts: Vec<_> = asked.spec.volumes.iter().map(|mount| (mount.path.as_str(), mount.access)).collect();
+    assert_eq!(mounts, [("/mnt/b", Access::ReadWrite), ("/work/data", Access::ReadOnly)]);
+    assert_eq!(rig.get("/v1/volumes/a").await.1["attached_to"], json!([sandbox["id"]]));
+}
+
+#[tokio::test]
+async fn one_writer_at_a_time_and_no_delete_while_attached() {
+    let rig = Rig::start().await;
+    make(&rig, json!({"name": "v"})).await;
+    let (_, writer) = create_with(&rig, json!([{"name": "v"}])).await;
+    let writer = format!("/v1/sandboxes/{}", writer["id"].as_str().unwrap());
+    let (status, second) = create_with(&rig, json!([{"name": "v"}])).await;
+    assert_eq!((status, &second["code"]), (409, &json!("volume.in_use")));
+    assert_eq!(rig.get("/v1/sandboxes").await.1.as_array().unwrap().len(), 1, "the refused one left nothing");
+    let (status, kept) = answer(rig.call(Method::DELETE, "/v1/volumes/v")).await;
+    assert_eq!((status, &kept["code"]), (409, &json!("volume.attached")));
+    assert_eq!(rig.get("/v1/volumes/v").await.0, 200, "a refused delete keeps it");
+    let (status, fork) = rig.post(&format!("{writer}/fork")).await;
+    assert_eq!((status, &fork["code"]), (409, &json!("volume.attached")), "a writer cannot be copied");
+
+    assert_eq!(rig.delete(&writer).await, 204);
+    for _ in 0..2 {
+        assert_eq!(create_with(&rig, json!([{"name": "v", "read_only": true}])).await.0, 201, "readers share");
+    }
+    let reader = rig.get("/v1/sandboxes").await.1[0]["id"].as_str().unwrap().to_owned();
+    let (status, fork) = rig.post(&format!("/v1/sandboxes/{reader}/fork")).await;
+    assert_eq!((status, &fork["sandbox"]["volumes"][0]["name"]), (201, &json!("v")), "so does a copy of one");
+    assert_eq!(create_with(&rig, json!([{"name": "v"}])).await.0, 409);
+    for sandbox in rig.get("/v1/sandboxes").await.1.as_array().unwrap() {
+        rig.delete(&format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap())).await;
+    }
+    assert_eq!(rig.delete("/v1/volumes/v").await, 204);
+}

@@ -1,0 +1,86 @@
+//! What a sandbox may reach outside, as the API writes it.
+
+use pandastack_model::{EGRESS_RULES_MAX, Egress, EgressRule, Fault};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::{failure::bad, limits::EGRESS_MBPS_MAX};
+
+/// A sandbox's list. Null is no list: everything that the host allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EgressList {
+    pub egress_allowlist: Option<Vec<String>>,
+}
+
+/// Asks for another list. The field must be there: leaving it out must not open anything by accident.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct SetEgress {
+    #[serde(default, deserialize_with = "present")]
+    egress_allowlist: Option<Option<Vec<String>>>,
+}
+
+impl TryFrom<SetEgress> for Egress {
+    type Error = Fault;
+
+    fn try_from(ask: SetEgress) -> Result<Self, Fault> {
+        let SetEgress { egress_allowlist } = ask;
+        let missing =
+            || bad("egress.required", "egress_allowlist required: a list of hosts, [] for nothing, null for all");
+        egress_of(egress_allowlist.ok_or_else(missing)?)
+    }
+}
+
+/// Writes an egress the way it is asked for.
+pub fn egress_list(egress: &Egress) -> Option<Vec<String>> {
+    match egress {
+        Egress::Open => None,
+        Egress::Only(rules) => Some(rules.iter().map(EgressRule::to_string).collect()),
+    }
+}
+
+/// Reads a list; none is no limit.
+pub(crate) fn egress_of(asked: Option<Vec<String>>) -> Result<Egress, Fault> {
+    let Some(asked) = asked else { return Ok(Egress::Open) };
+    if asked.len() > EGRESS_RULES_MAX {
+        let text = format!("egress_allowlist has {} entries; at most {EGRESS_RULES_MAX} fit", asked.len());
+        return Err(bad("egress.too_many", text));
+    }
+    let rule =
+        |text: &String| text.parse().map_err(|error| bad("egress.bad_rule", format!("egress_allowlist: {error}")));
+    asked.iter().map(rule).collect::<Result<_, _>>().map(Egress::Only)
+}
+
+/// Reads a bandwidth limit.
+pub(crate) fn bandwidth(asked: Option<i64>) -> Result<Option<u32>, Fault> {
+    let Some(asked) = asked else { return Ok(None) };
+    let fits = u32::try_from(asked).ok().filter(|mbps| (1..=EGRESS_MBPS_MAX).contains(mbps));
+    let refused = || bad("egress.bad_mbps", format!("egress_mbps must be 1 to {EGRESS_MBPS_MAX}, not {asked}"));
+    fits.ok_or_else(refused).map(Some)
+}
+
+/// Tells a field that is null from one that is not there.
+fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<Vec<String>>>, D::Error> {
+    Option::deserialize(input).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(json: &str, expected: Result<Option<&[&str]>, &str>) {
+        let ask: SetEgress = serde_json::from_str(json).unwrap();
+        let got = Egress::try_from(ask).map(|egress| egress_list(&egress));
+        let expected = expected.map(|list| list.map(|list| list.iter().map(|rule| (*rule).to_owned()).collect()));
+        assert_eq!(got.map_err(|fault| fault.code), expected, "{json}");
+    }
+
+    #[test]
+    fn leaving_the_list_out_opens_nothing() {
+        check("{}", Err("egress.required"));
+        check(r#"{"egress_allowlist":null}"#, Ok(None));
+        check(r#"{"egress_allowlist":[]}"#, Ok(Some(&[])));
+        check(r#"{"egress_allowlist":["A.b.","10.0.0.0/8"]}"#, Ok(Some(&["a.b", "10.0.0.0/8"])));
+        check(r#"{"egress_allowlist":["*"]}"#, Err("egress.bad_rule"));
+        let long = serde_json::json!({ "egress_allowlist": vec!["a.b"; EGRESS_RULES_MAX + 1] });
+        check(&long.to_string(), Err("egress.too_many"));
+    }
+}

@@ -1,0 +1,71 @@
+//! Metadata of sandboxes: what callers may set, what only the server sets, and what is never shown again.
+
+use std::collections::BTreeMap;
+
+use pandastack_model::Fault;
+use serde_json::Value;
+
+use crate::{
+    failure::{bad, short},
+    limits::{METADATA_ENTRIES_MAX, METADATA_KEY_BYTES_MAX, METADATA_VALUE_BYTES_MAX},
+};
+
+/// Metadata keys that start with this are never shown again.
+const SECRET_PREFIX: &str = "secret.";
+
+pub const FORK_TREE_ID: &str = "fork_tree_id";
+pub const FORK_TREE_ROLE: &str = "fork_tree_role";
+pub const FORK_PARENT_ID: &str = "fork_parent_id";
+pub const FORK_INDEX: &str = "fork_index";
+pub const FORKED_FROM: &str = "forked_from";
+
+/// A caller's key: the idle limit of a fork tree's children until one of them is promoted.
+pub const EXPLORE_TTL: &str = "explore_ttl";
+
+/// Keys that only the server sets; a caller's value for one is dropped, as published clients expect.
+const SERVER_KEYS: [&str; 9] =
+    ["workspace", FORK_TREE_ID, FORK_TREE_ROLE, FORK_PARENT_ID, FORK_INDEX, FORKED_FROM, "fork_mode", "kind", "app.id"];
+
+/// Gives the metadata that may be shown: everything but the write-only keys.
+pub fn visible_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    metadata.iter().filter(|(key, _)| !key.starts_with(SECRET_PREFIX)).map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+/// Checks what a caller sent.
+pub(crate) fn metadata_of(asked: BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, Fault> {
+    const CODE: &str = "sandbox.bad_metadata";
+    if asked.len() > METADATA_ENTRIES_MAX {
+        return Err(bad(CODE, format!("metadata has {} entries; at most {METADATA_ENTRIES_MAX} fit", asked.len())));
+    }
+    let mut metadata = BTreeMap::new();
+    for (key, value) in asked {
+        let shown = short(&key);
+        let Value::String(value) = value else {
+            return Err(bad(CODE, format!("metadata {shown:?} must be a string")));
+        };
+        if key.is_empty() || key.len() > METADATA_KEY_BYTES_MAX {
+            return Err(bad(CODE, format!("metadata key {shown:?} must have 1 to {METADATA_KEY_BYTES_MAX} bytes")));
+        }
+        if value.len() > METADATA_VALUE_BYTES_MAX {
+            return Err(bad(CODE, format!("metadata {shown:?} is longer than {METADATA_VALUE_BYTES_MAX} bytes")));
+        }
+        if !SERVER_KEYS.contains(&key.as_str()) {
+            metadata.insert(key, value);
+        }
+    }
+    Ok(metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_keys_are_dropped_and_secrets_are_hidden() {
+        let asked = [("a", "1"), (FORK_TREE_ID, "forged"), ("secret.k", "hidden"), (EXPLORE_TTL, "60")];
+        let asked = asked.map(|(key, value)| (key.to_owned(), Value::String(value.to_owned())));
+        let metadata = metadata_of(asked.into()).unwrap();
+        assert_eq!(metadata.keys().collect::<Vec<_>>(), ["a", EXPLORE_TTL, "secret.k"]);
+        assert_eq!(visible_metadata(&metadata).len(), 2);
+    }
+}

@@ -1,0 +1,194 @@
+//! Volumes as the API shows them, and how a sandbox names the ones it uses.
+
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+use pandastack_model::{Access, Bytes, Fault};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    failure::{bad, short},
+    limits::{PATH_BYTES_MAX, VOLUME_MB_DEFAULT, VOLUME_MB_MAX, VOLUME_MB_MIN, VOLUMES_PER_ACCESS_MAX},
+};
+
+/// A durable disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    pub name: String,
+    pub size_mb: u64,
+    #[serde(default)]
+    pub size_bytes: u64,
+    #[serde(default)]
+    pub created_at: String,
+    /// The sandboxes that use it, asleep ones included.
+    #[serde(default)]
+    pub attached_to: Vec<String>,
+}
+
+/// Asks for a volume.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CreateVolume {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_mb: Option<i64>,
+}
+
+/// Asks for more room.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GrowVolume {
+    #[serde(default)]
+    pub size_mb: Option<i64>,
+}
+
+/// One volume of one sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeAttachment {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// `/mnt/` and the name if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_path: Option<String>,
+}
+
+/// A volume's name: like a template's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeName(String);
+
+/// A checked wish for a volume in a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedMount {
+    pub name: VolumeName,
+    pub path: String,
+    pub access: Access,
+}
+
+impl VolumeName {
+    /// Gives the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for VolumeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for VolumeName {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let fine = (1..=64).contains(&text.len()) && text.chars().all(allowed) && !text.chars().all(|c| c == '.');
+        let refused = || {
+            let shown = short(text);
+            bad("volume.bad_name", format!("bad volume name {shown:?}: use 1 to 64 letters, digits, '.', '_' or '-'"))
+        };
+        fine.then(|| Self(text.to_owned())).ok_or_else(refused)
+    }
+}
+
+impl CreateVolume {
+    /// Gives name and size, both checked.
+    pub fn checked(self) -> Result<(VolumeName, Bytes), Fault> {
+        let Self { name, size_mb } = self;
+        Ok((name.parse()?, checked_size(size_mb.unwrap_or(VOLUME_MB_DEFAULT))?))
+    }
+}
+
+impl GrowVolume {
+    /// Gives the wanted size.
+    pub fn checked(self) -> Result<Bytes, Fault> {
+        checked_size(self.size_mb.ok_or_else(|| bad("volume.bad_size", "size_mb required"))?)
+    }
+}
+
+fn checked_size(size_mb: i64) -> Result<Bytes, Fault> {
+    let refused =
+        || bad("volume.bad_size", format!("size_mb must be {VOLUME_MB_MIN} to {VOLUME_MB_MAX}, not {size_mb}"));
+    let fits = u64::try_from(size_mb).ok().filter(|size| (VOLUME_MB_MIN..=VOLUME_MB_MAX).contains(size));
+    fits.map(Bytes::mib).ok_or_else(refused)
+}
+
+/// Checks what a sandbox is to use. The order is the order of devices.
+pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>, Fault> {
+    let readers = asked.iter().filter(|volume| volume.read_only == Some(true)).count();
+    if readers > VOLUMES_PER_ACCESS_MAX || asked.len() - readers > VOLUMES_PER_ACCESS_MAX {
+        let text = format!("a sandbox has at most {VOLUMES_PER_ACCESS_MAX} volumes to write and as many to read");
+        return Err(bad("volume.too_many", text));
+    }
+    let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    let mut mounts = Vec::new();
+    for VolumeAttachment { name, read_only, mount_path } in asked {
+        let name: VolumeName = name.parse()?;
+        let path = mount_path.filter(|path| !path.is_empty()).unwrap_or_else(|| format!("/mnt/{name}"));
+        let path = checked_mount(&path)?;
+        if !names.insert(name.clone()) || !paths.insert(path.clone()) {
+            let text = format!("volume {name} at {path}: each volume and each mount path may be named once");
+            return Err(bad("sandbox.bad_volumes", text));
+        }
+        let access = if read_only == Some(true) { Access::ReadOnly } else { Access::ReadWrite };
+        mounts.push(NamedMount { name, path, access });
+    }
+    Ok(mounts)
+}
+
+/// Accepts an absolute path below the root without detours.
+fn checked_mount(path: &str) -> Result<String, Fault> {
+    let trimmed = path.strip_suffix('/').unwrap_or(path);
+    let straight = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    let fine =
+        trimmed.len() < PATH_BYTES_MAX && trimmed.strip_prefix('/').is_some_and(|rest| rest.split('/').all(straight));
+    let refused = || {
+        let text = format!("mount_path {:?} must be absolute, below the root, without `.` and `..`", short(path));
+        bad("volume.bad_mount_path", text)
+    };
+    fine.then(|| trimmed.to_owned()).ok_or_else(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(name: &str, path: Option<&str>) -> VolumeAttachment {
+        VolumeAttachment { name: name.into(), read_only: None, mount_path: path.map(str::to_owned) }
+    }
+
+    fn refused(asked: Vec<VolumeAttachment>, code: &str) {
+        assert_eq!(mounts_of(asked).unwrap_err().code, code);
+    }
+
+    #[test]
+    fn mounts_are_checked() {
+        let mounts = mounts_of(vec![mount("a", None), mount("b", Some("/work space/")), mount("c", Some(""))]).unwrap();
+        let paths: Vec<_> = mounts.into_iter().map(|mount| mount.path).collect();
+        assert_eq!(paths, ["/mnt/a", "/work space", "/mnt/c"]);
+        refused(vec![mount("a", None), mount("a", Some("/b"))], "sandbox.bad_volumes");
+        refused(vec![mount("a", None), mount("b", Some("/mnt/a"))], "sandbox.bad_volumes");
+        let many = |count: usize, read_only| {
+            let one =
+                |n: usize| VolumeAttachment { read_only: Some(read_only), ..mount(&format!("{read_only}{n}"), None) };
+            (0..count).map(one).collect::<Vec<_>>()
+        };
+        assert_eq!(mounts_of([many(4, true), many(4, false)].concat()).unwrap().len(), 8);
+        refused(many(5, true), "volume.too_many");
+        refused(many(5, false), "volume.too_many");
+        refused(vec![mount("..", None)], "volume.bad_name");
+        for path in ["/", "//", "mnt", "/a//b", "/a/../b", "/./a", "/a\0"] {
+            refused(vec![mount("a", Some(path))], "volume.bad_mount_path");
+        }
+    }
+
+    #[test]
+    fn sizes_are_checked() {
+        let size = |size_mb| CreateVolume { name: "v".into(), size_mb }.checked().map(|(_, size)| size.as_mib());
+        assert_eq!(size(None).unwrap(), 256);
+        assert_eq!(size(Some(65_536)).unwrap(), 65_536);
+        for bad in [0, -1, 65_537, i64::MAX] {
+            assert_eq!(size(Some(bad)).unwrap_err().code, "volume.bad_size", "{bad}");
+        }
+        assert_eq!(GrowVolume::default().checked().unwrap_err().code, "volume.bad_size");
+    }
+}
