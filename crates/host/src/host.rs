@@ -20,7 +20,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    audit,
+    audit, denials,
     guest::{Session, Use},
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, NetSettings},
@@ -119,6 +119,7 @@ impl Host {
             host.begin(id, generation, spec, start);
         }
         host.parts.scope.start("standby", host.standby.clone().keep_filled(host.parts.clone()));
+        host.parts.scope.start("denials", denials::pass_on(host.parts.clone(), host.events.clone()));
         host.parts.scope.start("audit", audit::repeat(host.parts.clone()));
         Ok(host)
     }

@@ -138,14 +138,10 @@ async fn start_life(
     let Prepared { machine, layer, disk, slot, undo, session } = prepared;
     let prepared_after = started.elapsed();
     let secret = random_bytes::<32>().to_vec();
-<<<<<<< ours
-=======
-    let rebirth = || life.rebirth(&secret);
     if let Err(error) = restrict(&slot, wanted.spec).await {
         undo.unwind().await;
         return Err(error);
     }
->>>>>>> theirs
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;

@@ -1,0 +1,32 @@
+//! Turns what the network refused a slot's guest into events of the sandbox that has the slot.
+
+use std::sync::Arc;
+
+use pandastack_wire_fleet::HostEvent;
+use tokio::sync::broadcast::{Sender, error::RecvError};
+
+use crate::{net::Denial, sandbox::Parts};
+
+/// Passes denials on until the host closes. Some may be missed under a flood: they are for people, and repeat themselves.
+pub async fn pass_on(parts: Arc<Parts>, events: Sender<HostEvent>) {
+    let (token, mut denials) = (parts.scope.token(), parts.net.denials());
+    loop {
+        let denial = tokio::select! {
+            denial = denials.recv() => denial,
+            () = token.cancelled() => return,
+        };
+        match denial {
+            Ok(Denial { slot, target }) => {
+                // Rare and rate-limited, so that a look into the ledger for each is cheap enough.
+                let machines = parts.ledger.machines().await.unwrap_or_default();
+                let owner = machines.into_iter().find(|machine| machine.slot == slot);
+                if let Some(id) = owner.and_then(|machine| machine.sandbox) {
+                    tracing::info!(sandbox = %id, target, "egress denied");
+                    let _ = events.send(HostEvent::Denied { id, target });
+                }
+            }
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
