@@ -97,8 +97,8 @@ impl Subject for QemuSubject {
         self.slots.lock().unwrap().push(slot);
         let manifest = &self.layer.manifest;
         let limits = MachineLimits::of(manifest.memory, manifest.cpus);
-        let (memory, cpus, runtime, volumes) = (manifest.memory, manifest.cpus, None, Vec::new());
-        MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, volumes, limits }
+        let (memory, cpus, runtime) = (manifest.memory, manifest.cpus, None);
+        MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, limits }
     }
 
     fn layer(&self) -> LayerFiles {

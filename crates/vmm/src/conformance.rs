@@ -10,7 +10,12 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::{Driver, LayerFiles, Link, Machine, MachineError, MachineSpec, MachineState, Power, StartError};
+use pandastack_model::Bytes;
+
+use crate::{
+    Driver, LayerFiles, Link, Machine, MachineError, MachineSpec, MachineState, Power, StartError, VolumePort,
+    VolumeSlot,
+};
 
 /// How long a guest may take until it answers, and a death until it is told.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -68,6 +73,7 @@ macro_rules! conformance_tests {
             saved_devices_restore_again,
             missing_devices_are_refused,
             garbage_devices_are_refused,
+            an_empty_slot_takes_one_volume,
         }
     };
     ($start:path: $($check:ident,)*) => {
@@ -219,6 +225,28 @@ pub async fn garbage_devices_are_refused(subject: &impl Subject) {
         std::fs::write(&dev, garbage).expect("write the garbage");
         refuses_to_load(subject, LayerFiles { dev: dev.clone(), ..subject.layer() }).await;
     }
+}
+
+pub async fn an_empty_slot_takes_one_volume(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    let file = subject.scratch("disk-for-a-slot");
+    std::fs::File::create(&file).and_then(|file| file.set_len(1 << 20)).expect("make a volume");
+    for slot in VolumeSlot::all() {
+        let port = VolumePort { slot, file: file.clone() };
+        // The same file in two places is the host's to prevent; readers share one in any case.
+        machine.attach(&port).await.expect("an empty slot takes a volume");
+        machine.attach(&port).await.expect_err("a slot that is taken takes no other");
+    }
+    machine.resume().await.expect("resume");
+    assert_eq!(subject.read(reach(&*machine).await).await.expect("the guest answers"), None);
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&file)
+        .and_then(|file| file.set_len(2 << 20))
+        .expect("grow the volume");
+    let first = VolumeSlot::all().next().expect("there are slots");
+    machine.volume_grown(first, Bytes::mib(2)).await.expect("a volume grows while its guest runs");
+    machine.stop().await;
 }
 
 async fn refuses_to_load(subject: &impl Subject, layer: LayerFiles) {
