@@ -63,8 +63,8 @@ impl Rig {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
         let manifest = &self.layer.manifest;
         let limits = MachineLimits::of(manifest.memory, manifest.cpus);
-        let (memory, cpus, runtime, volumes) = (manifest.memory, manifest.cpus, None, Vec::new());
-        MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, volumes, limits }
+        let (memory, cpus, runtime) = (manifest.memory, manifest.cpus, None);
+        MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, limits }
     }
 
     /// A folder of the test's own.

@@ -11,7 +11,8 @@ use std::{
 
 use common::{Agent, Client, PATIENCE, SECRET, alive, shell, wait_for};
 use pandastack_wire_guest::{
-    Error, ErrorKind, Figures, Frame, Identity, Kind, Message, PortList, Rebirth, Reborn, Start, Variable,
+    Error, ErrorKind, Figures, Frame, Identity, Kind, Message, PortList, Rebirth, Reborn, Start, Variable, Volume,
+    Volumes,
 };
 
 fn rebirth(secret: &[u8], identity: Option<Identity>) -> Rebirth {
@@ -273,4 +274,19 @@ fn a_silent_connection_does_not_stay() {
     assert_eq!(hung_up(&mut client), None);
     let waited = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - begun;
     assert!(waited < PATIENCE);
+}
+
+#[test]
+fn beside_other_programs_volumes_are_answered_and_nothing_is_mounted() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    let volume = Volume { serial: "rw0".into(), path: "/never-mounted".into(), read_only: false, size: 1 << 20 };
+    for (channel, kind) in [(1, Kind::Mount), (2, Kind::Grow)] {
+        client.send(Volumes { volumes: vec![volume.clone()] }.frame(channel, kind));
+        assert_eq!(client.arrive().unwrap().kind, Kind::Done);
+        client.send(Frame::new(channel, kind, vec![0xff]));
+        let refusal = Error::parse(&client.arrive().unwrap().payload).unwrap();
+        assert_eq!(refusal.kind, ErrorKind::Invalid);
+    }
+    assert!(!std::path::Path::new("/never-mounted").exists());
 }

@@ -92,8 +92,8 @@ impl Subject for FakeSubject {
             guest_port: 1,
         };
         let limits = MachineLimits::of(Bytes::mib(1), 1);
-        let (runtime, volumes) = (None, Vec::new());
-        MachineSpec { id, memory: Bytes::mib(1), cpus: 1, disk, run_dir, network, runtime, volumes, limits }
+        let runtime = None;
+        MachineSpec { id, memory: Bytes::mib(1), cpus: 1, disk, run_dir, network, runtime, limits }
     }
 
     fn layer(&self) -> LayerFiles {

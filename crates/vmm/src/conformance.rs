@@ -10,7 +10,12 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::{Driver, LayerFiles, Link, Machine, MachineError, MachineSpec, MachineState, Power, StartError};
+use pandastack_model::Bytes;
+
+use crate::{
+    Driver, LayerFiles, Link, Machine, MachineError, MachineSpec, MachineState, Power, StartError, VolumePort,
+    VolumeSlot,
+};
 
 /// How long a guest may take until it answers, and a death until it is told.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -70,6 +75,7 @@ macro_rules! conformance_tests {
             garbage_devices_are_refused,
             a_dropped_machine_lives_on_and_is_adopted,
             only_the_living_machine_itself_is_adopted,
+            an_empty_slot_takes_one_volume,
         }
     };
     ($start:path: $($check:ident,)*) => {
@@ -280,6 +286,26 @@ async fn adopted(subject: &impl Subject, spec: &MachineSpec, pid: Option<u32>) -
     let machine = subject.driver().adopt(spec.clone(), pid).await.expect("a living machine is adopted");
     assert_eq!((machine.id(), machine.pid()), (spec.id, pid));
     machine
+pub async fn an_empty_slot_takes_one_volume(subject: &impl Subject) {
+    let machine = restored(subject).await;
+    let file = subject.scratch("disk-for-a-slot");
+    std::fs::File::create(&file).and_then(|file| file.set_len(1 << 20)).expect("make a volume");
+    for slot in VolumeSlot::all() {
+        let port = VolumePort { slot, file: file.clone() };
+        // The same file in two places is the host's to prevent; readers share one in any case.
+        machine.attach(&port).await.expect("an empty slot takes a volume");
+        machine.attach(&port).await.expect_err("a slot that is taken takes no other");
+    }
+    machine.resume().await.expect("resume");
+    assert_eq!(subject.read(reach(&*machine).await).await.expect("the guest answers"), None);
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&file)
+        .and_then(|file| file.set_len(2 << 20))
+        .expect("grow the volume");
+    let first = VolumeSlot::all().next().expect("there are slots");
+    machine.volume_grown(first, Bytes::mib(2)).await.expect("a volume grows while its guest runs");
+    machine.stop().await;
 }
 
 async fn refuses_to_load(subject: &impl Subject, layer: LayerFiles) {
