@@ -286,6 +286,8 @@ async fn adopted(subject: &impl Subject, spec: &MachineSpec, pid: Option<u32>) -
     let machine = subject.driver().adopt(spec.clone(), pid).await.expect("a living machine is adopted");
     assert_eq!((machine.id(), machine.pid()), (spec.id, pid));
     machine
+}
+
 pub async fn an_empty_slot_takes_one_volume(subject: &impl Subject) {
     let machine = restored(subject).await;
     let file = subject.scratch("disk-for-a-slot");
