@@ -232,8 +232,8 @@ async fn create_refused(bed: &Bed, template: &str) -> Fault {
 
 /// Nothing of a sandbox may be there; only the network's own spare slots.
 async fn nothing_is_held(bed: &Bed) {
-    let Leftovers { processes, mounts, loops, files, ledger, network: _ } = bed.leftovers().await.unwrap();
-    let held = [processes, mounts, loops, files, ledger].concat();
+    let Leftovers { processes, groups, mounts, loops, files, ledger, network: _ } = bed.leftovers().await.unwrap();
+    let held = [processes, groups, mounts, loops, files, ledger].concat();
     assert!(held.is_empty(), "still held: {held:?}");
 }
 

@@ -324,16 +324,18 @@ fn tree(pid: u32) -> Vec<String> {
     names
 }
 
-/// Leaves a process's group only so much more memory than it uses now.
+/// Leaves a process's group only so much more memory than it has written itself. Cached files do not count: how much of
+/// them a group has is a matter of luck, and the kernel takes them back.
 fn tighten(pid: &str, more: Bytes) {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let line = own.lines().find(|line| line.contains(":memory:") || line.starts_with("0::/pandastack")).unwrap();
     let path = line.splitn(3, ':').nth(2).unwrap();
-    let (top, used, limit) = match line.contains(":memory:") {
-        true => ("/sys/fs/cgroup/memory", "memory.usage_in_bytes", "memory.limit_in_bytes"),
-        false => ("/sys/fs/cgroup", "memory.current", "memory.max"),
+    let (top, written, limit) = match line.contains(":memory:") {
+        true => ("/sys/fs/cgroup/memory", "rss ", "memory.limit_in_bytes"),
+        false => ("/sys/fs/cgroup", "anon ", "memory.max"),
     };
     let folder = Path::new(top).join(path.trim_start_matches('/'));
-    let used: u64 = fs::read_to_string(folder.join(used)).unwrap().trim().parse().unwrap();
-    fs::write(folder.join(limit), (used + more.get()).to_string()).unwrap();
+    let stat = fs::read_to_string(folder.join("memory.stat")).unwrap();
+    let written: u64 = stat.lines().find_map(|line| line.strip_prefix(written)).unwrap().parse().unwrap();
+    fs::write(folder.join(limit), (written + more.get()).to_string()).unwrap();
 }

@@ -8,7 +8,7 @@ use pandastack_wire_fleet::AuditReport;
 use crate::{
     ledger::LedgerError,
     net::{self, NetError},
-    recover::{folders, machine_processes},
+    recover::{folders, groups, machine_processes, remove_group},
     sandbox::Parts,
 };
 
@@ -30,6 +30,7 @@ pub enum AuditError {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Leak {
     Process(String),
+    Group(String),
     Folder(String),
     Disk(String),
     Slot(String),
@@ -81,6 +82,7 @@ pub async fn audit(parts: &Arc<Parts>) -> Result<AuditReport, AuditError> {
 async fn look(parts: &Arc<Parts>) -> Result<Look, AuditError> {
     // Reality first, the ledger after it: what is made meanwhile has its line by then.
     let processes: BTreeSet<String> = machine_processes(&parts.run_root).into_iter().map(|(_, id)| id).collect();
+    let groups: BTreeSet<String> = groups(&parts.run_root).into_iter().collect();
     let folders: BTreeSet<String> = folders(&parts.run_root).into_iter().collect();
     let (store, named) = (parts.layers.clone(), parts.layers.templates());
     let (disks, layers) = parts.scope.block("look at layers", move || (store.disks(), store.layers())).await?;
@@ -95,6 +97,7 @@ async fn look(parts: &Arc<Parts>) -> Result<Look, AuditError> {
     let in_hand = parts.in_hand.lock().expect("no holder panics").clone();
     let mut leaks = BTreeSet::new();
     leaks.extend(processes.difference(&owned).cloned().map(Leak::Process));
+    leaks.extend(groups.difference(&owned).cloned().map(Leak::Group));
     leaks.extend(folders.difference(&owned).cloned().map(Leak::Folder));
     leaks.extend(disks.iter().filter(|disk| !owned.contains(*disk)).cloned().map(Leak::Disk));
     let loose = slots.iter().filter(|slot| !taken.contains(slot.as_str()) && !pooled.contains(*slot));
@@ -131,6 +134,7 @@ async fn repair(parts: &Arc<Parts>, leak: &Leak) -> bool {
                 .map(|(pid, _)| nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL))
                 .all(|done| done.is_ok())
         }
+        Leak::Group(id) => remove_group(&parts.run_root, id),
         Leak::Folder(name) => std::fs::remove_dir_all(parts.run_root.join(name)).is_ok(),
         Leak::Disk(name) => {
             parts.layers.discard(name);
@@ -154,6 +158,7 @@ impl std::fmt::Display for Leak {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Leak::Process(id) => write!(f, "machine process {id} that no ledger line names"),
+            Leak::Group(id) => write!(f, "control group of machine {id} that no ledger line names"),
             Leak::Folder(name) => write!(f, "machine folder {name} that no ledger line names"),
             Leak::Disk(name) => write!(f, "disk {name} that no ledger line names"),
             Leak::Slot(name) => write!(f, "network namespace {name} that nobody has taken"),

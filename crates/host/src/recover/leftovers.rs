@@ -59,8 +59,10 @@ pub async fn end_processes(run_root: &Path, keep: &HashSet<String>) -> Result<us
         }
     }
     // Whoever watched them removed their groups with them; these had nobody.
-    while !remove_groups(run_root, keep) && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    for machine in groups(run_root).iter().filter(|machine| !keep.contains(*machine)) {
+        while !remove_group(run_root, machine) && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
     Ok(doomed.len())
 }
@@ -70,12 +72,9 @@ pub fn groups(run_root: &Path) -> Vec<String> {
     Hierarchy::find().map(|tree| tree.names(&groups_of(run_root))).unwrap_or_default()
 }
 
-/// Removes the control groups of machines that nobody keeps. `false` if one is still in use.
-pub fn remove_groups(run_root: &Path, keep: &HashSet<String>) -> bool {
-    let Ok(tree) = Hierarchy::find() else { return true };
-    let doomed = groups(run_root).into_iter().filter(|machine| !keep.contains(machine));
-    // Every one of them, so no short cut at the first that is in use.
-    doomed.map(|machine| tree.group(&group_of(&run_root.join(machine))).remove()).fold(true, |all, gone| all && gone)
+/// Removes the control group of a machine. `false` if it is still in use.
+pub fn remove_group(run_root: &Path, machine: &str) -> bool {
+    Hierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).remove())
 }
 
 /// Lists the machines' folders.

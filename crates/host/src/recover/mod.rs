@@ -26,7 +26,7 @@ use crate::{
     net::{NetError, sweep},
 };
 
-pub use leftovers::{folders, groups, machine_processes, remove_groups};
+pub use leftovers::{folders, groups, machine_processes, remove_group};
 pub use plan::Plan;
 pub use take_over::take_over;
 
