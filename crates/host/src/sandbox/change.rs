@@ -239,10 +239,12 @@ impl Owned<'_> {
             },
             Err(error) => {
                 self.tell.send_modify(|now| now.without(SandboxState::Asleep));
-                let mut fault = launch_fault(error, &self.spec);
+                let fault = launch_fault(error, &self.spec);
                 tracing::warn!(sandbox = %self.id, %fault, "not woken");
-                fault.text = format!("auto-wake: {}", fault.text);
-                Err(fault)
+                // Whatever was short, the caller asked for something that exists: it is only not available now.
+                let text = format!("auto-wake: {}", fault.text);
+                let woken = Fault::new(FaultKind::Unavailable, "sandbox.wake_failed", text);
+                Err(fault.detail.into_iter().fold(woken, Fault::with_detail))
             }
         }
     }

@@ -201,6 +201,6 @@ fn manifest_of(living: &Living, plan: &SealPlan) -> Manifest {
     }
 }
 
-fn copied(action: &'static str, from: &PathBuf, to: &PathBuf) -> Result<(), SealError> {
+fn copied(action: &'static str, from: &Path, to: &Path) -> Result<(), SealError> {
     clone_or_copy(from, to).map(drop).map_err(|cause| SealError::Io { action, cause })
 }
