@@ -245,7 +245,7 @@ fn make_unified(top: &Path, name: &str) -> Result<PathBuf, CgroupError> {
         let file = folder.join("cgroup.subtree_control");
         let present = fs::read_to_string(&file).unwrap_or_default();
         let lacks = |name: &&str| !present.split_whitespace().any(|word| word == *name);
-        match CONTROLLERS.iter().any(|name| lacks(name)) {
+        match CONTROLLERS.iter().any(lacks) {
             true => write(&file, "+cpu +memory +pids"),
             false => Ok(()),
         }
