@@ -212,7 +212,8 @@ async fn an_older_runtime_runs_the_layers_that_name_it_and_is_collected_when_non
     assert!(program.ends_with("lib/ld.so"), "{}", program.display());
     let exe = fs::metadata(format!("/proc/{}/exe", machine.pid().unwrap())).unwrap();
     assert_eq!(exe.ino(), fs::metadata(bundles.path().join(&older).join("lib/ld.so")).unwrap().ino());
-    assert_eq!(rig.driver.collect(&HashSet::from([older.clone()])), Vec::<String>::new(), "both are needed");
+    let needed = HashSet::from([older.clone()]);
+    assert_eq!(rig.driver.collect(&needed), Vec::<String>::new(), "both are needed");
     machine.stop().await;
     assert_eq!(rig.driver.collect(&HashSet::new()), std::slice::from_ref(&older));
     assert_eq!(rig.driver.profile_of(&older), None);

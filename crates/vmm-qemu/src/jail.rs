@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! /runtime      the bundle, read-only              3 monitor   4 device state   5 tap    6 its user's lock
-//! /mem          its layer's memory, read-only      7 console   8 root disk      9… volumes
+//! /mem          its layer's memory, read-only      7 console   8 root disk   (volumes come over the monitor)
 //! /kernel /initramfs   at a first boot
 //! /dev/kvm      on the kvm tier
 //! ```
