@@ -2,6 +2,7 @@
 //! and what runs in them are scripted. Starts in a fraction of a second and needs no template.
 
 use std::{
+    io::Write as _,
     ops::Deref,
     panic::AssertUnwindSafe,
     path::PathBuf,
@@ -40,7 +41,27 @@ pub struct FakeGround {
     pub run_root: PathBuf,
     instance: String,
     volume: Arc<Volume>,
+    /// Unmounted before the folder below it is removed: fields go in this order.
+    _small: Option<SmallVolume>,
     folder: tempfile::TempDir,
+}
+
+/// A file system in memory of a fixed size.
+struct SmallVolume(PathBuf);
+
+impl SmallVolume {
+    fn mount(at: PathBuf, bytes: u64) -> Result<Self> {
+        let size = format!("size={bytes}");
+        let flags = nix::mount::MsFlags::empty();
+        nix::mount::mount(Some("tmpfs"), &at, Some("tmpfs"), flags, Some(size.as_str()))?;
+        Ok(Self(at))
+    }
+}
+
+impl Drop for SmallVolume {
+    fn drop(&mut self) {
+        let _ = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
+    }
 }
 
 /// A running host on its ground.
@@ -164,7 +185,19 @@ impl FakeBed {
 impl FakeGround {
     /// Makes a folder with the template, and a driver without machines.
     pub async fn make() -> Result<Self> {
+        Self::make_in(tempfile::tempdir()?, None).await
+    }
+
+    /// Does the same with a data volume that holds so many bytes and no more.
+    pub async fn with_small_volume(bytes: u64) -> Result<Self> {
         let folder = tempfile::tempdir()?;
+        let volume = folder.path().join("volume");
+        std::fs::create_dir(&volume)?;
+        let mounted = SmallVolume::mount(volume, bytes)?;
+        Self::make_in(folder, Some(mounted)).await
+    }
+
+    async fn make_in(folder: tempfile::TempDir, small: Option<SmallVolume>) -> Result<Self> {
         let volume = Arc::new(Volume::copies(folder.path())?);
         let layers = LayerStore::open(volume.root())?;
         let script = Script::default();
@@ -173,7 +206,21 @@ impl FakeGround {
         seal_mini(&layers, &driver).await?;
         let instance = folder.path().display().to_string();
         let run_root = folder.path().join("run");
-        Ok(Self { driver, script, layers, run_root, instance, volume, folder })
+        Ok(Self { driver, script, layers, run_root, instance, volume, _small: small, folder })
+    }
+
+    /// Fills the data volume to its last byte, and names the file that does.
+    pub fn fill(&self) -> Result<PathBuf> {
+        let path = self.volume.root().join("filler");
+        let mut file = std::fs::File::create(&path)?;
+        let piece = [1_u8; 4096];
+        loop {
+            match file.write_all(&piece) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Ok(path),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Starts a host here.
