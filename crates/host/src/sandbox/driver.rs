@@ -62,6 +62,18 @@ pub enum Start {
     Failed(String),
 }
 
+impl Start {
+    /// Describes a sandbox that comes into its driver's hands this way.
+    pub fn describe(&self, first: &mut Condition) {
+        match self {
+            Start::Create => {}
+            Start::Adopted(living, state) => first.living(living, state.clone()),
+            Start::Asleep(_) => first.without(SandboxState::Asleep),
+            Start::Failed(reason) => first.without(SandboxState::Failed { reason: reason.clone() }),
+        }
+    }
+}
+
 /// A sandbox as its driver is given it.
 pub struct Charge {
     pub id: SandboxId,

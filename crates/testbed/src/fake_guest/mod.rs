@@ -23,7 +23,6 @@ use tokio::io::DuplexStream;
 /// The secret that the sealed fake agent expects.
 pub const SEALED_SECRET: &[u8] = b"a sealed agent's secret";
 
-
 /// How a guest treats its host during the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manner {

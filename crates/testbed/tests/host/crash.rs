@@ -200,9 +200,7 @@ impl Scene {
                 }
                 bed.host.fork(ask).await.map(drop)
             }
-            Operation::Seal => {
-                bed.host.seal(self.id, SealAsk { layer: self.layer, hold: Hold::Kept }).await.map(drop)
-            }
+            Operation::Seal => bed.host.seal(self.id, SealAsk { layer: self.layer, hold: Hold::Kept }).await.map(drop),
             Operation::Sleep => bed.host.sleep(self.id).await.map(drop),
             Operation::Wake => bed.host.wake(self.id).await.map(drop),
             Operation::Pause => bed.host.pause(self.id).await.map(drop),

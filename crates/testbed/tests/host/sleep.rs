@@ -243,9 +243,7 @@ async fn a_removal_during_a_change_wins() {
             }
             let before = bed.driver.faults().calls(step);
             bed.driver.faults().plan(When::Nth(step, 1), Trouble::Hang);
-            let changing = async {
-                if falls_asleep { bed.host.sleep(id).await } else { bed.host.wake(id).await }
-            };
+            let changing = async { if falls_asleep { bed.host.sleep(id).await } else { bed.host.wake(id).await } };
             let removal = async {
                 let begun = async || (bed.driver.faults().calls(step) > before).then_some(());
                 wait_for("the step began", SOON, begun).await;

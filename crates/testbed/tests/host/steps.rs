@@ -30,7 +30,8 @@ async fn lives(bed: &FakeBed, id: SandboxId, trouble: Trouble, disturbed: bool) 
     let state = wait_for("a state that stays", SOON, async || {
         let state = bed.state(id).await?;
         // A death is noticed by the sandbox's own task, a moment after the call that died of it.
-        let dying = disturbed && trouble == Trouble::Die && state == SandboxState::Running && bed.driver.live().is_empty();
+        let dying =
+            disturbed && trouble == Trouble::Die && state == SandboxState::Running && bed.driver.live().is_empty();
         (!state.is_changing() && !dying).then_some(state)
     })
     .await;
@@ -75,7 +76,8 @@ async fn check_fork(trouble: Trouble) {
         let outcome = bed.host.fork(ask.clone()).await;
         bed.driver.faults().clear();
         let parent_lives = lives(bed, parent, trouble, disturbed()).await;
-        let refused = outcome.as_ref().map_or(2, |forked| forked.children.iter().filter(|child| child.is_err()).count());
+        let refused =
+            outcome.as_ref().map_or(2, |forked| forked.children.iter().filter(|child| child.is_err()).count());
         assert!(disturbed() || refused == 0, "{outcome:?}");
         assert!(outcome.is_err() || refused <= 1, "one call spoilt two children: {outcome:?}");
         if parent_lives {
