@@ -107,6 +107,7 @@ impl Host {
             scope,
             closing: Closing::default(),
             in_hand: Mutex::default(),
+            layer_gate: tokio::sync::Mutex::default(),
             promised: Mutex::default(),
         });
         let found = recover::take_over(&parts, plan).await?;
