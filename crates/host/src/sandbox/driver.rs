@@ -252,7 +252,7 @@ impl Owned<'_> {
     async fn relink(&mut self) {
         let Body::Living(living) = &mut self.body else { return };
         let session = tokio::select! {
-            session = dial_again(&self.parts, living) => session,
+            session = dial_again(&self.parts, &*living.machine, living.secret.reveal()) => session,
             () = self.given_up.cancelled() => return,
         };
         match session {
@@ -327,12 +327,13 @@ impl Owned<'_> {
     }
 }
 
-async fn dial_again(parts: &Parts, living: &Living) -> Option<Session> {
+/// Some attempts to reach a guest that already lives. A loaded host may need more than one.
+pub async fn dial_again(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
     for _ in 0..RELINKS_MAX {
-        if *living.machine.watch().borrow() != MachineState::Alive {
+        if *machine.watch().borrow() != MachineState::Alive {
             return None;
         }
-        if let Some(session) = dial_once(parts, &*living.machine, living.secret.reveal()).await {
+        if let Some(session) = dial_once(parts, machine, secret).await {
             return Some(session);
         }
         tokio::time::sleep(RELINK_PAUSE).await;
@@ -340,8 +341,7 @@ async fn dial_again(parts: &Parts, living: &Living) -> Option<Session> {
     None
 }
 
-/// One attempt to reach a guest that already lives.
-pub async fn dial_once(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
+async fn dial_once(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
     let greeted = tokio::time::timeout(RELINK_DEADLINE, async {
         let link = machine.dial().await.ok()?;
         Session::open(link, secret, None, &parts.scope).await.ok()
