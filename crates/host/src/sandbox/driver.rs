@@ -219,6 +219,7 @@ impl Owned<'_> {
                 () = token.cancelled() => Happening::Closing,
             };
         };
+        let paused = self.tell.borrow().view.state == SandboxState::Paused;
         let idle = async {
             match self.spec.ttl_seconds {
                 0 => std::future::pending().await,
@@ -230,7 +231,8 @@ impl Owned<'_> {
             reason = death(&*living.machine) => Happening::Died(reason),
             request = requests.recv() => Happening::Asked(request),
             () = token.cancelled() => Happening::Closing,
-            () = living.session.broken() => Happening::LinkLost,
+            // A paused guest cannot answer a new link; it is dialled once it goes on.
+            () = living.session.broken(), if !paused => Happening::LinkLost,
             () = idle => Happening::Idle,
         }
     }
