@@ -361,10 +361,12 @@ fn a_start_is_cut_off_at_every_call() {
 /// A machine that cannot be taken over is ended, and its sandbox says so; the others are none the worse.
 #[test]
 fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
-    for step in [Step::Adopt, Step::Dial] {
+    for (step, times) in [(Step::Adopt, 1), (Step::Resume, 1), (Step::Dial, 3)] {
         let world = World::new();
         runtime().block_on(async {
-            world.ground.driver.faults().plan(When::Nth(step, 1), Trouble::Fail);
+            for nth in 1..=times {
+                world.ground.driver.faults().plan(When::Nth(step, nth), Trouble::Fail);
+            }
             let bed = host(&world.ground).await;
             world.ground.driver.faults().clear();
             let (mut failed, mut whole) = (0, 0);
