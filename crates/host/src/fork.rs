@@ -20,7 +20,7 @@ pub async fn fork(host: &Host, ask: ForkAsk) -> Result<Forked, Fault> {
         host.ensure(Ensure { id, generation, spec })
     });
     let children = born.buffered(parallel).collect().await;
-    // The children that live keep the layer from now on.
-    host.release(layer).await?;
+    // The children that live keep the layer from now on. An owner who keeps it too has not given it up by this.
+    host.parts.let_go(layer).await;
     Ok(Forked { layer: view, children })
 }

@@ -107,6 +107,7 @@ impl Host {
             scope,
             closing: Closing::default(),
             in_hand: Mutex::default(),
+            layer_gate: tokio::sync::Mutex::default(),
             promised: Mutex::default(),
         });
         let found = recover::take_over(&parts, plan).await?;
@@ -196,7 +197,10 @@ impl Host {
         if let Some(entry) = sandboxes.get(&id) {
             return entry.clone();
         }
-        let (tell, condition) = watch::channel(Condition::creating(id, self.parts.driver.tier()));
+        let mut first = Condition::creating(id, self.parts.driver.tier());
+        // Who looks before the driver's first step must not take a sandbox of an earlier run for a new one.
+        start.describe(&mut first);
+        let (tell, condition) = watch::channel(first);
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);
         let given_up = self.parts.scope.child().token();
         let entry = Entry { condition, requests, given_up: given_up.clone() };

@@ -137,6 +137,11 @@ impl LayerStore {
         Ok(Layer { manifest, files })
     }
 
+    /// Tells whether a layer is here.
+    pub fn contains(&self, layer: LayerId) -> bool {
+        self.root.join("layers").join(layer.to_string()).is_dir()
+    }
+
     /// Reads a layer's manifest without touching its contents.
     pub fn manifest(&self, layer: LayerId) -> Result<Manifest, OpenError> {
         let folder = self.root.join("layers").join(layer.to_string());

@@ -2,6 +2,8 @@
 //! and what runs in them are scripted. Starts in a fraction of a second and needs no template.
 
 use std::{
+    io::Write as _,
+    ops::Deref,
     panic::AssertUnwindSafe,
     path::PathBuf,
     sync::Arc,
@@ -9,16 +11,16 @@ use std::{
 };
 
 use anyhow::Result;
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use pandastack_host::{
     Host, HostParts, HostSettings,
     net::{NetSettings, SLOTS_MAX},
 };
 use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
-use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId, SandboxSpec, VolumeMount};
+use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
 use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkPort};
 use pandastack_vmm_fake::FakeDriver;
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, Program, SandboxView};
+use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, Program, SandboxView, WriteAsk};
 use pandastack_wire_guest::GENERATION;
 
 use crate::{
@@ -31,18 +33,51 @@ use crate::{
 /// A host that closes in less has waited for none of its own deadlines.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-/// A running host with a tiny template `mini`.
-pub struct FakeBed {
-    pub host: Arc<Host>,
+/// What outlives a host's process: its folder with a tiny template `mini`, and the machines.
+pub struct FakeGround {
     pub driver: FakeDriver,
     pub script: Script,
     pub layers: LayerStore,
-    /// What the host has before the first sandbox.
-    idle: Leftovers,
     pub run_root: PathBuf,
     instance: String,
     volume: Arc<Volume>,
+    /// Unmounted before the folder below it is removed: fields go in this order.
+    _small: Option<SmallVolume>,
     folder: tempfile::TempDir,
+}
+
+/// A file system in memory of a fixed size.
+struct SmallVolume(PathBuf);
+
+impl SmallVolume {
+    fn mount(at: PathBuf, bytes: u64) -> Result<Self> {
+        let size = format!("size={bytes}");
+        let flags = nix::mount::MsFlags::empty();
+        nix::mount::mount(Some("tmpfs"), &at, Some("tmpfs"), flags, Some(size.as_str()))?;
+        Ok(Self(at))
+    }
+}
+
+impl Drop for SmallVolume {
+    fn drop(&mut self) {
+        let _ = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
+    }
+}
+
+/// A running host on its ground.
+pub struct FakeBed {
+    pub host: Arc<Host>,
+    pub ground: Arc<FakeGround>,
+    /// What the host has before the first sandbox.
+    idle: Leftovers,
+}
+
+impl Deref for FakeBed {
+    type Target = FakeGround;
+
+    fn deref(&self) -> &FakeGround {
+        &self.ground
+    }
 }
 
 impl FakeBed {
@@ -51,32 +86,21 @@ impl FakeBed {
         HostSettings { standby: 0, ..HostSettings::default() }
     }
 
-    /// Starts a host that may have so many network slots.
+    /// Starts a host that may have so many network slots, on ground of its own.
     pub async fn start(settings: HostSettings, slots_max: usize) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let volume = Arc::new(Volume::copies(folder.path())?);
-        let layers = LayerStore::open(volume.root())?;
-        let script = Script::default();
-        let guests = script.clone();
-        let driver = FakeDriver::new(move |_| Arc::new(ScriptedGuest::new(guests.clone())));
-        seal_mini(&layers, &driver).await?;
-        let instance = folder.path().display().to_string();
-        let run_root = folder.path().join("run");
-        let parts = HostParts {
-            driver: Arc::new(driver.clone()),
-            layers: layers.clone(),
-            volume: volume.clone(),
-            // Slots made ahead would come and go while a test looks for leftovers.
-            net: NetSettings { ready: 0, max: slots_max, ..NetSettings::of(instance.clone()) },
-            ledger: folder.path().join("ledger.db"),
-            run_root: run_root.clone(),
-            settings,
-        };
-        let host = Arc::new(Host::start(parts).await?);
-        let mut bed =
-            Self { host, driver, script, layers, idle: Leftovers::default(), instance, run_root, volume, folder };
+        let ground = Arc::new(FakeGround::make().await?);
+        let host = ground.host(settings, slots_max).await?;
+        let mut bed = Self { host: Arc::new(host), ground, idle: Leftovers::default() };
         bed.idle = Leftovers { files: Vec::new(), ledger: Vec::new(), ..bed.leftovers().await? };
         Ok(bed)
+    }
+
+    /// Starts a host where another one was before, however that one ended.
+    pub async fn start_over(ground: Arc<FakeGround>, settings: HostSettings) -> Result<Self> {
+        let host = ground.host(settings, SLOTS_MAX).await?;
+        // Recovery ends processes that nobody keeps; machines in memory have none to be found by.
+        ground.driver.end_homeless();
+        Ok(Self { host: Arc::new(host), ground, idle: Leftovers::default() })
     }
 
     /// Asks for a sandbox from `mini` under an id.
@@ -120,15 +144,6 @@ impl FakeBed {
         Ok(finish(self.exec(id, command).await?).await)
     }
 
-    /// Where the files of the sealed template lie, for damaging them.
-    ///
-    /// # Panics
-    /// If the template is gone.
-    pub fn mini(&self) -> PathBuf {
-        let layer = self.layers.template(&spec("mini").template).expect("the bed has sealed the template");
-        self.volume.root().join("layers").join(layer.to_string())
-    }
-
     /// Waits until the host has no more than before its first sandbox: no machine, link, namespace, disk, folder, ledger line.
     pub async fn is_idle(&self) {
         assert_eq!(self.driver.live(), [], "machines are stopped before anybody hears of the end");
@@ -138,7 +153,106 @@ impl FakeBed {
         wait_for("the last guest hung up", CLOSE_MAX, unlinked).await;
     }
 
-    async fn leftovers(&self) -> Result<Leftovers> {
+    /// Looks for leaks and says how many layers and machines there are. There must be no leak.
+    ///
+    /// # Panics
+    /// If there is one.
+    pub async fn audited(&self) -> (usize, usize) {
+        let report = self.host.audit().await.expect("the audit is made");
+        assert_eq!(report.leaks, [""; 0], "something leaks");
+        (report.layers, self.driver.live().len())
+    }
+
+    /// Writes a file in a sandbox, which wakes it.
+    pub async fn put(&self, id: SandboxId, path: &str, text: &str) -> Result<(), Fault> {
+        let body = stream::iter([Ok(bytes::Bytes::from(text.to_owned()))]).boxed();
+        self.host.write_file(id, WriteAsk { path: path.to_owned(), mode: None }, body).await.map(drop)
+    }
+
+    /// Reads a file in a sandbox, which wakes it.
+    pub async fn text(&self, id: SandboxId, path: &str) -> Result<String, Fault> {
+        let file = self.host.read_file(id, path).await?;
+        let contents: Vec<bytes::Bytes> = file.body.try_collect().await?;
+        Ok(String::from_utf8_lossy(&contents.concat()).into_owned())
+    }
+
+    /// The state a sandbox is in, if there is one.
+    pub async fn state(&self, id: SandboxId) -> Option<SandboxState> {
+        Some(self.host.observe(id).await?.state)
+    }
+}
+
+impl FakeGround {
+    /// Makes a folder with the template, and a driver without machines.
+    pub async fn make() -> Result<Self> {
+        Self::make_in(tempfile::tempdir()?, None).await
+    }
+
+    /// Does the same with a data volume that holds so many bytes and no more.
+    pub async fn with_small_volume(bytes: u64) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let volume = folder.path().join("volume");
+        std::fs::create_dir(&volume)?;
+        let mounted = SmallVolume::mount(volume, bytes)?;
+        Self::make_in(folder, Some(mounted)).await
+    }
+
+    async fn make_in(folder: tempfile::TempDir, small: Option<SmallVolume>) -> Result<Self> {
+        let volume = Arc::new(Volume::copies(folder.path())?);
+        let layers = LayerStore::open(volume.root())?;
+        let script = Script::default();
+        let guests = script.clone();
+        let driver = FakeDriver::new(move |_| Arc::new(ScriptedGuest::new(guests.clone())));
+        seal_mini(&layers, &driver).await?;
+        let instance = folder.path().display().to_string();
+        let run_root = folder.path().join("run");
+        Ok(Self { driver, script, layers, run_root, instance, volume, _small: small, folder })
+    }
+
+    /// Fills the data volume to its last byte, and names the file that does.
+    pub fn fill(&self) -> Result<PathBuf> {
+        let path = self.volume.root().join("filler");
+        let mut file = std::fs::File::create(&path)?;
+        let piece = [1_u8; 4096];
+        loop {
+            match file.write_all(&piece) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Ok(path),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Starts a host here.
+    async fn host(&self, settings: HostSettings, slots_max: usize) -> Result<Host> {
+        let parts = HostParts {
+            driver: Arc::new(self.driver.clone()),
+            layers: self.layers.clone(),
+            volume: self.volume.clone(),
+            // Slots made ahead would come and go while a test looks for leftovers.
+            net: NetSettings { ready: 0, max: slots_max, ..NetSettings::of(self.instance.clone()) },
+            ledger: self.folder.path().join("ledger.db"),
+            run_root: self.run_root.clone(),
+            settings,
+        };
+        Ok(Host::start(parts).await?)
+    }
+
+    /// Where the files of the sealed template lie, for damaging them.
+    ///
+    /// # Panics
+    /// If the template is gone.
+    pub fn mini(&self) -> PathBuf {
+        self.folder_of(self.layers.template(&spec("mini").template).expect("the ground has the template"))
+    }
+
+    /// Where the files of a layer lie.
+    pub fn folder_of(&self, layer: LayerId) -> PathBuf {
+        self.volume.root().join("layers").join(layer.to_string())
+    }
+
+    /// Looks for everything that a host has taken here.
+    pub async fn leftovers(&self) -> Result<Leftovers> {
         Leftovers::find(&self.instance, &self.run_root, self.folder.path()).await
     }
 }

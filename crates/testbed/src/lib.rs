@@ -15,7 +15,7 @@ mod wait;
 pub use alarms::{alarms, listen_for_alarms};
 pub use bed::{Bed, spec, template_data_dir, with_bed};
 pub use data::DataFolder;
-pub use fake_bed::{FakeBed, finish, with_fake_bed, with_small_fake_bed};
+pub use fake_bed::{FakeBed, FakeGround, finish, with_fake_bed, with_small_fake_bed};
 pub use fake_guest::{Manner, SEALED_SECRET, Script, ScriptedGuest};
 pub use leftovers::{Leftovers, processes, run_root_of};
 pub use server::{Server, built};

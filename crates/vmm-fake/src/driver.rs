@@ -73,6 +73,13 @@ impl FakeDriver {
         }
     }
 
+    /// Ends the machines whose folder is gone: what a look through the process table would do for real ones after a crash.
+    pub fn end_homeless(&self) {
+        for body in self.shared.bodies().values().filter(|body| !body.run_dir.exists()) {
+            body.die("ended by recovery");
+        }
+    }
+
     async fn enter(&self, step: Step) -> Result<(), StartError> {
         match self.shared.faults.strike(step).await {
             Some(Trouble::Fail) => Err(StartError::Load { reason: "the plan says so".to_owned() }),
@@ -81,11 +88,11 @@ impl FakeDriver {
         }
     }
 
-    fn make(&self, id: MachineId, power: Power, memory: &[u8]) -> Box<dyn Machine> {
-        let guest = (self.shared.make_guest)(id);
+    fn make(&self, spec: MachineSpec, power: Power, memory: &[u8]) -> Box<dyn Machine> {
+        let guest = (self.shared.make_guest)(spec.id);
         guest.remember(memory);
-        let body = Arc::new(Body::new(id, power, guest));
-        self.shared.bodies().insert(id, body.clone());
+        let body = Arc::new(Body::new(&spec, power, guest));
+        self.shared.bodies().insert(spec.id, body.clone());
         Box::new(FakeMachine { body, shared: self.shared.clone() })
     }
 }
@@ -120,7 +127,7 @@ impl Driver for FakeDriver {
         self.enter(Step::Boot).await?;
         let mem = fs::File::create(&image.mem).map_err(StartError::Spawn)?;
         mem.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
-        Ok(self.make(spec.id, Power::Running, &[]))
+        Ok(self.make(spec, Power::Running, &[]))
     }
 
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
@@ -133,7 +140,7 @@ impl Driver for FakeDriver {
         }
         fs::metadata(&spec.disk)
             .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", spec.disk.display()) })?;
-        Ok(self.make(spec.id, Power::Paused, &read(&layer.mem)?))
+        Ok(self.make(spec, Power::Paused, &read(&layer.mem)?))
     }
 
     async fn adopt(&self, spec: MachineSpec, _pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {

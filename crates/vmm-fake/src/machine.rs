@@ -9,7 +9,9 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_model::{Bytes, MachineId};
-use pandastack_vmm::{Link, Machine, MachineError, MachineState, MemoryDelta, Power, Run, VolumePort, VolumeSlot};
+use pandastack_vmm::{
+    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, Power, Run, VolumePort, VolumeSlot,
+};
 use tokio::sync::watch;
 
 use crate::{
@@ -24,6 +26,7 @@ pub(crate) const DEVICES: &[u8] = b"fake devices 1\n";
 /// What the driver keeps of a machine, so that it can be killed from outside.
 pub(crate) struct Body {
     id: MachineId,
+    pub(crate) run_dir: PathBuf,
     state: watch::Sender<MachineState>,
     power: watch::Sender<Power>,
     pub(crate) guest: Arc<dyn FakeGuest>,
@@ -34,9 +37,9 @@ pub(crate) struct Body {
 pub(crate) type Slots = BTreeMap<VolumeSlot, (PathBuf, Bytes)>;
 
 impl Body {
-    pub(crate) fn new(id: MachineId, power: Power, guest: Arc<dyn FakeGuest>) -> Self {
+    pub(crate) fn new(spec: &MachineSpec, power: Power, guest: Arc<dyn FakeGuest>) -> Self {
         let (state, power) = (watch::Sender::new(MachineState::Alive), watch::Sender::new(power));
-        Self { id, state, power, guest, slots: Mutex::default() }
+        Self { id: spec.id, run_dir: spec.run_dir.clone(), state, power, guest, slots: Mutex::default() }
     }
 
     pub(crate) fn is_alive(&self) -> bool {

@@ -6,11 +6,11 @@ use pandastack_kit::{Secret, Undo};
 use pandastack_model::{SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineError, Power, StartError};
 
-use super::{Plan, RecoverError};
+use super::{Plan, RecoverError, leftovers::end_processes};
 use crate::{
     ledger::{MachineRow, Record, SandboxRow},
     net::NetError,
-    sandbox::{Living, Parts, Start, dial_once, hold_machine},
+    sandbox::{Living, Parts, Start, dial_again, hold_machine},
 };
 
 /// The sandboxes of an earlier run, ready for their drivers.
@@ -41,10 +41,20 @@ enum AdoptError {
 /// Carries the plan out: every sandbox it keeps comes back as it was, or as failed with a reason.
 pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverError> {
     let mut found = Found::default();
+    let mut kept = plan.kept_machines();
     for row in plan.asleep {
-        if let Some(layer) = row.record.layer {
-            found.asleep += 1;
-            found.sandboxes.push((row.id, row.generation, row.spec, Start::Asleep(layer)));
+        let Some(layer) = row.record.layer else { continue };
+        match parts.layers.manifest(layer) {
+            Ok(_) => {
+                found.asleep += 1;
+                found.sandboxes.push((row.id, row.generation, row.spec, Start::Asleep(layer)));
+            }
+            // Its line stays as it is: what is in the layer may come back, what is forgotten does not.
+            Err(error) => {
+                tracing::error!(sandbox = %row.id, %error, "a sandbox cannot be woken");
+                let reason = format!("the layer it sleeps in cannot be read: {error}");
+                found.sandboxes.push((row.id, row.generation, row.spec, Start::Failed(reason)));
+            }
         }
     }
     let mut failed = plan.failed;
@@ -60,6 +70,9 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
             }
             Err(error) => {
                 tracing::warn!(sandbox = %row.id, %error, "machine not taken over");
+                // Before its disk and its network are given away.
+                kept.remove(&machine.id.to_string());
+                end_processes(&parts.run_root, &kept).await?;
                 undo.unwind().await;
                 parts.volumes.let_go(row.id).await.map_err(RecoverError::Volumes)?;
                 failed.push((row, format!("its machine could not be taken over: {error}")));
@@ -117,7 +130,7 @@ async fn adopt(
     if adopted.power().await? != Power::Running {
         adopted.resume().await?;
     }
-    let session = dial_once(parts, &*adopted, &secret).await.ok_or(AdoptError::Silent)?;
+    let session = dial_again(parts, &*adopted, &secret).await.ok_or(AdoptError::Silent)?;
     if wanted == Power::Paused {
         adopted.pause().await?;
     }

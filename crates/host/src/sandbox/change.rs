@@ -8,7 +8,7 @@ use super::{
     driver::{Body, Owned, Request},
     fault::{launch_fault, refusal_fault, seal_fault},
     launch::{self, Wanted},
-    seal::{SealPlan, Sealed, Then, seal},
+    seal::{SealPlan, Sealed, Then, go_on, seal},
 };
 use crate::{
     ledger::Record,
@@ -94,7 +94,7 @@ impl Owned<'_> {
 
     async fn seal(&mut self, ask: SealAsk) -> Result<LayerView, Fault> {
         may_be_sealed(&self.spec.volumes, ask.hold)?;
-        if let Some(view) = self.sealed_before(ask.layer).await? {
+        if let Some(view) = self.sealed_before(ask).await? {
             return Ok(view);
         }
         if self.decide(Ask::Seal)? == Next::Restore {
@@ -129,10 +129,24 @@ impl Owned<'_> {
     }
 
     /// Answers a repeated request as the first one was.
-    async fn sealed_before(&self, layer: LayerId) -> Result<Option<LayerView>, Fault> {
+    async fn sealed_before(&self, ask: SealAsk) -> Result<Option<LayerView>, Fault> {
+        let layer = ask.layer;
         let Some(row) = self.parts.ledger.layer(layer).await.map_err(Fault::bug)? else { return Ok(None) };
         if row.source != self.id {
             return Err(Fault::new(FaultKind::Conflict, "layer.exists", "this layer was made from another sandbox"));
+        }
+        // A line alone is what an attempt that failed may have left.
+        let (store, scope) = (self.parts.layers.clone(), self.parts.scope.clone());
+        let opened = scope.block("open layer", move || store.open_layer(layer)).await.map_err(Fault::bug)?;
+        let Ok(opened) = opened else { return Ok(None) };
+        match (ask.hold, row.hold) {
+            (Hold::Kept, Hold::Kept) => {}
+            (Hold::Kept, Hold::Passing) => {
+                let flushed = scope.block("flush layer", move || opened.flush()).await.map_err(Fault::bug)?;
+                flushed.map_err(Fault::bug)?;
+                self.parts.ledger.keep(layer).await.map_err(Fault::bug)?;
+            }
+            (Hold::Passing, _) => self.parts.take_in_hand(layer),
         }
         Ok(Some(LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO }))
     }
@@ -204,7 +218,7 @@ impl Owned<'_> {
         let secret = Some(living.secret.reveal().clone());
         let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret };
         if let Err(error) = self.parts.ledger.record_durably(self.id, &asleep).await {
-            living.machine.resume().await.map_err(machine_fault)?;
+            go_on(&*living.machine).await.map_err(machine_fault)?;
             halted_again().await;
             return Err(Fault::bug(error));
         }

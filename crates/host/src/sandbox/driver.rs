@@ -62,6 +62,18 @@ pub enum Start {
     Failed(String),
 }
 
+impl Start {
+    /// Describes a sandbox that comes into its driver's hands this way.
+    pub fn describe(&self, first: &mut Condition) {
+        match self {
+            Start::Create => {}
+            Start::Adopted(living, state) => first.living(living, state.clone()),
+            Start::Asleep(_) => first.without(SandboxState::Asleep),
+            Start::Failed(reason) => first.without(SandboxState::Failed { reason: reason.clone() }),
+        }
+    }
+}
+
 /// A sandbox as its driver is given it.
 pub struct Charge {
     pub id: SandboxId,
@@ -207,6 +219,7 @@ impl Owned<'_> {
                 () = token.cancelled() => Happening::Closing,
             };
         };
+        let paused = self.tell.borrow().view.state == SandboxState::Paused;
         let idle = async {
             match self.spec.ttl_seconds {
                 0 => std::future::pending().await,
@@ -218,7 +231,8 @@ impl Owned<'_> {
             reason = death(&*living.machine) => Happening::Died(reason),
             request = requests.recv() => Happening::Asked(request),
             () = token.cancelled() => Happening::Closing,
-            () = living.session.broken() => Happening::LinkLost,
+            // A paused guest cannot answer a new link; it is dialled once it goes on.
+            () = living.session.broken(), if !paused => Happening::LinkLost,
             () = idle => Happening::Idle,
         }
     }
@@ -240,7 +254,7 @@ impl Owned<'_> {
     async fn relink(&mut self) {
         let Body::Living(living) = &mut self.body else { return };
         let session = tokio::select! {
-            session = dial_again(&self.parts, living) => session,
+            session = dial_again(&self.parts, &*living.machine, living.secret.reveal()) => session,
             () = self.given_up.cancelled() => return,
         };
         match session {
@@ -315,12 +329,13 @@ impl Owned<'_> {
     }
 }
 
-async fn dial_again(parts: &Parts, living: &Living) -> Option<Session> {
+/// Some attempts to reach a guest that already lives. A loaded host may need more than one.
+pub async fn dial_again(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
     for _ in 0..RELINKS_MAX {
-        if *living.machine.watch().borrow() != MachineState::Alive {
+        if *machine.watch().borrow() != MachineState::Alive {
             return None;
         }
-        if let Some(session) = dial_once(parts, &*living.machine, living.secret.reveal()).await {
+        if let Some(session) = dial_once(parts, machine, secret).await {
             return Some(session);
         }
         tokio::time::sleep(RELINK_PAUSE).await;
@@ -328,8 +343,7 @@ async fn dial_again(parts: &Parts, living: &Living) -> Option<Session> {
     None
 }
 
-/// One attempt to reach a guest that already lives.
-pub async fn dial_once(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
+async fn dial_once(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
     let greeted = tokio::time::timeout(RELINK_DEADLINE, async {
         let link = machine.dial().await.ok()?;
         Session::open(link, secret, None, &parts.scope).await.ok()

@@ -80,9 +80,11 @@ fn prepare_fault(error: &PrepareError) -> Fault {
         PrepareError::Start(_) => {
             Fault::new(FaultKind::Unavailable, "machine.start", "the sandbox's machine could not be started")
         }
-        PrepareError::Net(_) | PrepareError::Ledger(_) | PrepareError::Scope(_) | PrepareError::Io { .. } => {
-            Fault::bug("prepare")
-        }
+        PrepareError::Net(_)
+        | PrepareError::Ledger(_)
+        | PrepareError::Scope(_)
+        | PrepareError::Gone { .. }
+        | PrepareError::Io { .. } => Fault::bug("prepare"),
     }
 }
 

@@ -122,6 +122,8 @@ async fn prepare(parts: &Arc<Parts>, standby: &Standby, layer: LayerId) -> Resul
                 }
                 None => return Err(PrepareError::Full(full).into()),
             },
+            // Its last owner let it go while this machine was being made.
+            Err(PrepareError::Gone { layer }) => return Err(OpenError::Missing { layer }.into()),
             outcome => return Ok(outcome?),
         }
     }

@@ -21,6 +21,8 @@ impl Parts {
 
     /// Removes every layer that nobody uses. What cannot be removed now is found by the next audit.
     pub async fn collect_layers(self: &Arc<Self>) {
+        // Who begins to use a layer does so before this look or finds it gone.
+        let _gate = self.layer_gate.lock().await;
         let unused = match self.ledger.unused_layers().await {
             Ok(unused) => unused,
             Err(error) => {

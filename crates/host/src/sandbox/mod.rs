@@ -16,7 +16,7 @@ mod seal;
 mod standby;
 
 pub use closing::{Closing, Leave};
-pub use driver::{Charge, Reply, Request, Start, dial_once, drive};
+pub use driver::{Charge, Reply, Request, Start, dial_again, drive};
 pub use fault::refusal_fault;
 pub use living::Living;
 pub use prepare::{Parts, SlotHandle, hold_machine};

@@ -43,6 +43,8 @@ pub struct Parts {
     pub closing: Closing,
     /// Layers that somebody is about to start machines from.
     pub in_hand: Mutex<HashSet<LayerId>>,
+    /// Held by who decides that a layer is not used, and by who begins to use one.
+    pub layer_gate: tokio::sync::Mutex<()>,
     /// Guest memory of all machines that exist or are being made.
     pub promised: Mutex<u64>,
 }
@@ -71,6 +73,8 @@ pub enum PrepareError {
     Start(#[from] StartError),
     #[error(transparent)]
     Scope(#[from] ScopeError),
+    #[error("layer {layer} was removed meanwhile")]
+    Gone { layer: LayerId },
     #[error("{action}")]
     Io {
         action: &'static str,
@@ -95,7 +99,7 @@ impl Parts {
             let (network, name) = (slot.port(), slot.name().to_owned());
             let slot = self.hold_slot(slot, &mut undo);
             let id = MachineId::random();
-            self.ledger.intend(id, &name, layer.manifest.layer).await?;
+            self.begin_use(id, &name, &layer).await?;
             self.hold_line(id, &mut undo);
             let spec = self.place(id, &layer, network, &mut undo).await?;
             let disk = spec.disk.clone();
@@ -111,6 +115,16 @@ impl Parts {
                 Err(error)
             }
         }
+    }
+
+    /// Writes down that a machine is about to be made from a layer, unless the layer has gone since it was opened.
+    async fn begin_use(&self, id: MachineId, slot: &str, layer: &Layer) -> Result<(), PrepareError> {
+        let _gate = self.layer_gate.lock().await;
+        let used = layer.manifest.layer;
+        if !self.layers.contains(used) {
+            return Err(PrepareError::Gone { layer: used });
+        }
+        Ok(self.ledger.intend(id, slot, used).await?)
     }
 
     /// Reads ahead what the layer's guest had used, beside everything else that a start has to do.

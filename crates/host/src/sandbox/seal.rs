@@ -30,6 +30,12 @@ use crate::ledger::LedgerError;
 /// host with many forks under way must not pay for them twice.
 const HELD_MAX: Bytes = Bytes::mib(128);
 
+/// How often a sealed machine is told to go on before it is given up.
+const RESUMES_MAX: usize = 3;
+
+/// Between two of these times.
+const RESUME_PAUSE: Duration = Duration::from_millis(20);
+
 /// What to make.
 #[derive(Clone, Copy, Debug)]
 pub struct SealPlan {
@@ -57,7 +63,7 @@ pub struct Sealed {
     pub own: Bytes,
 }
 
-/// Nothing was sealed and nothing is left of the attempt. The machine does what it did before, if it lives.
+/// Nothing was sealed. What is left of the attempt has its line, and goes when the caller lets the layer go. The machine does what it did before, if it lives.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     #[error(transparent)]
@@ -86,11 +92,7 @@ pub async fn seal(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result
     }
     // Written down first: a crash from here on leaves a line without a layer, or a layer that nobody uses.
     parts.ledger.sealing(plan.layer, plan.source).await?;
-    let sealed = draft_and_take(parts, living, plan).await;
-    if sealed.is_err() {
-        parts.ledger.layer_gone(plan.layer).await?;
-    }
-    sealed
+    draft_and_take(parts, living, plan).await
 }
 
 async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
@@ -121,7 +123,7 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     let pause = match (plan.then, &taken) {
         (Then::StayPaused, Ok(_)) => Ok(()),
         // Whatever went wrong: the guest must not pay for it.
-        (Then::GoOn, _) | (Then::StayPaused, Err(_)) => living.machine.resume().await,
+        (Then::GoOn, _) | (Then::StayPaused, Err(_)) => go_on(&*living.machine).await,
     };
     let (held, own) = taken?;
     pause?;
@@ -144,11 +146,28 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
         }
         Err(error) => {
             if plan.then == Then::StayPaused {
-                living.machine.resume().await?;
+                go_on(&*living.machine).await?;
             }
             Err(error)
         }
     }
+}
+
+/// Lets a guest go on that was paused only to be sealed. One that never does is stopped: its sandbox has failed then, for
+/// everybody to see, instead of standing still while it is called running.
+pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
+    let mut told = machine.resume().await;
+    for _ in 1..RESUMES_MAX {
+        if told.is_ok() {
+            return told;
+        }
+        tokio::time::sleep(RESUME_PAUSE).await;
+        told = machine.resume().await;
+    }
+    if told.is_err() {
+        machine.stop().await;
+    }
+    told
 }
 
 /// Takes everything that must be of one moment. Memory that is held is still to be written.

@@ -4,6 +4,7 @@
 mod channel;
 mod connection;
 mod files;
+mod memory;
 mod programs;
 
 use std::{
@@ -21,9 +22,6 @@ use tokio::io::DuplexStream;
 
 /// The secret that the sealed fake agent expects.
 pub const SEALED_SECRET: &[u8] = b"a sealed agent's secret";
-
-/// How the memory of a guest that had a life begins; its secret follows.
-const MEMORY: &[u8] = b"fake guest 1 ";
 
 /// How a guest treats its host during the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,7 +111,7 @@ pub struct ScriptedGuest {
 }
 
 impl ScriptedGuest {
-    /// Makes the guest of a machine that was just restored.
+    /// Makes the guest of a machine that was just restored; what it remembers comes from its layer.
     pub fn new(script: Script) -> Self {
         Self { script, secret: Mutex::new(SEALED_SECRET.to_vec()), files: Mutex::default() }
     }
@@ -126,14 +124,13 @@ impl FakeGuest for ScriptedGuest {
     }
 
     fn memory(&self) -> Vec<u8> {
-        let secret = locked(&self.secret).clone();
-        [MEMORY, &[secret.len() as u8], &secret].concat()
+        memory::write(&locked(&self.secret), &locked(&self.files))
     }
 
     fn remember(&self, memory: &[u8]) {
-        // The memory of a template is all zeros.
-        if let Some((length, rest)) = memory.strip_prefix(MEMORY).and_then(<[u8]>::split_first) {
-            *locked(&self.secret) = rest[..usize::from(*length)].to_vec();
+        // A template's memory is empty: its guest is as new.
+        if let Some((secret, files)) = memory::read(memory) {
+            (*locked(&self.secret), *locked(&self.files)) = (secret, files);
         }
     }
 }

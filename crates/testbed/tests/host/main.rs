@@ -1,21 +1,40 @@
-//! The host on fake machines: what it does when steps fail, come twice, or when a guest misbehaves.
+//! The host on fake machines: what it does when steps fail, come twice, are cut off, or when a guest misbehaves.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod admission;
+mod crash;
 mod create;
 mod death;
+mod fork;
 mod link;
+mod sleep;
 mod standby;
+mod steps;
 mod twice;
 mod volumes;
 mod work;
 
 use std::time::Duration;
 
-use pandastack_testbed::FakeBed;
+use pandastack_model::{LayerId, SandboxId};
+use pandastack_testbed::{FakeBed, spec};
+use pandastack_wire_fleet::{Ensure, ForkAsk};
 
 /// How long anything may take that should happen by itself.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(10);
+
+/// Makes so many ids.
+fn ids(count: usize) -> Vec<SandboxId> {
+    (0..count).map(|_| SandboxId::random()).collect()
+}
+
+/// Asks for so many children of a sandbox, and names them.
+fn fork_of(parent: SandboxId, count: usize) -> (ForkAsk, Vec<SandboxId>) {
+    let named = ids(count);
+    let children = named.iter().map(|id| Ensure { id: *id, generation: 1, spec: spec("mini") }).collect();
+    (ForkAsk { parent, layer: LayerId::random(), children }, named)
+}
 
 /// Waits until programs send no more, and gives how much they have sent.
 async fn output_rests(bed: &FakeBed) -> usize {

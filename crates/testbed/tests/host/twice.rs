@@ -1,12 +1,12 @@
 //! Run every step twice: a repeated request answers the same, and nothing doubles. On two
 //! threads, so that what must not be seen in between has a chance to be.
 
-use pandastack_model::{FaultKind, SandboxId, SandboxState};
+use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{HostEvent, HostPort, RemovedBy};
+use pandastack_wire_fleet::{Hold, HostEvent, HostPort, RemovedBy, SealAsk};
 
-use crate::SOON;
+use crate::{SOON, fork_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_ensure_gives_the_same_sandbox() {
@@ -142,6 +142,95 @@ async fn closing_twice_is_fine() {
         assert_eq!(bed.driver.live(), []);
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!(bed.driver.faults().calls(Step::Restore), 2, "a closed host starts nothing: {fault}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_layer_is_sealed_once() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+        let saves = bed.driver.faults().calls(Step::Save);
+        let (one, two) = tokio::join!(bed.host.seal(id, ask), bed.host.seal(id, ask));
+        let three = bed.host.seal(id, ask).await;
+        assert!([&one, &two, &three].iter().all(|view| view.as_ref().is_ok_and(|view| view.layer == ask.layer)));
+        assert_eq!(bed.driver.faults().calls(Step::Save), saves + 1);
+        assert_eq!(bed.audited().await, (2, 1));
+        let (one, two) = tokio::join!(bed.host.release(ask.layer), bed.host.release(ask.layer));
+        assert!(one.is_ok() && two.is_ok());
+        assert_eq!(bed.audited().await, (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_fork_makes_no_second_children() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (parent, _) = bed.create().await;
+        let (ask, children) = fork_of(parent, 3);
+        let (one, two) = tokio::join!(bed.host.fork(ask.clone()), bed.host.fork(ask.clone()));
+        let three = bed.host.fork(ask).await;
+        for forked in [one, two, three] {
+            let born = forked.unwrap().children;
+            assert!(born.iter().all(Result::is_ok), "{born:?}");
+        }
+        assert_eq!(bed.audited().await, (2, 4));
+        for id in children.into_iter().chain([parent]) {
+            bed.host.remove(id).await.unwrap();
+        }
+        assert_eq!(bed.audited().await, (1, 0));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sleeps_and_wakes_may_come_twice() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let saves = bed.driver.faults().calls(Step::Save);
+        let (one, two) = tokio::join!(bed.host.sleep(id), bed.host.sleep(id));
+        let three = bed.host.sleep(id).await;
+        assert!([one, two, three].iter().all(|view| view.as_ref().unwrap().state == SandboxState::Asleep));
+        assert_eq!(bed.driver.faults().calls(Step::Save), saves + 1);
+        assert_eq!(bed.audited().await, (2, 0));
+        let restores = bed.driver.faults().calls(Step::Restore);
+        let (one, two, three) = tokio::join!(bed.host.wake(id), bed.host.wake(id), bed.ensure(id));
+        let four = bed.host.wake(id).await;
+        assert!([one, two, three, four].iter().all(|view| view.as_ref().unwrap().state == SandboxState::Running));
+        assert_eq!(bed.driver.faults().calls(Step::Restore), restores + 1);
+        assert_eq!(bed.audited().await, (2, 1));
+    })
+    .await;
+}
+
+/// Everything at once, in any order: whatever each answers, the sandbox ends in one state and nothing doubles.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbs_at_once_end_in_one_state() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        for _ in 0..5 {
+            let (id, _) = bed.create().await;
+            bed.put(id, "/note", "kept").await.unwrap();
+            let (host, layer) = (&bed.host, LayerId::random());
+            let work = async {
+                let _ = tokio::join!(
+                    host.sleep(id),
+                    host.wake(id),
+                    host.seal(id, SealAsk { layer, hold: Hold::Kept }),
+                    host.sleep(id),
+                    bed.run(id, "true"),
+                    bed.ensure(id),
+                    host.wake(id),
+                );
+            };
+            tokio::time::timeout(SOON, work).await.expect("a verb waits for ever");
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+            assert_eq!(bed.driver.live().len(), 1);
+            let _ = tokio::join!(host.remove(id), host.sleep(id), host.remove(id), host.wake(id));
+            assert_eq!(bed.state(id).await, None);
+            bed.host.release(layer).await.unwrap();
+            assert_eq!(bed.audited().await, (1, 0));
+        }
     })
     .await;
 }

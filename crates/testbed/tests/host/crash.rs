@@ -1,0 +1,512 @@
+//! A host that is cut off, as by `kill -9`, at every driver call and at swept moments of every operation. Its runtime is
+//! dropped with all its tasks; machines, folder and ledger stay. The next host must go on with what was whole, and nothing
+//! may be left of what was not.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pandastack_host::{HostSettings, Leave};
+use pandastack_model::{LayerId, SandboxId, SandboxState};
+use pandastack_testbed::{FakeBed, FakeGround, wait_for};
+use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{SOON, fork_of};
+
+/// More calls than any operation makes.
+const CALLS_MAX: u64 = 40;
+
+/// What is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Create,
+    Fork,
+    Seal,
+    Sleep,
+    Wake,
+    Pause,
+    Remove,
+    RemoveSleeper,
+}
+
+const ALL: [Operation; 8] = [
+    Operation::Create,
+    Operation::Fork,
+    Operation::Seal,
+    Operation::Sleep,
+    Operation::Wake,
+    Operation::Pause,
+    Operation::Remove,
+    Operation::RemoveSleeper,
+];
+
+/// Where it is cut off.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// At the nth driver call.
+    Call(u64),
+    /// So long after it began.
+    After(Duration),
+}
+
+/// The sandboxes that an operation was about.
+struct Scene {
+    operation: Operation,
+    id: SandboxId,
+    children: Vec<SandboxId>,
+    layer: LayerId,
+    finished: bool,
+}
+
+/// Ground with three sandboxes that nobody touches: one runs, one is paused, one sleeps.
+struct World {
+    ground: Arc<FakeGround>,
+    running: SandboxId,
+    paused: SandboxId,
+    asleep: SandboxId,
+    last: Option<Scene>,
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+async fn host(ground: &Arc<FakeGround>) -> FakeBed {
+    FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap()
+}
+
+async fn noted(bed: &FakeBed) -> SandboxId {
+    let id = SandboxId::random();
+    bed.ensure(id).await.unwrap();
+    bed.put(id, "/note", "kept").await.unwrap();
+    id
+}
+
+/// Ends a host without a word to it. What it does in blocking calls comes to its end, as a system call would.
+fn cut_off(runtime: Runtime) {
+    runtime.shutdown_timeout(SOON);
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = runtime();
+        let world = runtime.block_on(async {
+            let ground = Arc::new(FakeGround::make().await.unwrap());
+            let bed = host(&ground).await;
+            let (running, paused, asleep) = (noted(&bed).await, noted(&bed).await, noted(&bed).await);
+            bed.host.pause(paused).await.unwrap();
+            bed.host.sleep(asleep).await.unwrap();
+            World { ground, running, paused, asleep, last: None }
+        });
+        cut_off(runtime);
+        world
+    }
+
+    /// Starts a host, checks what the last one left, begins an operation and cuts the host off. Tells whether it was cut off
+    /// before the operation's end.
+    fn cut(&mut self, operation: Operation, cut: Cut) -> bool {
+        let runtime = runtime();
+        let finished = runtime.block_on(async {
+            let bed = host(&self.ground).await;
+            self.check(&bed).await;
+            let mut scene = prepare(&bed, operation).await;
+            scene.finished = run_until(&bed, &scene, cut).await;
+            let finished = scene.finished;
+            self.last = Some(scene);
+            finished
+        });
+        cut_off(runtime);
+        self.ground.driver.faults().clear();
+        !finished
+    }
+
+    /// Checks that the witnesses are as they were and that the last operation is finished or undone; then removes what it
+    /// was about. Nothing else may be there.
+    async fn check(&mut self, bed: &FakeBed) {
+        let context = self.last.as_ref().map(|scene| (scene.operation, scene.finished));
+        assert_eq!(bed.state(self.running).await, Some(SandboxState::Running), "{context:?}");
+        assert_eq!(bed.state(self.paused).await, Some(SandboxState::Paused), "{context:?}");
+        assert_eq!(bed.state(self.asleep).await, Some(SandboxState::Asleep), "{context:?}");
+        assert_eq!(bed.text(self.running, "/note").await.unwrap(), "kept", "{context:?}");
+        let recorded = bed.leftovers().await.unwrap().ledger.len();
+        assert_eq!(bed.driver.live().len(), recorded, "machines that no ledger line names, after {context:?}");
+        if let Some(scene) = self.last.take() {
+            scene.check(bed).await;
+        }
+        let known = bed.host.observe_all().await.len();
+        assert_eq!((bed.audited().await, known), ((2, 2), 3), "after {context:?}");
+    }
+
+    /// Lets the witnesses show what they are, and takes everything down.
+    fn end(mut self) {
+        runtime().block_on(async {
+            let bed = host(&self.ground).await;
+            self.check(&bed).await;
+            bed.host.resume(self.paused).await.unwrap();
+            for id in [self.running, self.paused, self.asleep] {
+                assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+                assert_eq!(bed.run(id, "echo on").await.unwrap().0, "on\n");
+                bed.host.remove(id).await.unwrap();
+            }
+            assert_eq!(bed.audited().await, (1, 0));
+            bed.host.close().await;
+            assert!(bed.leftovers().await.unwrap().is_empty());
+        });
+    }
+}
+
+async fn prepare(bed: &FakeBed, operation: Operation) -> Scene {
+    let id = match operation {
+        Operation::Create => SandboxId::random(),
+        _ => noted(bed).await,
+    };
+    if matches!(operation, Operation::Wake | Operation::RemoveSleeper) {
+        bed.host.sleep(id).await.unwrap();
+    }
+    Scene { operation, id, children: fork_of(id, 2).1, layer: LayerId::random(), finished: false }
+}
+
+/// Tells whether the operation came to its end before the cut.
+async fn run_until(bed: &FakeBed, scene: &Scene, cut: Cut) -> bool {
+    let struck = bed.driver.faults().struck();
+    let due = async {
+        match cut {
+            Cut::Call(nth) => {
+                bed.driver.faults().plan(When::Call(nth), Trouble::Hang);
+                let hangs = async || (bed.driver.faults().struck() > struck).then_some(());
+                wait_for("the cut", SOON * 2, hangs).await;
+            }
+            Cut::After(delay) => tokio::time::sleep(delay).await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = due => false,
+        () = scene.run(bed) => true,
+    }
+}
+
+impl Scene {
+    async fn run(&self, bed: &FakeBed) {
+        let done = match self.operation {
+            Operation::Create => bed.ensure(self.id).await.map(drop),
+            Operation::Fork => {
+                let (mut ask, _) = fork_of(self.id, self.children.len());
+                for (child, id) in ask.children.iter_mut().zip(&self.children) {
+                    child.id = *id;
+                }
+                bed.host.fork(ask).await.map(drop)
+            }
+            Operation::Seal => bed.host.seal(self.id, SealAsk { layer: self.layer, hold: Hold::Kept }).await.map(drop),
+            Operation::Sleep => bed.host.sleep(self.id).await.map(drop),
+            Operation::Wake => bed.host.wake(self.id).await.map(drop),
+            Operation::Pause => bed.host.pause(self.id).await.map(drop),
+            Operation::Remove | Operation::RemoveSleeper => bed.host.remove(self.id).await,
+        };
+        done.unwrap();
+    }
+
+    /// Checks that the operation is finished or was never begun, and removes what is left of its subject.
+    async fn check(self, bed: &FakeBed) {
+        use SandboxState::{Asleep, Paused, Running};
+        let Scene { operation, id, children, layer, finished } = self;
+        let state = bed.state(id).await;
+        let allowed: &[Option<SandboxState>] = match (operation, finished) {
+            (Operation::Create, false) => &[None, Some(Running)],
+            (Operation::Create | Operation::Fork | Operation::Seal | Operation::Wake, true)
+            | (Operation::Fork | Operation::Seal, false) => &[Some(Running)],
+            (Operation::Sleep | Operation::Wake, false) => &[Some(Running), Some(Asleep)],
+            (Operation::Sleep, true) => &[Some(Asleep)],
+            (Operation::Pause, false) => &[Some(Running), Some(Paused)],
+            (Operation::Pause, true) => &[Some(Paused)],
+            (Operation::Remove, false) => &[None, Some(Running)],
+            (Operation::RemoveSleeper, false) => &[None, Some(Asleep)],
+            (Operation::Remove | Operation::RemoveSleeper, true) => &[None],
+        };
+        assert!(allowed.contains(&state), "{operation:?} (finished: {finished}) left {state:?}");
+        if state.is_some() && operation != Operation::Create {
+            if state == Some(Paused) {
+                bed.host.resume(id).await.unwrap();
+            }
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept", "{operation:?}");
+            // What is there must be whole: it can be sealed, given up and restored.
+            bed.host.sleep(id).await.unwrap();
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept", "{operation:?}");
+        }
+        if operation == Operation::Fork {
+            for child in children {
+                match bed.state(child).await {
+                    None => assert!(!finished, "a child that was born is gone"),
+                    Some(state) => {
+                        assert_eq!(state, Running);
+                        assert_eq!(bed.text(child, "/note").await.unwrap(), "kept");
+                        bed.host.remove(child).await.unwrap();
+                    }
+                }
+            }
+        }
+        if operation == Operation::Seal {
+            assert!(!finished || bed.layers.layers().contains(&layer), "a kept layer is gone");
+            bed.host.release(layer).await.unwrap();
+        }
+        bed.host.remove(id).await.unwrap();
+        assert_eq!(bed.state(id).await, None);
+    }
+}
+
+/// Cuts the host off at the first, second, … driver call of an operation, until one comes to its end.
+fn at_every_call(operation: Operation, calls_min: u64) {
+    let mut world = World::new();
+    for nth in 1..CALLS_MAX {
+        if !world.cut(operation, Cut::Call(nth)) {
+            assert!(nth > calls_min, "{operation:?} makes only {} calls", nth - 1);
+            return world.end();
+        }
+    }
+    panic!("{operation:?} makes no end of calls");
+}
+
+#[test]
+fn a_create_is_cut_off_at_every_call() {
+    at_every_call(Operation::Create, 2);
+}
+
+#[test]
+fn a_fork_is_cut_off_at_every_call() {
+    at_every_call(Operation::Fork, 9);
+}
+
+#[test]
+fn a_seal_is_cut_off_at_every_call() {
+    at_every_call(Operation::Seal, 3);
+}
+
+#[test]
+fn a_sleep_is_cut_off_at_every_call() {
+    at_every_call(Operation::Sleep, 2);
+}
+
+#[test]
+fn a_wake_is_cut_off_at_every_call() {
+    at_every_call(Operation::Wake, 2);
+}
+
+#[test]
+fn a_pause_is_cut_off_at_every_call() {
+    at_every_call(Operation::Pause, 0);
+}
+
+/// Between the calls too, in the middle of files, ledger lines and network commands: every operation at swept moments.
+#[test]
+fn operations_are_cut_off_at_swept_moments() {
+    const MOMENTS: u32 = 7;
+    let mut world = World::new();
+    let (mut cuts, mut finished) = (0, 0);
+    for operation in ALL {
+        let whole = {
+            let started = Instant::now();
+            let runtime = runtime();
+            let took = runtime.block_on(async {
+                let bed = host(&world.ground).await;
+                world.check(&bed).await;
+                let mut scene = prepare(&bed, operation).await;
+                let began = Instant::now();
+                scene.run(&bed).await;
+                scene.finished = true;
+                world.last = Some(scene);
+                began.elapsed()
+            });
+            cut_off(runtime);
+            took.min(started.elapsed())
+        };
+        for moment in 0..MOMENTS {
+            match world.cut(operation, Cut::After(whole * moment / MOMENTS)) {
+                true => cuts += 1,
+                false => finished += 1,
+            }
+        }
+    }
+    println!("{cuts} operations were cut off, {finished} came to their end first");
+    assert!(cuts >= 20, "only {cuts} operations were cut off");
+    world.end();
+}
+
+/// A start that is itself cut off, at every driver call it makes, loses nothing either.
+#[test]
+fn a_start_is_cut_off_at_every_call() {
+    let world = World::new();
+    for nth in 1..CALLS_MAX {
+        let (runtime, struck) = (runtime(), world.ground.driver.faults().struck());
+        world.ground.driver.faults().plan(When::Call(nth), Trouble::Hang);
+        let started = runtime.block_on(async {
+            let hangs = async || (world.ground.driver.faults().struck() > struck).then_some(());
+            tokio::select! {
+                bed = host(&world.ground) => { drop(bed); true }
+                () = wait_for("the cut", SOON * 2, hangs) => false,
+            }
+        });
+        cut_off(runtime);
+        world.ground.driver.faults().clear();
+        if started {
+            assert!(nth > 5, "two adoptions are at least two adopts, two dials and one resume");
+            return world.end();
+        }
+    }
+    panic!("a start makes no end of calls");
+}
+
+/// A machine that cannot be taken over is ended, and its sandbox says so; the others are none the worse.
+#[test]
+fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
+    for (step, times) in [(Step::Adopt, 1), (Step::Resume, 1), (Step::Dial, 3)] {
+        let world = World::new();
+        runtime().block_on(async {
+            for nth in 1..=times {
+                world.ground.driver.faults().plan(When::Nth(step, nth), Trouble::Fail);
+            }
+            let bed = host(&world.ground).await;
+            world.ground.driver.faults().clear();
+            let (mut failed, mut whole) = (0, 0);
+            for id in [world.running, world.paused] {
+                match bed.state(id).await.unwrap() {
+                    SandboxState::Failed { reason } => {
+                        assert!(reason.contains("could not be taken over"), "{reason}");
+                        failed += 1;
+                    }
+                    _ => whole += 1,
+                }
+            }
+            assert_eq!((failed, whole), (1, 1), "{step:?}");
+            assert_eq!(bed.audited().await, (2, 1));
+            for id in [world.running, world.paused, world.asleep] {
+                bed.host.remove(id).await.unwrap();
+            }
+            assert_eq!(bed.audited().await, (1, 0));
+            bed.host.close().await;
+        });
+    }
+}
+
+#[test]
+fn a_machine_that_died_meanwhile_has_failed_and_the_next_start_still_says_so() {
+    let world = World::new();
+    for machine in world.ground.driver.live() {
+        world.ground.driver.kill(machine);
+    }
+    for _ in 0..2 {
+        let runtime = runtime();
+        runtime.block_on(async {
+            let bed = host(&world.ground).await;
+            for id in [world.running, world.paused] {
+                assert_eq!(bed.state(id).await.unwrap().as_str(), "failed");
+                assert_eq!(bed.run(id, "true").await.unwrap_err().code, "sandbox.failed");
+            }
+            assert_eq!(bed.state(world.asleep).await, Some(SandboxState::Asleep));
+            assert_eq!(bed.audited().await, (2, 0));
+        });
+        cut_off(runtime);
+    }
+    runtime().block_on(async {
+        let bed = host(&world.ground).await;
+        assert_eq!(bed.text(world.asleep, "/note").await.unwrap(), "kept");
+        bed.host.close().await;
+        assert!(bed.leftovers().await.unwrap().is_empty());
+    });
+}
+
+/// A kept layer outlives its host; a passing one that nobody runs on does not.
+#[test]
+fn kept_layers_outlive_a_cut_and_passing_ones_do_not() {
+    let world = World::new();
+    let (kept, passing) = (LayerId::random(), LayerId::random());
+    let first = runtime();
+    first.block_on(async {
+        let bed = host(&world.ground).await;
+        bed.host.seal(world.running, SealAsk { layer: kept, hold: Hold::Kept }).await.unwrap();
+        bed.host.seal(world.running, SealAsk { layer: passing, hold: Hold::Passing }).await.unwrap();
+        assert_eq!(bed.audited().await, (4, 2));
+    });
+    cut_off(first);
+    let second = runtime();
+    second.block_on(async {
+        let bed = host(&world.ground).await;
+        assert!(world.ground.layers.layers().contains(&kept) && !world.ground.layers.layers().contains(&passing));
+        bed.host.release(kept).await.unwrap();
+    });
+    cut_off(second);
+    world.end();
+}
+
+#[test]
+fn sandboxes_that_were_left_running_run_on() {
+    let world = World::new();
+    runtime().block_on(async {
+        let bed = host(&world.ground).await;
+        bed.host.close_as(Leave::Running).await;
+        assert_eq!(world.ground.driver.live().len(), 2);
+    });
+    world.end();
+}
+
+#[test]
+fn sandboxes_that_were_put_to_sleep_wake() {
+    let world = World::new();
+    runtime().block_on(async {
+        let bed = host(&world.ground).await;
+        bed.host.close_as(Leave::Sleep).await;
+        assert_eq!(world.ground.driver.live().len(), 0);
+        let left = bed.leftovers().await.unwrap();
+        assert!(left.is_empty(), "{left:?}");
+    });
+    runtime().block_on(async {
+        let bed = host(&world.ground).await;
+        assert_eq!(bed.host.recovered().asleep, 3);
+        for id in [world.running, world.paused, world.asleep] {
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+        }
+        bed.host.close().await;
+        assert!(bed.leftovers().await.unwrap().is_empty());
+    });
+}
+
+/// Who cannot be put to sleep when the host stops is left running, and taken over by the next one.
+#[test]
+fn who_cannot_be_put_to_sleep_is_left_running() {
+    let world = World::new();
+    runtime().block_on(async {
+        let bed = host(&world.ground).await;
+        world.ground.driver.faults().plan(When::Every(Step::Save), Trouble::Fail);
+        bed.host.close_as(Leave::Sleep).await;
+        world.ground.driver.faults().clear();
+        assert_eq!(world.ground.driver.live().len(), 2);
+    });
+    world.end();
+}
+
+/// Machines that stood by are nobody's: the next host makes its own.
+#[test]
+fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
+    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let settings = || HostSettings { standby: 2, ..FakeBed::settings() };
+    let full = async |bed: &FakeBed| {
+        wait_for("the shelf", SOON, async || (bed.host.status().await.standby == 2).then_some(())).await;
+    };
+    let first = runtime();
+    let before = first.block_on(async {
+        let bed = FakeBed::start_over(ground.clone(), settings()).await.unwrap();
+        full(&bed).await;
+        bed.driver.live()
+    });
+    cut_off(first);
+    runtime().block_on(async {
+        let bed = FakeBed::start_over(ground.clone(), settings()).await.unwrap();
+        full(&bed).await;
+        assert_eq!(bed.audited().await, (1, 2));
+        assert!(bed.driver.live().iter().all(|machine| !before.contains(machine)), "an unprimed machine was kept");
+        bed.host.close().await;
+        assert!(bed.leftovers().await.unwrap().is_empty());
+    });
+}

@@ -1,0 +1,258 @@
+//! Forks and snapshots: children carry their parent's state, fail alone, and the last user of a layer takes it along.
+
+use futures_util::future::join_all;
+use pandastack_model::{FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_testbed::{FakeBed, spec, with_fake_bed, with_small_fake_bed};
+use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk};
+
+use crate::{fork_of, ids};
+
+#[tokio::test]
+async fn children_carry_their_parents_state_and_go_their_own_way() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (parent, _) = bed.create().await;
+        bed.put(parent, "/note", "before").await.unwrap();
+        let (ask, children) = fork_of(parent, 3);
+        let forked = bed.host.fork(ask).await.unwrap();
+        assert!(forked.children.iter().all(Result::is_ok), "{:?}", forked.children);
+        bed.put(parent, "/note", "after").await.unwrap();
+        for child in &children {
+            assert_eq!(bed.text(*child, "/note").await.unwrap(), "before");
+            bed.put(*child, "/note", &child.to_string()).await.unwrap();
+        }
+        for child in &children {
+            assert_eq!(bed.text(*child, "/note").await.unwrap(), child.to_string());
+        }
+        assert_eq!(bed.text(parent, "/note").await.unwrap(), "after");
+        assert_eq!(bed.audited().await, (2, 4), "the template and one layer for three children");
+        bed.host.remove(parent).await.unwrap();
+        for id in &children {
+            assert_eq!(bed.audited().await.0, 2, "a layer in use is not removed");
+            bed.host.remove(*id).await.unwrap();
+        }
+        assert_eq!(bed.audited().await, (1, 0));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_fork_of_a_fork_needs_its_grandparent_no_more() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (parent, _) = bed.create().await;
+        let mut line = vec![parent];
+        for depth in 0..4 {
+            let last = line[line.len() - 1];
+            bed.put(last, &format!("/{depth}"), "mine").await.unwrap();
+            let (ask, children) = fork_of(last, 1);
+            bed.host.fork(ask).await.unwrap().children.remove(0).unwrap();
+            line.push(children[0]);
+        }
+        let youngest = line.pop().unwrap();
+        for id in line {
+            bed.host.remove(id).await.unwrap();
+        }
+        for depth in 0..4 {
+            assert_eq!(bed.text(youngest, &format!("/{depth}")).await.unwrap(), "mine");
+        }
+        assert_eq!(bed.audited().await, (2, 1), "only the youngest's own layer is left");
+        bed.host.remove(youngest).await.unwrap();
+        assert_eq!(bed.audited().await, (1, 0));
+    })
+    .await;
+}
+
+/// Every child in turn fails to be restored, resumed or reached: that child leaves nothing, and its siblings run.
+#[tokio::test]
+async fn a_child_that_fails_hinders_no_sibling() {
+    for step in [Step::Restore, Step::Resume] {
+        for nth in 1..=3 {
+            with_fake_bed(FakeBed::settings(), async |bed| {
+                let (parent, _) = bed.create().await;
+                bed.put(parent, "/note", "kept").await.unwrap();
+                // The parent's own resume after its seal comes before those of its children.
+                let nth = if step == Step::Resume { nth + 1 } else { nth };
+                bed.driver.faults().plan(When::Nth(step, nth), Trouble::Fail);
+                let (ask, children) = fork_of(parent, 3);
+                let outcomes = bed.host.fork(ask).await.unwrap().children;
+                let born = outcomes.iter().filter(|child| child.is_ok()).count();
+                assert_eq!((outcomes.len(), born), (3, 2), "{outcomes:?}");
+                for (child, outcome) in children.iter().zip(outcomes) {
+                    match outcome {
+                        Ok(view) => {
+                            assert_eq!((view.id, view.state), (*child, SandboxState::Running));
+                            assert_eq!(bed.text(*child, "/note").await.unwrap(), "kept");
+                        }
+                        Err(fault) => {
+                            assert_eq!(fault.kind, FaultKind::Unavailable);
+                            assert_eq!(bed.state(*child).await, None);
+                        }
+                    }
+                }
+                assert_eq!(bed.audited().await, (2, 3));
+            })
+            .await;
+        }
+    }
+}
+
+/// A host that has room for some of the children makes those.
+#[tokio::test]
+async fn partial_failure_is_visible_per_child() {
+    with_small_fake_bed(FakeBed::settings(), 3, async |bed| {
+        let (parent, _) = bed.create().await;
+        let (ask, children) = fork_of(parent, 5);
+        let outcomes = bed.host.fork(ask).await.unwrap().children;
+        let refused: Vec<_> = outcomes.iter().filter_map(|child| child.as_ref().err()).collect();
+        assert_eq!((outcomes.len(), refused.len()), (children.len(), 3));
+        assert!(refused.iter().all(|fault| fault.code == "host.full"), "{refused:?}");
+        assert_eq!(bed.audited().await, (2, 3));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_fork_without_a_living_child_leaves_no_layer() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (parent, _) = bed.create().await;
+        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Fail);
+        let (ask, _) = fork_of(parent, 3);
+        let outcomes = bed.host.fork(ask).await.unwrap().children;
+        assert!(outcomes.iter().all(Result::is_err));
+        assert_eq!(bed.audited().await, (1, 1));
+        assert_eq!(bed.run(parent, "echo on").await.unwrap().0, "on\n");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn forks_of_what_cannot_be_forked_are_refused() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let nobody = bed.host.fork(fork_of(SandboxId::random(), 1).0).await.unwrap_err();
+        assert_eq!(nobody.code, "sandbox.not_found");
+        let (parent, machine) = bed.create().await;
+        bed.host.pause(parent).await.unwrap();
+        let paused = bed.host.fork(fork_of(parent, 1).0).await.unwrap_err();
+        assert_eq!(paused.code, "sandbox.invalid_state");
+        bed.host.resume(parent).await.unwrap();
+        bed.driver.kill(machine);
+        let dead = bed.host.fork(fork_of(parent, 1).0).await.unwrap_err();
+        assert!(matches!(dead.code, "sandbox.failed" | "machine.refused"), "{dead}");
+        assert_eq!(bed.audited().await, (1, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sleeper_is_woken_for_its_fork() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (parent, _) = bed.create().await;
+        bed.put(parent, "/note", "dreamt").await.unwrap();
+        bed.host.sleep(parent).await.unwrap();
+        let (ask, children) = fork_of(parent, 2);
+        bed.host.fork(ask).await.unwrap();
+        assert_eq!(bed.state(parent).await, Some(SandboxState::Running));
+        assert_eq!(bed.text(children[1], "/note").await.unwrap(), "dreamt");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_snapshot_stays_until_its_owner_and_its_last_user_let_it_go() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (source, _) = bed.create().await;
+        bed.put(source, "/note", "kept").await.unwrap();
+        let layer = LayerId::random();
+        bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
+        bed.host.remove(source).await.unwrap();
+        assert_eq!(bed.audited().await, (2, 0));
+        let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+        let users = ids(2);
+        for id in &users {
+            bed.host.ensure(Ensure { id: *id, generation: 1, spec: from.clone() }).await.unwrap();
+        }
+        bed.host.release(layer).await.unwrap();
+        bed.host.release(layer).await.unwrap();
+        for id in &users {
+            assert_eq!(bed.text(*id, "/note").await.unwrap(), "kept");
+            assert_eq!(bed.audited().await.0, 2, "a layer in use is not removed");
+            bed.host.remove(*id).await.unwrap();
+        }
+        assert_eq!(bed.audited().await, (1, 0));
+        let gone = bed.host.ensure(Ensure { id: users[0], generation: 1, spec: from }).await.unwrap_err();
+        assert_eq!((gone.kind, gone.code), (FaultKind::Missing, "snapshot.not_found"));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+/// A fork may be asked for under the id of a snapshot that is there already: the snapshot is its owner's all the same.
+#[tokio::test]
+async fn a_fork_from_a_kept_layer_does_not_give_it_up() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (source, _) = bed.create().await;
+        let layer = LayerId::random();
+        bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
+        let (ask, children) = fork_of(source, 2);
+        bed.host.fork(ForkAsk { layer, ..ask }).await.unwrap();
+        for id in children {
+            bed.host.remove(id).await.unwrap();
+        }
+        assert_eq!(bed.audited().await.0, 2, "the snapshot was given up by a fork");
+        bed.host.release(layer).await.unwrap();
+        assert_eq!(bed.audited().await.0, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_layer_belongs_to_the_sandbox_it_was_made_from() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let ((one, _), (two, _)) = (bed.create().await, bed.create().await);
+        let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+        bed.host.seal(one, ask).await.unwrap();
+        let fault = bed.host.seal(two, ask).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "layer.exists"));
+        assert_eq!(bed.audited().await, (2, 2));
+    })
+    .await;
+}
+
+/// Who starts from a snapshot while its owner lets it go either gets it whole or is told that it is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_never_takes_a_layer_from_under_a_create() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        for round in 0..10 {
+            let (source, _) = bed.create().await;
+            bed.put(source, "/note", "kept").await.unwrap();
+            let layer = LayerId::random();
+            bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
+            let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+            let users = ids(3);
+            let create = |id: &SandboxId| bed.host.ensure(Ensure { id: *id, generation: 1, spec: from.clone() });
+            let release = async {
+                for _ in 0..round * 3 {
+                    tokio::task::yield_now().await;
+                }
+                bed.host.release(layer).await
+            };
+            let (made, released) = tokio::join!(join_all(users.iter().map(create)), release);
+            released.unwrap();
+            for (id, made) in users.iter().zip(made) {
+                match made {
+                    Ok(_) => {
+                        // What it runs on must still be there: a machine without its layer can never be sealed.
+                        bed.host.sleep(*id).await.unwrap();
+                        assert_eq!(bed.text(*id, "/note").await.unwrap(), "kept");
+                        bed.host.remove(*id).await.unwrap();
+                    }
+                    Err(fault) => assert_eq!(fault.code, "snapshot.not_found", "{fault}"),
+                }
+            }
+            bed.host.remove(source).await.unwrap();
+            assert_eq!(bed.audited().await, (1, 0));
+        }
+    })
+    .await;
+}

@@ -1,0 +1,329 @@
+//! Sleep and wake, pause and resume, and what idleness does.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use pandastack_host::HostSettings;
+use pandastack_model::{FaultKind, SandboxId, SandboxSpec, SandboxState};
+use pandastack_testbed::{FakeBed, Manner, finish, spec, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_wire_fleet::{Ensure, ExecControl, HostEvent, HostPort, Lifecycle, RemovedBy};
+
+use crate::SOON;
+
+async fn create_with(bed: &FakeBed, terms: Lifecycle) -> SandboxId {
+    let Lifecycle { ttl_seconds, persistent } = terms;
+    let (id, spec) = (SandboxId::random(), SandboxSpec { ttl_seconds, persistent, ..spec("mini") });
+    bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+    id
+}
+
+const SHORT: Lifecycle = Lifecycle { ttl_seconds: 1, persistent: true };
+
+async fn is(bed: &FakeBed, id: SandboxId, wanted: SandboxState) {
+    wait_for("the state", SOON, async || (bed.state(id).await? == wanted).then_some(())).await;
+}
+
+#[tokio::test]
+async fn ten_sleeps_in_a_row_lose_nothing_and_leave_one_layer() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        for round in 0..10 {
+            bed.put(id, &format!("/{round}"), "here").await.unwrap();
+            let view = bed.host.sleep(id).await.unwrap();
+            assert_eq!((view.id, view.state), (id, SandboxState::Asleep));
+            assert_eq!(bed.audited().await, (2, 0));
+            for earlier in 0..=round {
+                assert_eq!(bed.text(id, &format!("/{earlier}")).await.unwrap(), "here");
+            }
+            assert_eq!(bed.audited().await, (2, 1));
+        }
+        bed.host.remove(id).await.unwrap();
+        assert_eq!(bed.audited().await, (1, 0));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_uses_share_one_wake() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        bed.host.sleep(id).await.unwrap();
+        let restores = bed.driver.faults().calls(Step::Restore);
+        let uses = join_all((0..12).map(|_| bed.run(id, "echo up"))).await;
+        assert!(uses.iter().all(|used| used.as_ref().is_ok_and(|(out, _)| out == "up\n")), "{uses:?}");
+        assert_eq!(bed.driver.faults().calls(Step::Restore), restores + 1);
+        assert_eq!(bed.driver.live().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_paused_sandbox_serves_nothing_until_it_is_resumed() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let mut events = bed.host.events();
+        for _ in 0..2 {
+            assert_eq!(bed.host.pause(id).await.unwrap().state, SandboxState::Paused);
+        }
+        for fault in [bed.run(id, "true").await.unwrap_err(), bed.text(id, "/any").await.unwrap_err()] {
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "sandbox.invalid_state"));
+        }
+        for _ in 0..2 {
+            assert_eq!(bed.host.resume(id).await.unwrap().state, SandboxState::Running);
+        }
+        assert_eq!(bed.run(id, "echo on").await.unwrap().0, "on\n");
+        let changes = [events.try_recv().unwrap(), events.try_recv().unwrap()];
+        let states = changes.map(|event| match event {
+            HostEvent::Changed { view } => view.state,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(states, [SandboxState::Paused, SandboxState::Running]);
+        assert!(events.try_recv().is_err(), "what changes nothing is not told");
+        assert_eq!(bed.driver.faults().calls(Step::Pause), 2, "the template's own and one more");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_paused_sandbox_sleeps_and_wakes_running() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        bed.put(id, "/note", "x").await.unwrap();
+        bed.host.pause(id).await.unwrap();
+        bed.host.sleep(id).await.unwrap();
+        for fault in [bed.host.pause(id).await.unwrap_err(), bed.host.resume(id).await.unwrap_err()] {
+            assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "sandbox.invalid_state"));
+        }
+        assert_eq!(bed.host.wake(id).await.unwrap().state, SandboxState::Running);
+        assert_eq!(bed.text(id, "/note").await.unwrap(), "x");
+    })
+    .await;
+}
+
+/// What is open in a sandbox that is put to sleep ends with a word.
+#[tokio::test]
+async fn an_exec_is_cut_off_by_a_sleep_that_was_asked_for() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let running = bed.exec(id, "sleep 1000").await.unwrap();
+        bed.host.sleep(id).await.unwrap();
+        let (_, last) = tokio::time::timeout(SOON, finish(running)).await.expect("the exec ends");
+        assert!(matches!(last, pandastack_wire_fleet::ExecEvent::Failed(_)), "{last:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_idle_sandbox_that_persists_sleeps_and_every_use_wakes_it() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let id = create_with(bed, SHORT).await;
+        bed.put(id, "/note", "x").await.unwrap();
+        let mut events = bed.host.events();
+        for _ in 0..2 {
+            is(bed, id, SandboxState::Asleep).await;
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "x");
+        }
+        let asleep = events.recv().await.unwrap();
+        assert!(matches!(&asleep, HostEvent::Changed { view } if view.state == SandboxState::Asleep), "{asleep:?}");
+        let awake = events.recv().await.unwrap();
+        assert!(matches!(&awake, HostEvent::Changed { view } if view.state == SandboxState::Running), "{awake:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_idle_sandbox_ends() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let mut events = bed.host.events();
+        let id = create_with(bed, Lifecycle { persistent: false, ..SHORT }).await;
+        let ended = tokio::time::timeout(SOON, events.recv()).await.expect("it ends by itself").unwrap();
+        assert_eq!(ended, HostEvent::Removed { id, why: RemovedBy::Idleness });
+        assert_eq!(bed.host.observe(id).await, None);
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+/// An open exec keeps its sandbox awake for as long as it runs, and its end starts the clock.
+#[tokio::test]
+async fn an_open_exec_is_a_use() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (busy, idle) = (create_with(bed, SHORT).await, create_with(bed, SHORT).await);
+        let open = bed.exec(busy, "cat").await.unwrap();
+        // The other one's sleep tells that the time has passed.
+        is(bed, idle, SandboxState::Asleep).await;
+        assert_eq!(bed.state(busy).await, Some(SandboxState::Running));
+        open.control.send(ExecControl::CloseStdin).await.unwrap();
+        finish(open).await;
+        is(bed, busy, SandboxState::Asleep).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn uses_start_the_idle_clock_anew() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (used, idle) = (create_with(bed, SHORT).await, create_with(bed, SHORT).await);
+        let restores = bed.driver.faults().calls(Step::Restore);
+        let asleep = async || {
+            bed.run(used, "true").await.unwrap();
+            (bed.state(idle).await? == SandboxState::Asleep).then_some(())
+        };
+        wait_for("the idle one sleeps", SOON, asleep).await;
+        assert_eq!(bed.driver.faults().calls(Step::Restore), restores, "the one in use fell asleep");
+        assert_eq!(bed.state(used).await, Some(SandboxState::Running));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn terms_change_at_run_time() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        bed.host.set_lifecycle(id, SHORT).await.unwrap();
+        is(bed, id, SandboxState::Asleep).await;
+        // Of a sleeper too.
+        bed.host.set_lifecycle(id, Lifecycle { ttl_seconds: 1, persistent: false }).await.unwrap();
+        assert_eq!(bed.state(id).await, Some(SandboxState::Asleep));
+        bed.host.wake(id).await.unwrap();
+        wait_for("its end", SOON, async || bed.state(id).await.is_none().then_some(())).await;
+        bed.is_idle().await;
+        let id = create_with(bed, Lifecycle { persistent: false, ..SHORT }).await;
+        bed.host.set_lifecycle(id, Lifecycle { ttl_seconds: 0, persistent: false }).await.unwrap();
+        let other = create_with(bed, SHORT).await;
+        is(bed, other, SandboxState::Asleep).await;
+        assert_eq!(bed.state(id).await, Some(SandboxState::Running), "0 is no limit");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_paused_one_is_idle_too() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let id = create_with(bed, SHORT).await;
+        bed.host.pause(id).await.unwrap();
+        is(bed, id, SandboxState::Asleep).await;
+    })
+    .await;
+}
+
+/// Every state there is, and a removal from it.
+#[tokio::test]
+async fn removal_works_from_every_state() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (paused, _) = bed.create().await;
+        bed.host.pause(paused).await.unwrap();
+        let (asleep, _) = bed.create().await;
+        bed.host.sleep(asleep).await.unwrap();
+        let (failed, machine) = bed.create().await;
+        bed.driver.kill(machine);
+        is(bed, failed, SandboxState::Failed { reason: "killed by signal 9".to_owned() }).await;
+        let mut events = bed.host.events();
+        for id in [paused, asleep, failed] {
+            bed.host.remove(id).await.unwrap();
+            assert_eq!(events.try_recv().unwrap(), HostEvent::Removed { id, why: RemovedBy::Request });
+        }
+        assert_eq!(bed.audited().await, (1, 0));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+/// A removal that comes in the middle of a change waits for no deadline, and wins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_during_a_change_wins() {
+    for step in [Step::Pause, Step::Save, Step::Memory, Step::Restore, Step::Resume, Step::Dial] {
+        with_fake_bed(FakeBed::settings(), async |bed| {
+            let (id, _) = bed.create().await;
+            let falls_asleep = matches!(step, Step::Pause | Step::Save | Step::Memory);
+            if !falls_asleep {
+                bed.host.sleep(id).await.unwrap();
+            }
+            let before = bed.driver.faults().calls(step);
+            bed.driver.faults().plan(When::Nth(step, 1), Trouble::Hang);
+            let changing = async { if falls_asleep { bed.host.sleep(id).await } else { bed.host.wake(id).await } };
+            let removal = async {
+                let begun = async || (bed.driver.faults().calls(step) > before).then_some(());
+                wait_for("the step began", SOON, begun).await;
+                let release = async {
+                    tokio::task::yield_now().await;
+                    bed.driver.faults().clear();
+                };
+                tokio::join!(bed.host.remove(id), release).0.unwrap();
+                assert_eq!(bed.host.observe(id).await, None);
+                assert_eq!(bed.audited().await, (1, 0));
+                bed.is_idle().await;
+            };
+            let both = async { tokio::join!(changing, removal) };
+            let ended = tokio::time::timeout(SOON, both).await;
+            assert!(ended.is_ok(), "{step:?}: the removal waits");
+        })
+        .await;
+    }
+}
+
+/// A wake whose guest never answers is given up for a removal at once.
+#[tokio::test]
+async fn a_silent_wake_can_be_removed_at_once() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        bed.host.sleep(id).await.unwrap();
+        bed.script.behave(Manner::Silent);
+        let dials = bed.driver.faults().calls(Step::Dial);
+        let removal = async {
+            let dialled = async || (bed.driver.faults().calls(Step::Dial) > dials).then_some(());
+            wait_for("the guest is dialled", SOON, dialled).await;
+            bed.host.remove(id).await.unwrap();
+        };
+        let both = async { tokio::join!(bed.host.wake(id), removal) };
+        let (woken, ()) = tokio::time::timeout(SOON, both).await.expect("the removal waits for the deadline");
+        assert_eq!(woken.unwrap_err().code, "sandbox.not_found");
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wake_that_fails_leaves_it_asleep_and_a_later_one_works() {
+    let settings = HostSettings { launch_deadline: Duration::from_millis(200), ..FakeBed::settings() };
+    with_fake_bed(settings, async |bed| {
+        let (id, _) = bed.create().await;
+        bed.put(id, "/note", "x").await.unwrap();
+        bed.host.sleep(id).await.unwrap();
+        for (step, code) in
+            [(Step::Restore, "machine.start"), (Step::Resume, "machine.died"), (Step::Dial, "guest.silent")]
+        {
+            bed.driver.faults().plan(When::Every(step), Trouble::Fail);
+            for fault in [bed.host.wake(id).await.unwrap_err(), bed.run(id, "true").await.unwrap_err()] {
+                assert_eq!((fault.kind, fault.code), (FaultKind::Unavailable, code));
+                assert!(fault.text.starts_with("auto-wake: "), "{fault}");
+            }
+            assert_eq!(bed.state(id).await, Some(SandboxState::Asleep));
+            assert_eq!(bed.audited().await, (2, 0));
+            bed.driver.faults().clear();
+        }
+        assert_eq!(bed.text(id, "/note").await.unwrap(), "x");
+    })
+    .await;
+}
+
+/// A woken machine that dies fails its sandbox: its sleep is over, and nobody may believe it slept on.
+#[tokio::test]
+async fn a_machine_that_dies_after_its_wake_fails_its_sandbox() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        bed.host.sleep(id).await.unwrap();
+        let mut events = bed.host.events();
+        bed.host.wake(id).await.unwrap();
+        bed.driver.kill(bed.driver.live()[0]);
+        is(bed, id, SandboxState::Failed { reason: "killed by signal 9".to_owned() }).await;
+        assert!(matches!(events.recv().await.unwrap(), HostEvent::Changed { .. }));
+        assert!(matches!(events.recv().await.unwrap(), HostEvent::Failed { .. }));
+        wait_for("its layer is gone", SOON, async || (bed.layers.layers().len() == 1).then_some(())).await;
+        bed.host.remove(id).await.unwrap();
+        bed.is_idle().await;
+    })
+    .await;
+}

@@ -1,0 +1,291 @@
+//! Fail at every step: one driver call after the other fails, or kills its machine, until an operation is through before its
+//! turn comes. After each, nothing leaks, the sandbox is in a state it may be in, and the operation can be repeated.
+
+use std::time::Duration;
+
+use pandastack_host::HostSettings;
+use pandastack_model::{Fault, LayerId, SandboxId, SandboxState};
+use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_wire_fleet::{ForkAsk, Hold, HostPort, SealAsk};
+
+use crate::{SOON, fork_of};
+
+/// More calls than any operation makes.
+const CALLS_MAX: u64 = 40;
+
+fn hasty() -> HostSettings {
+    HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() }
+}
+
+/// A sandbox with something to lose.
+async fn witness(bed: &FakeBed) -> SandboxId {
+    let id = bed.create().await.0;
+    bed.put(id, "/note", "kept").await.unwrap();
+    id
+}
+
+/// Whether a sandbox lives on, with what it had. A machine that the trouble killed has failed instead.
+async fn lives(bed: &FakeBed, id: SandboxId, trouble: Trouble, disturbed: bool) -> bool {
+    let state = wait_for("a state that stays", SOON, async || {
+        let state = bed.state(id).await?;
+        // A death is noticed by the sandbox's own task, a moment after the call that died of it.
+        let dying =
+            disturbed && trouble == Trouble::Die && state == SandboxState::Running && bed.driver.live().is_empty();
+        (!state.is_changing() && !dying).then_some(state)
+    })
+    .await;
+    match state {
+        SandboxState::Failed { .. } => {
+            assert!(disturbed && trouble == Trouble::Die, "it failed without a death");
+            false
+        }
+        _ => {
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+            true
+        }
+    }
+}
+
+/// Runs the body with the nth call disturbed, for n from 1 until nothing is disturbed any more.
+async fn each_call(trouble: Trouble, calls_min: u64, body: impl AsyncFn(&FakeBed, &dyn Fn() -> bool, &dyn Fn())) {
+    with_fake_bed(hasty(), async |bed| {
+        for nth in 1..CALLS_MAX {
+            let struck = bed.driver.faults().struck();
+            let disturbed = || bed.driver.faults().struck() > struck;
+            let arm = || bed.driver.faults().plan(When::Call(nth), trouble);
+            body(bed, &disturbed, &arm).await;
+            assert_eq!(bed.audited().await, (1, 0), "call {nth} left something");
+            bed.is_idle().await;
+            if !disturbed() {
+                assert!(nth > calls_min, "the operation makes only {} calls", nth - 1);
+                return;
+            }
+            bed.driver.faults().clear();
+        }
+        panic!("the operation makes no end of calls");
+    })
+    .await;
+}
+
+async fn check_fork(trouble: Trouble) {
+    each_call(trouble, 9, async |bed, disturbed, arm| {
+        let parent = witness(bed).await;
+        let (ask, children) = fork_of(parent, 2);
+        arm();
+        let outcome = bed.host.fork(ask.clone()).await;
+        bed.driver.faults().clear();
+        let parent_lives = lives(bed, parent, trouble, disturbed()).await;
+        let refused =
+            outcome.as_ref().map_or(2, |forked| forked.children.iter().filter(|child| child.is_err()).count());
+        assert!(disturbed() || refused == 0, "{outcome:?}");
+        assert!(outcome.is_err() || refused <= 1, "one call spoilt two children: {outcome:?}");
+        if parent_lives {
+            // Again, under the same ids: what there is stays, what is missing comes.
+            let again = bed.host.fork(ask).await.unwrap();
+            assert!(again.children.iter().all(Result::is_ok), "{again:?}");
+            assert_eq!(bed.driver.live().len(), 3);
+        }
+        for child in &children {
+            if bed.state(*child).await.is_some() && lives(bed, *child, trouble, disturbed()).await {
+                bed.host.remove(*child).await.unwrap();
+            }
+            bed.host.remove(*child).await.unwrap();
+        }
+        bed.host.remove(parent).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_fork_may_fail() {
+    check_fork(Trouble::Fail).await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_fork_may_kill() {
+    check_fork(Trouble::Die).await;
+}
+
+async fn check_seal(trouble: Trouble) {
+    each_call(trouble, 4, async |bed, disturbed, arm| {
+        let id = witness(bed).await;
+        let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+        arm();
+        let outcome = bed.host.seal(id, ask).await;
+        bed.driver.faults().clear();
+        assert!(disturbed() || outcome.is_ok(), "{outcome:?}");
+        if lives(bed, id, trouble, disturbed()).await {
+            bed.host.seal(id, ask).await.unwrap();
+            assert_eq!(bed.audited().await, (2, 1));
+        }
+        bed.host.release(ask.layer).await.unwrap();
+        bed.host.remove(id).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_seal_may_fail() {
+    check_seal(Trouble::Fail).await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_seal_may_kill() {
+    check_seal(Trouble::Die).await;
+}
+
+async fn check_sleep(trouble: Trouble) {
+    each_call(trouble, 3, async |bed, disturbed, arm| {
+        let id = witness(bed).await;
+        arm();
+        let outcome = bed.host.sleep(id).await;
+        bed.driver.faults().clear();
+        assert_eq!(outcome.is_err(), disturbed(), "{outcome:?}");
+        let now = bed.state(id).await.unwrap();
+        assert!(outcome.is_ok() == (now == SandboxState::Asleep), "{now}");
+        if outcome.is_err() {
+            assert_eq!(bed.layers.layers().len(), 1, "a sleep that failed left a layer");
+        }
+        if lives(bed, id, trouble, disturbed()).await {
+            bed.host.sleep(id).await.unwrap();
+            assert_eq!(bed.audited().await, (2, 0));
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+        }
+        bed.host.remove(id).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_sleep_may_fail() {
+    check_sleep(Trouble::Fail).await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_sleep_may_kill() {
+    check_sleep(Trouble::Die).await;
+}
+
+async fn check_wake(trouble: Trouble) {
+    each_call(trouble, 3, async |bed, disturbed, arm| {
+        let id = witness(bed).await;
+        bed.host.sleep(id).await.unwrap();
+        arm();
+        let outcome = bed.host.wake(id).await;
+        bed.driver.faults().clear();
+        let now = bed.state(id).await.unwrap();
+        match &outcome {
+            Ok(_) => assert_eq!(now, SandboxState::Running),
+            Err(_) => assert_eq!((now, bed.driver.live().len(), disturbed()), (SandboxState::Asleep, 0, true)),
+        }
+        assert_eq!(bed.audited().await.0, 2, "the layer it came from or sleeps in");
+        assert_eq!(bed.host.wake(id).await.unwrap().state, SandboxState::Running);
+        assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+        bed.host.remove(id).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_wake_may_fail() {
+    check_wake(Trouble::Fail).await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_wake_may_kill() {
+    check_wake(Trouble::Die).await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_create_may_kill() {
+    each_call(Trouble::Die, 2, async |bed, disturbed, arm| {
+        let id = SandboxId::random();
+        arm();
+        let outcome = bed.ensure(id).await;
+        bed.driver.faults().clear();
+        assert!(disturbed() || outcome.is_ok(), "{outcome:?}");
+        if outcome.is_err() {
+            assert_eq!(bed.state(id).await, None);
+            bed.is_idle().await;
+        }
+        bed.ensure(id).await.unwrap();
+        bed.host.remove(id).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_pause_or_resume_may_fail() {
+    each_call(Trouble::Fail, 2, async |bed, disturbed, arm| {
+        let id = witness(bed).await;
+        arm();
+        let outcome: Result<(), Fault> = async {
+            bed.host.pause(id).await?;
+            bed.host.resume(id).await.map(drop)
+        }
+        .await;
+        bed.driver.faults().clear();
+        assert_eq!(outcome.is_err(), disturbed());
+        assert_eq!(bed.host.resume(id).await.unwrap().state, SandboxState::Running);
+        assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+        bed.host.remove(id).await.unwrap();
+    })
+    .await;
+}
+
+/// A machine that cannot go on after its seal, however often it is told to, has failed: it must not look as if it ran.
+#[tokio::test]
+async fn a_machine_that_never_goes_on_after_its_seal_has_failed() {
+    with_fake_bed(hasty(), async |bed| {
+        let id = witness(bed).await;
+        bed.driver.faults().plan(When::Every(Step::Resume), Trouble::Fail);
+        bed.host.seal(id, SealAsk { layer: LayerId::random(), hold: Hold::Kept }).await.unwrap_err();
+        wait_for("the failure", SOON, async || (bed.state(id).await?.as_str() == "failed").then_some(())).await;
+        bed.host.remove(id).await.unwrap();
+        assert_eq!(bed.audited().await, (1, 0));
+        bed.is_idle().await;
+    })
+    .await;
+}
+
+/// A paused machine whose sleep fails stays paused: its owner has not asked it to go on.
+#[tokio::test]
+async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
+    for step in [Step::Pause, Step::Save, Step::Memory] {
+        with_fake_bed(hasty(), async |bed| {
+            let id = witness(bed).await;
+            bed.host.pause(id).await.unwrap();
+            bed.driver.faults().plan(When::Nth(step, 1), Trouble::Fail);
+            bed.host.sleep(id).await.unwrap_err();
+            assert_eq!(bed.state(id).await, Some(SandboxState::Paused), "{step:?}");
+            assert_eq!(bed.run(id, "true").await.unwrap_err().code, "sandbox.invalid_state");
+            bed.host.resume(id).await.unwrap();
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+        })
+        .await;
+    }
+}
+
+/// The data volume is full to the last byte: whoever cannot sleep goes on, and sleeps once there is room.
+#[tokio::test]
+async fn nobody_falls_asleep_on_a_full_disk() {
+    let settings = HostSettings { disk_reserve: pandastack_model::Bytes::new(0), ..hasty() };
+    let ground = std::sync::Arc::new(FakeGround::with_small_volume(16 << 20).await.unwrap());
+    let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
+    let id = witness(&bed).await;
+    bed.put(id, "/large", &"x".repeat(1 << 20)).await.unwrap();
+    let filler = ground.fill().unwrap();
+    for outcome in [bed.host.sleep(id).await.map(drop), bed.host.fork(ForkAsk { ..fork_of(id, 2).0 }).await.map(drop)] {
+        let fault = outcome.unwrap_err();
+        assert!(matches!(fault.code, "host.storage" | "machine.refused"), "{fault:?}");
+        assert_eq!(bed.state(id).await, Some(SandboxState::Running));
+        assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+    }
+    assert_eq!(bed.audited().await, (1, 1));
+    std::fs::remove_file(filler).unwrap();
+    bed.host.sleep(id).await.unwrap();
+    assert_eq!(bed.audited().await, (2, 0));
+    assert_eq!(bed.text(id, "/large").await.unwrap().len(), 1 << 20);
+    bed.host.close().await;
+}
