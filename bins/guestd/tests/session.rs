@@ -9,6 +9,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
 use common::{Agent, Client, PATIENCE, SECRET, alive, shell, wait_for};
 use pandastack_wire_guest::{
     Error, ErrorKind, Figures, Frame, Identity, Kind, Message, PortList, Rebirth, Reborn, Start, Variable, Volume,
@@ -210,6 +215,71 @@ fn processes_of_the_old_life_go_on_unheard() {
     assert!(alive(pid));
     new.shell(1, &format!("kill -9 {pid}"));
     wait_for("reaping", || agent.children().is_empty());
+}
+
+#[test]
+fn a_rebirth_with_the_known_secret_ends_nothing() {
+    let agent = Agent::start();
+    let (mut one, mut other) = (agent.connect(), agent.connect());
+    let pid = other.start(1, Start { stdin: true, ..shell("read line; echo heard $line") });
+    one.send(rebirth(SECRET, None).frame(5));
+    let reborn = Reborn::parse(&one.expect(5, Kind::Reborn).payload).unwrap();
+    assert!(reborn.wall_clock_ns >= 1_900_000_000_000_000_000, "the clock is set all the same");
+    one.ping(6);
+    other.ping(7);
+    assert!(alive(pid));
+    agent.connect().ping(0);
+}
+
+#[test]
+fn a_late_message_does_not_set_the_clock_back() {
+    let agent = Agent::start();
+    let mut client = agent.connect();
+    let mut told = |wall_clock_ns| {
+        client.send(Rebirth { wall_clock_ns, ..rebirth(SECRET, None) }.frame(5));
+        Reborn::parse(&client.expect(5, Kind::Reborn).payload).unwrap().wall_clock_ns
+    };
+    const START: u64 = 1_900_000_000_000_000_000;
+    const SECOND: u64 = 1_000_000_000;
+    // A busy machine may need longer than what counts as a little.
+    let kept = (0..50).any(|_| {
+        told(START);
+        told(START - SECOND / 10) > START
+    });
+    assert!(kept, "a tenth of a second is a message's delay");
+    assert!((START + 60 * SECOND..START + 90 * SECOND).contains(&told(START + 60 * SECOND)));
+    assert!((START..START + 30 * SECOND).contains(&told(START)), "a minute ahead is wrong");
+}
+
+#[test]
+fn of_two_rebirths_at_once_only_one_counts() {
+    let (agent, mut secret) = (Agent::start(), SECRET.to_vec());
+    let process = Pid::from_raw(agent.pid().cast_signed());
+    for round in 0..10 {
+        let [mut one, mut other] = [0, 1].map(|_| {
+            let mut client = agent.connect_silently();
+            client.hello(&secret);
+            client.expect(0, Kind::Welcome);
+            client
+        });
+        // Both lie in their sockets when the agent looks again, as the bytes of the source do in a fork's agent.
+        kill(process, Signal::SIGSTOP).unwrap();
+        let secrets = [format!("one {round}").into_bytes(), format!("other {round}").into_bytes()];
+        one.send(rebirth(&secrets[0], None).frame(5));
+        other.send(rebirth(&secrets[1], None).frame(5));
+        kill(process, Signal::SIGCONT).unwrap();
+        wait_for("a rebirth", || secrets.iter().any(|secret| opens(&agent, secret)));
+        let known: Vec<&Vec<u8>> = secrets.iter().filter(|secret| opens(&agent, secret)).collect();
+        let loser = if known == [&secrets[0]] { &mut other } else { &mut one };
+        assert_eq!(loser.arrive(), None, "who is told that it was obeyed must have been");
+        secret = known[0].clone();
+    }
+}
+
+fn opens(agent: &Agent, secret: &[u8]) -> bool {
+    let mut client = agent.connect_silently();
+    client.hello(secret);
+    client.arrive().is_some_and(|frame| frame.kind == Kind::Welcome)
 }
 
 #[test]

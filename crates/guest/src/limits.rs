@@ -67,6 +67,9 @@ pub const PROCESSES_SCANNED_MAX: usize = 4096;
 /// File systems thaw by themselves after this long, in case the host that froze them is gone.
 pub const FROZEN_MAX: Duration = Duration::from_secs(30);
 
+/// A clock that is ahead of what the host says by no more than this is left alone.
+pub const CLOCK_AHEAD_MAX: Duration = Duration::from_millis(250);
+
 /// Time the answer to a power-off has to leave.
 pub const POWER_OFF_AFTER: Duration = Duration::from_millis(50);
 

@@ -2,7 +2,7 @@
 
 mod system;
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use bytes::Bytes;
 use pandastack_wire_guest::{ErrorKind, Frame, Kind, Rebirth, Reborn};
@@ -38,7 +38,8 @@ impl From<RebirthError> for Fault {
 }
 
 /// Takes everything on that makes this guest different from its siblings. Runs in one go: nothing of the guest's agent
-/// happens between the old life and the new one.
+/// happens between the old life and the new one. Who knows our secret already is still in the same life: after a pause it
+/// renews the clock and the random generator, and nothing ends.
 pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> {
     let Rebirth { wall_clock_ns, entropy, secret, identity } = rebirth;
     if secret.is_empty() {
@@ -47,7 +48,8 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
     // A seal may have been taken of a frozen guest, and the files below must be written.
     resume_writes(agent)?;
     let system = &agent.system;
-    system.set_clock(wall_clock_ns).map_err(|cause| RebirthError::System { what: "set the clock", cause })?;
+    let new_life = !agent.knows(&secret);
+    set_clock(&**system, wall_clock_ns).map_err(|cause| RebirthError::System { what: "set the clock", cause })?;
     system.reseed(&entropy).map_err(|cause| RebirthError::System { what: "reseed the random generator", cause })?;
     if let Some(identity) = identity {
         system
@@ -55,10 +57,23 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
             .map_err(|cause| RebirthError::System { what: "take the identity on", cause })?;
         agent.replace_env(identity.env);
     }
-    agent.replace_secret(secret);
-    agent.births.set(agent.births.get() + 1);
-    agent.reborn.notify_waiters();
+    if new_life {
+        // Last, so that whoever waits for it finds everything else renewed.
+        system.begin_generation().map_err(|cause| RebirthError::System { what: "begin a generation", cause })?;
+        agent.replace_secret(secret);
+        agent.births.set(agent.births.get() + 1);
+        agent.reborn.notify_waiters();
+    }
     Ok(Reborn { wall_clock_ns: system.clock() })
+}
+
+/// Sets the clock, unless it is only a little ahead: then the message was late, not we, and nobody's time goes back.
+fn set_clock(system: &dyn System, wanted_ns: u64) -> std::io::Result<()> {
+    let ahead = Duration::from_nanos(system.clock().saturating_sub(wanted_ns));
+    if !ahead.is_zero() && ahead <= limits::CLOCK_AHEAD_MAX {
+        return Ok(());
+    }
+    system.set_clock(wanted_ns)
 }
 
 /// Flushes and freezes the file systems.

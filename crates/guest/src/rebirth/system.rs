@@ -14,6 +14,13 @@ use pandastack_wire_guest::Identity;
 
 use crate::{boot::network, volumes::Disks};
 
+/// Says which life this is, to programs that must do something in each: other contents each time, readable by everybody,
+/// in memory, written in place so that it can be watched.
+const GENERATION_FILE: &str = "/run/pandastack/generation";
+
+/// Gives other contents at each reading, from the random generator.
+const FRESH_UUID: &str = "/proc/sys/kernel/random/uuid";
+
 /// What a rebirth, a seal or an end changes about a system.
 pub trait System {
     /// Sets the wall clock, in nanoseconds since the Unix epoch.
@@ -24,6 +31,8 @@ pub trait System {
     fn reseed(&self, entropy: &[u8]) -> io::Result<()>;
     /// Takes hostname, machine id and addresses on.
     fn take_identity(&self, identity: &Identity) -> io::Result<()>;
+    /// Tells programs that a new life has begun. The random generator must have been given its new start.
+    fn begin_generation(&self) -> io::Result<()>;
     /// Stops writes to disk.
     fn freeze(&self) -> io::Result<()>;
     /// Lets them go on.
@@ -69,6 +78,10 @@ impl System for Machine {
             Some(addresses) => network::Addresses::try_from(addresses)?.apply(),
             None => Ok(()),
         }
+    }
+
+    fn begin_generation(&self) -> io::Result<()> {
+        overwrite(GENERATION_FILE, &fs::read(FRESH_UUID)?)
     }
 
     fn freeze(&self) -> io::Result<()> {
@@ -122,6 +135,10 @@ impl System for Bystander {
 
     fn take_identity(&self, identity: &Identity) -> io::Result<()> {
         *self.identity.borrow_mut() = Some(identity.clone());
+        Ok(())
+    }
+
+    fn begin_generation(&self) -> io::Result<()> {
         Ok(())
     }
 

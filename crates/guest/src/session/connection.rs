@@ -1,7 +1,11 @@
 //! One connection from `Hello` to its end: cuts frames, opens channels, hands each frame to its channel.
 //! Every channel it opens ends with exactly one terminal frame, sent here and nowhere else.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+};
 
 use pandastack_wire_guest::{
     Credit, Decoder, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Path, Read, Rebirth, Resize, Signal, Start,
@@ -44,6 +48,8 @@ struct Connection {
     lanes: Lanes,
     channels: Channels,
     tasks: JoinSet<()>,
+    /// The agent's life that the other end knows of: the one it found, or the one it gave.
+    birth: Cell<u64>,
 }
 
 /// Serves one connection until it ends, and ends what it started.
@@ -55,7 +61,8 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
     let mut writer = JoinSet::new();
     writer.spawn_local(outlet.run(sink));
     let birth = agent.births.get();
-    let mut connection = Connection { agent, lanes, channels: Channels::default(), tasks: JoinSet::new() };
+    let (channels, tasks) = (Channels::default(), JoinSet::new());
+    let mut connection = Connection { agent, lanes, channels, tasks, birth: Cell::new(birth) };
     match connection.converse(socket).await {
         End::Refused(fault) => {
             connection.lanes.try_control(fault.frame(0));
@@ -81,6 +88,8 @@ impl Connection {
         loop {
             loop {
                 match decoder.next_frame() {
+                    // Sent before the seal and read after it: who sent it meant the source.
+                    Ok(Some(_)) if self.birth.get() != self.agent.births.get() => return End::Lost,
                     Ok(Some(frame)) => {
                         if let Err(fault) = self.accept(frame).await {
                             return End::Refused(fault);
@@ -241,6 +250,7 @@ impl Connection {
             Ok(rebirth) => rebirth::perform(&self.agent, rebirth),
             Err(fault) => Err(fault),
         };
+        self.birth.set(self.agent.births.get());
         let reply = match outcome {
             Ok(reborn) => reborn.frame(frame.channel),
             Err(fault) => fault.frame(frame.channel),

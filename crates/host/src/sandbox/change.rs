@@ -1,5 +1,7 @@
 //! What a sandbox's driver does when asked: pause, resume, seal, sleep, wake, new terms. `step` decides, this acts.
 
+use std::time::Duration;
+
 use pandastack_layers::Durability;
 use pandastack_model::{Ask, Egress, Fault, FaultKind, LayerId, Next, SandboxState, state::step};
 use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
@@ -7,13 +9,17 @@ use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, 
 use super::{
     driver::{Body, Owned, Request},
     fault::{launch_fault, refusal_fault, seal_fault},
-    launch::{self, Wanted},
+    launch::{self, Wanted, death},
+    life::set_clock,
     seal::{SealPlan, Sealed, Then, go_on, seal},
 };
 use crate::{
     ledger::Record,
     volumes::{Growth, may_be_sealed},
 };
+
+/// From telling a guest the time to its answer.
+const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
 
 impl Owned<'_> {
     /// Carries a request out and answers it. Who asked may have left; the work is done all the same.
@@ -24,7 +30,13 @@ impl Owned<'_> {
             Request::Resume(reply) => drop(reply.send(self.change(Ask::Resume).await)),
             Request::Sleep(reply) => drop(reply.send(self.change(Ask::Sleep).await)),
             Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake).await)),
-            Request::Seal(ask, reply) => drop(reply.send(self.seal(ask).await)),
+            Request::Seal(ask, reply) => {
+                drop(reply.send(self.seal(ask).await));
+                // Many short pauses would add up; who asked need not wait for it.
+                if self.tell.borrow().view.state == SandboxState::Running {
+                    self.set_clock().await;
+                }
+            }
             Request::SetEgress(egress, reply) => drop(reply.send(self.set_egress(egress).await)),
             Request::VolumeGrown(growth, reply) => drop(reply.send(self.volume_grown(growth).await)),
             Request::SetLifecycle(terms, reply) => drop(reply.send(self.set_lifecycle(terms).await)),
@@ -60,6 +72,7 @@ impl Owned<'_> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
         living.machine.resume().await.map_err(machine_fault)?;
         living.session.activity().touch();
+        self.set_clock().await;
         // A volume may have grown while nobody could be told.
         let claim = self.parts.volumes.held(self.id).await?;
         if let Err(fault) = claim.catch_up(&*living.machine, &living.session).await {
@@ -67,6 +80,24 @@ impl Owned<'_> {
         }
         self.settle(SandboxState::Running).await;
         Ok(())
+    }
+
+    /// Tells a guest what time it is after it stood still: its clock did too. One that does not answer is no worse off.
+    async fn set_clock(&self) {
+        let Body::Living(living) = &self.body else { return };
+        let told = async {
+            let set = set_clock(&living.session, living.secret.reveal());
+            match tokio::time::timeout(CLOCK_DEADLINE, set).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "clock not set"),
+                Err(_) => tracing::warn!(sandbox = %self.id, "clock not set in time"),
+            }
+        };
+        tokio::select! {
+            () = told => {}
+            _ = death(&*living.machine) => {}
+            () = self.given_up.cancelled() => {}
+        }
     }
 
     /// Writes a new state of the same machine down and tells the world.
@@ -186,7 +217,11 @@ impl Owned<'_> {
             self.announce();
         } else if let Body::Living(living) = &self.body {
             living.session.activity().unretire();
+            let paused = before == SandboxState::Paused;
             self.tell.send_modify(|now| now.living(living, before));
+            if !paused {
+                self.set_clock().await;
+            }
         }
         self.parts.let_go(layer).await;
         outcome

@@ -14,7 +14,7 @@ use pandastack_wire_guest::{Rebirth, VOLUMES_SINCE};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    life::{Life, unhex},
+    life::{CLOCK_EXCHANGE_MAX, Life, set_clock, unhex},
     living::Living,
     prepare::{Parts, PrepareError, Prepared, SlotHandle},
     standby::Standby,
@@ -192,9 +192,7 @@ async fn bring_to_life(
     let rebirth = || life.rebirth(secret);
     let session = match session {
         Some(session) => {
-            let deadline = parts.settings.launch_deadline;
-            let reborn = tokio::time::timeout(deadline, session.rebirth(&rebirth())).await;
-            reborn.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?.map_err(LaunchError::Rebirth)?;
+            reborn(parts, &session, rebirth()).await?;
             session
         }
         None => greet(parts, machine, layer, &rebirth).await?,
@@ -205,6 +203,25 @@ async fn bring_to_life(
     };
     used.map_err(LaunchError::Volume)?;
     Ok(session)
+}
+
+/// Gives a guest whose link is open its new life.
+async fn reborn(parts: &Parts, session: &Session, rebirth: Rebirth) -> Result<(), LaunchError> {
+    let deadline = parts.settings.launch_deadline;
+    let reborn = tokio::time::timeout(deadline, async {
+        let told = Instant::now();
+        session.rebirth(&rebirth).await?;
+        correct_clock(session, &rebirth, told).await
+    });
+    reborn.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?.map_err(LaunchError::Rebirth)
+}
+
+/// Tells the time once more if the rebirth took so long that the clock it brought is late. The guest is warm by now.
+async fn correct_clock(session: &Session, rebirth: &Rebirth, told: Instant) -> Result<(), LinkError> {
+    if told.elapsed() <= CLOCK_EXCHANGE_MAX {
+        return Ok(());
+    }
+    set_clock(session, &rebirth.secret).await
 }
 
 /// Reaches the guest of a machine that was just resumed and gives it its new life in the first exchange.
@@ -220,8 +237,11 @@ pub async fn greet(
         loop {
             match machine.dial().await {
                 Ok(link) => {
-                    let opened = Session::open(link, &sealed_secret, Some(&rebirth()), &parts.scope).await;
-                    return opened.map_err(LaunchError::Rebirth);
+                    let (told, rebirth) = (Instant::now(), rebirth());
+                    let opened = Session::open(link, &sealed_secret, Some(&rebirth), &parts.scope).await;
+                    let session = opened.map_err(LaunchError::Rebirth)?;
+                    correct_clock(&session, &rebirth, told).await.map_err(LaunchError::Rebirth)?;
+                    return Ok(session);
                 }
                 Err(error) => tracing::trace!(%error, "guest not reachable yet"),
             }

@@ -1,10 +1,21 @@
 //! The one message after every restore: what is renewed, and for whom. `docs/fork-correctness.md` is the contract.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use pandastack_kit::{Clock, SystemClock, random_bytes, random_hex};
 use pandastack_model::SandboxId;
 use pandastack_wire_guest::{Identity, Rebirth, Variable};
+
+use crate::guest::{LinkError, Session};
+
+/// The clock of a guest that took longer to answer may be off by as much, so it is told the time again.
+pub const CLOCK_EXCHANGE_MAX: Duration = Duration::from_millis(100);
+
+/// Most attempts on a host so busy that none is quick.
+const CLOCK_TRIES_MAX: usize = 3;
 
 /// Whose life a restored guest leads.
 pub enum Life<'a> {
@@ -41,6 +52,19 @@ impl Life<'_> {
         };
         Some(Identity { hostname, machine_id: random_hex::<16>(), env, network: None })
     }
+}
+
+/// Tells a guest the time within its life, until it has heard it quickly enough. It gets fresh entropy with it and keeps
+/// everything else; whatever runs on the session goes on.
+pub async fn set_clock(session: &Session, secret: &[u8]) -> Result<(), LinkError> {
+    for _ in 0..CLOCK_TRIES_MAX {
+        let told = Instant::now();
+        session.rebirth(&Life::Same.rebirth(secret)).await?;
+        if told.elapsed() <= CLOCK_EXCHANGE_MAX {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the secret of a manifest.

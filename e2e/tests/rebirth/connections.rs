@@ -1,0 +1,123 @@
+//! What becomes of connections: a source keeps its own, a copy has none.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use pandastack_e2e::{collect, python, read_until, start};
+use pandastack_sys::netns::Netns;
+use pandastack_testbed::outside::Outside;
+use pandastack_wire_fleet::{ExecAsk, HostPort};
+
+use super::{ask, with_resident};
+
+const PORT: u16 = 7412;
+
+/// What a copy of a connection hears: the other end knows nothing of it.
+const GONE: [&str; 4] = ["ConnectionResetError", "BrokenPipeError", "TimeoutError", "closed"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_keeps_its_connections_through_its_forks() {
+    let outside = Outside::new(&[]).unwrap();
+    let address = outside.far_address();
+    let _echo = Echo::start(outside.netns(), (address, PORT).into());
+    with_resident(async |bed, source| {
+        assert_eq!(ask(bed, source, &format!("dial('{address}', {PORT})")).await, "connected");
+        assert_eq!(ask(bed, source, "say('first')").await, "first");
+        let count = "import os,time\nn=0\nwhile not os.path.exists('/tmp/stop'):\n print(n,flush=True)\n n+=1\n time.sleep(0.002)\nprint('end')";
+        let mut counting = start(bed, source, ExecAsk { deadline: None, ..python(count) }).await.unwrap();
+        let mut seen = read_until(&mut counting, "\n").await;
+        let mut children = Vec::new();
+        for round in 0..3 {
+            children.extend(bed.fork(source, 1).await.unwrap());
+            let said = format!("round {round}");
+            assert_eq!(ask(bed, source, &format!("say('{said}')")).await, said);
+            seen.push_str(&read_until(&mut counting, "\n").await);
+        }
+        bed.out(source, "touch /tmp/stop").await;
+        let rest = collect(counting).await;
+        seen.push_str(&rest.out());
+        let lines: Vec<&str> = seen.lines().collect();
+        let (end, numbers) = lines.split_last().unwrap();
+        assert_eq!((*end, rest.code()), ("end", 0));
+        assert!(numbers.iter().enumerate().all(|(at, line)| *line == at.to_string()), "output was lost: {numbers:?}");
+        // The child's copy belongs to nobody: it has another way out, and the other end knows only the source.
+        let said = ask(bed, children[0], "say('copy')").await;
+        assert!(GONE.contains(&said.as_str()), "{said}");
+        assert_eq!(ask(bed, source, "say('last')").await, "last");
+        assert_eq!(ask(bed, children[0], "say_within('here')").await, "here", "both ends of this one came along");
+        // A new one works.
+        assert_eq!(ask(bed, children[0], &format!("dial('{address}', {PORT})")).await, "connected");
+        assert_eq!(ask(bed, children[0], "say('own')").await, "own");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sleeper_has_lost_its_connections_to_the_outside() {
+    let outside = Outside::new(&[]).unwrap();
+    let address = outside.far_address();
+    let _echo = Echo::start(outside.netns(), (address, PORT).into());
+    with_resident(async |bed, id| {
+        assert_eq!(ask(bed, id, &format!("dial('{address}', {PORT})")).await, "connected");
+        assert_eq!(ask(bed, id, "say('first')").await, "first");
+        bed.host.sleep(id).await.unwrap();
+        bed.host.wake(id).await.unwrap();
+        let said = ask(bed, id, "say('second')").await;
+        assert!(GONE.contains(&said.as_str()), "{said}");
+        assert_eq!(ask(bed, id, "say_within('here')").await, "here", "both ends of this one came along");
+        assert_eq!(ask(bed, id, &format!("dial('{address}', {PORT})")).await, "connected");
+        assert_eq!(ask(bed, id, "say('third')").await, "third");
+    })
+    .await;
+}
+
+/// A server that sends everything back for as long as its callers like.
+struct Echo {
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Echo {
+    fn start(netns: &Netns, address: SocketAddr) -> Self {
+        let listener = netns.listen_tcp(address).unwrap();
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = end.clone();
+        let thread = thread::spawn(move || {
+            let mut callers = Vec::new();
+            while !ended.load(Ordering::Relaxed) {
+                if let Ok((stream, _)) = listener.accept() {
+                    stream.set_nonblocking(true).unwrap();
+                    callers.push(stream);
+                }
+                callers.retain_mut(|caller| echo(caller));
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Self { end, thread: Some(thread) }
+    }
+}
+
+/// Sends back what has come; false once the caller is gone.
+fn echo(caller: &mut TcpStream) -> bool {
+    let mut buffer = [0; 1024];
+    match caller.read(&mut buffer) {
+        Ok(0) => false,
+        Ok(length) => caller.write_all(&buffer[..length]).is_ok(),
+        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
