@@ -18,10 +18,26 @@ struct Pool {
     buffer: [u8; ENTROPY_BYTES_MAX],
 }
 
-/// Mixes bytes in as full entropy and makes the generator start over from them, so that two copies of one
-/// memory image part ways at once.
-pub fn reseed(entropy: &[u8]) -> io::Result<()> {
-    let random = File::options().write(true).open("/dev/urandom")?;
+/// The kernel's random generator, open for feeding.
+#[derive(Debug)]
+pub struct Random {
+    device: File,
+}
+
+impl Random {
+    /// Opens the generator.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { device: File::options().write(true).open("/dev/urandom")? })
+    }
+
+    /// Mixes bytes in as full entropy and makes the generator start over from them, so that two copies of one
+    /// memory image part ways at once.
+    pub fn reseed(&self, entropy: &[u8]) -> io::Result<()> {
+        reseed(&self.device, entropy)
+    }
+}
+
+fn reseed(random: &File, entropy: &[u8]) -> io::Result<()> {
     let entropy = &entropy[..entropy.len().min(ENTROPY_BYTES_MAX)];
     let mut pool = Pool {
         entropy_bits: entropy.len() as libc::c_int * 8,

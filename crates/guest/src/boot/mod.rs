@@ -21,8 +21,9 @@ pub use cmdline::{CmdlineError, Orders, bytes_of_hex};
 const OPEN_FILES_SOFT: u64 = 65_536;
 const OPEN_FILES_HARD: u64 = 1_048_576;
 
-/// Name until the first rebirth gives a real one.
-const FIRST_HOSTNAME: &str = "sandbox";
+/// Name and machine id until the first rebirth gives real ones. As long as those, so that their files keep their size.
+const FIRST_HOSTNAME: &str = "sandbox-00000000";
+const FIRST_MACHINE_ID: &str = "00000000000000000000000000000000";
 
 /// A machine that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +77,9 @@ pub fn run() -> Result<Orders, BootError> {
         addresses.apply().map_err(BootError::Network)?;
     }
     // A root file system without /etc still deserves to run.
+    let _ = fs::write("/etc/hostname", format!("{FIRST_HOSTNAME}\n"));
     let _ = fs::write("/etc/hosts", network::hosts_of(FIRST_HOSTNAME));
+    let _ = fs::write("/etc/machine-id", format!("{FIRST_MACHINE_ID}\n"));
     Ok(orders)
 }
 

@@ -4,7 +4,7 @@ use std::{
     cell::{Cell, RefCell},
     fs::{self, File},
     io::{self, Write},
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::fs::FileExt},
     time::Duration,
 };
 
@@ -44,15 +44,28 @@ pub trait System {
 }
 
 /// The machine whose first process we are.
+///
+/// A new life needs a few files, and a restored guest would look each of them up with code that its CPU has not
+/// translated yet. So they are opened once, at boot, and the open descriptors are sealed with the guest.
 #[derive(Debug)]
 pub struct Machine {
     disks: Disks,
+    hostname: Kept,
+    hosts: Kept,
+    machine_id: Kept,
+    random: entropy::Random,
 }
 
 impl Machine {
-    /// Looks at the machine as it is after boot.
-    pub fn look() -> Self {
-        Self { disks: Disks::look() }
+    /// Opens what every new life will need. The files of the identity lie at their places by now.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {
+            disks: Disks::look(),
+            hostname: Kept::open("/etc/hostname"),
+            hosts: Kept::open("/etc/hosts"),
+            machine_id: Kept::open("/etc/machine-id"),
+            random: entropy::Random::open()?,
+        })
     }
 }
 
@@ -66,14 +79,14 @@ impl System for Machine {
     }
 
     fn reseed(&self, bytes: &[u8]) -> io::Result<()> {
-        entropy::reseed(bytes)
+        self.random.reseed(bytes)
     }
 
     fn take_identity(&self, identity: &Identity) -> io::Result<()> {
         nix::unistd::sethostname(&identity.hostname)?;
-        overwrite("/etc/hostname", format!("{}\n", identity.hostname).as_bytes())?;
-        overwrite("/etc/hosts", network::hosts_of(&identity.hostname).as_bytes())?;
-        overwrite("/etc/machine-id", format!("{}\n", identity.machine_id).as_bytes())?;
+        self.hostname.overwrite(format!("{}\n", identity.hostname).as_bytes())?;
+        self.hosts.overwrite(network::hosts_of(&identity.hostname).as_bytes())?;
+        self.machine_id.overwrite(format!("{}\n", identity.machine_id).as_bytes())?;
         match &identity.network {
             Some(addresses) => network::Addresses::try_from(addresses)?.apply(),
             None => Ok(()),
@@ -164,14 +177,38 @@ fn wall_clock_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Replaces a small file's contents in place. No truncation first: that makes the file system flush on close, which a
-/// restore would wait for, and most of these contents keep their length.
-pub(crate) fn overwrite(path: &str, contents: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-    let before = file.metadata()?.len();
-    file.write_all(contents)?;
-    if before > contents.len() as u64 {
-        file.set_len(contents.len() as u64)?;
+/// A small file of the identity, open for good.
+#[derive(Debug)]
+struct Kept {
+    path: &'static str,
+    file: Option<File>,
+}
+
+impl Kept {
+    /// Opens a file. One that cannot be opened is tried again at each write.
+    fn open(path: &'static str) -> Self {
+        Self { path, file: writable(path).ok() }
+    }
+
+    /// Replaces the contents in place. No truncation first: that makes a disk's file system flush on close, which a
+    /// restore would wait for, and most of these contents keep their length.
+    fn overwrite(&self, contents: &[u8]) -> io::Result<()> {
+        match &self.file {
+            Some(file) => replace(file, contents),
+            None => replace(&writable(self.path)?, contents),
+        }
+    }
+}
+
+fn writable(path: &str) -> io::Result<File> {
+    fs::OpenOptions::new().write(true).create(true).truncate(false).open(path)
+}
+
+fn replace(file: &File, contents: &[u8]) -> io::Result<()> {
+    let length = contents.len() as u64;
+    file.write_all_at(contents, 0)?;
+    if file.metadata()?.len() > length {
+        file.set_len(length)?;
     }
     Ok(())
 }
