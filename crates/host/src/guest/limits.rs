@@ -20,6 +20,10 @@ pub const EXEC_OVERDUE: Duration = Duration::from_secs(10);
 /// One question with one answer.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
+/// How long a guest may be silent on a link that was sealed with it before it is dialled. Its answer takes a tenth of this, or
+/// more on a busy host; a guest that does not know the link never answers.
+pub const TAKE_UP_DEADLINE: Duration = Duration::from_secs(1);
+
 /// Bytes gathered into one write to the link.
 pub const BATCH_BYTES: usize = 512 * 1024;
 

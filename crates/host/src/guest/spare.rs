@@ -1,0 +1,60 @@
+//! A greeted connection that nobody uses, kept so that copies of the guest need none of their own: sealed with the guest, it
+//! is open in each copy, and the copy's first message goes straight to the agent.
+//!
+//! ```text
+//! running guest:  Spare::open ... pause, Spare::state, seal, resume     (the spare stays, for the next seal)
+//! its copy:       restore, resume, take_up(state, rebirth)              -> Session
+//! ```
+//! The guest's end of every other connection is closed by the rebirth, so a copy never speaks on a stream of its source.
+
+use pandastack_kit::Scope;
+use pandastack_vmm::{KeptLink, LinkState, Machine};
+use pandastack_wire_guest::Rebirth;
+
+use super::{
+    limits::{REQUEST_DEADLINE, TAKE_UP_DEADLINE},
+    session::{LinkError, Session, greet},
+};
+
+/// A spare connection of a running guest.
+pub struct Spare {
+    link: Box<dyn KeptLink>,
+}
+
+impl Spare {
+    /// Connects, and greets the agent with its current secret.
+    pub async fn open(machine: &dyn Machine, secret: &[u8]) -> Result<Self, LinkError> {
+        let mut link = machine.dial_kept().await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
+        let greeted = tokio::time::timeout(REQUEST_DEADLINE, greet(&mut link, secret, &[])).await;
+        greeted.map_err(|_| LinkError::Deadline)??;
+        Ok(Self { link })
+    }
+
+    /// What a copy's host needs to take the connection up. The guest must be paused, and sealed before it runs again.
+    /// `None` if the connection is lost or not at rest: copies then dial, which is only slower.
+    pub fn state(&self) -> Option<LinkState> {
+        match self.link.state() {
+            Ok(state) => Some(state),
+            Err(error) => {
+                tracing::debug!(%error, "spare link not sealed");
+                None
+            }
+        }
+    }
+}
+
+/// Takes a sealed connection up in a machine that was just resumed, and gives its guest a new life on it. If that fails, or
+/// the guest stays silent for a short time, nothing is known about the guest: it may have been reborn, and then knows the
+/// secret of that life only.
+pub async fn take_up(
+    machine: &dyn Machine,
+    state: &LinkState,
+    rebirth: &Rebirth,
+    scope: &Scope,
+) -> Result<Session, LinkError> {
+    let taken_up = async {
+        let link = machine.take_up(state).await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
+        Session::resume(link, rebirth, scope).await
+    };
+    tokio::time::timeout(TAKE_UP_DEADLINE, taken_up).await.map_err(|_| LinkError::Deadline)?
+}
