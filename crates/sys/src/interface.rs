@@ -98,3 +98,23 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     }
     libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
 }
+
+#[cfg(test)]
+mod tests {
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    #[test]
+    fn an_interface_runs_once_it_is_on() {
+        let inside = || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let interfaces = Interfaces::open().unwrap();
+            assert!(!interfaces.runs("lo").unwrap());
+            interfaces.bring_up("lo").unwrap();
+            assert!(interfaces.runs("lo").unwrap());
+            assert!(interfaces.runs("none0").is_err());
+        };
+        std::thread::spawn(inside).join().unwrap();
+    }
+}

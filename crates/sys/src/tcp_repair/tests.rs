@@ -72,7 +72,7 @@ fn the_peer_goes_on_with_a_replaced_end() {
     vanish(ours);
     // Twice from one state, as siblings do, each in its own time.
     for _ in 0..2 {
-        let mut again = TcpStream::from(set_up(&netns, &state).unwrap());
+        let again = TcpStream::from(set_up(&netns, &state).unwrap());
         again.set_nonblocking(false).unwrap();
         again.set_read_timeout(Some(PATIENCE)).unwrap();
         assert_eq!(settled(&again), Connection { timestamp: settled(&again).timestamp, ..state.clone() });
