@@ -8,17 +8,17 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use bytes::BytesMut;
-use pandastack_e2e::{PATIENCE, without_standby};
+use bytes::{Bytes, BytesMut};
+use pandastack_e2e::{PATIENCE, read_until, shell as exec_shell, start, without_standby};
 use pandastack_host::net::{NetPool, NetSettings, Slot};
 use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
 use pandastack_model::{MachineId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
-use pandastack_testbed::{Bed, DataFolder, template_data_dir, with_bed};
+use pandastack_testbed::{Bed, DataFolder, template_data_dir, wait_for, with_bed};
 use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec};
 use pandastack_vmm_qemu::{QemuDriver, choose_tier};
-use pandastack_wire_fleet::HostPort;
+use pandastack_wire_fleet::{ExecAsk, ExecControl, HostPort};
 use pandastack_wire_guest::{
     Decoder, Error, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Program, Rebirth, Start,
 };
@@ -82,7 +82,7 @@ async fn a_link_with_an_answer_under_way_is_not_sealed() {
     let mut talk = Talk::greeted(kept, &lab.secret()).await;
     talk.send(shell("echo unread").frame(1)).await;
     let unread = async || talk.link.state().is_err().then_some(());
-    pandastack_testbed::wait_for("an unread answer", PATIENCE, unread).await;
+    wait_for("an unread answer", PATIENCE, unread).await;
     talk.expect(1, Kind::Exit).await;
     machine.stop().await;
     lab.close().await;
@@ -103,6 +103,41 @@ async fn a_create_goes_on_with_the_link_of_its_template() {
         },
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let source = bed.create().await.unwrap();
+            let mut cat = start(bed, source, ExecAsk { stdin: true, ..exec_shell("cat") }).await.unwrap();
+            let of_source = with_spare(bed, source).await;
+            let child = bed.fork(source, 1).await.unwrap()[0];
+            let of_child = connections(bed.host.machine_pid(child).await.unwrap());
+            assert!(of_child.len() == 1 && of_source.contains(&of_child[0]), "{of_child:?} of {of_source:?}");
+            assert_eq!(connections(bed.host.machine_pid(source).await.unwrap()), of_source, "the source keeps its own");
+            cat.control.send(ExecControl::Stdin(Bytes::from_static(b"still here\n"))).await.unwrap();
+            assert_eq!(read_until(&mut cat, "here\n").await, "still here\n");
+            assert_eq!(bed.sh(child, "cat /proc/[0-9]*/comm | grep -c '^cat$'").await.unwrap().0, "2\n");
+
+            let before = with_spare(bed, child).await;
+            bed.host.sleep(child).await.unwrap();
+            assert_eq!(bed.sh(child, "echo awake").await.unwrap().0, "awake\n");
+            let after = connections(bed.host.machine_pid(child).await.unwrap());
+            assert!(before.contains(&after[0]), "{after:?} of {before:?}");
+            assert_eq!(bed.sh(child, "cat /proc/[0-9]*/comm | grep -c '^cat$'").await.unwrap().0, "2\n");
+        },
+    )
+    .await;
+}
+
+/// Waits for a sandbox's spare connection, and gives the host's ends of all.
+async fn with_spare(bed: &Bed, id: SandboxId) -> Vec<(Ipv4Addr, u16)> {
+    let pid = bed.host.machine_pid(id).await.unwrap();
+    let both = async || Some(connections(pid)).filter(|open| open.len() == 2);
+    wait_for("a spare connection", PATIENCE, both).await
 }
 
 #[tokio::test]
@@ -286,7 +321,7 @@ impl Lab {
     }
 
     async fn dial(&self, machine: &dyn Machine) -> Box<dyn Link> {
-        pandastack_testbed::wait_for("the guest", PATIENCE, async || machine.dial().await.ok()).await
+        wait_for("the guest", PATIENCE, async || machine.dial().await.ok()).await
     }
 
     async fn close(self) {

@@ -15,5 +15,5 @@ pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};
 pub use session::{LinkError, Session};
-pub use spare::{Spare, take_up};
+pub use spare::{Spare, SparePlace, take_up};
 pub use volumes::{grow, mount};

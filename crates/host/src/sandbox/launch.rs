@@ -20,7 +20,7 @@ use super::{
     standby::Standby,
 };
 use crate::{
-    guest::{LinkError, Session, take_up},
+    guest::{LinkError, Session, SparePlace, take_up},
     ledger::LedgerError,
     net::NetError,
     volumes::Claim,
@@ -156,8 +156,8 @@ async fn start_life(
         Ok(session) => {
             let (boot, secret) = (started.elapsed(), Secret::new(secret));
             tracing::debug!(sandbox = %wanted.id, boot_mode, ?prepared_after, ?boot, "launch stages");
-            let claim = wanted.claim.clone();
-            Ok(Living { machine, session, secret, layer, disk, slot, claim, undo, boot, boot_mode })
+            let (claim, spare) = (wanted.claim.clone(), SparePlace::default());
+            Ok(Living { machine, session, spare, secret, layer, disk, slot, claim, undo, boot, boot_mode })
         }
         Err(error) => {
             undo.unwind().await;
