@@ -146,7 +146,7 @@ async fn a_link_that_the_guest_does_not_know_is_replaced_by_dialling() {
         without_standby(),
         |net| net,
         async |bed| {
-            let wrong: [(&str, fn(&mut LinkState)); 3] = [
+            let wrong: [(&str, Spoil); 3] = [
                 // The guest answers that it knows no such connection.
                 ("port", |link| link.local.set_port(link.local.port() ^ 1)),
                 // The guest is silent: it takes the bytes for old ones.
@@ -169,6 +169,9 @@ async fn a_link_that_the_guest_does_not_know_is_replaced_by_dialling() {
     )
     .await;
 }
+
+/// Makes a link's state wrong.
+type Spoil = fn(&mut LinkState);
 
 fn manifest_file(bed: &Bed) -> PathBuf {
     let layer = bed.layers.template(&"mini".parse().unwrap()).unwrap();
@@ -304,15 +307,15 @@ impl Lab {
         self.slots.lock().unwrap().push(slot);
         let manifest = &self.layer.manifest;
         let limits = MachineLimits::of(manifest.memory, manifest.cpus);
-        let (memory, cpus, runtime, volumes) = (manifest.memory, manifest.cpus, None, Vec::new());
-        let spec = MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, volumes, limits };
+        let (memory, cpus, runtime) = (manifest.memory, manifest.cpus, None);
+        let spec = MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, limits };
         self.driver.restore(spec, from).await.unwrap()
     }
 
     /// Seals a paused machine that was restored from the template.
     async fn seal(&self, machine: &dyn Machine) -> LayerFiles {
         let name = |what: &str| self.folder.path().join(format!("sealed-{what}"));
-        let files = LayerFiles { mem: name("mem"), disk: name("disk"), dev: name("dev") };
+        let files = LayerFiles { mem: name("mem"), disk: name("disk"), dev: name("dev"), hot: name("hot") };
         machine.save_devices(&files.dev).await.unwrap();
         clone_or_copy(&self.layer.files.mem, &files.mem).unwrap();
         machine.save_memory(&self.layer.files.mem, &files.mem).await.unwrap();

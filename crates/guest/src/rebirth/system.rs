@@ -18,9 +18,6 @@ use crate::{boot::network, volumes::Disks};
 /// in memory, written in place so that it can be watched.
 const GENERATION_FILE: &str = "/run/pandastack/generation";
 
-/// Gives other contents at each reading, from the random generator.
-const FRESH_UUID: &str = "/proc/sys/kernel/random/uuid";
-
 /// What a rebirth, a seal or an end changes about a system.
 pub trait System {
     /// Sets the wall clock, in nanoseconds since the Unix epoch.
@@ -53,6 +50,7 @@ pub struct Machine {
     hostname: Kept,
     hosts: Kept,
     machine_id: Kept,
+    generation: Kept,
     random: entropy::Random,
 }
 
@@ -64,6 +62,7 @@ impl Machine {
             hostname: Kept::open("/etc/hostname"),
             hosts: Kept::open("/etc/hosts"),
             machine_id: Kept::open("/etc/machine-id"),
+            generation: Kept::open(GENERATION_FILE),
             random: entropy::Random::open()?,
         })
     }
@@ -94,7 +93,9 @@ impl System for Machine {
     }
 
     fn begin_generation(&self) -> io::Result<()> {
-        overwrite(GENERATION_FILE, &fs::read(FRESH_UUID)?)
+        let mut bytes = [0; 16];
+        self.random.read(&mut bytes)?;
+        self.generation.overwrite(format!("{}\n", uuid(bytes)).as_bytes())
     }
 
     fn freeze(&self) -> io::Result<()> {
@@ -200,6 +201,13 @@ impl Kept {
     }
 }
 
+/// Writes random bytes as a UUID of version 4.
+fn uuid(bytes: [u8; 16]) -> String {
+    let number = u128::from_be_bytes(bytes) & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{number:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
 fn writable(path: &str) -> io::Result<File> {
     fs::OpenOptions::new().write(true).create(true).truncate(false).open(path)
 }
@@ -212,4 +220,15 @@ fn replace(mut file: &File, contents: &[u8]) -> io::Result<()> {
         file.set_len(length)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_a_random_uuid() {
+        assert_eq!(uuid([0; 16]), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
 }
