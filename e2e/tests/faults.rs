@@ -115,6 +115,7 @@ async fn a_guest_that_does_not_accept_our_secret_is_not_trusted() {
             let manifest = layer_of(bed).join("manifest.json");
             let mut value: serde_json::Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
             value["link_secret"] = "00".repeat(32).into();
+            value.as_object_mut().unwrap().remove("link");
             std::fs::write(&manifest, serde_json::to_vec(&value).unwrap()).unwrap();
             let fault = create_refused(bed, "mini").await;
             assert_eq!(fault.kind, FaultKind::Unavailable, "{fault}");

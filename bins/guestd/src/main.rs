@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 fn booted() -> Result<Settings, Box<dyn Error>> {
     let orders = boot::run()?;
     let listen = SocketAddr::from(([0, 0, 0, 0], AGENT_PORT));
-    Ok(Settings { listen, secret: orders.secret, system: Box::new(Machine::look()) })
+    Ok(Settings { listen, secret: orders.secret, system: Box::new(Machine::open()?) })
 }
 
 fn from_arguments() -> Result<Settings, Box<dyn Error>> {

@@ -283,6 +283,31 @@ fn opens(agent: &Agent, secret: &[u8]) -> bool {
 }
 
 #[test]
+fn a_spare_connection_carries_the_new_life_and_ends_the_others() {
+    let (agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
+    let mark = folder.path().join("mark");
+    let (mut old, mut idle, mut spare) = (agent.connect(), agent.connect(), agent.connect());
+    let pid = old.start(1, Start { stdin: true, ..shell(&format!("cat; echo done > {}", mark.display())) });
+    spare.send(rebirth(b"new", Some(identity(&[("COLOR", "red")]))).frame(0));
+    spare.expect(0, Kind::Reborn);
+    // Channel numbers of the old life mean nothing in the new one.
+    assert_eq!(spare.shell(1, "echo $COLOR"), "red\n");
+    for other in [&mut old, &mut idle] {
+        assert_eq!(hung_up(other), None, "connections of the old life are closed");
+    }
+    assert!(alive(pid) && !mark.exists(), "its processes go on");
+    // The connection of the new life is as good as any, also for the next one.
+    let mut next = agent.connect_silently();
+    next.hello(b"new");
+    next.expect(0, Kind::Welcome);
+    next.send(rebirth(b"newer", None).frame(0));
+    next.expect(0, Kind::Reborn);
+    assert_eq!(hung_up(&mut spare), None);
+    next.shell(1, &format!("kill -9 {pid}"));
+    wait_for("reaping", || agent.children().is_empty());
+}
+
+#[test]
 fn listening_ports_are_listed() {
     let agent = Agent::start();
     let mut client = agent.connect();

@@ -19,6 +19,9 @@ pub const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 /// Time after the loss of a connection in which a rebirth saves its processes: in a fork or a wake the link breaks first.
 pub const LOST_GRACE: Duration = Duration::from_secs(2);
 
+/// Time after a rebirth before the connections that it ended are closed.
+pub const OUTLIVED_PAUSE: Duration = Duration::from_millis(50);
+
 /// Time between TERM and KILL.
 pub const KILL_GRACE: Duration = Duration::from_secs(2);
 

@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use pandastack_model::{Bytes, LayerId};
-use pandastack_vmm::MachineProfile;
+use pandastack_vmm::{LinkState, MachineProfile};
 use serde::{Deserialize, Serialize};
 
 /// The newest manifest format this build writes. It reads every one since the first.
@@ -26,6 +26,9 @@ pub struct Manifest {
     pub guest_generation: u32,
     /// The link secret that the sealed agent expects, as hex. The folder is readable by root only.
     pub link_secret: String,
+    /// A connection that the sealed agent believes to be open and that nobody used, if one was sealed with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkState>,
     pub memory: Bytes,
     pub cpus: u8,
     pub disk: Bytes,

@@ -1,7 +1,11 @@
 //! Feeds the kernel's random generator.
 #![allow(unsafe_code)]
 
-use std::{fs::File, io, os::fd::AsRawFd};
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::AsRawFd,
+};
 
 /// Most bytes taken in one go; more than the generator can use.
 const ENTROPY_BYTES_MAX: usize = 512;
@@ -18,10 +22,31 @@ struct Pool {
     buffer: [u8; ENTROPY_BYTES_MAX],
 }
 
-/// Mixes bytes in as full entropy and makes the generator start over from them, so that two copies of one
-/// memory image part ways at once.
-pub fn reseed(entropy: &[u8]) -> io::Result<()> {
-    let random = File::options().write(true).open("/dev/urandom")?;
+/// The kernel's random generator, open for good.
+#[derive(Debug)]
+pub struct Random {
+    device: File,
+}
+
+impl Random {
+    /// Opens the generator.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { device: File::options().read(true).write(true).open("/dev/urandom")? })
+    }
+
+    /// Takes random bytes.
+    pub fn read(&self, bytes: &mut [u8]) -> io::Result<()> {
+        (&self.device).read_exact(bytes)
+    }
+
+    /// Mixes bytes in as full entropy and makes the generator start over from them, so that two copies of one
+    /// memory image part ways at once.
+    pub fn reseed(&self, entropy: &[u8]) -> io::Result<()> {
+        reseed(&self.device, entropy)
+    }
+}
+
+fn reseed(random: &File, entropy: &[u8]) -> io::Result<()> {
     let entropy = &entropy[..entropy.len().min(ENTROPY_BYTES_MAX)];
     let mut pool = Pool {
         entropy_bits: entropy.len() as libc::c_int * 8,

@@ -40,11 +40,20 @@ impl Interfaces {
     /// Switches an interface on.
     pub fn bring_up(&self, name: &str) -> io::Result<()> {
         let mut request = named(name)?;
+        request.ifr_ifru.ifru_flags = self.flags(name)? | libc::IFF_UP as libc::c_short;
+        self.call(libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    /// Tells whether an interface passes frames: it is on, and the kernel has noticed that somebody is at its other end.
+    pub fn runs(&self, name: &str) -> io::Result<bool> {
+        Ok(self.flags(name)? & libc::IFF_RUNNING as libc::c_short != 0)
+    }
+
+    fn flags(&self, name: &str) -> io::Result<libc::c_short> {
+        let mut request = named(name)?;
         self.call(libc::SIOCGIFFLAGS, &mut request)?;
         // SAFETY: the kernel has just filled this field of the union in.
-        let flags = unsafe { request.ifr_ifru.ifru_flags };
-        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
-        self.call(libc::SIOCSIFFLAGS, &mut request)
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
     }
 
     /// Sends everything that is not local through a gateway. The same route twice is fine.
@@ -88,4 +97,24 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
         *place = byte as libc::c_char;
     }
     libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    #[test]
+    fn an_interface_runs_once_it_is_on() {
+        let inside = || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let interfaces = Interfaces::open().unwrap();
+            assert!(!interfaces.runs("lo").unwrap());
+            interfaces.bring_up("lo").unwrap();
+            assert!(interfaces.runs("lo").unwrap());
+            assert!(interfaces.runs("none0").is_err());
+        };
+        std::thread::spawn(inside).join().unwrap();
+    }
 }

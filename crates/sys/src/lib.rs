@@ -19,3 +19,4 @@ pub mod kvm;
 pub mod reflink;
 pub mod socket;
 pub mod tap;
+pub mod tcp_repair;

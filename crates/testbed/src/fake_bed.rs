@@ -336,6 +336,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         inputs: None,
         profile: driver.profile(),
         guest_generation: GENERATION,
+        link: None,
         link_secret: SEALED_SECRET.iter().map(|byte| format!("{byte:02x}")).collect(),
         memory,
         cpus: 1,

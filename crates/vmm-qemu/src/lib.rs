@@ -5,6 +5,7 @@ mod command;
 mod driver;
 mod jail;
 mod limits;
+mod link;
 mod machine;
 mod memory;
 mod probe;

@@ -15,6 +15,10 @@ pub const LOAD_DEADLINE: Duration = Duration::from_secs(20);
 /// first packet, and TCP itself would repeat it only after a second.
 pub const DIAL_DEADLINE: Duration = Duration::from_millis(200);
 
+/// From the start of a machine until the kernel must have noticed that its tap is in use, and between two looks.
+pub const CARRIER_DEADLINE: Duration = Duration::from_secs(1);
+pub const CARRIER_POLL: Duration = Duration::from_millis(1);
+
 /// From a lost monitor to the news of the process's death.
 pub const DEATH_NEWS_DEADLINE: Duration = Duration::from_secs(2);
 

@@ -1,26 +1,22 @@
 //! One QEMU machine behind the contract: life through its process, everything else through its monitor.
 
-use std::{
-    fs::File,
-    io,
-    net::SocketAddr,
-    os::fd::{AsFd, OwnedFd},
-    path::Path,
-};
+use std::{fs::File, io, os::fd::AsFd, path::Path};
 
 use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
 use pandastack_model::{Bytes, MachineId};
 use pandastack_sys::netns::Netns;
 use pandastack_vmm::{
-    Link, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power, Run, VolumePort, VolumeSlot,
+    KeptLink, Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power, Run, VolumePort,
+    VolumeSlot,
 };
 use serde_json::json;
-use tokio::{net::TcpSocket, sync::watch};
+use tokio::{net::TcpStream, sync::watch};
 
 use crate::{
     command::inherited,
     limits::{DEATH_NEWS_DEADLINE, DIAL_DEADLINE, LOAD_DEADLINE},
+    link::{self, KeptStream},
     memory,
     process::Process,
     qmp::Qmp,
@@ -42,6 +38,24 @@ pub struct QemuMachine {
 impl QemuMachine {
     fn io(action: &str) -> impl FnOnce(std::io::Error) -> MachineError + '_ {
         move |cause| MachineError::Io { action: action.to_owned(), cause }
+    }
+
+    /// The namespace outlives the process, so that talking to a dead machine's guest would only run into a deadline.
+    fn living(&self) -> Result<(), MachineError> {
+        match &*self.process.watch().borrow() {
+            MachineState::Alive => Ok(()),
+            MachineState::Dead { reason } => Err(MachineError::Dead { reason: reason.clone() }),
+        }
+    }
+
+    async fn connect(&self) -> Result<TcpStream, MachineError> {
+        self.living()?;
+        let connect = tokio::time::timeout(DIAL_DEADLINE, link::dial(&self.netns, &self.network)).await;
+        let stream = connect.map_err(|_| MachineError::Deadline {
+            command: "connect to the guest agent".to_owned(),
+            deadline_ms: DIAL_DEADLINE.as_millis() as u64,
+        })?;
+        stream.map_err(Self::io("connect to the guest agent"))
     }
 
     /// A lost monitor is only the echo of a dead process; say the reason that helps.
@@ -94,19 +108,17 @@ impl Machine for QemuMachine {
     }
 
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
-        // The namespace outlives the process, so that connecting would only run into the deadline.
-        if let MachineState::Dead { reason } = &*self.process.watch().borrow() {
-            return Err(MachineError::Dead { reason: reason.clone() });
-        }
-        let address = SocketAddr::from((self.network.guest_address, self.network.guest_port));
-        let socket: OwnedFd = self.netns.tcp_socket().map_err(Self::io("make a socket in the namespace"))?;
-        let socket = TcpSocket::from_std_stream(std::net::TcpStream::from(socket));
-        let connect = tokio::time::timeout(DIAL_DEADLINE, socket.connect(address)).await;
-        let stream = connect.map_err(|_| MachineError::Deadline {
-            command: "connect to the guest agent".to_owned(),
-            deadline_ms: DIAL_DEADLINE.as_millis() as u64,
-        })?;
-        Ok(Box::new(stream.map_err(Self::io("connect to the guest agent"))?))
+        Ok(Box::new(self.connect().await?))
+    }
+
+    async fn dial_kept(&self) -> Result<Box<dyn KeptLink>, MachineError> {
+        Ok(Box::new(KeptStream(self.connect().await?)))
+    }
+
+    async fn take_up(&self, state: &LinkState) -> Result<Box<dyn Link>, MachineError> {
+        self.living()?;
+        let taken_up = link::take_up(&self.netns, &self.network, state).await;
+        Ok(Box::new(taken_up.map_err(Self::io("take a sealed link up"))?))
     }
 
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {

@@ -7,12 +7,9 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_model::{Bytes, MachineId, Tier};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::watch,
-};
+use tokio::sync::watch;
 
-use crate::{LayerFiles, MemoryDelta, Run, VolumePort, VolumeSlot};
+use crate::{KeptLink, LayerFiles, Link, LinkState, MemoryDelta, Run, VolumePort, VolumeSlot};
 
 /// What to build a machine from.
 #[derive(Clone, Debug)]
@@ -158,10 +155,6 @@ pub enum MachineError {
     },
 }
 
-/// A byte stream to the guest agent.
-pub trait Link: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Link for T {}
-
 /// Makes machines of one kind.
 #[async_trait]
 pub trait Driver: Send + Sync + 'static {
@@ -217,6 +210,17 @@ pub trait Machine: Send + Sync {
     /// Opens a stream to the guest agent. Fails while the guest does not listen; the caller retries until its deadline.
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError>;
 
+    /// Opens a stream to the guest agent that can be sealed with the guest, for drivers that can.
+    async fn dial_kept(&self) -> Result<Box<dyn KeptLink>, MachineError> {
+        Err(no_kept_links("dial a link to keep"))
+    }
+
+    /// Goes on with a stream that was sealed with the guest this machine was restored from. The guest is not asked, so
+    /// that only an answer shows whether it still knows the stream; a caller without one dials.
+    async fn take_up(&self, _state: &LinkState) -> Result<Box<dyn Link>, MachineError> {
+        Err(no_kept_links("take a sealed link up"))
+    }
+
     /// Writes device state to a file. The machine must be paused.
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError>;
 
@@ -241,4 +245,8 @@ pub trait Machine: Send + Sync {
 
     /// Ends the process and waits for it. Asking twice is fine; a dead machine is fine.
     async fn stop(&self);
+}
+
+fn no_kept_links(command: &str) -> MachineError {
+    MachineError::Refused { command: command.to_owned(), reason: "this driver seals no links".to_owned() }
 }

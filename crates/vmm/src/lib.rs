@@ -12,14 +12,16 @@ pub mod conformance;
 mod contract;
 mod files;
 mod groups;
+mod link;
 mod memory;
 mod slot;
 
 pub use contract::{
-    BootImage, Driver, Link, Machine, MachineError, MachineLimits, MachineProfile, MachineSpec, MachineState,
-    NetworkPort, Power, StartError,
+    BootImage, Driver, Machine, MachineError, MachineLimits, MachineProfile, MachineSpec, MachineState, NetworkPort,
+    Power, StartError,
 };
 pub use files::LayerFiles;
 pub use groups::{group_of, groups_of};
+pub use link::{KeptLink, Link, LinkState, LinkWindow};
 pub use memory::{MemoryDelta, Run};
 pub use slot::{BadSlot, VOLUME_SLOTS, VolumePort, VolumeSlot};

@@ -3,8 +3,8 @@
 use std::{
     cell::{Cell, RefCell},
     fs::{self, File},
-    io::{self, Write},
-    os::fd::AsFd,
+    io::{self, Seek, SeekFrom, Write},
+    os::{fd::AsFd, unix::fs::FileExt},
     time::Duration,
 };
 
@@ -17,9 +17,6 @@ use crate::{boot::network, volumes::Disks};
 /// Says which life this is, to programs that must do something in each: other contents each time, readable by everybody,
 /// in memory, written in place so that it can be watched.
 const GENERATION_FILE: &str = "/run/pandastack/generation";
-
-/// Gives other contents at each reading, from the random generator.
-const FRESH_UUID: &str = "/proc/sys/kernel/random/uuid";
 
 /// What a rebirth, a seal or an end changes about a system.
 pub trait System {
@@ -44,15 +41,30 @@ pub trait System {
 }
 
 /// The machine whose first process we are.
+///
+/// A new life needs a few files, and a restored guest would look each of them up with code that its CPU has not
+/// translated yet. So they are opened once, at boot, and the open descriptors are sealed with the guest.
 #[derive(Debug)]
 pub struct Machine {
     disks: Disks,
+    hostname: Kept,
+    hosts: Kept,
+    machine_id: Kept,
+    generation: Kept,
+    random: entropy::Random,
 }
 
 impl Machine {
-    /// Looks at the machine as it is after boot.
-    pub fn look() -> Self {
-        Self { disks: Disks::look() }
+    /// Opens what every new life will need. The files of the identity lie at their places by now.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {
+            disks: Disks::look(),
+            hostname: Kept::open("/etc/hostname"),
+            hosts: Kept::open("/etc/hosts"),
+            machine_id: Kept::open("/etc/machine-id"),
+            generation: Kept::open(GENERATION_FILE),
+            random: entropy::Random::open()?,
+        })
     }
 }
 
@@ -66,14 +78,14 @@ impl System for Machine {
     }
 
     fn reseed(&self, bytes: &[u8]) -> io::Result<()> {
-        entropy::reseed(bytes)
+        self.random.reseed(bytes)
     }
 
     fn take_identity(&self, identity: &Identity) -> io::Result<()> {
         nix::unistd::sethostname(&identity.hostname)?;
-        overwrite("/etc/hostname", format!("{}\n", identity.hostname).as_bytes())?;
-        overwrite("/etc/hosts", network::hosts_of(&identity.hostname).as_bytes())?;
-        overwrite("/etc/machine-id", format!("{}\n", identity.machine_id).as_bytes())?;
+        self.hostname.overwrite(format!("{}\n", identity.hostname).as_bytes())?;
+        self.hosts.overwrite(network::hosts_of(&identity.hostname).as_bytes())?;
+        self.machine_id.overwrite(format!("{}\n", identity.machine_id).as_bytes())?;
         match &identity.network {
             Some(addresses) => network::Addresses::try_from(addresses)?.apply(),
             None => Ok(()),
@@ -81,7 +93,9 @@ impl System for Machine {
     }
 
     fn begin_generation(&self) -> io::Result<()> {
-        overwrite(GENERATION_FILE, &fs::read(FRESH_UUID)?)
+        let mut bytes = [0; 16];
+        self.random.read(&mut bytes)?;
+        self.generation.overwrite(format!("{}\n", uuid(bytes)).as_bytes())
     }
 
     fn freeze(&self) -> io::Result<()> {
@@ -164,14 +178,57 @@ fn wall_clock_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Replaces a small file's contents in place. No truncation first: that makes the file system flush on close, which a
-/// restore would wait for, and most of these contents keep their length.
-pub(crate) fn overwrite(path: &str, contents: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-    let before = file.metadata()?.len();
-    file.write_all(contents)?;
-    if before > contents.len() as u64 {
-        file.set_len(contents.len() as u64)?;
+/// A small file of the identity, open for good. Should the sandbox's owner unmount it, the file below keeps its contents.
+#[derive(Debug)]
+struct Kept {
+    path: &'static str,
+    file: Option<File>,
+}
+
+impl Kept {
+    /// Opens a file. One that cannot be opened is tried again at each write.
+    fn open(path: &'static str) -> Self {
+        Self { path, file: writable(path).ok() }
+    }
+
+    /// Replaces the contents in place. No truncation first: that makes a disk's file system flush on close, which a
+    /// restore would wait for, and most of these contents keep their length.
+    fn overwrite(&self, contents: &[u8]) -> io::Result<()> {
+        match &self.file {
+            Some(file) => replace(file, contents),
+            None => replace(&writable(self.path)?, contents),
+        }
+    }
+}
+
+/// Writes random bytes as a UUID of version 4.
+fn uuid(bytes: [u8; 16]) -> String {
+    let number = u128::from_be_bytes(bytes) & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{number:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+fn writable(path: &str) -> io::Result<File> {
+    fs::OpenOptions::new().write(true).create(true).truncate(false).open(path)
+}
+
+fn replace(mut file: &File, contents: &[u8]) -> io::Result<()> {
+    let length = contents.len() as u64;
+    file.write_all_at(contents, 0)?;
+    // Asking for the end takes a tenth of the code that asking for all about the file takes.
+    if file.seek(SeekFrom::End(0))? > length {
+        file.set_len(length)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_a_random_uuid() {
+        assert_eq!(uuid([0; 16]), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
 }

@@ -26,8 +26,10 @@ use crate::{Agent, exec, figures, files, limits, ports, rebirth, volumes};
 
 /// Why a connection is over.
 enum End {
-    /// The socket closed or failed, or a rebirth showed that its other end is of another life.
+    /// The socket closed or failed.
     Lost,
+    /// A rebirth on another connection showed that the other end of this one is of another life.
+    Outlived,
     /// The host broke the protocol or does not know the secret.
     Refused(Fault),
 }
@@ -56,14 +58,14 @@ struct Connection {
 pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
     // Without this a short answer waits for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let (socket, sink) = stream.into_split();
+    let (mut socket, sink) = stream.into_split();
     let (lanes, outlet) = lanes::open();
     let mut writer = JoinSet::new();
     writer.spawn_local(outlet.run(sink));
     let birth = agent.births.get();
     let (channels, tasks) = (Channels::default(), JoinSet::new());
     let mut connection = Connection { agent, lanes, channels, tasks, birth: Cell::new(birth) };
-    match connection.converse(socket).await {
+    match connection.converse(&mut socket).await {
         End::Refused(fault) => {
             connection.lanes.try_control(fault.frame(0));
             connection.tasks.shutdown().await;
@@ -74,14 +76,25 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
             writer.shutdown().await;
             connection.wind_up(birth).await;
         }
+        End::Outlived => {
+            let close = async {
+                // The answer to the rebirth goes first: in a restored guest, closing a socket is new code.
+                tokio::time::sleep(limits::OUTLIVED_PAUSE).await;
+                writer.shutdown().await;
+                // There is nobody at the other end who would say good-bye.
+                let _ = socket.as_ref().set_zero_linger();
+                drop(socket);
+            };
+            tokio::join!(close, connection.wind_up(birth));
+        }
     }
 }
 
 impl Connection {
     /// Receives frames until the end.
-    async fn converse(&mut self, mut socket: OwnedReadHalf) -> End {
+    async fn converse(&mut self, socket: &mut OwnedReadHalf) -> End {
         let mut decoder = Decoder::default();
-        let greeted = tokio::time::timeout(limits::HELLO_WITHIN, self.greet(&mut decoder, &mut socket)).await;
+        let greeted = tokio::time::timeout(limits::HELLO_WITHIN, self.greet(&mut decoder, socket)).await;
         if let Err(end) = greeted.unwrap_or(Err(End::Lost)) {
             return end;
         }
@@ -89,7 +102,7 @@ impl Connection {
             loop {
                 match decoder.next_frame() {
                     // Sent before the seal and read after it: who sent it meant the source.
-                    Ok(Some(_)) if self.birth.get() != self.agent.births.get() => return End::Lost,
+                    Ok(Some(_)) if self.birth.get() != self.agent.births.get() => return End::Outlived,
                     Ok(Some(frame)) => {
                         if let Err(fault) = self.accept(frame).await {
                             return End::Refused(fault);
@@ -106,7 +119,7 @@ impl Connection {
                         return End::Lost;
                     }
                 }
-                () = self.agent.reborn.notified() => return End::Lost,
+                () = self.agent.reborn.notified() => return End::Outlived,
                 Some(_) = self.tasks.join_next() => {}
             }
         }

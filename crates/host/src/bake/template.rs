@@ -11,7 +11,9 @@ use pandastack_kit::{Scope, random_bytes};
 use pandastack_layers::{FORMAT, LayerStore, Manifest, SealError};
 use pandastack_model::{LayerId, MachineId};
 use pandastack_sys::reflink::clone_or_copy;
-use pandastack_vmm::{BootImage, Driver, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError};
+use pandastack_vmm::{
+    BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError,
+};
 use pandastack_wire_fleet::{ExecAsk, ExecEvent};
 use pandastack_wire_guest::GENERATION;
 
@@ -21,7 +23,7 @@ use super::{
     limits::{BOOT_DEADLINE, BOOT_POLL, WARM_DEADLINE},
 };
 use crate::{
-    guest::{LinkError, Session, exec},
+    guest::{LinkError, Session, Spare, exec},
     net::{GATEWAY, GUEST, NetError, NetPool},
 };
 
@@ -171,7 +173,7 @@ async fn boot_and_seal(
         let machine = parts.driver.boot(spec, image).await?;
         let ready = get_ready(parts, recipe, &*machine, &secret, &run_dir, &files.dev, progress).await;
         machine.stop().await;
-        let boot = ready?;
+        let Ready { boot, link } = ready?;
         progress.step("seal");
         let manifest = Manifest {
             format: FORMAT,
@@ -182,6 +184,7 @@ async fn boot_and_seal(
             profile: parts.driver.profile(),
             guest_generation: GENERATION,
             link_secret: secret_hex,
+            link,
             memory: recipe.memory,
             cpus: recipe.cpus,
             disk: recipe.disk,
@@ -200,7 +203,13 @@ async fn boot_and_seal(
     result
 }
 
-/// Waits for the agent, warms the guest up, and saves its devices with its CPUs stopped. Returns the boot time.
+/// A guest that can be sealed.
+struct Ready {
+    boot: Duration,
+    link: Option<LinkState>,
+}
+
+/// Waits for the agent, warms the guest up, and saves its devices with its CPUs stopped.
 async fn get_ready(
     parts: &BakeParts,
     recipe: &Recipe,
@@ -209,7 +218,7 @@ async fn get_ready(
     run_dir: &Path,
     dev: &Path,
     progress: &dyn Progress,
-) -> Result<Duration, BakeError> {
+) -> Result<Ready, BakeError> {
     let started = Instant::now();
     let session = wait_for_agent(parts, machine, secret, run_dir).await?;
     let boot = started.elapsed();
@@ -220,11 +229,19 @@ async fn get_ready(
     session.quiesce().await?;
     session.thaw().await?;
     drop(session);
+    let spare = match Spare::open(machine, secret).await {
+        Ok(spare) => Some(spare),
+        Err(error) => {
+            tracing::debug!(%error, "template sealed without a link");
+            None
+        }
+    };
     // The agent ends a closed connection's work at once; wait for that, so that no child wakes up to it.
     tokio::time::sleep(Duration::from_millis(300)).await;
     machine.pause().await?;
+    let link = spare.and_then(|spare| spare.state());
     machine.save_devices(dev).await?;
-    Ok(boot)
+    Ok(Ready { boot, link })
 }
 
 async fn wait_for_agent(

@@ -20,6 +20,20 @@ pub const EXEC_OVERDUE: Duration = Duration::from_secs(10);
 /// One question with one answer.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
+/// How long a guest may be silent on a link that was sealed with it before it is dialled. Its answer takes a tenth of this, or
+/// more on a busy host; a guest that does not know the link never answers.
+pub const TAKE_UP_DEADLINE: Duration = Duration::from_secs(1);
+
+/// From the first answer of a guest until its spare link is opened, and between two attempts.
+pub const SPARE_AFTER: Duration = Duration::from_millis(500);
+
+/// How often that is tried, and how long a guest may take to greet.
+pub const SPARE_TRIES: usize = 5;
+pub const SPARE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a seal waits for a spare link before it goes on without.
+pub const SPARE_HURRY: Duration = Duration::from_millis(100);
+
 /// Bytes gathered into one write to the link.
 pub const BATCH_BYTES: usize = 512 * 1024;
 

@@ -7,6 +7,7 @@ mod fault;
 mod files;
 mod limits;
 mod session;
+mod spare;
 mod volumes;
 
 pub use activity::Use;
@@ -14,4 +15,5 @@ pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};
 pub use session::{LinkError, Session};
+pub use spare::{Spare, SparePlace, take_up};
 pub use volumes::{grow, mount};

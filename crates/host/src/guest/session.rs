@@ -86,21 +86,26 @@ impl Session {
         rebirth: Option<&Rebirth>,
         scope: &Scope,
     ) -> Result<Self, LinkError> {
-        let mut first = BytesMut::new();
-        Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0).encode(&mut first);
-        if let Some(rebirth) = rebirth {
-            rebirth.frame(0).encode(&mut first);
-        }
-        link.write_all(&first).await?;
-        let mut decoder = Decoder::default();
-        let welcome: Welcome = answer(&read_frame(&mut link, &mut decoder).await?)?;
-        if welcome.generation == 0 || welcome.generation > GENERATION {
-            return Err(LinkError::Generation(welcome.generation));
-        }
-        tracing::debug!(generation = welcome.generation, "guest welcomes");
+        let new_life: Vec<Frame> = rebirth.map(|rebirth| rebirth.frame(0)).into_iter().collect();
+        let mut decoder = greet(&mut link, secret, &new_life).await?;
         if rebirth.is_some() {
             answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
         }
+        Ok(Self::start(link, decoder, scope))
+    }
+
+    /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest a new life.
+    pub(super) async fn resume(mut link: Box<dyn Link>, rebirth: &Rebirth, scope: &Scope) -> Result<Self, LinkError> {
+        let mut first = BytesMut::new();
+        rebirth.frame(0).encode(&mut first);
+        link.write_all(&first).await?;
+        let mut decoder = Decoder::default();
+        answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
+        Ok(Self::start(link, decoder, scope))
+    }
+
+    /// Starts the tasks that serve a link on which hands were shaken.
+    fn start(link: Box<dyn Link>, decoder: Decoder, scope: &Scope) -> Self {
         let (read, write) = tokio::io::split(link);
         let (out, queue) = mpsc::channel(OUT_QUEUE);
         let (tx, broken) = watch::channel(false);
@@ -124,7 +129,7 @@ impl Session {
             let _ = tx.send(true);
         });
         let activity = Activity::default();
-        Ok(Self { shared: Arc::new(Shared { out, table, broken, end, activity }) })
+        Self { shared: Arc::new(Shared { out, table, broken, end, activity }) }
     }
 
     /// Ends the link at once; everything under way on it fails.
@@ -248,7 +253,22 @@ fn answer<M: Message>(frame: &Frame) -> Result<M, LinkError> {
     Ok(M::parse(&frame.payload)?)
 }
 
-async fn read_frame(link: &mut Box<dyn Link>, decoder: &mut Decoder) -> Result<Frame, LinkError> {
+/// Shakes hands, and sends more in the same write. What the guest answers to that is still to be read.
+pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -> Result<Decoder, LinkError> {
+    let mut first = BytesMut::new();
+    Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0).encode(&mut first);
+    more.iter().for_each(|frame| frame.encode(&mut first));
+    link.write_all(&first).await?;
+    let mut decoder = Decoder::default();
+    let welcome: Welcome = answer(&read_frame(link, &mut decoder).await?)?;
+    if welcome.generation == 0 || welcome.generation > GENERATION {
+        return Err(LinkError::Generation(welcome.generation));
+    }
+    tracing::debug!(generation = welcome.generation, "guest welcomes");
+    Ok(decoder)
+}
+
+async fn read_frame(link: &mut impl Link, decoder: &mut Decoder) -> Result<Frame, LinkError> {
     loop {
         if let Some(frame) = decoder.next_frame()? {
             return Ok(frame);

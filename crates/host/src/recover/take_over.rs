@@ -102,7 +102,19 @@ impl Adopted {
     fn into_living(self, undo: Undo) -> Living {
         let Adopted { machine, session, secret, layer, slot, disk, claim } = self;
         let (boot, boot_mode) = (Duration::ZERO, "adopted");
-        Living { machine, session, secret: Secret::new(secret), layer, disk, slot, claim, undo, boot, boot_mode }
+        Living {
+            machine,
+            session,
+            spare: crate::guest::SparePlace::default(),
+            secret: Secret::new(secret),
+            layer,
+            disk,
+            slot,
+            claim,
+            undo,
+            boot,
+            boot_mode,
+        }
     }
 }
 

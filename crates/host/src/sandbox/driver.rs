@@ -152,6 +152,7 @@ impl Owned<'_> {
         match start {
             Start::Create => self.create(generation).await,
             Start::Adopted(living, state) => {
+                living.spare.fill_later(&living.machine, &living.secret, &self.parts.scope);
                 self.tell.send_modify(|now| now.living(&living, state));
                 self.body = Body::Living(living);
                 Ok(())
@@ -206,6 +207,7 @@ impl Owned<'_> {
         }
         tracing::info!(sandbox = %self.id, boot_ms = living.boot.as_millis() as u64, mode = living.boot_mode, "{what}");
         self.tell.send_modify(|now| now.living(&living, SandboxState::Running));
+        living.spare.fill_later(&living.machine, &living.secret, &self.parts.scope);
         self.body = Body::Living(Box::new(living));
         Ok(())
     }

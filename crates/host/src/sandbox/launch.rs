@@ -20,7 +20,7 @@ use super::{
     standby::Standby,
 };
 use crate::{
-    guest::{LinkError, Session},
+    guest::{LinkError, Session, SparePlace, take_up},
     ledger::LedgerError,
     net::NetError,
     volumes::Claim,
@@ -156,8 +156,8 @@ async fn start_life(
         Ok(session) => {
             let (boot, secret) = (started.elapsed(), Secret::new(secret));
             tracing::debug!(sandbox = %wanted.id, boot_mode, ?prepared_after, ?boot, "launch stages");
-            let claim = wanted.claim.clone();
-            Ok(Living { machine, session, secret, layer, disk, slot, claim, undo, boot, boot_mode })
+            let (claim, spare) = (wanted.claim.clone(), SparePlace::default());
+            Ok(Living { machine, session, spare, secret, layer, disk, slot, claim, undo, boot, boot_mode })
         }
         Err(error) => {
             undo.unwind().await;
@@ -234,12 +234,27 @@ pub async fn greet(
     let sealed_secret = unhex(&layer.manifest.link_secret);
     let deadline = parts.settings.launch_deadline;
     let greeted = tokio::time::timeout(deadline, async {
+        let mut secrets = vec![sealed_secret];
+        if let Some(state) = &layer.manifest.link {
+            let (told, new_life) = (Instant::now(), rebirth());
+            match take_up(machine, state, &new_life, &parts.scope).await {
+                Ok(session) => {
+                    correct_clock(&session, &new_life, told).await.map_err(LaunchError::Rebirth)?;
+                    return Ok(session);
+                }
+                Err(error) => tracing::warn!(%error, "sealed link of no use; dialling"),
+            }
+            // The new life may have begun all the same.
+            secrets.push(new_life.secret);
+        }
         loop {
             match machine.dial().await {
                 Ok(link) => {
-                    let (told, rebirth) = (Instant::now(), rebirth());
-                    let opened = Session::open(link, &sealed_secret, Some(&rebirth), &parts.scope).await;
-                    let session = opened.map_err(LaunchError::Rebirth)?;
+                    let (told, rebirth, secret) = (Instant::now(), rebirth(), secrets.remove(0));
+                    let session = match Session::open(link, &secret, Some(&rebirth), &parts.scope).await {
+                        Err(LinkError::Refused(_)) if !secrets.is_empty() => continue,
+                        opened => opened.map_err(LaunchError::Rebirth)?,
+                    };
                     correct_clock(&session, &rebirth, told).await.map_err(LaunchError::Rebirth)?;
                     return Ok(session);
                 }

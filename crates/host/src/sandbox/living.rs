@@ -7,12 +7,17 @@ use pandastack_layers::Layer;
 use pandastack_vmm::Machine;
 
 use super::prepare::SlotHandle;
-use crate::{guest::Session, volumes::Claim};
+use crate::{
+    guest::{Session, SparePlace},
+    volumes::Claim,
+};
 
 /// What a sandbox that is not asleep consists of.
 pub struct Living {
     pub machine: Arc<dyn Machine>,
     pub session: Session,
+    /// A connection for copies of this guest.
+    pub spare: SparePlace,
     /// What the agent wants to hear from who connects.
     pub secret: Secret<Vec<u8>>,
     /// What the machine was restored from; its memory file is the base of the machine's own.

@@ -1,9 +1,9 @@
 //! Seals a machine into a layer: device state, the memory its guest has changed, and its disk, all of one moment. Nothing is
-//! asked of the guest, so that no guest can hinder it, and no memory is streamed: what is unchanged is shared with the layer
+//! needed of the guest, so that no guest can hinder it, and no memory is streamed: what is unchanged is shared with the layer
 //! below.
 //!
 //! ```text
-//! beforehand   record the layer, clone the memory file, write the disk's pending data out
+//! beforehand   record the layer, clone the memory file, write the disk's pending data out, see to a spare link
 //! paused       device state | changed memory | clone of the disk        side by side
 //! afterwards   go on, write the changed memory over the clone, move the layer into the store
 //! ```
@@ -20,7 +20,7 @@ use pandastack_kit::ScopeError;
 use pandastack_layers::{Draft, Durability, FORMAT, Layer, Manifest, hot};
 use pandastack_model::{Bytes, LayerId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
-use pandastack_vmm::{LayerFiles, Machine, MachineError, MemoryDelta};
+use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
 
 use super::{living::Living, prepare::Parts};
@@ -113,7 +113,8 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
         Ok(draft)
     });
     let begun = Instant::now();
-    let draft = drafted.await??;
+    let (draft, ()) = tokio::join!(drafted, living.spare.fill_quickly(&*living.machine, &living.secret));
+    let draft = draft??;
     let drafted = begun.elapsed();
     let started = Instant::now();
     let taken = match living.machine.pause().await {
@@ -125,10 +126,10 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
         // Whatever went wrong: the guest must not pay for it.
         (Then::GoOn, _) | (Then::StayPaused, Err(_)) => go_on(&*living.machine).await,
     };
-    let (held, own) = taken?;
+    let Taken { held, own, link } = taken?;
     pause?;
     let pause = started.elapsed();
-    let manifest = manifest_of(living, &plan);
+    let manifest = manifest_of(living, &plan, link);
     let finished = parts.scope.block("finish layer", move || -> Result<Layer, SealError> {
         if let Some(delta) = held {
             let written = delta.write_over(&draft.files().mem);
@@ -170,20 +171,25 @@ pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
     told
 }
 
-/// Takes everything that must be of one moment. Memory that is held is still to be written.
-async fn take(
-    parts: &Arc<Parts>,
-    living: &Living,
-    files: LayerFiles,
-    then: Then,
-) -> Result<(Option<MemoryDelta>, Bytes), SealError> {
+/// What was taken of a paused machine.
+struct Taken {
+    /// Changed memory that is still to be written.
+    held: Option<MemoryDelta>,
+    own: Bytes,
+    link: Option<LinkState>,
+}
+
+/// Takes everything that must be of one moment.
+async fn take(parts: &Arc<Parts>, living: &Living, files: LayerFiles, then: Then) -> Result<Taken, SealError> {
+    let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
     let cloning = parts.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
     let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, then);
     let (devices, memory, disk) = tokio::join!(living.machine.save_devices(&files.dev), memory, cloning);
     devices?;
     disk??;
-    Ok(memory?)
+    let (held, own) = memory?;
+    Ok(Taken { held, own, link })
 }
 
 async fn memory(
@@ -201,7 +207,7 @@ async fn memory(
     Ok((None, machine.save_memory(base, copy).await?))
 }
 
-fn manifest_of(living: &Living, plan: &SealPlan) -> Manifest {
+fn manifest_of(living: &Living, plan: &SealPlan, link: Option<LinkState>) -> Manifest {
     let below = &living.layer.manifest;
     Manifest {
         format: FORMAT,
@@ -212,6 +218,7 @@ fn manifest_of(living: &Living, plan: &SealPlan) -> Manifest {
         profile: below.profile.clone(),
         guest_generation: below.guest_generation.min(GENERATION),
         link_secret: living.secret.reveal().iter().map(|byte| format!("{byte:02x}")).collect(),
+        link,
         memory: below.memory,
         cpus: below.cpus,
         disk: below.disk,

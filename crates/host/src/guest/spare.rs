@@ -1,0 +1,118 @@
+//! A greeted connection that nobody uses, kept so that copies of the guest need none of their own: sealed with the guest, it
+//! is open in each copy, and the copy's first message goes straight to the agent.
+//!
+//! ```text
+//! running guest:  Spare::open ... pause, Spare::state, seal, resume     (the spare stays, for the next seal)
+//! its copy:       restore, resume, take_up(state, rebirth)              -> Session
+//! ```
+//! The guest's end of every other connection is closed by the rebirth, so a copy never speaks on a stream of its source.
+
+use std::{
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use pandastack_kit::{Scope, Secret};
+use pandastack_vmm::{KeptLink, LinkState, Machine};
+use pandastack_wire_guest::Rebirth;
+
+use super::{
+    limits::{SPARE_AFTER, SPARE_DEADLINE, SPARE_HURRY, SPARE_TRIES, TAKE_UP_DEADLINE},
+    session::{LinkError, Session, greet},
+};
+
+/// A spare connection of a running guest.
+pub struct Spare {
+    link: Box<dyn KeptLink>,
+}
+
+impl Spare {
+    /// Connects, and greets the agent with its current secret.
+    pub async fn open(machine: &dyn Machine, secret: &[u8]) -> Result<Self, LinkError> {
+        let mut link = machine.dial_kept().await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
+        let greeted = tokio::time::timeout(SPARE_DEADLINE, greet(&mut link, secret, &[])).await;
+        greeted.map_err(|_| LinkError::Deadline)??;
+        Ok(Self { link })
+    }
+
+    /// What a copy's host needs to take the connection up. The guest must be paused, and sealed before it runs again.
+    /// `None` if the connection is lost or not at rest: copies then dial, which is only slower.
+    pub fn state(&self) -> Option<LinkState> {
+        match self.link.state() {
+            Ok(state) => Some(state),
+            Err(error) => {
+                tracing::debug!(%error, "spare link not sealed");
+                None
+            }
+        }
+    }
+}
+
+/// The place of a living machine's spare connection. It is filled when there is time for it, and again before a seal.
+#[derive(Clone, Default)]
+pub struct SparePlace {
+    spare: Arc<Mutex<Option<Spare>>>,
+}
+
+impl SparePlace {
+    /// Fills the place a little later: whoever made the guest wants to use it first.
+    pub fn fill_later(&self, machine: &Arc<dyn Machine>, secret: &Secret<Vec<u8>>, scope: &Scope) {
+        let (place, token) = (self.clone(), scope.token());
+        let (machine, secret) = (Arc::downgrade(machine), secret.clone());
+        scope.start("spare link", async move {
+            for _ in 0..SPARE_TRIES {
+                tokio::select! {
+                    () = tokio::time::sleep(SPARE_AFTER) => {}
+                    () = token.cancelled() => return,
+                }
+                let Some(machine) = Weak::upgrade(&machine) else { return };
+                place.fill(&*machine, &secret, SPARE_DEADLINE).await;
+                if place.is_filled() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Fills the place now, unless it is filled or the guest takes long: a seal waits for this.
+    pub async fn fill_quickly(&self, machine: &dyn Machine, secret: &Secret<Vec<u8>>) {
+        self.fill(machine, secret, SPARE_HURRY).await;
+    }
+
+    async fn fill(&self, machine: &dyn Machine, secret: &Secret<Vec<u8>>, within: Duration) {
+        if self.is_filled() {
+            return;
+        }
+        match tokio::time::timeout(within, Spare::open(machine, secret.reveal())).await {
+            Ok(Ok(spare)) => *self.spare.lock().expect("no holder panics") = Some(spare),
+            Ok(Err(error)) => tracing::debug!(%error, "no spare link"),
+            Err(_) => tracing::debug!("no spare link in time"),
+        }
+    }
+
+    /// What a copy's host needs to take the connection up, if there is one. See [`Spare::state`].
+    pub fn state(&self) -> Option<LinkState> {
+        self.spare.lock().expect("no holder panics").as_ref().and_then(Spare::state)
+    }
+
+    /// A guest may have closed the connection; that one is of no use any more.
+    fn is_filled(&self) -> bool {
+        self.state().is_some()
+    }
+}
+
+/// Takes a sealed connection up in a machine that was just resumed, and gives its guest a new life on it. If that fails, or
+/// the guest stays silent for a short time, nothing is known about the guest: it may have been reborn, and then knows the
+/// secret of that life only.
+pub async fn take_up(
+    machine: &dyn Machine,
+    state: &LinkState,
+    rebirth: &Rebirth,
+    scope: &Scope,
+) -> Result<Session, LinkError> {
+    let taken_up = async {
+        let link = machine.take_up(state).await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
+        Session::resume(link, rebirth, scope).await
+    };
+    tokio::time::timeout(TAKE_UP_DEADLINE, taken_up).await.map_err(|_| LinkError::Deadline)?
+}

@@ -1,0 +1,256 @@
+//! Takes the kernel's state of an idle TCP connection down and sets a socket up from it: in another namespace with the same
+//! addresses, where a copy of the peer believes that it is still connected. No packet is sent by either.
+//! Only connections with nothing under way can be taken down: sequence numbers are then all there is to know.
+//! Needs the right to administer the network, and a kernel with checkpoint support.
+#![allow(unsafe_code)]
+
+use std::{
+    io, mem,
+    net::{SocketAddr, SocketAddrV4},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+};
+
+use nix::sys::socket::{SockaddrIn, bind, connect, getpeername, getsockname, setsockopt, sockopt};
+
+use crate::netns::Netns;
+
+/// Everything the two ends of an idle connection have agreed on, as this end sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    pub local: SocketAddrV4,
+    pub peer: SocketAddrV4,
+    /// The next byte that this end sends.
+    pub send_sequence: u32,
+    /// The next byte that this end expects.
+    pub receive_sequence: u32,
+    /// The largest segment that the peer takes.
+    pub segment_max: u32,
+    pub selective_acks: bool,
+    /// This end's timestamp clock, if segments carry timestamps. The peer drops segments from its past.
+    pub timestamp: Option<u32>,
+    /// Shifts of the window sizes sent and received, if they are shifted.
+    pub window_scale: Option<WindowScale>,
+    pub window: Window,
+}
+
+/// By how many bits window sizes are shifted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowScale {
+    pub send: u8,
+    pub receive: u8,
+}
+
+/// Windows of both directions; the kernel's `tcp_repair_window`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Window {
+    /// Sequence number of the segment that last changed the send window.
+    pub send_updated: u32,
+    pub send: u32,
+    pub send_max: u32,
+    pub receive: u32,
+    /// What was expected next when the receive window was last told.
+    pub receive_updated: u32,
+}
+
+/// A connection could not be taken down. It goes on as before.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeDownError {
+    #[error("the connection is not established, or not over IPv4")]
+    NotEstablished,
+    #[error("{unsent} bytes are not acknowledged and {unread} not read")]
+    Busy { unsent: u32, unread: u32 },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+// From linux/tcp.h.
+const REPAIR_ON: libc::c_int = 1;
+/// Ends the repair without asking the peer for its window, which would be a packet.
+const REPAIR_OFF_SILENTLY: libc::c_int = -1;
+const QUEUE_NONE: libc::c_int = 0;
+const QUEUE_RECEIVE: libc::c_int = 1;
+const QUEUE_SEND: libc::c_int = 2;
+const STATE_ESTABLISHED: u8 = 1;
+const OPTION_TIMESTAMPS: u8 = 1;
+const OPTION_SELECTIVE_ACKS: u8 = 2;
+const OPTION_WINDOW_SCALE: u8 = 4;
+
+// Numbers of TCP options on the wire.
+const CODE_SEGMENT_MAX: u32 = 2;
+const CODE_WINDOW_SCALE: u32 = 3;
+const CODE_SELECTIVE_ACKS: u32 = 4;
+const CODE_TIMESTAMPS: u32 = 8;
+
+/// The kernel's `tcp_repair_opt`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct WireOption {
+    code: u32,
+    value: u32,
+}
+
+/// The first bytes of the kernel's `tcp_info`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct Head {
+    state: u8,
+    congestion_state: u8,
+    retransmits: u8,
+    probes: u8,
+    backoff: u8,
+    options: u8,
+    window_scale: u8,
+    more: u8,
+}
+
+/// Reads the state of a connection, which goes on as before.
+pub fn take_down(socket: BorrowedFd<'_>) -> Result<Connection, TakeDownError> {
+    let Head { state, options, window_scale, .. } = get(socket, libc::TCP_INFO)?;
+    if state != STATE_ESTABLISHED {
+        return Err(TakeDownError::NotEstablished);
+    }
+    let local: SockaddrIn = getsockname(socket.as_raw_fd()).map_err(|_| TakeDownError::NotEstablished)?;
+    let peer: SockaddrIn = getpeername(socket.as_raw_fd()).map_err(|_| TakeDownError::NotEstablished)?;
+    let repair = Repair::start(socket)?;
+    let (unsent, unread) = (queued(socket, libc::TIOCOUTQ)?, queued(socket, libc::FIONREAD)?);
+    if (unsent, unread) != (0, 0) {
+        return Err(TakeDownError::Busy { unsent, unread });
+    }
+    let has = |option| options & option != 0;
+    let connection = Connection {
+        local: local.into(),
+        peer: peer.into(),
+        receive_sequence: repair.sequence(QUEUE_RECEIVE)?,
+        send_sequence: repair.sequence(QUEUE_SEND)?,
+        segment_max: get(socket, libc::TCP_MAXSEG)?,
+        selective_acks: has(OPTION_SELECTIVE_ACKS),
+        timestamp: if has(OPTION_TIMESTAMPS) { Some(get(socket, libc::TCP_TIMESTAMP)?) } else { None },
+        // Two bit fields of four bits; the first declared is the lower one.
+        window_scale: has(OPTION_WINDOW_SCALE)
+            .then_some(WindowScale { send: window_scale & 0xf, receive: window_scale >> 4 }),
+        window: get(socket, libc::TCP_REPAIR_WINDOW)?,
+    };
+    set(socket, libc::TCP_REPAIR_QUEUE, &QUEUE_NONE)?;
+    repair.end()?;
+    Ok(connection)
+}
+
+/// Makes a socket inside a namespace that is connected as the state says: nonblocking, without Nagle's delay.
+pub fn set_up(netns: &Netns, connection: &Connection) -> io::Result<OwnedFd> {
+    let Connection { local, peer, send_sequence, receive_sequence, segment_max, .. } = connection;
+    let socket = netns.tcp_socket()?;
+    let fd = socket.as_fd();
+    let repair = Repair::start(fd)?;
+    repair.set_sequence(QUEUE_SEND, *send_sequence)?;
+    repair.set_sequence(QUEUE_RECEIVE, *receive_sequence)?;
+    set(fd, libc::TCP_REPAIR_QUEUE, &QUEUE_NONE)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    bind(fd.as_raw_fd(), &SockaddrIn::from(*local))?;
+    // Under repair this only fills the kernel's tables in.
+    connect(fd.as_raw_fd(), &SockaddrIn::from(*peer))?;
+    let mut options = vec![WireOption { code: CODE_SEGMENT_MAX, value: *segment_max }];
+    if connection.selective_acks {
+        options.push(WireOption { code: CODE_SELECTIVE_ACKS, value: 0 });
+    }
+    if let Some(WindowScale { send, receive }) = connection.window_scale {
+        options.push(WireOption { code: CODE_WINDOW_SCALE, value: u32::from(send) | u32::from(receive) << 16 });
+    }
+    if connection.timestamp.is_some() {
+        options.push(WireOption { code: CODE_TIMESTAMPS, value: 0 });
+    }
+    set_bytes(fd, libc::TCP_REPAIR_OPTIONS, options.as_ptr().cast(), mem::size_of_val(&options[..]))?;
+    if let Some(timestamp) = connection.timestamp {
+        set(fd, libc::TCP_TIMESTAMP, &timestamp)?;
+    }
+    set(fd, libc::TCP_REPAIR_WINDOW, &connection.window)?;
+    repair.end()?;
+    Ok(socket)
+}
+
+/// A socket under repair. Dropped on an error it puts the socket back to work.
+struct Repair<'a> {
+    socket: BorrowedFd<'a>,
+    over: bool,
+}
+
+impl<'a> Repair<'a> {
+    fn start(socket: BorrowedFd<'a>) -> io::Result<Self> {
+        set(socket, libc::TCP_REPAIR, &REPAIR_ON)?;
+        Ok(Self { socket, over: false })
+    }
+
+    fn sequence(&self, queue: libc::c_int) -> io::Result<u32> {
+        set(self.socket, libc::TCP_REPAIR_QUEUE, &queue)?;
+        get(self.socket, libc::TCP_QUEUE_SEQ)
+    }
+
+    fn set_sequence(&self, queue: libc::c_int, sequence: u32) -> io::Result<()> {
+        set(self.socket, libc::TCP_REPAIR_QUEUE, &queue)?;
+        set(self.socket, libc::TCP_QUEUE_SEQ, &sequence)
+    }
+
+    fn end(mut self) -> io::Result<()> {
+        self.over = true;
+        set(self.socket, libc::TCP_REPAIR, &REPAIR_OFF_SILENTLY)
+    }
+}
+
+impl Drop for Repair<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            let _ = set(self.socket, libc::TCP_REPAIR, &REPAIR_OFF_SILENTLY);
+        }
+    }
+}
+
+/// Values that the kernel may fill in or read byte by byte: plain numbers without padding.
+trait Plain: Copy + Default {}
+impl Plain for u32 {}
+impl Plain for libc::c_int {}
+impl Plain for Head {}
+impl Plain for Window {}
+
+fn get<T: Plain>(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<T> {
+    let mut value = T::default();
+    let mut length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which is exclusively ours, as long, and valid with any bytes.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw mut value).cast(), &raw mut length)
+    };
+    match result {
+        0 if length as usize == mem::size_of::<T>() => Ok(value),
+        0 => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn set<T: Plain>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_bytes(socket, option, (&raw const *value).cast(), mem::size_of::<T>())
+}
+
+fn set_bytes(socket: BorrowedFd<'_>, option: libc::c_int, value: *const libc::c_void, length: usize) -> io::Result<()> {
+    // SAFETY: both callers give the address and the length of a value that lives through the call; the kernel only reads it.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, value, length as libc::socklen_t) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn queued(socket: BorrowedFd<'_>, request: libc::c_ulong) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: both requests write one `int`, which `bytes` is.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), request as libc::Ioctl, &raw mut bytes) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(bytes.max(0) as u32)
+}
+
+impl Connection {
+    /// Whether this is a connection to a certain address.
+    pub fn leads_to(&self, peer: SocketAddr) -> bool {
+        SocketAddr::V4(self.peer) == peer
+    }
+}
+
+#[cfg(test)]
+mod tests;

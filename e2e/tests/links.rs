@@ -1,0 +1,339 @@
+//! Links that are sealed with their guest: a copy goes on with one where its source was, and the source notices nothing.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+use std::{
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use bytes::{Bytes, BytesMut};
+use pandastack_e2e::{PATIENCE, read_until, shell as exec_shell, start, without_standby};
+use pandastack_host::net::{NetPool, NetSettings, Slot};
+use pandastack_kit::Scope;
+use pandastack_layers::{Layer, LayerStore};
+use pandastack_model::{MachineId, SandboxId};
+use pandastack_sys::reflink::clone_or_copy;
+use pandastack_testbed::{Bed, DataFolder, template_data_dir, wait_for, with_bed};
+use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec};
+use pandastack_vmm_qemu::{QemuDriver, choose_tier};
+use pandastack_wire_fleet::{ExecAsk, ExecControl, HostPort};
+use pandastack_wire_guest::{
+    Decoder, Error, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Program, Rebirth, Start,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_go_on_with_a_sealed_link_and_the_source_notices_nothing() {
+    let lab = Lab::start().await;
+    let source = lab.restore(&lab.layer.files).await;
+    source.resume().await.unwrap();
+    let mut own = Talk::greeted(lab.dial(&*source).await, &lab.secret()).await;
+    own.send(Start { stdin: true, ..shell("exec cat") }.frame(1)).await;
+    own.expect(1, Kind::Started).await;
+    let kept = source.dial_kept().await.unwrap();
+    let mut spare = Talk::greeted(kept, &lab.secret()).await;
+
+    source.pause().await.unwrap();
+    let state = spare.link.state().expect("a paused guest's spare link is at rest");
+    let sealed = lab.seal(&*source).await;
+    source.resume().await.unwrap();
+
+    own.send(Frame::new(1, Kind::Stdin, b"still here".to_vec())).await;
+    assert_eq!(own.expect(1, Kind::Stdout).await.payload, "still here");
+    spare.send(Frame::new(7, Kind::Ping, vec![])).await;
+    spare.expect(7, Kind::Pong).await;
+
+    let (one, two) = (lab.restore(&sealed).await, lab.restore(&sealed).await);
+    for (copy, secret) in [(&one, b"secret of one"), (&two, b"secret of two")] {
+        copy.resume().await.unwrap();
+        let mut link = Talk::of(copy.take_up(&state).await.unwrap());
+        link.send(rebirth(secret).frame(3)).await;
+        link.expect(3, Kind::Reborn).await;
+        let count = "cat /proc/[0-9]*/comm | grep -c '^cat$'; cat /tmp/note 2>/dev/null; echo own > /tmp/note";
+        // The process of the source's own link lives on, beside the `cat` that looks for it.
+        assert_eq!(link.run(4, count).await, "2\n", "and nothing of a sibling is seen");
+        for (offered, welcome) in [(&lab.secret()[..], false), (secret, true)] {
+            let mut other = Talk::of(lab.dial(&**copy).await);
+            other.send(Hello { generation: GENERATION, secret: offered.to_vec() }.frame(0)).await;
+            let answer = other.next().await;
+            let refused =
+                answer.kind == Kind::Error && Error::parse(&answer.payload).unwrap().kind == ErrorKind::Secret;
+            assert_eq!((answer.kind == Kind::Welcome, refused), (welcome, !welcome), "{answer:?}");
+        }
+        assert_eq!(link.run(5, "echo first link").await, "first link\n", "other connections do not disturb it");
+    }
+    own.send(Frame::new(1, Kind::Stdin, b" and here".to_vec()).end()).await;
+    assert_eq!(own.expect(1, Kind::Stdout).await.payload, " and here");
+    own.expect(1, Kind::Exit).await;
+    for machine in [source, one, two] {
+        machine.stop().await;
+    }
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_with_an_answer_under_way_is_not_sealed() {
+    let lab = Lab::start().await;
+    let machine = lab.restore(&lab.layer.files).await;
+    machine.resume().await.unwrap();
+    let kept = machine.dial_kept().await.unwrap();
+    let mut talk = Talk::greeted(kept, &lab.secret()).await;
+    talk.send(shell("echo unread").frame(1)).await;
+    let unread = async || talk.link.state().is_err().then_some(());
+    wait_for("an unread answer", PATIENCE, unread).await;
+    talk.expect(1, Kind::Exit).await;
+    machine.stop().await;
+    lab.close().await;
+}
+
+#[tokio::test]
+async fn a_create_goes_on_with_the_link_of_its_template() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let state: LinkState = serde_json::from_value(manifest(bed)["link"].clone()).expect("mini has a link");
+            let id = bed.create().await.unwrap();
+            let pid = bed.host.machine_pid(id).await.unwrap();
+            let connected = connections(pid);
+            assert_eq!(connected, [(*state.local.ip(), state.local.port())], "the only connection is the sealed one");
+            assert_eq!(bed.sh(id, "echo fine").await.unwrap(), ("fine\n".to_owned(), 0));
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let source = bed.create().await.unwrap();
+            let mut cat = start(bed, source, ExecAsk { stdin: true, ..exec_shell("cat") }).await.unwrap();
+            let of_source = with_spare(bed, source).await;
+            let child = bed.fork(source, 1).await.unwrap()[0];
+            let of_child = connections(bed.host.machine_pid(child).await.unwrap());
+            assert!(of_child.len() == 1 && of_source.contains(&of_child[0]), "{of_child:?} of {of_source:?}");
+            assert_eq!(connections(bed.host.machine_pid(source).await.unwrap()), of_source, "the source keeps its own");
+            cat.control.send(ExecControl::Stdin(Bytes::from_static(b"still here\n"))).await.unwrap();
+            assert_eq!(read_until(&mut cat, "here\n").await, "still here\n");
+            assert_eq!(bed.sh(child, "cat /proc/[0-9]*/comm | grep -c '^cat$'").await.unwrap().0, "2\n");
+
+            let before = with_spare(bed, child).await;
+            bed.host.sleep(child).await.unwrap();
+            assert_eq!(bed.sh(child, "echo awake").await.unwrap().0, "awake\n");
+            let after = connections(bed.host.machine_pid(child).await.unwrap());
+            assert!(before.contains(&after[0]), "{after:?} of {before:?}");
+            assert_eq!(bed.sh(child, "cat /proc/[0-9]*/comm | grep -c '^cat$'").await.unwrap().0, "2\n");
+        },
+    )
+    .await;
+}
+
+/// Waits for a sandbox's spare connection, and gives the host's ends of all.
+async fn with_spare(bed: &Bed, id: SandboxId) -> Vec<(Ipv4Addr, u16)> {
+    let pid = bed.host.machine_pid(id).await.unwrap();
+    let both = async || Some(connections(pid)).filter(|open| open.len() == 2);
+    wait_for("a spare connection", PATIENCE, both).await
+}
+
+#[tokio::test]
+async fn a_link_that_the_guest_does_not_know_is_replaced_by_dialling() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let wrong: [(&str, Spoil); 3] = [
+                // The guest answers that it knows no such connection.
+                ("port", |link| link.local.set_port(link.local.port() ^ 1)),
+                // The guest is silent: it takes the bytes for old ones.
+                ("sequence", |link| link.send_sequence = link.send_sequence.wrapping_sub(1_000_000)),
+                // The host itself sees that this is not its guest.
+                ("address", |link| link.peer.set_ip(Ipv4Addr::new(172, 16, 0, 9))),
+            ];
+            let good = manifest(bed);
+            for (what, spoil) in wrong {
+                let mut state: LinkState = serde_json::from_value(good["link"].clone()).unwrap();
+                spoil(&mut state);
+                let mut bad = good.clone();
+                bad["link"] = serde_json::to_value(&state).unwrap();
+                std::fs::write(manifest_file(bed), serde_json::to_vec(&bad).unwrap()).unwrap();
+                let id = bed.create().await.unwrap_or_else(|error| panic!("wrong {what}: {error:?}"));
+                assert_eq!(bed.sh(id, "hostname").await.unwrap().0.trim(), format!("sandbox-{}", &id.to_string()[..8]));
+                bed.host.remove(id).await.unwrap();
+            }
+        },
+    )
+    .await;
+}
+
+/// Makes a link's state wrong.
+type Spoil = fn(&mut LinkState);
+
+fn manifest_file(bed: &Bed) -> PathBuf {
+    let layer = bed.layers.template(&"mini".parse().unwrap()).unwrap();
+    bed.layers.open_layer(layer).unwrap().files.mem.with_file_name("manifest.json")
+}
+
+fn manifest(bed: &Bed) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(manifest_file(bed)).unwrap()).unwrap()
+}
+
+/// The host's ends of the established connections in the namespace of a process.
+fn connections(pid: u32) -> Vec<(Ipv4Addr, u16)> {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+    let established = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    established
+        .filter(|words| words[3] == "01")
+        .map(|words| {
+            let (address, port) = words[1].split_once(':').unwrap();
+            let address = u32::from_str_radix(address, 16).unwrap().to_le_bytes();
+            (Ipv4Addr::from(address), u16::from_str_radix(port, 16).unwrap())
+        })
+        .collect()
+}
+
+fn shell(line: &str) -> Start {
+    let program = Program::Shell(line.to_owned());
+    Start { program, cwd: None, env: Vec::new(), user: None, stdin: false, deadline_ms: None, terminal: None }
+}
+
+fn rebirth(secret: &[u8]) -> Rebirth {
+    let wall_clock_ns = 1_900_000_000_000_000_000;
+    Rebirth { wall_clock_ns, entropy: vec![7; 64], secret: secret.to_vec(), identity: None }
+}
+
+/// A conversation on a link.
+struct Talk<L> {
+    link: L,
+    decoder: Decoder,
+}
+
+impl<L: Link> Talk<L> {
+    fn of(link: L) -> Self {
+        Self { link, decoder: Decoder::default() }
+    }
+
+    async fn greeted(link: L, secret: &[u8]) -> Self {
+        let mut talk = Self::of(link);
+        talk.send(Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0)).await;
+        talk.expect(0, Kind::Welcome).await;
+        talk
+    }
+
+    async fn send(&mut self, frame: Frame) {
+        let mut bytes = BytesMut::new();
+        frame.encode(&mut bytes);
+        self.link.write_all(&bytes).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Frame {
+        loop {
+            if let Some(frame) = self.decoder.next_frame().unwrap() {
+                return frame;
+            }
+            let read = tokio::time::timeout(PATIENCE, self.link.read_buf(self.decoder.buffer())).await;
+            assert_ne!(read.expect("an answer in time").unwrap(), 0, "the guest hung up");
+        }
+    }
+
+    /// Reads up to a frame of a kind on a channel; what comes before it is of no interest.
+    async fn expect(&mut self, channel: u32, kind: Kind) -> Frame {
+        loop {
+            let frame = self.next().await;
+            assert_ne!(frame.kind, Kind::Error, "{frame:?}");
+            if (frame.channel, frame.kind) == (channel, kind) {
+                return frame;
+            }
+        }
+    }
+
+    /// Runs a shell line and gives its output.
+    async fn run(&mut self, channel: u32, line: &str) -> String {
+        self.send(shell(line).frame(channel)).await;
+        let mut output = Vec::new();
+        loop {
+            let frame = self.next().await;
+            match frame.kind {
+                Kind::Stdout => output.extend_from_slice(&frame.payload),
+                Kind::Exit => return String::from_utf8(output).unwrap(),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A driver with what its machines need, and no host around it.
+struct Lab {
+    driver: QemuDriver,
+    pool: Arc<NetPool>,
+    slots: Mutex<Vec<Slot>>,
+    layers: LayerStore,
+    layer: Layer,
+    run_root: PathBuf,
+    /// Last: it goes when nothing uses it any more.
+    folder: DataFolder,
+}
+
+impl Lab {
+    async fn start() -> Self {
+        let folder = DataFolder::with_templates().unwrap();
+        let tier = choose_tier(None, None).unwrap().tier;
+        let driver = QemuDriver::new(tier, &template_data_dir().join("runtime"), Scope::new()).unwrap();
+        let layers = LayerStore::open(&folder.path().join("volume")).unwrap();
+        let layer = layers.open_layer(layers.template(&"mini".parse().unwrap()).unwrap()).unwrap();
+        let settings = NetSettings { ready: 1, ..NetSettings::of(folder.path().display().to_string()) };
+        let pool = NetPool::start(settings, &Scope::new()).await.unwrap();
+        let run_root = PathBuf::from(format!("/run/pandastack/l-{}", &SandboxId::random().to_string()[..8]));
+        Self { driver, pool, slots: Mutex::default(), layers, layer, run_root, folder }
+    }
+
+    fn secret(&self) -> Vec<u8> {
+        let hex = &self.layer.manifest.link_secret;
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    }
+
+    async fn restore(&self, from: &LayerFiles) -> Box<dyn Machine> {
+        let id = MachineId::random();
+        let run_dir = self.run_root.join(id.to_string());
+        std::fs::create_dir_all(&run_dir).unwrap();
+        let disk = self.folder.path().join(format!("disk-{id}"));
+        clone_or_copy(&from.disk, &disk).unwrap();
+        let slot = self.pool.take().await.unwrap();
+        let network = slot.port();
+        self.slots.lock().unwrap().push(slot);
+        let manifest = &self.layer.manifest;
+        let limits = MachineLimits::of(manifest.memory, manifest.cpus);
+        let (memory, cpus, runtime) = (manifest.memory, manifest.cpus, None);
+        let spec = MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, limits };
+        self.driver.restore(spec, from).await.unwrap()
+    }
+
+    /// Seals a paused machine that was restored from the template.
+    async fn seal(&self, machine: &dyn Machine) -> LayerFiles {
+        let name = |what: &str| self.folder.path().join(format!("sealed-{what}"));
+        let files = LayerFiles { mem: name("mem"), disk: name("disk"), dev: name("dev"), hot: name("hot") };
+        machine.save_devices(&files.dev).await.unwrap();
+        clone_or_copy(&self.layer.files.mem, &files.mem).unwrap();
+        machine.save_memory(&self.layer.files.mem, &files.mem).await.unwrap();
+        clone_or_copy(&self.folder.path().join(format!("disk-{}", machine.id())), &files.disk).unwrap();
+        files
+    }
+
+    async fn dial(&self, machine: &dyn Machine) -> Box<dyn Link> {
+        wait_for("the guest", PATIENCE, async || machine.dial().await.ok()).await
+    }
+
+    async fn close(self) {
+        self.pool.close().await.unwrap();
+        remove(&self.run_root);
+        drop(self.layers);
+    }
+}
+
+fn remove(folder: &Path) {
+    std::fs::remove_dir_all(folder).unwrap();
+}
