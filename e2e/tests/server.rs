@@ -96,49 +96,91 @@ async fn nobody_gets_in_without_the_key() {
 }
 
 #[tokio::test]
-async fn ctrl_c_stops_with_success_and_leaves_nothing() {
+async fn ctrl_c_puts_sandboxes_to_sleep_and_leaves_nothing_else() {
     // A volume of its own, so that its mount and loop device are the server's to give back.
     let data = DataFolder::with_own_volume().unwrap();
     let mut server = Server::start(data.path(), &[]).unwrap();
-    let client = client(&server);
-    create(&client).await;
-    create(&client).await;
+    let before = client(&server);
+    let sandboxes = [create(&before).await, create(&before).await];
+    let pids = [resident(&before, &sandboxes[0].id).await, resident(&before, &sandboxes[1].id).await];
     let run_root = run_root(data.path()).await;
     let held = leftovers(data.path(), &run_root).await;
     assert!(!held.processes.is_empty() && !held.network.is_empty() && !held.files.is_empty(), "{held:?}");
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
     assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
     assert!(!run_root.exists());
+
+    let mut server = Server::start(data.path(), &["--standby", "0", "--on-stop", "remove"]).unwrap();
+    let after = client(&server);
+    for (sandbox, pid) in sandboxes.iter().zip(&pids) {
+        assert_eq!(after.get(&sandbox.id).await.unwrap().status, "hibernated");
+        assert_eq!(after.exec(&sandbox.id, &line(&format!("kill -0 {pid} && echo on"))).await.unwrap().stdout, "on\n");
+    }
+    assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
+    assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
+
+    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let client = client(&server);
+    for sandbox in client.list().await.unwrap() {
+        assert!(!["running", "hibernated"].contains(&sandbox.status.as_str()), "{sandbox:?} was removed");
+    }
+    let audit = client.audit().await.unwrap();
+    assert_eq!((audit.leaks.len(), audit.machines, audit.layers), (0, 0, 1), "{audit:?}");
 }
 
 #[tokio::test]
-async fn after_kill_9_the_next_start_cleans_up_and_says_what_failed() {
+async fn sandboxes_left_running_run_on() {
+    let data = DataFolder::with_own_volume().unwrap();
+    let _tidy = CleanUp(data.path().to_owned());
+    let mut server = Server::start(data.path(), &["--standby", "0", "--on-stop", "leave"]).unwrap();
+    let before = client(&server);
+    let sandbox = create(&before).await;
+    let pid = resident(&before, &sandbox.id).await;
+    let run_root = run_root(data.path()).await;
+    let machines = pandastack_testbed::processes(&run_root);
+    assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
+    assert_eq!(pandastack_testbed::processes(&run_root), machines, "the machine was not left as it was");
+
+    let mut server = Server::start(data.path(), &["--standby", "0", "--on-stop", "remove"]).unwrap();
+    let after = client(&server);
+    assert_eq!(after.get(&sandbox.id).await.unwrap().status, "running");
+    assert_eq!(after.exec(&sandbox.id, &line(&format!("kill -0 {pid} && echo on"))).await.unwrap().stdout, "on\n");
+    assert_eq!(pandastack_testbed::processes(&run_root), machines, "another machine was made");
+    assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
+    assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
+}
+
+#[tokio::test]
+async fn after_kill_9_sandboxes_run_on_and_what_nobody_owned_is_gone() {
     let data = DataFolder::with_own_volume().unwrap();
     let _tidy = CleanUp(data.path().to_owned());
     let mut server = Server::start(data.path(), &[]).unwrap();
     let before = client(&server);
     let (one, two) = (create(&before).await, create(&before).await);
+    let pid = resident(&before, &one.id).await;
     let run_root = run_root(data.path()).await;
+    let doomed = machine_of(data.path(), &two.id).await;
     server.kill().unwrap();
+    kill(Pid::from_raw(doomed), Signal::SIGKILL).unwrap();
     let orphans = leftovers(data.path(), &run_root).await;
     assert!(orphans.ledger.len() >= 2 && !orphans.network.is_empty(), "{orphans:?}");
 
-    let mut server = Server::start(data.path(), &["--standby", "0"]).unwrap();
-    assert!(server.said().contains("cleaned up after the last run"), "{}", server.said());
+    let mut server = Server::start(data.path(), &["--standby", "0", "--on-stop", "remove"]).unwrap();
+    assert!(server.said().contains("1 sandboxes run on"), "{}", server.said());
     let client = client(&server);
-    for old in [&one, &two] {
-        let now = client.get(&old.id).await.unwrap();
-        assert_eq!(now.status, "failed");
-        assert!(now.status_reason.is_some_and(|reason| !reason.is_empty()));
-        let refused = client.exec(&old.id, &line("true")).await.unwrap_err();
-        assert_eq!(refused.status(), Some(409), "{refused}");
-    }
-    let Leftovers { processes, files, ledger, .. } = leftovers(data.path(), &run_root).await;
-    assert_eq!([processes, files, ledger].concat(), Vec::<String>::new(), "the start did not clean up");
+    assert_eq!(client.get(&one.id).await.unwrap().status, "running");
+    assert_eq!(client.exec(&one.id, &line(&format!("kill -0 {pid} && echo on"))).await.unwrap().stdout, "on\n");
+    let lost = client.get(&two.id).await.unwrap();
+    assert_eq!(lost.status, "failed");
+    assert!(lost.status_reason.is_some_and(|reason| !reason.is_empty()));
+    let refused = client.exec(&two.id, &line("true")).await.unwrap_err();
+    assert_eq!(refused.status(), Some(409), "{refused}");
+    let Leftovers { processes, ledger, .. } = leftovers(data.path(), &run_root).await;
+    assert_eq!((processes.len(), ledger.len()), (1, 1), "standby machines of the last run were not ended");
     let fresh = create(&client).await;
     assert_eq!(client.exec(&fresh.id, &line("echo again")).await.unwrap().stdout, "again\n");
-    client.delete(&one.id).await.unwrap();
-    assert_eq!(client.get(&one.id).await.unwrap_err().status(), Some(404));
+    client.delete(&two.id).await.unwrap();
+    assert_eq!(client.get(&two.id).await.unwrap_err().status(), Some(404));
     assert_eq!(server.stop().unwrap(), Some(0));
     assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
 }
@@ -260,6 +302,21 @@ async fn create(client: &Client) -> Sandbox {
     client.create(&CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() }).await.unwrap()
 }
 
+/// Leaves a process behind and gives its id: only the same memory has it.
+async fn resident(client: &Client, id: &str) -> u32 {
+    let start = "setsid sleep 100000 > /dev/null 2>&1 < /dev/null & echo $!";
+    client.exec(id, &line(start)).await.unwrap().stdout.trim().parse().unwrap()
+}
+
+/// The process of a sandbox's machine, by the ledger.
+async fn machine_of(data_dir: &Path, id: &str) -> i32 {
+    let ledger = pandastack_host::Ledger::open(&data_dir.join("ledger.db")).await.unwrap();
+    let machines = ledger.machines().await.unwrap();
+    ledger.close().await;
+    let own = machines.iter().find(|machine| machine.sandbox.is_some_and(|sandbox| sandbox.to_string() == id));
+    own.unwrap().pid.unwrap().try_into().unwrap()
+}
+
 fn line(text: &str) -> ExecRequest {
     ExecRequest { cmd: Some(text.to_owned()), ..ExecRequest::default() }
 }
@@ -279,7 +336,7 @@ struct CleanUp(PathBuf);
 impl Drop for CleanUp {
     fn drop(&mut self) {
         if std::thread::panicking()
-            && let Ok(mut server) = Server::start(&self.0, &["--standby", "0"])
+            && let Ok(mut server) = Server::start(&self.0, &["--standby", "0", "--on-stop", "remove"])
         {
             let _ = server.stop();
         }

@@ -37,6 +37,19 @@ impl Server {
 
     /// Does the same with arguments and environment of the test's own.
     pub fn start_with(data_dir: &Path, configure: impl FnOnce(&mut Command)) -> Result<Self> {
+        let mut server = Self::spawn(data_dir, configure)?;
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// Starts the server and does not wait until it is ready.
+    pub fn begin(data_dir: &Path, arguments: &[&str]) -> Result<Self> {
+        Self::spawn(data_dir, |command| {
+            command.arg("--no-config").args(arguments);
+        })
+    }
+
+    fn spawn(data_dir: &Path, configure: impl FnOnce(&mut Command)) -> Result<Self> {
         let key = "pds_00112233445566778899aabbccddeeff".to_owned();
         let log = data_dir.with_extension("server.log");
         let out = std::fs::File::create(&log)?;
@@ -50,9 +63,7 @@ impl Server {
             .stderr(out);
         configure(&mut command);
         let child = command.spawn().context("start pandastack; `make build` builds it")?;
-        let mut server = Self { child, url: String::new(), key, log };
-        server.wait_until_ready()?;
-        Ok(server)
+        Ok(Self { child, url: String::new(), key, log })
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
@@ -88,6 +99,12 @@ impl Server {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
+    }
+
+    /// Ends the server without giving it a chance, so long after now.
+    pub fn kill_after(&mut self, delay: Duration) -> Result<()> {
+        std::thread::sleep(delay);
+        self.kill()
     }
 
     /// Asks the server to stop, as Ctrl-C does, and gives its exit code.

@@ -289,6 +289,10 @@ impl Owned<'_> {
             Err(error) => {
                 self.tell.send_modify(|now| now.without(SandboxState::Asleep));
                 let fault = launch_fault(error, &self.spec);
+                if self.given_up.is_cancelled() {
+                    // It was removed meanwhile: nobody should try again.
+                    return Err(fault);
+                }
                 tracing::warn!(sandbox = %self.id, %fault, "not woken");
                 // Whatever was short, the caller asked for something that exists: it is only not available now.
                 let text = format!("auto-wake: {}", fault.text);

@@ -70,7 +70,7 @@ async fn the_fourth_of_three_is_refused_until_one_goes_or_sleeps() {
     bed.host.sleep(made[0]).await.unwrap();
     bed.ensure(id).await.unwrap();
     let fault = bed.run(made[0], "true").await.unwrap_err();
-    assert_eq!(fault.code, "host.full");
+    assert_eq!((fault.kind, fault.code), (FaultKind::Unavailable, "sandbox.wake_failed"));
     assert_eq!(bed.state(made[0]).await, Some(SandboxState::Asleep));
     bed.host.remove(id).await.unwrap();
     assert_eq!(bed.run(made[0], "echo up").await.unwrap().0, "up\n");
