@@ -1,4 +1,5 @@
-//! Deletes a sandbox, from any state, as often as asked. The row goes last, so a crash in between leaves it deletable.
+//! Deletes a sandbox, from any state, as often as asked. What is wanted is written first and the row goes last, so that a
+//! delete which is cut off in between is finished by the next start.
 
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::Caller;
@@ -20,6 +21,7 @@ impl Control {
             let buried = self.store.was_buried(&caller.workspace, id, since_ns).await?;
             return if buried { Ok(()) } else { Err(Fault::no_sandbox()) };
         }
+        self.store.mark_leaving(id).await?;
         self.host.remove(id).await?;
         self.store.bury(id, now_ns, since_ns).await?;
         self.events.forget(id);

@@ -15,12 +15,18 @@ use crate::{
 
 const GONE: &str = "its machine ended with an earlier run of the server";
 
-/// Gives every row the host's word. A create or fork that was cut off before its answer leaves nothing: nobody has its id.
+/// Gives every row the host's word. A create or fork that was cut off before its answer leaves nothing: nobody has its id. A
+/// delete that was cut off is finished.
 pub async fn compare(control: &Control) -> Result<(), StoreError> {
     let seen = seen(control).await;
     for (id, state) in control.store.all_states().await? {
         match (state, seen.get(&id)) {
             (SandboxState::Failed { .. }, None) => {}
+            (SandboxState::Stopping, None) => bury(control, id).await?,
+            (SandboxState::Stopping, Some(_)) => match control.host.remove(id).await {
+                Ok(()) => bury(control, id).await?,
+                Err(fault) => tracing::warn!(sandbox = %id, %fault, "a delete that was cut off could not be finished"),
+            },
             (SandboxState::Creating, None) => control.store.forget(id).await?,
             (_, None) => control.store.mark_failed(id, GONE).await?,
             (SandboxState::Creating, Some(view)) if view.state == SandboxState::Creating => {}

@@ -6,10 +6,10 @@ use pandastack_wire_fleet::WorkspaceId;
 use super::{Observed, Size, Store, StoreError, failed, to_sql};
 
 impl Store {
-    /// Records that a sandbox came up. False if the row is no longer there.
+    /// Records that a sandbox came up. False if the row is no longer there or on its way out.
     pub async fn mark_running(&self, id: SandboxId, size: Size, observed: &Observed) -> Result<bool, StoreError> {
         let sql = "UPDATE sandbox SET status = 'running', status_reason = NULL, cpus = ?, memory_mib = ?, guest_ip = ?,
-                       boot_ms = ?, boot_mode = ?, isolation = ? WHERE id = ?";
+                       boot_ms = ?, boot_mode = ?, isolation = ? WHERE id = ? AND status <> 'stopping'";
         let done = sqlx::query(sql)
             .bind(i64::from(size.cpus))
             .bind(to_sql(size.memory_mib))
@@ -24,10 +24,11 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Records what the host says about a sandbox that came up before. One that is still `creating` is its creator's.
+    /// Records what the host says about a sandbox that came up before. One that is still `creating` is its creator's, and
+    /// one that is to be deleted stays so.
     pub async fn mark_state(&self, id: SandboxId, state: &SandboxState, observed: &Observed) -> Result<(), StoreError> {
         let sql = "UPDATE sandbox SET status = ?, status_reason = ?, guest_ip = ?, boot_ms = ?, boot_mode = ?,
-                       isolation = ? WHERE id = ? AND status <> 'creating'";
+                       isolation = ? WHERE id = ? AND status NOT IN ('creating', 'stopping')";
         let reason = match state {
             SandboxState::Failed { reason } => Some(reason.as_str()),
             _ => None,
@@ -55,6 +56,16 @@ impl Store {
             .await
             .map(drop)
             .map_err(failed("record a failed sandbox"))
+    }
+
+    /// Records that a sandbox is to be gone: from here on a delete that is cut off is finished by the next start.
+    pub async fn mark_leaving(&self, id: SandboxId) -> Result<(), StoreError> {
+        sqlx::query("UPDATE sandbox SET status = 'stopping' WHERE id = ?")
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("record a delete"))
     }
 
     /// Removes an intent that never became a sandbox.

@@ -65,6 +65,25 @@ async fn a_delete_cut_off_is_finished() {
     assert!(rig.host.layers.lock().unwrap().is_empty());
 }
 
+/// Cut off before or after the host has done its part: either way it is gone, and has not failed.
+#[tokio::test]
+async fn a_sandbox_whose_delete_was_cut_off_is_gone() {
+    for host_was_done in [false, true] {
+        let rig = Rig::start().await;
+        let id = rig.created().await;
+        rig.host.fail_next("remove", Fault::new(FaultKind::Unavailable, "host.lost", "agent unreachable"));
+        rig.delete(&format!("/v1/sandboxes/{id}")).await;
+        assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.1["status"], "stopping");
+        if host_was_done {
+            rig.host.here.lock().unwrap().clear();
+        }
+        let rig = rig.restart_control().await;
+        assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.0, 404);
+        assert!(rig.host.here.lock().unwrap().is_empty());
+        assert_eq!(rig.delete(&format!("/v1/sandboxes/{id}")).await, 204, "it was deleted a short time ago");
+    }
+}
+
 #[tokio::test]
 async fn a_restart_takes_the_hosts_word_for_every_state() {
     let rig = Rig::start().await;
