@@ -15,6 +15,7 @@ use std::{
 use pandastack_kit::{Scope, Secret};
 use pandastack_vmm::{KeptLink, LinkState, Machine};
 use pandastack_wire_guest::Rebirth;
+use tokio::sync::Semaphore;
 
 use super::{
     limits::{SPARE_AFTER, SPARE_DEADLINE, SPARE_HURRY, SPARE_TRIES, TAKE_UP_DEADLINE},
@@ -49,9 +50,17 @@ impl Spare {
 }
 
 /// The place of a living machine's spare connection. It is filled when there is time for it, and again before a seal.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct SparePlace {
     spare: Arc<Mutex<Option<Spare>>>,
+    /// Whoever fills the place: a second one waits for the first instead of opening another connection.
+    turn: Arc<Semaphore>,
+}
+
+impl Default for SparePlace {
+    fn default() -> Self {
+        Self { spare: Arc::default(), turn: Arc::new(Semaphore::new(1)) }
+    }
 }
 
 impl SparePlace {
@@ -80,11 +89,16 @@ impl SparePlace {
     }
 
     async fn fill(&self, machine: &dyn Machine, secret: &Secret<Vec<u8>>, within: Duration) {
-        if self.is_filled() {
-            return;
-        }
-        match tokio::time::timeout(within, Spare::open(machine, secret.reveal())).await {
-            Ok(Ok(spare)) => *self.spare.lock().expect("no holder panics") = Some(spare),
+        let filled = tokio::time::timeout(within, async {
+            let _turn = self.turn.acquire().await;
+            if !self.is_filled() {
+                let spare = Spare::open(machine, secret.reveal()).await?;
+                *self.spare.lock().expect("no holder panics") = Some(spare);
+            }
+            Ok::<(), LinkError>(())
+        });
+        match filled.await {
+            Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "no spare link"),
             Err(_) => tracing::debug!("no spare link in time"),
         }
