@@ -22,6 +22,25 @@ use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, wa
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostEvent, HostPort};
 
 #[tokio::test]
+async fn a_guest_that_ran_out_of_memory_says_so() {
+    with_sandbox(async |bed, id| {
+        // By default the guest's kernel ends the process that took too much, and the sandbox lives on.
+        let (output, code) = bed.sh(id, "python3 -c 'bytearray(1 << 30)'").await.unwrap();
+        assert_ne!(code, 0, "{output}");
+        assert_eq!(bed.out(id, "echo alive").await, "alive");
+        let fatal = "echo 2 > /proc/sys/vm/panic_on_oom; python3 -c 'x = [bytearray(1 << 20) for _ in range(1024)]'";
+        let _ = bed.sh(id, fatal).await;
+        let failed = async || match bed.host.observe(id).await?.state {
+            SandboxState::Failed { reason } => Some(reason),
+            _ => None,
+        };
+        let reason = wait_for("the machine to end", PATIENCE, failed).await;
+        assert!(reason.contains("gave up") && reason.to_lowercase().contains("memory"), "{reason}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_machine_killed_during_an_exec_fails_its_sandbox_and_only_that() {
     with_sandbox(async |bed, id| {
         let other = bed.create().await.unwrap();

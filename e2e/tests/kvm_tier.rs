@@ -14,7 +14,7 @@ fn a_sandbox_lives_and_dies_on_kvm() {
     let project = Path::new(&package).parent().expect("the package lies in the project");
     assert!(built("pandastack").exists(), "`make build` builds what runs in the KVM host");
     let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host", "--timeout", "500"]);
+    command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host", "--timeout", "1200"]);
     for root in roots_of_mini(&Path::new(&cache).join("rootfs")) {
         command.args(["--with", &format!("{cache}/rootfs/{root}:/work/cache/rootfs/{root}")]);
     }

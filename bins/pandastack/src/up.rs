@@ -101,6 +101,9 @@ impl Up {
             );
         }
         let driver = QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?.with_jail(self.jail);
+        // A runtime lives as long as a layer needs it.
+        let layers = place.layers.layers().into_iter().filter_map(|layer| place.layers.manifest(layer).ok());
+        driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
         let driver: Arc<dyn Driver> = Arc::new(driver);
         let host = Arc::new(self.start_host(&place, driver).await?);
         let served = self.serve(&place, host.clone(), &scope, listener, &tier).await;

@@ -127,7 +127,8 @@ impl Process {
             }
             _ => Entering(None),
         };
-        let watched = Watched { log, group, memory: spec.limits.memory };
+        let console = spec.run_dir.join("console.log");
+        let watched = Watched { log, console, group, memory: spec.limits.memory };
         let process = Self::watched(started.pid, started.handle, watched, scope).map_err(StartError::Spawn)?;
         Ok((process, entering))
     }
@@ -144,7 +145,8 @@ impl Process {
             return Err(StartError::Stranger { pid });
         }
         let group = Group::of(pid, &group_of(&spec.run_dir));
-        let watched = Watched { log: spec.run_dir.join("machine.log"), group, memory: spec.limits.memory };
+        let (log, console) = (spec.run_dir.join("machine.log"), spec.run_dir.join("console.log"));
+        let watched = Watched { log, console, group, memory: spec.limits.memory };
         Self::watched(pid, handle, watched, scope).map_err(StartError::Spawn)
     }
 
@@ -277,6 +279,7 @@ fn hand_over(listener: Listener, memory: File, scope: &Scope) {
 /// What a death is explained with.
 struct Watched {
     log: PathBuf,
+    console: PathBuf,
     group: Option<Group>,
     memory: pandastack_model::Bytes,
 }
@@ -298,6 +301,12 @@ impl Watched {
         if self.group.as_ref().is_some_and(|group| group.memory_kills() > 0) {
             return format!("killed: the machine used more than its {} MiB", self.memory.as_mib());
         }
+        // A guest's kernel that gives up restarts its machine, which looks like an orderly end from outside.
+        if matches!(exit, Some(Exit::Status(0)) | None)
+            && let Some(last_words) = panic_in(&tail(&self.console))
+        {
+            return format!("the guest's kernel gave up: {last_words}");
+        }
         let how = match exit {
             Some(Exit::Signal(9)) => "killed by signal 9".to_owned(),
             Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
@@ -312,8 +321,27 @@ impl Watched {
     }
 }
 
+/// Finds what a Linux kernel says last: out of memory, no init, a defect. The text is the guest's own and only for its owner.
+fn panic_in(console: &str) -> Option<String> {
+    const MARK: &str = "Kernel panic - not syncing: ";
+    let line = console.lines().rev().find_map(|line| Some(line.split_once(MARK)?.1))?;
+    Some(line.chars().filter(|c| !c.is_control()).take(200).collect())
+}
+
 fn tail(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let from = bytes.len().saturating_sub(LOG_TAIL_BYTES);
     String::from_utf8_lossy(&bytes[from..]).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernels_last_words_are_found() {
+        let console = "[ 1.0] ok\n[ 9.1] Kernel panic - not syncing: Out of memory: compulsory panic_on_oom is enabled\r\n[ 9.2] CPU: 0";
+        assert_eq!(panic_in(console).unwrap(), "Out of memory: compulsory panic_on_oom is enabled");
+        assert_eq!(panic_in("login:"), None);
+    }
 }
