@@ -18,6 +18,9 @@ use pandastack_testbed::{DataFolder, Leftovers, Server, run_root_of, wait_for};
 /// How often each operation is cut off. Five operations make twenty.
 const MOMENTS: u32 = 4;
 
+/// How often one may come to its end before the kill.
+const ENDED_MAX: u32 = 8;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Create,
@@ -131,9 +134,9 @@ async fn twenty_kills_in_the_middle_lose_and_leave_nothing() {
         (running, asleep)
     };
     let run_root = wait_for("a machine of the server", PATIENCE, async || run_root_of(data.path())).await;
-    let (mut cut, mut ended) = (0, 0);
+    let (mut cut, mut ended) = (0_u32, 0_u32);
     for operation in ALL {
-        let whole = {
+        let mut whole = {
             let client = client(&server);
             let subject = Subject::make(&client, operation).await;
             let began = Instant::now();
@@ -143,16 +146,20 @@ async fn twenty_kills_in_the_middle_lose_and_leave_nothing() {
             remove_others(&client, [&running.id, &asleep.id]).await;
             took
         };
-        for moment in 0..MOMENTS {
+        let (cut_before, ended_before) = (cut, ended);
+        while cut - cut_before < MOMENTS {
             let before = client(&server);
             let subject = Subject::make(&before, operation).await;
-            let delay = whole * moment / MOMENTS + Duration::from_millis(1);
+            let delay = whole * (cut - cut_before) / MOMENTS + Duration::from_millis(1);
             tokio::select! {
                 biased;
                 () = tokio::time::sleep(delay) => cut += 1,
                 outcome = subject.run(&before) => {
+                    // Killed after its end: it must stand. The next one is cut off sooner.
                     outcome.unwrap();
                     ended += 1;
+                    whole = whole * 2 / 3;
+                    assert!(ended - ended_before < ENDED_MAX, "{operation:?} is never cut off");
                 }
             }
             server.kill().unwrap();
@@ -177,6 +184,7 @@ async fn twenty_kills_in_the_middle_lose_and_leave_nothing() {
         }
     }
     println!("{cut} operations were cut off, {ended} came to their end first");
+    assert_eq!(cut, 20);
     let client = client(&server);
     running.check(&client).await;
     asleep.check(&client).await;

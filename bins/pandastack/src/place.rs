@@ -9,6 +9,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -17,6 +18,12 @@ use pandastack_layers::{LayerStore, Volume};
 
 /// A data volume of our own may grow to this share of what is free.
 const IMAGE_SHARE: (u64, u64) = (9, 10);
+
+/// How long a start waits for what a killed server has left behind.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Between two looks.
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// An opened data folder.
 pub struct Place {
@@ -60,15 +67,24 @@ impl Place {
     }
 
     /// Makes this process the only server of the folder. Held as long as the file is.
+    ///
+    /// A server that was killed while it started a machine leaves a child behind that holds the lock until it has become that
+    /// machine or given up. Waiting for it is more than patience: recovery then finds the machine in the process table.
     pub fn lock(&self) -> Result<Flock<File>> {
         let path = self.data_dir.join("lock");
-        let file = File::create(&path).with_context(|| format!("open {}", path.display()))?;
-        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
-            anyhow::anyhow!(
-                "another pandastack server uses {}; stop it or choose another --data-dir",
-                self.data_dir.display()
-            )
-        })
+        let mut file = File::create(&path).with_context(|| format!("open {}", path.display()))?;
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        loop {
+            file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(lock),
+                Err((file, _)) if Instant::now() < deadline => file,
+                Err(_) => bail!(
+                    "another pandastack server uses {}; stop it or choose another --data-dir",
+                    self.data_dir.display()
+                ),
+            };
+            std::thread::sleep(LOCK_POLL);
+        }
     }
 
     /// Folder of running machines.

@@ -73,6 +73,13 @@ impl FakeDriver {
         }
     }
 
+    /// Cuts every connection to a machine's guest. An unknown one is fine.
+    pub fn hang_up(&self, id: MachineId) {
+        if let Some(body) = self.shared.bodies().get(&id) {
+            body.cut.send_modify(|times| *times += 1);
+        }
+    }
+
     /// Ends the machines whose folder is gone: what a look through the process table would do for real ones after a crash.
     pub fn end_homeless(&self) {
         for body in self.shared.bodies().values().filter(|body| !body.run_dir.exists()) {

@@ -29,6 +29,8 @@ pub(crate) struct Body {
     pub(crate) run_dir: PathBuf,
     state: watch::Sender<MachineState>,
     power: watch::Sender<Power>,
+    /// How often its connections were cut.
+    pub(crate) cut: watch::Sender<u64>,
     pub(crate) guest: Arc<dyn FakeGuest>,
     slots: Mutex<Slots>,
 }
@@ -39,7 +41,15 @@ pub(crate) type Slots = BTreeMap<VolumeSlot, (PathBuf, Bytes)>;
 impl Body {
     pub(crate) fn new(spec: &MachineSpec, power: Power, guest: Arc<dyn FakeGuest>) -> Self {
         let (state, power) = (watch::Sender::new(MachineState::Alive), watch::Sender::new(power));
-        Self { id: spec.id, run_dir: spec.run_dir.clone(), state, power, guest, slots: Mutex::default() }
+        Self {
+            id: spec.id,
+            run_dir: spec.run_dir.clone(),
+            state,
+            power,
+            cut: watch::Sender::new(0),
+            guest,
+            slots: Mutex::default(),
+        }
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -139,7 +149,13 @@ impl Machine for FakeMachine {
         }
         let (ours, theirs) = tokio::io::duplex(LINK_BYTES);
         let (guest, power) = (self.body.guest.clone(), self.body.power.subscribe());
-        self.shared.scope.start("fake guest", run_powered(async move { guest.serve(theirs).await }, power));
+        let mut cut = self.body.cut.subscribe();
+        self.shared.scope.start("fake guest", async move {
+            tokio::select! {
+                () = run_powered(async move { guest.serve(theirs).await }, power) => {}
+                _ = cut.changed() => {}
+            }
+        });
         Ok(Box::new(ours))
     }
 

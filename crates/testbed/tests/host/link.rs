@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pandastack_model::SandboxId;
+use pandastack_model::{SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, Manner, finish, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::{ExecEvent, HostPort};
@@ -29,6 +29,28 @@ async fn loses_only_its_link(command: &str, fault_code: &str) {
         bed.host.remove(id).await.unwrap();
         bed.host.remove(other).await.unwrap();
         bed.is_idle().await;
+    })
+    .await;
+}
+
+/// A paused guest cannot answer a new link. It is not given up for that: it is dialled when it goes on.
+#[tokio::test]
+async fn a_link_lost_while_paused_is_found_after_the_resume() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, machine) = bed.create().await;
+        bed.put(id, "/note", "kept").await.unwrap();
+        bed.host.pause(id).await.unwrap();
+        let dials = bed.driver.faults().calls(Step::Dial);
+        bed.driver.hang_up(machine);
+        wait_for("the guest hung up", SOON, async || (bed.driver.links() == 0).then_some(())).await;
+        let (other, _) = bed.create().await;
+        assert_eq!(bed.run(other, "echo on").await.unwrap().0, "on\n");
+        assert_eq!(bed.driver.faults().calls(Step::Dial), dials + 1, "a paused guest was dialled");
+        assert_eq!(bed.state(id).await, Some(SandboxState::Paused));
+        bed.host.resume(id).await.unwrap();
+        let kept = async || (bed.text(id, "/note").await.ok()? == "kept").then_some(());
+        wait_for("the guest answers", SOON, kept).await;
+        assert_eq!(bed.driver.live().len(), 2);
     })
     .await;
 }
