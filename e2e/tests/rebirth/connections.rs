@@ -97,7 +97,7 @@ impl Echo {
                     stream.set_nonblocking(true).unwrap();
                     callers.push(stream);
                 }
-                callers.retain_mut(|caller| echo(caller));
+                callers.retain_mut(echo);
                 thread::sleep(Duration::from_millis(5));
             }
         });

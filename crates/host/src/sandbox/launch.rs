@@ -75,7 +75,7 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
     let life = Life::New { id: wanted.id, env: &wanted.spec.env };
     let (layer, mode) = match wanted.spec.origin {
         Origin::Template => (parts.layers.template(&wanted.spec.template)?, "cold"),
-        Origin::Layer(layer) => (layer, "snapshot"),
+        Origin::Layer(layer) => (layer, parts.mode_of(layer)),
     };
     if wanted.spec.origin == Origin::Template {
         let (ready, dead) = standby.take(&wanted.spec.template, layer);
