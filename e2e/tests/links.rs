@@ -97,8 +97,8 @@ async fn a_create_goes_on_with_the_link_of_its_template() {
             let state: LinkState = serde_json::from_value(manifest(bed)["link"].clone()).expect("mini has a link");
             let id = bed.create().await.unwrap();
             let pid = bed.host.machine_pid(id).await.unwrap();
-            let connected = connections(pid);
-            assert_eq!(connected, [(*state.local.ip(), state.local.port())], "the only connection is the sealed one");
+            let (connected, sealed) = (connections(pid), (*state.local.ip(), state.local.port()));
+            assert!(connected.contains(&sealed), "{connected:?} without the sealed {sealed:?}");
             assert_eq!(bed.sh(id, "echo fine").await.unwrap(), ("fine\n".to_owned(), 0));
         },
     )
@@ -116,7 +116,7 @@ async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
             let of_source = with_spare(bed, source).await;
             let child = bed.fork(source, 1).await.unwrap()[0];
             let of_child = connections(bed.host.machine_pid(child).await.unwrap());
-            assert!(of_child.len() == 1 && of_source.contains(&of_child[0]), "{of_child:?} of {of_source:?}");
+            assert!(goes_on(&of_child, &of_source), "{of_child:?} of {of_source:?}");
             assert_eq!(connections(bed.host.machine_pid(source).await.unwrap()), of_source, "the source keeps its own");
             cat.control.send(ExecControl::Stdin(Bytes::from_static(b"still here\n"))).await.unwrap();
             assert_eq!(read_until(&mut cat, "here\n").await, "still here\n");
@@ -126,11 +126,16 @@ async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
             bed.host.sleep(child).await.unwrap();
             assert_eq!(bed.sh(child, "echo awake").await.unwrap().0, "awake\n");
             let after = connections(bed.host.machine_pid(child).await.unwrap());
-            assert!(before.contains(&after[0]), "{after:?} of {before:?}");
+            assert!(goes_on(&after, &before), "{after:?} of {before:?}");
             assert_eq!(bed.sh(child, "cat /proc/[0-9]*/comm | grep -c '^cat$'").await.unwrap().0, "2\n");
         },
     )
     .await;
+}
+
+/// Tells whether a copy has one of its source's connections. It may have a spare one of its own by now.
+fn goes_on(copy: &[(Ipv4Addr, u16)], source: &[(Ipv4Addr, u16)]) -> bool {
+    copy.iter().any(|end| source.contains(end))
 }
 
 /// Waits for a sandbox's spare connection, and gives the host's ends of all.

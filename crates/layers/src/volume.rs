@@ -2,10 +2,12 @@
 //! there and loop-mounted; without the rights to mount, plain sparse copies are used and that is said once.
 
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
+    time::{Duration, Instant},
 };
 
 use nix::fcntl::{Flock, FlockArg};
@@ -13,6 +15,13 @@ use pandastack_sys::reflink::supports_clone;
 
 /// Least image size; XFS itself wants 300 MB.
 const IMAGE_BYTES_MIN: u64 = 1 << 30;
+
+/// How long a mount is tried. A jailed machine sees parts of the volume in a mount namespace of its own, which the kernel takes
+/// down some time after the machine's process; until then the file system is in use and cannot be mounted a second time.
+const MOUNT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two attempts.
+const MOUNT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the data lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,25 +157,31 @@ fn mount_image(image: &Path, mount_point: &Path, bytes: u64) -> Result<(), Volum
         let fresh = image.with_extension("new");
         let file = fs::File::create(&fresh).map_err(io("make the volume image"))?;
         file.set_len(bytes).map_err(io("size the volume image"))?;
-        let options = ["-q", "-m", "reflink=1,rmapbt=0", "-i", "sparse=1", "-l", "size=64m"].map(std::ffi::OsStr::new);
+        let options = ["-q", "-m", "reflink=1,rmapbt=0", "-i", "sparse=1", "-l", "size=64m"].map(OsStr::new);
         run("mkfs.xfs", &[&options[..], &[fresh.as_os_str()]].concat())?;
         fs::rename(&fresh, image).map_err(io("name the volume image"))?;
     }
+    let deadline = Instant::now() + MOUNT_PATIENCE;
+    loop {
+        match attach_and_mount(image, mount_point) {
+            Err(error) if Instant::now() < deadline => {
+                tracing::debug!(%error, "the data volume is not free yet");
+                std::thread::sleep(MOUNT_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn attach_and_mount(image: &Path, mount_point: &Path) -> Result<(), VolumeError> {
     // Direct I/O on the loop device, or every page is cached twice.
-    let device = run(
-        "losetup",
-        &["--find", "--show", "--direct-io=on"]
-            .map(std::ffi::OsStr::new)
-            .iter()
-            .copied()
-            .chain([image.as_os_str()])
-            .collect::<Vec<_>>(),
-    )?;
+    let attach = ["--find", "--show", "--direct-io=on"].map(OsStr::new);
+    let device = run("losetup", &[&attach[..], &[image.as_os_str()]].concat())?;
     let device = device.trim();
-    let options = ["-t", "xfs", "-o", "noatime,discard", device].map(std::ffi::OsStr::new);
+    let options = ["-t", "xfs", "-o", "noatime,discard", device].map(OsStr::new);
     let mounted = run("mount", &[&options[..], &[mount_point.as_os_str()]].concat());
     // Detaching a mounted device only marks it to go away with the mount.
-    let _ = run("losetup", &["-d", device].map(std::ffi::OsStr::new));
+    let _ = run("losetup", &["-d", device].map(OsStr::new));
     mounted.map(drop)
 }
 
@@ -194,7 +209,7 @@ fn io(action: &str) -> impl FnOnce(io::Error) -> VolumeError + '_ {
     move |cause| VolumeError::Io { action: action.to_owned(), cause }
 }
 
-fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<String, VolumeError> {
+fn run(program: &str, arguments: &[&OsStr]) -> Result<String, VolumeError> {
     let failed = |reason: String| VolumeError::Command { command: program.to_owned(), reason };
     let output =
         Command::new(program).args(arguments).env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
@@ -224,7 +239,25 @@ mod tests {
         let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         again.close();
-        let loops = run("losetup", &[std::ffi::OsStr::new("-l")]).unwrap();
+        let loops = run("losetup", &[OsStr::new("-l")]).unwrap();
         assert!(!loops.contains(&*folder.path().to_string_lossy()), "{loops}");
+    }
+
+    #[test]
+    fn a_volume_that_a_machines_namespace_still_holds_is_mounted_as_soon_as_that_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        fs::write(volume.root().join("kept"), b"kept").unwrap();
+        let (in_it, held) = std::os::unix::net::UnixStream::pair().unwrap();
+        let holder = ["--mount", "sh", "-c", "echo; exec sleep 1"];
+        let mut holder =
+            Command::new("unshare").args(holder).stdout(std::os::fd::OwnedFd::from(held)).spawn().unwrap();
+        io::Read::read_exact(&mut &in_it, &mut [0]).unwrap();
+        volume.close();
+        assert!(!volume.root().join("kept").exists(), "unmounted here");
+        let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
+        again.close();
+        holder.wait().unwrap();
     }
 }
