@@ -21,6 +21,58 @@ use pandastack_sys::netns::Netns;
 use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostEvent, HostPort};
 
+/// Waits until a sandbox has failed, and gives the reason.
+async fn failure(bed: &Bed, id: SandboxId) -> String {
+    let failed = async || match bed.host.observe(id).await?.state {
+        SandboxState::Failed { reason } => Some(reason),
+        _ => None,
+    };
+    wait_for("the machine to end", PATIENCE, failed).await
+}
+
+#[tokio::test]
+async fn a_guest_whose_kernel_gave_up_says_why() {
+    with_sandbox(async |bed, id| {
+        let _crashing = start(bed, id, shell("echo c > /proc/sysrq-trigger")).await;
+        let reason = failure(bed, id).await;
+        assert!(reason.contains("kernel gave up") && reason.contains("sysrq"), "{reason}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_guest_that_ran_out_of_memory_says_so() {
+    with_sandbox(async |bed, id| {
+        // Locked in memory, or the guest would spend minutes on reading its programs again and again.
+        let greed = "python3 -c 'import ctypes; ctypes.CDLL(None).mlockall(3)
+x = [bytearray(1 << 20) for _ in range(1024)]'";
+        // By default the guest's kernel ends the process that took too much, and the sandbox lives on.
+        let (output, code) = bed.sh(id, greed).await.unwrap();
+        assert_eq!(code, 137, "{output}");
+        assert_eq!(bed.out(id, "echo alive").await, "alive");
+        let _ = bed.sh(id, &format!("echo 2 > /proc/sys/vm/panic_on_oom; {greed}")).await;
+        let reason = failure(bed, id).await;
+        assert!(reason.contains("gave up") && reason.to_lowercase().contains("memory"), "{reason}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_guest_that_floods_its_console_fills_no_memory_of_the_host() {
+    with_sandbox(async |bed, id| {
+        let _flood =
+            start(bed, id, shell("while :; do head -c 65536 /dev/zero | tr '\\0' x; echo; done > /dev/console")).await;
+        let console = || {
+            let folders = std::fs::read_dir(&bed.run_root).unwrap().flatten();
+            folders.filter_map(|folder| Some(folder.path().join("console.log").metadata().ok()?.len())).max()
+        };
+        wait_for("a long console", PATIENCE, async || console().filter(|bytes| *bytes > 1 << 20)).await;
+        wait_for("a short one again", PATIENCE, async || console().filter(|bytes| *bytes <= 1 << 20)).await;
+        assert_eq!(bed.out(id, "echo alive").await, "alive");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_machine_killed_during_an_exec_fails_its_sandbox_and_only_that() {
     with_sandbox(async |bed, id| {

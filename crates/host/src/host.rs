@@ -20,7 +20,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    audit, denials,
+    audit, consoles, denials,
     guest::{Session, Use},
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, NetSettings},
@@ -122,6 +122,7 @@ impl Host {
         host.parts.scope.start("standby", host.standby.clone().keep_filled(host.parts.clone()));
         host.parts.scope.start("denials", denials::pass_on(host.parts.clone(), host.events.clone()));
         host.parts.scope.start("audit", audit::repeat(host.parts.clone()));
+        host.parts.scope.start("consoles", consoles::keep_short(host.parts.clone()));
         Ok(host)
     }
 

@@ -69,14 +69,12 @@ impl Volumes {
 
     /// Makes an empty volume. Asking again for the same id and size answers the same.
     pub async fn make(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
-        check_size(size)?;
         let size = self.on_store("make a volume", move |store| store.make(volume, size)).await?;
         Ok(VolumeView { volume, size, users: self.users(volume).await? })
     }
 
     /// Grows a volume. If a sandbox may write it, that sandbox's machine and guest are to be told.
     pub async fn grow(&self, volume: VolumeId, size: Bytes) -> Result<(VolumeView, Option<Growth>), Fault> {
-        check_size(size)?;
         let size = self.on_store("grow a volume", move |store| store.grow(volume, size)).await?;
         let mut users = Vec::new();
         let mut growth = None;
@@ -311,7 +309,8 @@ fn check(
     Ok(Ok(sized))
 }
 
-fn check_size(size: Bytes) -> Result<(), Fault> {
+/// Refuses sizes that no volume has.
+pub fn check_size(size: Bytes) -> Result<(), Fault> {
     if (VOLUME_BYTES_MIN..=VOLUME_BYTES_MAX).contains(&size) {
         return Ok(());
     }

@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sys::statvfs::{Statvfs, statvfs},
+};
 use pandastack_sys::reflink::supports_clone;
 
 /// Least image size; XFS itself wants 300 MB.
@@ -114,12 +117,19 @@ impl Volume {
 
     /// Free bytes for new data: the smaller of the volume's and, for an image, of what lies under it.
     pub fn free_bytes(&self) -> u64 {
-        let free = |path: &Path| {
-            nix::sys::statvfs::statvfs(path).map_or(0, |stat| stat.blocks_available() * stat.fragment_size())
-        };
+        self.least(|stat| stat.blocks_available())
+    }
+
+    /// Bytes in all, free or not, by the same rule.
+    pub fn total_bytes(&self) -> u64 {
+        self.least(|stat| stat.blocks())
+    }
+
+    fn least(&self, blocks: impl Fn(&Statvfs) -> u64) -> u64 {
+        let bytes = |path: &Path| statvfs(path).map_or(0, |stat| blocks(&stat) * stat.fragment_size());
         match (self.kind, self.root.parent()) {
-            (VolumeKind::Image, Some(under)) => free(&self.root).min(free(under)),
-            _ => free(&self.root),
+            (VolumeKind::Image, Some(under)) => bytes(&self.root).min(bytes(under)),
+            _ => bytes(&self.root),
         }
     }
 

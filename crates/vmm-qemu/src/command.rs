@@ -113,7 +113,8 @@ fn accelerator(tier: Tier) -> String {
 pub fn kernel_parameters(shape: &Shape, more: &str) -> String {
     // Every line of kernel code that a restored guest runs must be translated anew, so what a sandbox does not need is off:
     // pressure accounting, and security modules other than the one that programs use on themselves.
-    let mut line = "console=ttyS0 quiet panic=-1 mitigations=off psi=0 apparmor=0 lsm=landlock".to_owned();
+    // A kernel that gives up must end its machine, or nobody would notice: of the ways to restart only the triple fault works here.
+    let mut line = "console=ttyS0 quiet panic=-1 reboot=t mitigations=off psi=0 apparmor=0 lsm=landlock".to_owned();
     if let Some(khz) = shape.tsc_khz {
         // Emulated, the stock kernel cannot calibrate its clock against the missing timers. And the emulator keeps translated
         // code by its address: with programs at random addresses each start would translate everything anew, which

@@ -35,7 +35,10 @@ pub const TRANSLATION_CACHE_MIB: u32 = 64;
 pub const QMP_LINE_BYTES_MAX: usize = 1024 * 1024;
 
 /// How much of the machine's own log goes into an error.
-pub const LOG_TAIL_BYTES: usize = 2000;
+pub const LOG_TAIL_BYTES: u64 = 2000;
+
+/// How much of the console is searched for a kernel's last words: they stand before a long account of its state.
+pub const CONSOLE_TAIL_BYTES: u64 = 64 * 1024;
 
 /// Numbers of users that are tried before more of the range is looked at.
 pub const USER_ATTEMPTS_PER_WINDOW: usize = 16;

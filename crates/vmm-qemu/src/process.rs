@@ -4,7 +4,7 @@
 use std::{
     ffi::CString,
     fs::File,
-    io,
+    io::{self, Read, Seek, SeekFrom},
     ops::Range,
     os::fd::{AsFd, BorrowedFd},
     os::unix::net::UnixListener,
@@ -30,7 +30,7 @@ use tokio::{
 use crate::{
     command::{CONSOLE_FD, DISK_FD, MONITOR_FD, STATE_FD, TAP_FD, USER_FD},
     jail::{Files, Jail, RUNTIME, User, failed},
-    limits::{KILL_DEADLINE, LOG_TAIL_BYTES},
+    limits::{CONSOLE_TAIL_BYTES, KILL_DEADLINE, LOG_TAIL_BYTES},
     runtime::Runtime,
 };
 
@@ -174,7 +174,7 @@ impl Process {
 
     /// Gives the last words of the process.
     pub fn last_words(&self) -> String {
-        tail(&self.log)
+        tail(&self.log, LOG_TAIL_BYTES)
     }
 
     /// Kills the process and waits until it is gone.
@@ -299,7 +299,7 @@ impl Watched {
         }
         // A guest's kernel that gives up restarts its machine, which looks like an orderly end from outside.
         if matches!(exit, Some(Exit::Status(0)) | None)
-            && let Some(last_words) = panic_in(&tail(&self.console))
+            && let Some(last_words) = panic_in(&tail(&self.console, CONSOLE_TAIL_BYTES))
         {
             return format!("the guest's kernel gave up: {last_words}");
         }
@@ -310,7 +310,7 @@ impl Watched {
             Some(Exit::Status(status)) => format!("exited with status {status}"),
             None => "ended, nobody saw how".to_owned(),
         };
-        match tail(&self.log).lines().last() {
+        match tail(&self.log, LOG_TAIL_BYTES).lines().last() {
             Some(last) => format!("{how}: {last}"),
             None => how,
         }
@@ -324,10 +324,17 @@ fn panic_in(console: &str) -> Option<String> {
     Some(line.chars().filter(|c| !c.is_control()).take(200).collect())
 }
 
-fn tail(log: &Path) -> String {
-    let bytes = std::fs::read(log).unwrap_or_default();
-    let from = bytes.len().saturating_sub(LOG_TAIL_BYTES);
-    String::from_utf8_lossy(&bytes[from..]).trim().to_owned()
+fn tail(log: &Path, bytes_max: u64) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(log).and_then(|mut file| {
+        let from = file.metadata()?.len().saturating_sub(bytes_max);
+        file.seek(SeekFrom::Start(from))?;
+        file.take(bytes_max).read_to_end(&mut bytes)
+    });
+    if let Err(error) = read {
+        tracing::debug!(%error, log = %log.display(), "no last words");
+    }
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ pub trait Driver: Send + Sync + 'static {
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
 
     /// Starts a machine's process ahead of the layer it will get, so that a later restore has less to do. `None` from a driver
-    /// that gains nothing by it. The disk in `spec` has its final size already, and its content before [`Blank::restore`].
+    /// that gains nothing by it. The disk in `spec` has its final size already, and its content before the machine is resumed.
     async fn blank(&self, _spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
         Ok(None)
     }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::{StreamExt, stream};
 use pandastack_kit::{Secret, Undo};
 use pandastack_model::{SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineError, Power, StartError};
@@ -12,6 +13,9 @@ use crate::{
     net::NetError,
     sandbox::{Living, Parts, Shape, Start, dial_again, hold_machine},
 };
+
+/// Machines that are asked at the same time.
+const AT_A_TIME: usize = 8;
 
 /// The sandboxes of an earlier run, ready for their drivers.
 #[derive(Default)]
@@ -60,9 +64,15 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
         }
     }
     let mut failed = plan.failed;
-    for (row, machine) in plan.adopt {
+    let attempts = stream::iter(plan.adopt).map(|(row, machine)| async move {
         let mut undo = Undo::new();
-        match adopt(parts, &row, &machine, &mut undo).await {
+        let adopted = adopt(parts, &row, &machine, &mut undo).await;
+        (row, machine, undo, adopted)
+    });
+    // Several at a time: each waits for its guest, and nobody is served before all are here.
+    let mut attempts = std::pin::pin!(attempts.buffered(AT_A_TIME));
+    while let Some((row, machine, undo, adopted)) = attempts.next().await {
+        match adopted {
             Ok(adopted) => {
                 let living = Box::new(adopted.into_living(undo));
                 tracing::info!(sandbox = %row.id, "machine taken over");

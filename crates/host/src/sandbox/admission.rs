@@ -36,6 +36,8 @@ pub enum Full {
     Promises { promised: Bytes, most: Bytes },
     #[error("only {free} are free on the data volume, and {reserve} are kept in reserve")]
     Disk { free: Bytes, reserve: Bytes },
+    #[error("volumes of {promised} are promised, and all may have {most}")]
+    Volumes { promised: Bytes, most: Bytes },
 }
 
 /// What a machine takes at once, before its guest has changed anything: the process itself.
@@ -53,6 +55,31 @@ pub fn admit(view: &View, terms: &Terms, memory: Bytes) -> Result<(), Full> {
     let most = Bytes::new(memory_total.get().saturating_mul(terms.overcommit_percent) / 100);
     if memory_promised.get().saturating_add(memory.get()) > most.get() {
         return Err(Full::Promises { promised: memory_promised, most });
+    }
+    Ok(())
+}
+
+/// How much room all volumes together may be promised, in times of what the data volume has: they are rarely full.
+pub const VOLUMES_OVERCOMMIT: u64 = 3;
+
+/// What a decision about a volume looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct VolumeView {
+    pub disk_free: Bytes,
+    pub disk_total: Bytes,
+    /// Sizes of all other volumes.
+    pub promised: Bytes,
+}
+
+/// Decides about one volume of a size, new or grown.
+pub fn admit_volume(view: &VolumeView, disk_reserve: Bytes, size: Bytes) -> Result<(), Full> {
+    let VolumeView { disk_free, disk_total, promised } = *view;
+    if disk_free < disk_reserve {
+        return Err(Full::Disk { free: disk_free, reserve: disk_reserve });
+    }
+    let most = Bytes::new(disk_total.get().saturating_mul(VOLUMES_OVERCOMMIT));
+    if promised.get().saturating_add(size.get()) > most.get() {
+        return Err(Full::Volumes { promised, most });
     }
     Ok(())
 }
@@ -123,5 +150,17 @@ mod tests {
         let text = "MemTotal:       24000000 kB\nMemFree:  1 kB\nMemAvailable:   20000000 kB\n";
         assert_eq!(parse_meminfo(text), Some((Bytes::new(24_576_000_000), Bytes::new(20_480_000_000))));
         assert_eq!(parse_meminfo("MemTotal: x kB"), None);
+    }
+
+    #[test]
+    fn volumes_are_promised_more_than_there_is_but_not_without_end() {
+        let view = VolumeView { disk_free: Bytes::gib(1), disk_total: Bytes::gib(10), promised: Bytes::gib(29) };
+        let (reserve, most) = (Bytes::mib(256), Bytes::gib(30));
+        let check = |view, size, expected| assert_eq!(admit_volume(&view, reserve, size), expected);
+        check(view, Bytes::gib(1), Ok(()));
+        check(view, Bytes::gib(2), Err(Full::Volumes { promised: Bytes::gib(29), most }));
+        check(view, Bytes::new(u64::MAX), Err(Full::Volumes { promised: Bytes::gib(29), most }));
+        let free = Bytes::mib(255);
+        check(VolumeView { disk_free: free, ..view }, Bytes::mib(1), Err(Full::Disk { free, reserve }));
     }
 }

@@ -68,7 +68,7 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
 
 fn prepare_fault(error: &PrepareError) -> Fault {
     match error {
-        PrepareError::Full(Full::Disk { .. }) => no_storage(),
+        PrepareError::Full(Full::Disk { .. } | Full::Volumes { .. }) => no_storage(),
         PrepareError::Full(Full::Memory { .. } | Full::Promises { .. }) => full(),
         PrepareError::Io { cause, .. } if is_full(cause) => no_storage(),
         PrepareError::Net(NetError::Full { .. }) => full(),
@@ -125,6 +125,11 @@ fn full() -> Fault {
 
 fn no_storage() -> Fault {
     Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage for sandbox")
+}
+
+/// Says that there is no room for a volume.
+pub fn volume_fault(full: &Full) -> Fault {
+    Fault::new(FaultKind::Storage, "host.storage", "insufficient host storage for volume").with_detail(full.to_string())
 }
 
 fn is_full(error: &io::Error) -> bool {

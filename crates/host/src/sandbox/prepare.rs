@@ -16,19 +16,20 @@ use std::{
 
 use pandastack_kit::{Scope, ScopeError, Undo};
 use pandastack_layers::{Layer, LayerStore, Manifest, Volume, hot};
-use pandastack_model::{Bytes, LayerId, MachineId};
+use pandastack_model::{Bytes, Fault, LayerId, MachineId, VolumeId};
 use pandastack_vmm::{Blank, Driver, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
 
 use super::{
-    admission::{Full, Terms, View, admit, parse_meminfo},
+    admission::{Full, Terms, View, VolumeView, admit, admit_volume, parse_meminfo},
     closing::Closing,
+    fault::volume_fault,
 };
 use crate::{
     guest::Session,
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, Slot},
     settings::HostSettings,
-    volumes::Volumes,
+    volumes::{Volumes, check_size},
 };
 
 /// A network slot that several may look at and one gives back.
@@ -150,19 +151,21 @@ impl Parts {
         undo.absorb(promise);
         let disk = spec.disk.clone();
         let started = async {
-            if blank.is_some() {
-                self.begin_use(spec.id, &slot_name, Some(&layer)).await?;
-            }
-            self.fill_disk(spec.id, &layer).await?;
-            let (id, was_started) = (spec.id, blank.is_some());
-            let machine: Arc<dyn Machine> = Arc::from(match blank.take() {
-                Some(blank) => blank.restore(&layer.files).await?,
-                None => self.driver.restore(spec, &layer.files).await?,
-            });
-            hold_machine(&machine, &mut undo);
-            if !was_started {
+            let id = spec.id;
+            if blank.is_none() {
+                self.fill_disk(id, &layer).await?;
+                let machine: Arc<dyn Machine> = Arc::from(self.driver.restore(spec, &layer.files).await?);
+                hold_machine(&machine, &mut undo);
                 self.ledger.started(id, machine.pid()).await?;
+                return Ok(machine);
             }
+            self.begin_use(id, &slot_name, Some(&layer)).await?;
+            let waiting = blank.take().expect("looked at above");
+            // A disk is read when its guest runs, not before.
+            let (restored, filled) = tokio::join!(waiting.restore(&layer.files), self.fill_disk(id, &layer));
+            let machine: Arc<dyn Machine> = Arc::from(restored?);
+            hold_machine(&machine, &mut undo);
+            filled?;
             Ok(machine)
         };
         let started: Result<_, PrepareError> = started.await;
@@ -273,6 +276,16 @@ impl Parts {
         drop(promised);
         self.hold_promise(memory, undo);
         Ok(())
+    }
+
+    /// Refuses a volume of a size, new or grown, that cannot be or that there is no room for.
+    pub async fn admit_volume(&self, volume: VolumeId, size: Bytes) -> Result<(), Fault> {
+        check_size(size)?;
+        let others = self.volumes.list().await?.into_iter().filter(|other| other.volume != volume);
+        let promised = Bytes::new(others.map(|other| other.size.get()).sum());
+        let (free, total) = (self.volume.free_bytes(), self.volume.total_bytes());
+        let view = VolumeView { disk_free: Bytes::new(free), disk_total: Bytes::new(total), promised };
+        admit_volume(&view, self.settings.disk_reserve, size).map_err(|full| volume_fault(&full))
     }
 
     /// Tells whether memory is so short that machines nobody uses should go.

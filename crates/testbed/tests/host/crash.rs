@@ -361,7 +361,8 @@ fn a_start_is_cut_off_at_every_call() {
 /// A machine that cannot be taken over is ended, and its sandbox says so; the others are none the worse.
 #[test]
 fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
-    for (step, times) in [(Step::Adopt, 1), (Step::Resume, 1), (Step::Dial, 3)] {
+    // Both are taken over at the same time and dial three times: of five refusals one has three.
+    for (step, times) in [(Step::Adopt, 1), (Step::Resume, 1), (Step::Dial, 5)] {
         let world = World::new();
         runtime().block_on(async {
             for nth in 1..=times {
