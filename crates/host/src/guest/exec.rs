@@ -173,7 +173,7 @@ impl Relay {
 
     /// Ends with the host, which does not wait for a caller who does not read.
     fn close(&mut self) -> Step {
-        for (Waiting::Output(event, _) | Waiting::Last(event)) in self.waiting.drain(..) {
+        for Waiting::Output(event, _) | Waiting::Last(event) in self.waiting.drain(..) {
             let _ = self.events.try_send(event);
         }
         Step::End

@@ -66,6 +66,24 @@ async fn input_flows_through_the_window() {
     .await;
 }
 
+/// Output that nobody reads holds the program up, not what its caller has to say to it.
+#[tokio::test]
+async fn a_caller_who_is_behind_can_still_steer() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let session = bed.exec(id, "yes").await.unwrap();
+        output_rests(bed).await;
+        // More than the queue in between holds.
+        for _ in 0..100 {
+            let steered = session.control.send(ExecControl::Resize { rows: 1, cols: 1 });
+            tokio::time::timeout(crate::SOON, steered).await.expect("it is taken").unwrap();
+        }
+        session.control.send(ExecControl::Signal(15)).await.unwrap();
+        assert_eq!(finish(session).await.1, ExecEvent::Exit { code: 143 });
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_dropped_exec_ends_its_program() {
     with_fake_bed(FakeBed::settings(), async |bed| {

@@ -138,9 +138,9 @@ async fn typing_while_output_flows_never_deadlocks() {
         };
         let reading = async {
             loop {
-                match within("output", futures_util::StreamExt::next(&mut stream)).await.unwrap().unwrap() {
-                    Message::Text(text) => return text.to_string(),
-                    _ => {}
+                let message = within("output", futures_util::StreamExt::next(&mut stream)).await.unwrap().unwrap();
+                if let Message::Text(text) = message {
+                    return text.to_string();
                 }
             }
         };
