@@ -6,7 +6,7 @@ use std::{
     cell::RefCell,
     io::Write,
     os::fd::{AsFd, OwnedFd},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     sync::Arc,
 };
 
@@ -390,21 +390,25 @@ async fn the_command_line_lends_its_terminal_and_gets_it_back() {
 
         // Without a terminal it is a pipe.
         let mut piped = door.command_line(id).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        piped.stdin.take().unwrap().write_all(b"echo h$((1+1))llo\n").unwrap();
-        let output = tokio::task::spawn_blocking(move || piped.wait_with_output()).await.unwrap().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        piped.stdin.take().unwrap().write_all(b"echo h$((1+1))llo; exit 3\n").unwrap();
+        let output = in_time(move || piped.wait_with_output()).await;
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("h2llo"), "{output:?}");
 
         bed.host.pause(id).await.unwrap();
         let mut refused = door.command_line(id);
-        let refused =
-            tokio::task::spawn_blocking(move || refused.stdin(Stdio::null()).output()).await.unwrap().unwrap();
+        let refused = in_time(move || refused.stdin(Stdio::null()).output()).await;
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");
         assert!(String::from_utf8_lossy(&refused.stderr).contains("the sandbox is paused"), "{refused:?}");
         bed.host.resume(id).await.unwrap();
         door.close().await;
     })
     .await;
+}
+
+async fn in_time(run: impl FnOnce() -> std::io::Result<Output> + Send + 'static) -> Output {
+    let done = tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(run));
+    done.await.expect("the program ends").unwrap().unwrap()
 }
 
 /// A terminal window with a person in front of it.
