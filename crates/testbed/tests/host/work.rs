@@ -8,7 +8,7 @@ use pandastack_model::FaultKind;
 use pandastack_testbed::{FakeBed, finish, with_fake_bed};
 use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, HostPort, Program, WriteAsk};
 
-use crate::output_rests;
+use crate::{SOON, output_rests};
 
 #[tokio::test]
 async fn programs_run_and_tell_how_they_ended() {
@@ -73,12 +73,11 @@ async fn a_caller_who_is_behind_can_still_steer() {
         let (id, _) = bed.create().await;
         let session = bed.exec(id, "yes").await.unwrap();
         output_rests(bed).await;
-        // More than the queue in between holds.
+        // More than the queue in between holds: they are passed on although nothing is read.
         for _ in 0..100 {
-            let steered = session.control.send(ExecControl::Resize { rows: 1, cols: 1 });
-            tokio::time::timeout(crate::SOON, steered).await.expect("it is taken").unwrap();
+            let steered = session.control.send(ExecControl::Signal(15));
+            tokio::time::timeout(SOON, steered).await.expect("a signal is taken").unwrap();
         }
-        session.control.send(ExecControl::Signal(15)).await.unwrap();
         assert_eq!(finish(session).await.1, ExecEvent::Exit { code: 143 });
     })
     .await;
