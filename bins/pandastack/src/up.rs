@@ -146,7 +146,7 @@ impl Up {
         let database = place.data_dir.join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
-        let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host);
+        let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let app = control.router().merge(edge.router());
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
         scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));

@@ -74,7 +74,7 @@ pub async fn follow(
 }
 
 /// A shell sees only the low byte, but a failure must not look like a success.
-fn exit_code(code: i32) -> ExitCode {
+pub fn exit_code(code: i32) -> ExitCode {
     match (code, u8::try_from(code & 0xff).unwrap_or(1)) {
         (0, _) => ExitCode::SUCCESS,
         (_, 0) => ExitCode::FAILURE,

@@ -9,6 +9,7 @@ mod host;
 mod interrupt;
 mod output;
 mod pair;
+mod raw;
 mod run;
 mod sandbox;
 mod size;

@@ -67,15 +67,15 @@ impl Client {
         })
     }
 
-    /// Begins a request with one value in its query.
+    /// Begins a request with values in its query.
     pub(crate) fn query_request(
         &self,
         method: Method,
         path: &[&str],
-        (name, value): (&str, &str),
+        values: &[(&str, &str)],
     ) -> Result<RequestBuilder, ClientError> {
         let mut url = self.address(path)?;
-        url.query_pairs_mut().append_pair(name, value);
+        url.query_pairs_mut().extend_pairs(values);
         let builder = self.http.request(method, url);
         Ok(match &self.key {
             Some(key) => builder.bearer_auth(key.reveal()),
@@ -92,9 +92,19 @@ impl Client {
 
     /// Sends a request and gives the answer if it is a success.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = self.answer(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let what = format!("status {}", response.status());
+        Err(ClientError::Protocol { url: self.url.clone(), what })
+    }
+
+    /// Sends a request and gives the answer unless it is a refusal.
+    pub(crate) async fn answer(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|cause| ClientError::sending(&self.url, cause))?;
         let status = response.status();
-        if status.is_success() {
+        if status.is_success() || status.is_informational() {
             return Ok(response);
         }
         // A refusal without a readable body is still a refusal.

@@ -29,6 +29,12 @@ pub enum ClientError {
         #[source]
         cause: reqwest::Error,
     },
+    #[error("the socket to {url} broke")]
+    Socket {
+        url: String,
+        #[source]
+        cause: Box<tokio_tungstenite::tungstenite::Error>,
+    },
     #[error("{url} answered something that is not this API: {what}")]
     Protocol { url: String, what: String },
     #[error("{0}")]

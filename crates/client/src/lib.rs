@@ -11,6 +11,7 @@ mod host;
 mod lifecycle;
 mod sandboxes;
 mod snapshots;
+mod terminal;
 mod volumes;
 
 pub use client::Client;
@@ -18,3 +19,4 @@ pub use config::{Config, ConfigError};
 pub use error::ClientError;
 pub use exec::{ExecOutput, ExecStream};
 pub use pandastack_wire_public as wire;
+pub use terminal::{Keyboard, Screen, Shown, TerminalSize};

@@ -19,7 +19,7 @@ impl Client {
     /// Lists snapshots, newest first; those of one sandbox if it is named.
     pub async fn snapshots(&self, sandbox: Option<&str>) -> Result<Vec<Snapshot>, ClientError> {
         let request = match sandbox {
-            Some(sandbox) => self.query_request(Method::GET, &["snapshots"], ("sandbox_id", sandbox))?,
+            Some(sandbox) => self.query_request(Method::GET, &["snapshots"], &[("sandbox_id", sandbox)])?,
             None => self.request(Method::GET, &["snapshots"])?,
         };
         self.json::<SnapshotList>(request.timeout(ANSWER_MAX)).await.map(|list| list.snapshots)

@@ -6,6 +6,7 @@ mod exec;
 mod files;
 pub mod limits;
 mod serve;
+mod socket;
 
 use std::sync::Arc;
 
@@ -13,11 +14,12 @@ use axum::{
     Router,
     routing::{get, post},
 };
+use pandastack_kit::Scope;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use pandastack_wire_public::http::{frame, no_method};
 pub use serve::serve;
 
-use crate::exec::Budget;
+use crate::{exec::Budget, socket::Sockets};
 
 /// The edge. Clones are the same one.
 #[derive(Clone)]
@@ -26,12 +28,13 @@ pub struct Edge {
     host: Arc<dyn HostPort>,
     /// Memory that whole answers of commands may take together.
     budget: Budget,
+    sockets: Sockets,
 }
 
 impl Edge {
-    /// Makes an edge between a control plane and a host.
-    pub fn new(control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>) -> Self {
-        Self { control, host, budget: Budget::new(limits::COLLECTED_BYTES_MAX) }
+    /// Makes an edge between a control plane and a host. Sockets, which outlive their request, belong to the scope.
+    pub fn new(control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: Scope) -> Self {
+        Self { control, host, budget: Budget::new(limits::COLLECTED_BYTES_MAX), sockets: Sockets::new(scope) }
     }
 
     /// Gives the routes of this room, with everything that surrounds a request. Paths it does not know are left to control.
@@ -39,6 +42,9 @@ impl Edge {
         let routes = Router::new()
             .route("/v1/sandboxes/{id}/exec", post(exec::whole))
             .route("/v1/sandboxes/{id}/exec/stream", post(exec::stream))
+            .route("/v1/sandboxes/{id}/exec/ws", get(socket::exec))
+            .route("/v1/sandboxes/{id}/exec/pty", get(socket::pty))
+            .route("/v1/sandboxes/{id}/ssh", get(socket::ssh))
             .route("/v1/sandboxes/{id}/fs", get(files::read).put(files::write).delete(files::delete))
             .route("/v1/sandboxes/{id}/fs/dir", get(files::list))
             .route("/v1/sandboxes/{id}/fs/stat", get(files::stat))

@@ -16,6 +16,31 @@ pub const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How long past a command's limit the host may take to say so.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(10);
 
+/// Sockets open at once; more are refused.
+pub const SOCKETS_MAX: usize = 1024;
+/// Largest message from a client on a socket. A command that is longer goes into a file.
+pub const SOCKET_MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// What is read from a socket at once; each open one has a buffer of this size.
+pub const SOCKET_READ_BYTES: usize = 16 * 1024;
+/// Commands in flight on one socket.
+pub const SOCKET_COMMANDS_MAX: usize = 64;
+/// Messages that wait to be written to one socket. While it is full, nothing is taken from its commands.
+pub const SOCKET_QUEUE: usize = 8;
+/// Largest piece of output in one message, so that commands take turns.
+pub const SOCKET_PIECE_BYTES: usize = 32 * 1024;
+/// Pieces of input that wait for one command.
+pub const SOCKET_STDIN_QUEUE: usize = 4;
+/// How long a full queue of input may hold up the other commands of its socket; then its own is ended.
+pub const SOCKET_STDIN_STALL_MAX: Duration = Duration::from_secs(5);
+/// A socket is pinged this often.
+pub const SOCKET_PING: Duration = Duration::from_secs(20);
+/// How long a socket's last messages may take to leave, and its client to say goodbye.
+pub const SOCKET_CLOSE_GRACE: Duration = Duration::from_secs(3);
+const _: () = assert!(SOCKET_PIECE_BYTES < SOCKET_MESSAGE_BYTES_MAX, "what we send a client of ours may send back");
+/// Size of a terminal whose client names none.
+pub const TERMINAL_ROWS: u16 = 24;
+pub const TERMINAL_COLS: u16 = 80;
+
 /// Largest file that can be written.
 pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Longest silence of a client that is sending a file.
@@ -27,3 +52,4 @@ pub const CONNECTIONS_MAX: usize = 4096;
 pub const HEAD_ARRIVAL_MAX: Duration = Duration::from_secs(75);
 /// How long requests under way may take to end at shutdown.
 pub const DRAIN_MAX: Duration = Duration::from_secs(5);
+const _: () = assert!(SOCKET_CLOSE_GRACE.as_secs() < DRAIN_MAX.as_secs(), "sockets say goodbye before they are cut");

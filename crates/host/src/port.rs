@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use pandastack_model::{Ask, Bytes, Egress, Fault, FaultKind, LayerId, SandboxId, VolumeId, state::step};
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, HostEvent, HostPort,
-    HostStatus, LayerView, Lifecycle, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    HostStatus, LayerView, Lifecycle, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -148,6 +148,11 @@ impl HostPort for Host {
             views.collect()
         };
         self.parts.scope.block("templates", describe).await.unwrap_or_default()
+    }
+
+    async fn attend(&self, id: SandboxId) -> Result<Presence, Fault> {
+        let (_session, using) = self.session(id).await?;
+        Ok(Presence::new(using))
     }
 
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {

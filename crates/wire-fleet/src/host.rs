@@ -1,6 +1,6 @@
 //! What a host can be asked. Every call may arrive twice; `ensure` and `remove` answer the same the second time.
 
-use std::{collections::BTreeMap, pin::Pin, time::Duration};
+use std::{any::Any, collections::BTreeMap, pin::Pin, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -223,6 +223,18 @@ pub struct ExecSession {
     pub control: mpsc::Sender<ExecControl>,
 }
 
+/// Keeps a sandbox from being taken for idle until it is dropped.
+pub struct Presence(
+    #[expect(dead_code, reason = "what it holds matters only when it is dropped")] Box<dyn Any + Send + Sync>,
+);
+
+impl Presence {
+    /// Wraps what the host gives back when it is dropped.
+    pub fn new(held: impl Any + Send + Sync) -> Self {
+        Self(Box::new(held))
+    }
+}
+
 /// What a path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -316,6 +328,10 @@ pub trait HostPort: Send + Sync + 'static {
     async fn status(&self) -> HostStatus;
 
     async fn templates(&self) -> Vec<TemplateView>;
+
+    /// Wakes it if it sleeps, and counts as a use of it until the answer is dropped. Being put to sleep on request ends the
+    /// use; who still wants it asks again.
+    async fn attend(&self, id: SandboxId) -> Result<Presence, Fault>;
 
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault>;
 

@@ -7,6 +7,6 @@ mod host;
 pub use control::{Caller, ControlPort, WorkspaceId};
 pub use host::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind,
-    ForkAsk, Forked, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, Program, RemovedBy, SandboxView,
-    SealAsk, TemplateView, VolumeView, WriteAsk,
+    ForkAsk, Forked, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, Presence, Program, RemovedBy,
+    SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };

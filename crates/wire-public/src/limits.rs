@@ -37,6 +37,9 @@ pub const COMMAND_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Longest time limit of a command; a longer one is shortened to this.
 pub const EXEC_TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Longest id that a client may choose for a command on a socket.
+pub const SOCKET_ID_BYTES_MAX: usize = 256;
+
 /// Longest path in a guest, as Linux has it.
 pub const PATH_BYTES_MAX: usize = 4096;
 

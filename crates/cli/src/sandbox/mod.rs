@@ -15,6 +15,7 @@ mod pause;
 mod promote;
 mod resume;
 mod snapshot;
+mod ssh;
 mod tree;
 mod wake;
 
@@ -34,6 +35,8 @@ pub enum SandboxCommand {
     Get(get::GetArgs),
     /// Run a command in a sandbox
     Exec(exec::ExecArgs),
+    /// Open a shell in a sandbox, with this terminal as its own
+    Ssh(ssh::SshArgs),
     /// Stop a sandbox's CPUs; its memory stays
     Pause(pause::PauseArgs),
     /// Let a paused sandbox run again
@@ -70,6 +73,7 @@ pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Re
         SandboxCommand::List(args) => list::list(args, global).await,
         SandboxCommand::Get(args) => get::get(args, global).await,
         SandboxCommand::Exec(args) => exec::exec(args, global).await,
+        SandboxCommand::Ssh(args) => ssh::ssh(args, global).await,
         SandboxCommand::Pause(args) => pause::pause(args, global).await,
         SandboxCommand::Resume(args) => resume::resume(args, global).await,
         SandboxCommand::Hibernate(args) => hibernate::hibernate(args, global).await,

@@ -17,7 +17,7 @@ use pandastack_model::{
 };
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, Hold, HostEvent,
-    HostPort, HostStatus, LayerView, Lifecycle, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    HostPort, HostStatus, LayerView, Lifecycle, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
 use tokio::sync::{Semaphore, broadcast};
 
@@ -274,6 +274,10 @@ impl HostPort for StubHost {
             disk_mib: 1024,
         };
         vec![template("mini"), template("base")]
+    }
+
+    async fn attend(&self, _: SandboxId) -> Result<Presence, Fault> {
+        not_ours()
     }
 
     async fn exec(&self, _: SandboxId, _: ExecAsk) -> Result<ExecSession, Fault> {

@@ -13,12 +13,19 @@ pub struct Start {
 
 /// Reads and checks the request.
 pub async fn parse(body: Body) -> Result<Start, Fault> {
-    let ExecSpec { command, cwd, env, user, stdin, timeout } =
-        ExecSpec::try_from(json_body::<ExecRequest>(body).await?)?;
-    let program = match command {
-        Command::Shell(line) => Program::Shell(line),
-        Command::Argv(argv) => Program::Argv(argv),
-    };
-    let ask = ExecAsk { program, cwd, env, user, stdin: stdin.is_some(), deadline: timeout, terminal: None };
-    Ok(Start { ask, stdin })
+    json_body::<ExecRequest>(body).await?.try_into()
+}
+
+impl TryFrom<ExecRequest> for Start {
+    type Error = Fault;
+
+    fn try_from(request: ExecRequest) -> Result<Self, Fault> {
+        let ExecSpec { command, cwd, env, user, stdin, timeout } = ExecSpec::try_from(request)?;
+        let program = match command {
+            Command::Shell(line) => Program::Shell(line),
+            Command::Argv(argv) => Program::Argv(argv),
+        };
+        let ask = ExecAsk { program, cwd, env, user, stdin: stdin.is_some(), deadline: timeout, terminal: None };
+        Ok(Self { ask, stdin })
+    }
 }

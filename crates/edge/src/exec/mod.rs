@@ -6,6 +6,8 @@ mod run;
 mod stream;
 mod whole;
 
+pub use ask::Start;
 pub use budget::Budget;
+pub use run::{Run, Step, lost};
 pub use stream::stream;
 pub use whole::whole;

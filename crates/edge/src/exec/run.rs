@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecSession, HostPort};
 use pandastack_wire_public::exec_timeout;
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::ask::Start;
 use crate::limits::{KEEPALIVE, STDIN_PIECE_BYTES, TIMEOUT_GRACE};
@@ -50,6 +50,11 @@ impl Run {
         let feed = stdin.map_or(Feed::Done, |text| Feed::Rest(Bytes::from(text)));
         let backstop = limit.map(|limit| Backstop { at: Instant::now() + limit + TIMEOUT_GRACE, limit });
         Ok(Self { session, feed, backstop })
+    }
+
+    /// Gives the way to the command's input, for input that comes while it runs.
+    pub fn control(&self) -> mpsc::Sender<ExecControl> {
+        self.session.control.clone()
     }
 
     /// Waits for the next step. Input is fed meanwhile, since a command may not read until its output is taken.
@@ -105,11 +110,13 @@ fn step(event: Option<ExecEvent>) -> Step {
         Some(ExecEvent::Exit { code }) => Step::Exit(code),
         Some(ExecEvent::TimedOut { after }) => Step::Failed(timed_out(after)),
         Some(ExecEvent::Failed(fault)) => Step::Failed(fault),
-        None => {
-            let text = "the sandbox was lost while the command ran";
-            Step::Failed(Fault::new(FaultKind::Unavailable, "exec.lost", text))
-        }
+        None => Step::Failed(lost()),
     }
+}
+
+/// The fault of a command whose end nobody told.
+pub fn lost() -> Fault {
+    Fault::new(FaultKind::Unavailable, "exec.lost", "the sandbox was lost while the command ran")
 }
 
 fn timed_out(limit: Duration) -> Fault {
@@ -118,8 +125,6 @@ fn timed_out(limit: Duration) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc;
-
     use super::*;
 
     fn run(stdin: &str, limit: Option<Duration>) -> (Run, mpsc::Sender<ExecEvent>, mpsc::Receiver<ExecControl>) {

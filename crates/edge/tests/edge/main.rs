@@ -5,5 +5,6 @@
 mod exec;
 mod files;
 mod rig;
+mod socket;
 mod stream;
 mod stub;

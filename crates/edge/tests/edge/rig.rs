@@ -25,7 +25,7 @@ impl Rig {
     pub async fn start() -> Self {
         let (id, scope) = (SandboxId::random(), Scope::new());
         let (host, played) = StubHost::new();
-        let edge = Edge::new(Arc::new(StubControl(id)), host.clone());
+        let edge = Edge::new(Arc::new(StubControl(id)), host.clone(), scope.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         scope.start("serve", serve(listener, edge.router(), scope.clone()));

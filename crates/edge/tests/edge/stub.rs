@@ -11,8 +11,8 @@ use futures_util::{StreamExt, stream};
 use pandastack_model::{Bytes as Size, Egress, Fault, FaultKind, LayerId, SandboxId, Tier, VolumeId};
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
-    FileEntry, FileKind, ForkAsk, Forked, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, SandboxView, SealAsk,
-    TemplateView, VolumeView, WorkspaceId, WriteAsk,
+    FileEntry, FileKind, ForkAsk, Forked, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, Presence, SandboxView,
+    SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk,
 };
 use tokio::sync::{broadcast, mpsc};
 
@@ -47,6 +47,10 @@ pub struct StubHost {
     /// What uploads that broke were told.
     pub broken: Arc<Mutex<Vec<Fault>>>,
     pub listing: Mutex<Vec<FileEntry>>,
+    /// What whoever wants to run something is told.
+    pub refusal: Mutex<Option<Fault>>,
+    /// One more reference for each who attends.
+    pub present: Arc<()>,
 }
 
 impl StubHost {
@@ -57,6 +61,8 @@ impl StubHost {
             files: Mutex::default(),
             broken: Arc::default(),
             listing: Mutex::new(vec![entry("b"), entry("a")]),
+            refusal: Mutex::default(),
+            present: Arc::default(),
         };
         (Arc::new(host), far_end)
     }
@@ -164,7 +170,17 @@ impl HostPort for StubHost {
         Vec::new()
     }
 
+    async fn attend(&self, _: SandboxId) -> Result<Presence, Fault> {
+        match self.refusal.lock().unwrap().clone() {
+            Some(fault) => Err(fault),
+            None => Ok(Presence::new(self.present.clone())),
+        }
+    }
+
     async fn exec(&self, _: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+        if let Some(fault) = self.refusal.lock().unwrap().clone() {
+            return Err(fault);
+        }
         let ((event_tx, events), (control, control_rx)) = (mpsc::channel(WINDOW), mpsc::channel(WINDOW));
         self.played.send(Played { ask, events: event_tx, control: control_rx }).await.unwrap();
         Ok(ExecSession { events, control })

@@ -52,6 +52,14 @@ impl Channel {
         Ok(())
     }
 
+    /// Leaves the channel. If it has not ended the guest is told to stop, however long the link has no room for that: the
+    /// farewell of a drop does not wait, and a process that missed it would run for nobody.
+    pub async fn leave(mut self) {
+        if !self.finished {
+            self.finished = self.send(Frame::new(self.number, Kind::Cancel, Bytes::new())).await.is_ok();
+        }
+    }
+
     /// Notes that the terminal frame has come.
     pub fn finish(&mut self) {
         self.finished = true;

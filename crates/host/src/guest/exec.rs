@@ -1,6 +1,6 @@
 //! Runs a process in the guest: one channel, a task that passes frames on as fast as the caller reads them.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use pandastack_kit::Scope;
@@ -33,8 +33,8 @@ pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<Exec
     let (events_tx, events) = mpsc::channel(EXEC_QUEUE);
     let (control, control_rx) = mpsc::channel(EXEC_QUEUE);
     let (window, input, closing) = (wire::WINDOW_BYTES, Bytes::new(), scope.token());
-    let relay = Relay { channel, events: events_tx, deadline, window, input, closing };
-    scope.start("exec", relay.run(control_rx));
+    let relay = Relay { channel, events: events_tx, deadline, waiting: VecDeque::new(), window, input, closing };
+    scope.start("exec", async move { relay.run(control_rx).await.leave().await });
     Ok(ExecSession { events, control })
 }
 
@@ -58,6 +58,9 @@ struct Relay {
     channel: Channel,
     events: mpsc::Sender<ExecEvent>,
     deadline: Option<Duration>,
+    /// What the caller has no room for yet. While there is any, nothing is taken from the guest; signals and input still pass,
+    /// because a caller who is behind must be able to stop the process that floods it.
+    waiting: VecDeque<Waiting>,
     /// What the guest still lets us send.
     window: usize,
     /// Input taken from the caller but not yet allowed by the window. While there is any, no more is taken.
@@ -66,14 +69,22 @@ struct Relay {
     closing: CancellationToken,
 }
 
+/// An event on its way to the caller.
+enum Waiting {
+    /// Output, which is credited back once the caller has it.
+    Output(ExecEvent, Bytes),
+    Last(ExecEvent),
+}
+
 enum Step {
     GoOn,
     End,
 }
 
 impl Relay {
-    async fn run(mut self, mut control: mpsc::Receiver<ExecControl>) {
-        let events = self.events.clone();
+    /// Relays until one side has ended; the channel is left to the caller of this function.
+    async fn run(mut self, mut control: mpsc::Receiver<ExecControl>) -> Channel {
+        let (events, closing) = (self.events.clone(), self.closing.clone());
         let mut controls_open = true;
         // The guest keeps the deadline; one that hangs does not, and must not hold the caller for ever.
         let mut overdue_at =
@@ -85,36 +96,46 @@ impl Relay {
                     None => std::future::pending().await,
                 }
             };
+            let is_waiting = !self.waiting.is_empty();
             let step = tokio::select! {
-                frame = self.channel.next() => self.pass_on(frame).await,
-                () = overdue => Err(LinkError::Deadline),
+                frame = self.channel.next(), if !is_waiting => match frame {
+                    Ok(frame) => self.take(frame).await,
+                    Err(error) => Err(error),
+                },
+                place = events.reserve(), if is_waiting => match place {
+                    Ok(place) => self.hand_over(place).await,
+                    Err(_) => Ok(Step::End),
+                },
+                // However late, a guest whose output waits for a slow reader is not silent.
+                () = overdue, if !is_waiting => Err(LinkError::Deadline),
                 control = control.recv(), if controls_open && self.input.is_empty() => match control {
                     Some(control) => self.pass_in(control).await,
                     None => { controls_open = false; Ok(Step::GoOn) }
                 },
                 // Nobody listens any more: the process must not go on for nobody.
                 () = events.closed() => Ok(Step::End),
+                () = closing.cancelled(), if is_waiting => Ok(self.close()),
             };
             match step {
-                // However late, a guest that still sends is not silent: its output may wait for a slow reader.
                 Ok(Step::GoOn) => overdue_at = overdue_at.map(|at| at.max(Instant::now() + EXEC_OVERDUE)),
-                Ok(Step::End) => return,
+                Ok(Step::End) => return self.channel,
                 Err(error) => {
-                    self.tell(ExecEvent::Failed(error.into())).await;
-                    return;
+                    self.waiting.push_back(Waiting::Last(ExecEvent::Failed(error.into())));
+                    // An ended link has nothing more to take or to give.
+                    controls_open = false;
                 }
             }
         }
     }
 
-    async fn pass_on(&mut self, frame: Result<Frame, LinkError>) -> Result<Step, LinkError> {
-        let frame = frame?;
-        let payload = frame.payload.clone();
-        let event = match frame.kind {
+    /// Takes a frame from the guest.
+    async fn take(&mut self, frame: Frame) -> Result<Step, LinkError> {
+        let payload = frame.payload;
+        self.waiting.push_back(match frame.kind {
             // The guest may close a stream with an empty frame; the caller learns of the end by the exit.
             Kind::Stdout | Kind::Stderr if payload.is_empty() => return Ok(Step::GoOn),
-            Kind::Stdout => ExecEvent::Stdout(payload.clone()),
-            Kind::Stderr => ExecEvent::Stderr(payload.clone()),
+            Kind::Stdout => Waiting::Output(ExecEvent::Stdout(payload.clone()), payload),
+            Kind::Stderr => Waiting::Output(ExecEvent::Stderr(payload.clone()), payload),
             Kind::Credit => {
                 let credit = Credit::parse(&payload)?.bytes as usize;
                 self.window = self.window.saturating_add(credit).min(wire::WINDOW_BYTES);
@@ -123,30 +144,39 @@ impl Relay {
             }
             Kind::Exit => {
                 self.channel.finish();
-                self.tell(self.ended(Exit::parse(&payload)?)).await;
-                return Ok(Step::End);
+                Waiting::Last(self.ended(Exit::parse(&payload)?))
             }
             Kind::Error => {
                 self.channel.finish();
-                self.tell(ExecEvent::Failed(guest_fault(wire::Error::parse(&payload)?))).await;
-                return Ok(Step::End);
+                Waiting::Last(ExecEvent::Failed(guest_fault(wire::Error::parse(&payload)?)))
             }
             found => return Err(LinkError::Unexpected { wanted: Kind::Stdout, found }),
-        };
-        if let Step::End = self.tell(event).await {
-            return Ok(Step::End);
-        }
-        self.channel.consumed(&payload).await?;
+        });
         Ok(Step::GoOn)
     }
 
-    /// Waits until the caller takes an event, leaves, or the host closes.
-    async fn tell(&self, event: ExecEvent) -> Step {
-        tokio::select! {
-            biased;
-            sent = self.events.send(event) => if sent.is_ok() { Step::GoOn } else { Step::End },
-            () = self.closing.cancelled() => Step::End,
+    /// Gives the caller what waits for it.
+    async fn hand_over(&mut self, place: mpsc::Permit<'_, ExecEvent>) -> Result<Step, LinkError> {
+        match self.waiting.pop_front() {
+            Some(Waiting::Output(event, payload)) => {
+                place.send(event);
+                self.channel.consumed(&payload).await?;
+                Ok(Step::GoOn)
+            }
+            Some(Waiting::Last(event)) => {
+                place.send(event);
+                Ok(Step::End)
+            }
+            None => Ok(Step::GoOn),
         }
+    }
+
+    /// Ends with the host, which does not wait for a caller who does not read.
+    fn close(&mut self) -> Step {
+        for Waiting::Output(event, _) | Waiting::Last(event) in self.waiting.drain(..) {
+            let _ = self.events.try_send(event);
+        }
+        Step::End
     }
 
     fn ended(&self, exit: Exit) -> ExecEvent {

@@ -162,6 +162,30 @@ async fn an_open_exec_is_a_use() {
     .await;
 }
 
+/// Who attends a sandbox wakes it and keeps it awake, whether anything runs in it or not.
+#[tokio::test]
+async fn attendance_is_a_use() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (attended, idle) = (create_with(bed, SHORT).await, create_with(bed, SHORT).await);
+        bed.host.sleep(attended).await.unwrap();
+        let presence = bed.host.attend(attended).await.unwrap();
+        assert_eq!(bed.state(attended).await, Some(SandboxState::Running));
+        is(bed, idle, SandboxState::Asleep).await;
+        assert_eq!(bed.state(attended).await, Some(SandboxState::Running));
+        // A request to sleep is stronger; the next who attends begins anew.
+        bed.host.sleep(attended).await.unwrap();
+        let again = bed.host.attend(attended).await.unwrap();
+        drop(presence);
+        assert_eq!(bed.state(attended).await, Some(SandboxState::Running));
+        drop(again);
+        is(bed, attended, SandboxState::Asleep).await;
+        bed.host.pause(idle).await.unwrap_err();
+        let unknown = bed.host.attend(SandboxId::random()).await.err().map(|fault| fault.kind);
+        assert_eq!(unknown, Some(FaultKind::Missing));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn uses_start_the_idle_clock_anew() {
     with_fake_bed(FakeBed::settings(), async |bed| {

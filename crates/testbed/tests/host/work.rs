@@ -8,7 +8,7 @@ use pandastack_model::FaultKind;
 use pandastack_testbed::{FakeBed, finish, with_fake_bed};
 use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, HostPort, Program, WriteAsk};
 
-use crate::output_rests;
+use crate::{SOON, output_rests};
 
 #[tokio::test]
 async fn programs_run_and_tell_how_they_ended() {
@@ -62,6 +62,23 @@ async fn input_flows_through_the_window() {
         };
         let ((), (output, last)) = tokio::join!(feed, finish(session));
         assert_eq!((output.len(), last), (7_000_000, ExecEvent::Exit { code: 0 }));
+    })
+    .await;
+}
+
+/// Output that nobody reads holds the program up, not what its caller has to say to it.
+#[tokio::test]
+async fn a_caller_who_is_behind_can_still_steer() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let session = bed.exec(id, "yes").await.unwrap();
+        output_rests(bed).await;
+        // More than the queue in between holds: they are passed on although nothing is read.
+        for _ in 0..100 {
+            let steered = session.control.send(ExecControl::Signal(15));
+            tokio::time::timeout(SOON, steered).await.expect("a signal is taken").unwrap();
+        }
+        assert_eq!(finish(session).await.1, ExecEvent::Exit { code: 143 });
     })
     .await;
 }

@@ -4,9 +4,29 @@ use axum::http::{HeaderMap, Uri, header};
 
 use super::query_value;
 
-/// Gives the bearer token, or the `access_token` of the query for clients that cannot send headers.
+/// How a browser, which can choose nothing else of a socket's request, names its token among the protocols.
+const PROTOCOL_PREFIX: &str = "bearer.";
+
+/// Gives the bearer token, or for clients that cannot send headers the `access_token` of the query, or the one among the
+/// protocols of a socket.
 pub fn bearer(headers: &HeaderMap, uri: &Uri) -> Option<String> {
-    from_header(headers).or_else(|| query_value(uri, "access_token").filter(|token| !token.is_empty()))
+    from_header(headers)
+        .or_else(|| query_value(uri, "access_token").filter(|token| !token.is_empty()))
+        .or_else(|| protocols(headers).find_map(token).map(str::to_owned))
+}
+
+/// Gives the protocol that a socket's answer repeats: the first that is no token.
+pub fn socket_protocol(headers: &HeaderMap) -> Option<&str> {
+    protocols(headers).find(|protocol| !protocol.is_empty() && token(protocol).is_none())
+}
+
+fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim)
+}
+
+fn token(protocol: &str) -> Option<&str> {
+    protocol.strip_prefix(PROTOCOL_PREFIX).filter(|token| !token.is_empty())
 }
 
 fn from_header(headers: &HeaderMap) -> Option<String> {
@@ -37,5 +57,20 @@ mod tests {
         for nothing in [None, Some("Bearer"), Some("Bearer "), Some("pds_a")] {
             check(nothing, "/?access_token=", None);
         }
+    }
+
+    #[test]
+    fn a_socket_may_name_its_token_among_its_protocols() {
+        let mut headers = HeaderMap::new();
+        let mut check = |value: &str, token: Option<&str>, protocol: Option<&str>| {
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, value.parse().unwrap());
+            let found = bearer(&headers, &"/".parse().unwrap());
+            assert_eq!((found.as_deref(), socket_protocol(&headers)), (token, protocol), "{value}");
+        };
+        check("pds-pty, bearer.pds_a", Some("pds_a"), Some("pds-pty"));
+        check("bearer.pds_a,pds-pty , lsp", Some("pds_a"), Some("pds-pty"));
+        check("bearer.pds_a", Some("pds_a"), None);
+        check("lsp", None, Some("lsp"));
+        check(" ,,", None, None);
     }
 }

@@ -7,7 +7,7 @@ mod path;
 mod refused;
 
 pub use body::{json_body, optional_json_body, query_value};
-pub use credential::bearer;
+pub use credential::{bearer, socket_protocol};
 pub use frame::{RequestId, frame, no_method, no_route};
 pub use path::SandboxPath;
 pub use refused::{Answer, Refused, log_fault};

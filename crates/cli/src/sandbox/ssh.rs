@@ -1,0 +1,106 @@
+//! `pandastack sandbox ssh`
+
+use std::{
+    io::{self, IsTerminal, Read, Write},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use pandastack_client::{ClientError, Keyboard, Screen, Shown, TerminalSize};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
+
+use crate::{GlobalArgs, advice::advise, connect::connect, follow::exit_code, interrupt::Interrupt, raw::Raw};
+
+/// What a terminal takes for the end of input.
+const END_OF_INPUT: &[u8] = &[4];
+/// Keys read at once.
+const KEYS_BYTES: usize = 16 * 1024;
+/// Such pieces that wait to be sent.
+const KEYS_QUEUE: usize = 4;
+
+/// Arguments of `sandbox ssh`.
+#[derive(Debug, clap::Args)]
+pub struct SshArgs {
+    /// Sandbox id
+    id: String,
+}
+
+/// Opens a shell in a sandbox, with this terminal as its own. Its exit code is ours.
+pub async fn ssh(args: SshArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let client = connect(global)?;
+    let (keyboard, screen) = client.ssh(&args.id, Raw::size()).await.map_err(advise)?;
+    let (mut asked_to_stop, resized) =
+        (Interrupt::listen()?, signal(SignalKind::window_change()).context("listen for signals")?);
+    // From here until the end of this function, however it ends, keys go through as they are.
+    let _raw = Raw::enter().context("set up the terminal")?;
+    let ended = tokio::select! {
+        ended = show(screen) => ended,
+        broken = type_in(keyboard, resized) => broken.map(|never| match never {}),
+        () = asked_to_stop.recv() => Ok(crate::interrupt::INTERRUPTED.into()),
+    };
+    Ok(exit_code(ended?))
+}
+
+/// Shows what comes until the shell ends, and gives its exit code.
+async fn show(mut screen: Screen) -> anyhow::Result<i32> {
+    loop {
+        match screen.next().await {
+            Ok(Shown::Bytes(bytes)) => {
+                let mut out = io::stdout().lock();
+                out.write_all(&bytes)?;
+                out.flush()?;
+            }
+            Ok(Shown::Exit(code)) => return Ok(code),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Passes keys and sizes on for as long as the connection takes them.
+async fn type_in(mut keyboard: Keyboard, mut resized: Signal) -> anyhow::Result<std::convert::Infallible> {
+    let mut keys = keys()?;
+    let mut keys_open = true;
+    loop {
+        let sent = tokio::select! {
+            typed = keys.recv(), if keys_open => {
+                keys_open = typed.is_some();
+                keyboard.send(typed.unwrap_or_else(|| END_OF_INPUT.to_vec()).into()).await
+            }
+            _ = resized.recv() => keyboard.resize(Raw::size()).await,
+        };
+        match sent {
+            Ok(()) => {}
+            // Why it broke is for the other direction to say: the shell may just have ended.
+            Err(ClientError::Socket { .. }) => std::future::pending().await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Reads our standard input until its end. A thread of its own, because reading a terminal cannot be given up: it stays
+/// behind when the shell has ended, and ends with the program.
+fn keys() -> anyhow::Result<mpsc::Receiver<Vec<u8>>> {
+    let (tx, rx) = mpsc::channel(KEYS_QUEUE);
+    let read = move || {
+        let mut buffer = vec![0; KEYS_BYTES];
+        while let Ok(count @ 1..) = io::stdin().read(&mut buffer)
+            && tx.blocking_send(buffer[..count].to_vec()).is_ok()
+        {}
+    };
+    std::thread::Builder::new().name("keys".to_owned()).spawn(read).context("read the keyboard")?;
+    Ok(rx)
+}
+
+impl Raw {
+    /// The size of our own terminal; a usual one if we have none.
+    fn size() -> TerminalSize {
+        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
+        match size {
+            Some(size) if size.ws_row > 0 && size.ws_col > 0 => TerminalSize { rows: size.ws_row, cols: size.ws_col },
+            _ => TerminalSize { rows: 24, cols: 80 },
+        }
+    }
+}

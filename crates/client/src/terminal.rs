@@ -1,0 +1,119 @@
+//! A terminal in a sandbox, over a socket.
+
+use bytes::Bytes;
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use pandastack_wire_public::TerminalNews;
+use reqwest::{Method, StatusCode, Upgraded, header};
+use serde_json::json;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Message,
+        handshake::{client::generate_key, derive_accept_key},
+        protocol::Role,
+    },
+};
+
+use crate::{Client, ClientError};
+
+type Socket = WebSocketStream<Upgraded>;
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub rows: u16,
+    pub cols: u16,
+}
+
+/// What is typed into a terminal.
+pub struct Keyboard {
+    sink: SplitSink<Socket, Message>,
+    url: String,
+}
+
+/// What a terminal shows.
+pub struct Screen {
+    stream: SplitStream<Socket>,
+    url: String,
+}
+
+/// One piece of what a terminal shows. `Exit` is last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Bytes(Bytes),
+    Exit(i32),
+}
+
+impl Client {
+    /// Opens a terminal with a login shell. Dropping both halves ends it.
+    pub async fn ssh(&self, id: &str, size: TerminalSize) -> Result<(Keyboard, Screen), ClientError> {
+        let key = generate_key();
+        let (rows, cols) = (size.rows.to_string(), size.cols.to_string());
+        let request = self
+            .query_request(Method::GET, &["sandboxes", id, "ssh"], &[("rows", &rows), ("cols", &cols)])?
+            .header(header::CONNECTION, "Upgrade")
+            .header(header::UPGRADE, "websocket")
+            .header(header::SEC_WEBSOCKET_VERSION, "13")
+            .header(header::SEC_WEBSOCKET_KEY, &key);
+        let response = self.answer(request).await?;
+        let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
+        let is_socket = response.status() == StatusCode::SWITCHING_PROTOCOLS
+            && accepted.is_some_and(|value| value.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());
+        if !is_socket {
+            let what = format!("status {} where a socket was due", response.status());
+            return Err(ClientError::Protocol { url: self.url().to_owned(), what });
+        }
+        let stream = response.upgrade().await.map_err(|cause| ClientError::sending(self.url(), cause))?;
+        let (sink, stream) = WebSocketStream::from_raw_socket(stream, Role::Client, None).await.split();
+        let url = self.url().to_owned();
+        Ok((Keyboard { sink, url: url.clone() }, Screen { stream, url }))
+    }
+}
+
+impl Keyboard {
+    /// Types bytes.
+    pub async fn send(&mut self, bytes: Bytes) -> Result<(), ClientError> {
+        self.put(Message::Binary(bytes)).await
+    }
+
+    /// Tells of a new size.
+    pub async fn resize(&mut self, size: TerminalSize) -> Result<(), ClientError> {
+        let TerminalSize { rows, cols } = size;
+        self.put(Message::text(json!({ "resize": { "rows": rows, "cols": cols } }).to_string())).await
+    }
+
+    async fn put(&mut self, message: Message) -> Result<(), ClientError> {
+        self.sink.send(message).await.map_err(|cause| broken(&self.url, cause))
+    }
+}
+
+impl Screen {
+    /// Gives the next piece. A terminal that goes without saying how it ended is an error.
+    pub async fn next(&mut self) -> Result<Shown, ClientError> {
+        loop {
+            match self.stream.next().await {
+                Some(Ok(Message::Binary(bytes))) => return Ok(Shown::Bytes(bytes)),
+                Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
+                    Ok(TerminalNews::Exit { exit } | TerminalNews::TypedExit { exit, .. }) => {
+                        return Ok(Shown::Exit(exit));
+                    }
+                    Ok(TerminalNews::Error { error }) => return Err(ClientError::Exec(error)),
+                    // A newer server may say more than we know.
+                    Err(_) => {}
+                },
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(_))) | None => {
+                    return Err(ClientError::Exec("the terminal was closed before its program ended".to_owned()));
+                }
+                Some(Err(cause)) => return Err(broken(&self.url, cause)),
+            }
+        }
+    }
+}
+
+fn broken(url: &str, cause: tokio_tungstenite::tungstenite::Error) -> ClientError {
+    ClientError::Socket { url: url.to_owned(), cause: Box::new(cause) }
+}

@@ -1,0 +1,183 @@
+//! Many commands on one socket. Reads the client's frames and acts on each; the commands themselves answer.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{State, ws::Message};
+use bytes::Bytes;
+use pandastack_kit::Scope;
+use pandastack_model::SandboxId;
+use pandastack_wire_fleet::{ExecControl, HostPort, Presence};
+use pandastack_wire_public::{ExecFrame, ExecNews, ExecRequest, http::Answer, reply, socket_text};
+use tokio::sync::mpsc;
+
+use super::{
+    command::Command,
+    ids::{Ids, NotTaken},
+    line::{Goodbye, Heard, Line},
+    opening::Opening,
+};
+use crate::{
+    Edge,
+    exec::Start,
+    limits::{SOCKET_COMMANDS_MAX, SOCKET_STDIN_STALL_MAX, STDIN_PIECE_BYTES},
+};
+
+/// Opens a socket for commands. A sleeping sandbox is woken for it, and stays awake for as long as it is open.
+pub async fn exec(State(edge): State<Edge>, opening: Opening) -> Answer {
+    let (sandbox, request, scope) = (opening.id, opening.request.clone(), edge.sockets.scope().clone());
+    let attendance = Attendance::of(edge.host.attend(sandbox).await?);
+    Ok(opening.accept(move |line| {
+        let ids = Ids::default();
+        Switchboard { sandbox, host: edge.host, scope, ids, attendance, request }.serve(line)
+    }))
+}
+
+/// The use that an open socket is, shared with its commands: a sandbox that was put to sleep under the socket and woken by a
+/// command has to be told of it again.
+#[derive(Clone)]
+pub struct Attendance(Arc<Mutex<Presence>>);
+
+impl Attendance {
+    fn of(presence: Presence) -> Self {
+        Self(Arc::new(Mutex::new(presence)))
+    }
+
+    /// Attends the sandbox as it is now.
+    pub async fn renew(&self, host: &dyn HostPort, sandbox: SandboxId) {
+        // If that fails, the command that asks for this fails too, and says why.
+        if let Ok(presence) = host.attend(sandbox).await {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = presence;
+        }
+    }
+}
+
+/// One socket with its commands.
+struct Switchboard {
+    sandbox: SandboxId,
+    host: Arc<dyn HostPort>,
+    scope: Scope,
+    ids: Ids,
+    attendance: Attendance,
+    request: String,
+}
+
+impl Switchboard {
+    /// Serves the socket to its end. Its commands end with it.
+    async fn serve(self, mut line: Line) {
+        let goodbye = loop {
+            match line.hearing.next().await {
+                Heard::Text(text) => {
+                    // A client that does not read its answers must not hold up the server's end.
+                    let _ = line.closing.run_until_cancelled(self.act(&text, &line)).await;
+                }
+                Heard::Binary(_) => {
+                    let refused = refuse(&line, "", "bad json: send text frames, not binary ones");
+                    let _ = line.closing.run_until_cancelled(refused).await;
+                }
+                Heard::Nonsense(how, error) => {
+                    self.ids.stop_all(&error);
+                    // In the queue before the goodbye, if the client still reads at all.
+                    let _ = line.tell.try_send(error_frame("", error));
+                    break how;
+                }
+                Heard::Closing => {
+                    self.ids.stop_all("the server is shutting down");
+                    break Goodbye::Closing;
+                }
+                Heard::Hangup => {
+                    self.ids.drop_all();
+                    break Goodbye::Done;
+                }
+            }
+        };
+        line.end(goodbye).await;
+        // Those that had something to say and nobody to hear it.
+        self.ids.drop_all();
+    }
+
+    async fn act(&self, text: &str, line: &Line) {
+        let frame = match ExecFrame::parse(text) {
+            Ok(frame) => frame,
+            Err(error) => return refuse(line, "", error).await,
+        };
+        match frame {
+            ExecFrame::Start { id, ask, live_stdin } => {
+                if let Err(error) = self.start(&id, *ask, live_stdin, line) {
+                    refuse(line, &id, error).await;
+                }
+            }
+            ExecFrame::Cancel { id } => self.ids.stop(&id, "cancelled"),
+            ExecFrame::Stdin { id, text, close } => match self.ids.takes_stdin(&id) {
+                Some(true) => self.feed(&id, text, close).await,
+                // Not its terminal frame, so not under its id.
+                Some(false) => refuse(line, "", format!("{id:?} takes no stdin; start it with \"stdin\": true")).await,
+                None => {}
+            },
+            ExecFrame::Signal { id, signal } => self.pass(&id, [ExecControl::Signal(signal)]).await,
+        }
+    }
+
+    fn start(&self, id: &str, ask: ExecRequest, live_stdin: bool, line: &Line) -> Result<(), String> {
+        // Taken first: whatever is wrong with a second start, it must not look like the end of the first.
+        let taken = self.ids.take(id, live_stdin).map_err(|refused| match refused {
+            NotTaken::InUse => "id in use".to_owned(),
+            NotTaken::TooMany => {
+                format!("{SOCKET_COMMANDS_MAX} commands are in flight on this socket; wait for some to end")
+            }
+        })?;
+        let mut start = match Start::try_from(ask) {
+            Ok(start) => start,
+            Err(fault) => {
+                self.ids.forget(id);
+                return Err(reply(&fault, &self.request).body.error);
+            }
+        };
+        start.ask.stdin |= live_stdin;
+        let command = Command {
+            id: id.to_owned(),
+            sandbox: self.sandbox,
+            host: self.host.clone(),
+            start,
+            tell: line.tell.clone(),
+            ids: self.ids.clone(),
+            attendance: self.attendance.clone(),
+            request: self.request.clone(),
+        };
+        self.scope.start("socket command", command.run(taken));
+        Ok(())
+    }
+
+    async fn feed(&self, id: &str, text: String, close: bool) {
+        let mut rest = Bytes::from(text);
+        let mut pieces = Vec::with_capacity(rest.len() / STDIN_PIECE_BYTES + 2);
+        while !rest.is_empty() {
+            pieces.push(ExecControl::Stdin(rest.split_to(rest.len().min(STDIN_PIECE_BYTES))));
+        }
+        pieces.extend(close.then_some(ExecControl::CloseStdin));
+        self.pass(id, pieces).await;
+    }
+
+    /// Hands something to a command. One that takes nothing for long is ended, because the others' frames wait behind it.
+    async fn pass(&self, id: &str, controls: impl IntoIterator<Item = ExecControl>) {
+        let Some(to) = self.ids.control(id) else { return };
+        for control in controls {
+            match to.send_timeout(control, SOCKET_STDIN_STALL_MAX).await {
+                Ok(()) => {}
+                Err(mpsc::error::SendTimeoutError::Closed(_)) => return,
+                Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
+                    let why = format!("stdin was not read for {}s", SOCKET_STDIN_STALL_MAX.as_secs());
+                    return self.ids.stop(id, &why);
+                }
+            }
+        }
+    }
+}
+
+/// Answers a frame that cannot be acted on. A client that does not read its answers is not read from either.
+async fn refuse(line: &Line, id: &str, error: impl Into<String>) {
+    let _ = line.tell.send(error_frame(id, error)).await;
+}
+
+fn error_frame(id: &str, error: impl Into<String>) -> Message {
+    Message::text(socket_text(&ExecNews::Error { id: id.to_owned(), error: error.into() }))
+}

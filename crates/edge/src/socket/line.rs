@@ -1,0 +1,154 @@
+//! An open socket. Reading is its owner's; writing is a task of its own with a short queue, so that neither waits for the other.
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
+use bytes::Bytes;
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use pandastack_kit::Scope;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval_at},
+};
+use tokio_tungstenite::tungstenite;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::{SOCKET_CLOSE_GRACE, SOCKET_PING, SOCKET_QUEUE};
+
+/// Puts messages into the queue of a socket. The socket stays open until the last of these is gone.
+pub type Tell = mpsc::Sender<Message>;
+
+/// An open socket.
+pub struct Line {
+    pub tell: Tell,
+    pub hearing: Hearing,
+    /// Cancelled when this server is about to stop, which no client may hold up.
+    pub closing: CancellationToken,
+    writer: JoinHandle<()>,
+    goodbye: oneshot::Sender<Goodbye>,
+}
+
+/// The half that listens.
+pub struct Hearing {
+    stream: SplitStream<WebSocket>,
+    /// Says when nothing can be written any more. Weak, because listening keeps no socket open.
+    tell: mpsc::WeakSender<Message>,
+    closing: CancellationToken,
+}
+
+/// What came from the client.
+pub enum Heard {
+    Text(Utf8Bytes),
+    Binary(Bytes),
+    /// Something that no client may send, in words.
+    Nonsense(Goodbye, String),
+    /// The client has left, or cannot be reached.
+    Hangup,
+    /// This server is about to stop.
+    Closing,
+}
+
+/// How a socket ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goodbye {
+    Done,
+    Closing,
+    TooLarge,
+    Nonsense,
+}
+
+impl Line {
+    /// Takes a socket over; its tasks belong to the scope.
+    pub fn new(socket: WebSocket, scope: &Scope) -> Self {
+        let (sink, stream) = socket.split();
+        let ((tell, queue), (goodbye, how)) = (mpsc::channel(SOCKET_QUEUE), oneshot::channel());
+        let writer = scope.start("socket writer", write(sink, queue, how));
+        let hearing = Hearing { stream, tell: tell.downgrade(), closing: scope.token() };
+        Self { tell, hearing, closing: scope.token(), writer, goodbye }
+    }
+
+    /// Closes the socket once everybody has told what they had to, or has taken too long for it.
+    pub async fn end(self, how: Goodbye) {
+        let Self { tell, mut hearing, closing: _, writer, goodbye } = self;
+        let _ = goodbye.send(how);
+        drop(tell);
+        let cut = writer.abort_handle();
+        let farewell = async {
+            let _ = writer.await;
+            // The client's own goodbye is the end; whatever it says before that comes too late.
+            while let Some(Ok(_)) = hearing.stream.next().await {}
+        };
+        if tokio::time::timeout(SOCKET_CLOSE_GRACE, farewell).await.is_err() {
+            cut.abort();
+        }
+    }
+}
+
+impl Hearing {
+    /// Waits for the client. Dropping the wait loses nothing.
+    pub async fn next(&mut self) -> Heard {
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return Heard::Closing,
+                () = gone(&self.tell) => return Heard::Hangup,
+                message = self.stream.next() => message,
+            };
+            match message {
+                Some(Ok(Message::Text(text))) => return Heard::Text(text),
+                Some(Ok(Message::Binary(bytes))) => return Heard::Binary(bytes),
+                // Pings are answered below us, and a pong has done its work by arriving.
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(Message::Close(_))) | None => return Heard::Hangup,
+                Some(Err(error)) => return fault(error),
+            }
+        }
+    }
+}
+
+/// Waits until the writer has given up.
+async fn gone(tell: &mpsc::WeakSender<Message>) {
+    if let Some(tell) = tell.upgrade() {
+        tell.closed().await;
+    }
+}
+
+fn fault(error: axum::Error) -> Heard {
+    use tungstenite::Error;
+    let inner = error.into_inner();
+    let how = match inner.downcast_ref::<Error>() {
+        Some(Error::Capacity(_)) => Goodbye::TooLarge,
+        Some(Error::Protocol(_) | Error::Utf8(_)) => Goodbye::Nonsense,
+        _ => return Heard::Hangup,
+    };
+    Heard::Nonsense(how, format!("bad frame: {inner}"))
+}
+
+/// Writes until the last sender is gone, then says goodbye. When the client is unreachable it ends at once, and with it the queue.
+async fn write(
+    mut sink: SplitSink<WebSocket, Message>,
+    mut queue: mpsc::Receiver<Message>,
+    mut how: oneshot::Receiver<Goodbye>,
+) {
+    let mut ping = interval_at(Instant::now() + SOCKET_PING, SOCKET_PING);
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            message = queue.recv() => message,
+            _ = ping.tick() => Some(Message::Ping(Bytes::new())),
+        };
+        let Some(message) = message else { break };
+        if sink.send(message).await.is_err() {
+            return;
+        }
+    }
+    let (code, reason) = match how.try_recv().unwrap_or(Goodbye::Done) {
+        Goodbye::Done => (close_code::NORMAL, ""),
+        Goodbye::Closing => (close_code::AWAY, "the server is shutting down"),
+        Goodbye::TooLarge => (close_code::SIZE, "message too large"),
+        Goodbye::Nonsense => (close_code::PROTOCOL, "bad frame"),
+    };
+    let _ = sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+}

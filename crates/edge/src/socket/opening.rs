@@ -1,0 +1,106 @@
+//! From a request to a socket. Whatever is wrong is said before, as a status with a body; after that there are only frames.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::{
+        FromRequestParts, WebSocketUpgrade,
+        ws::{WebSocket, rejection::WebSocketUpgradeRejection},
+    },
+    http::{HeaderValue, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
+};
+use pandastack_kit::Scope;
+use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_wire_public::http::{Refused, RequestId, socket_protocol};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::line::Line;
+use crate::{
+    Edge,
+    access::Admitted,
+    limits::{SOCKET_MESSAGE_BYTES_MAX, SOCKET_READ_BYTES, SOCKETS_MAX},
+};
+
+/// The open sockets of this edge: how many there may be, and who waits for them at the end.
+#[derive(Clone)]
+pub struct Sockets {
+    scope: Scope,
+    room: Arc<Semaphore>,
+}
+
+impl Sockets {
+    /// Makes room for sockets whose tasks belong to a scope.
+    pub fn new(scope: Scope) -> Self {
+        Self { scope, room: Arc::new(Semaphore::new(SOCKETS_MAX)) }
+    }
+
+    /// The scope of their tasks.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+}
+
+/// A request that may become a socket: its caller may reach the sandbox, and there is room for one more.
+pub struct Opening {
+    pub id: SandboxId,
+    /// The request's id, for the log.
+    pub request: String,
+    upgrade: WebSocketUpgrade,
+    scope: Scope,
+    permit: OwnedSemaphorePermit,
+}
+
+impl FromRequestParts<Edge> for Opening {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
+        let Admitted(id) = Admitted::from_request_parts(parts, edge).await?;
+        let Extension(RequestId(request)) =
+            Extension::from_request_parts(parts, edge).await.map_err(|_| Fault::bug("a request without an id"))?;
+        let mut upgrade = WebSocketUpgrade::from_request_parts(parts, edge).await.map_err(no_socket)?;
+        let protocol = socket_protocol(&parts.headers).and_then(|protocol| HeaderValue::from_str(protocol).ok());
+        if let Some(protocol) = protocol {
+            upgrade.set_selected_protocol(protocol);
+        }
+        let Sockets { scope, room } = edge.sockets.clone();
+        let permit = room.try_acquire_owned().map_err(|_| {
+            Fault::new(FaultKind::Busy, "socket.too_many", format!("{SOCKETS_MAX} sockets are open; try again later"))
+        })?;
+        Ok(Self { id, request, upgrade, scope, permit })
+    }
+}
+
+impl Opening {
+    /// Answers that the socket is open and lets `serve` have it. What `serve` holds is dropped if the client has left.
+    pub fn accept<F>(self, serve: impl FnOnce(Line) -> F + Send + 'static) -> Response
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Self { upgrade, scope, permit, .. } = self;
+        let (opened, opening) = oneshot::channel::<WebSocket>();
+        // The framework would run the socket in a task of its own that nobody waits for; it only hands it over to ours.
+        let tasks = scope.clone();
+        scope.start("socket", async move {
+            if let Ok(socket) = opening.await {
+                serve(Line::new(socket, &tasks)).await;
+            }
+            drop(permit);
+        });
+        upgrade
+            .max_message_size(SOCKET_MESSAGE_BYTES_MAX)
+            .max_frame_size(SOCKET_MESSAGE_BYTES_MAX)
+            .read_buffer_size(SOCKET_READ_BYTES)
+            .on_upgrade(move |socket| async move { drop(opened.send(socket)) })
+    }
+}
+
+fn no_socket(rejection: WebSocketUpgradeRejection) -> Refused {
+    let text = format!("this route speaks WebSocket: {}", rejection.body_text());
+    let fault = Fault::new(FaultKind::Caller, "socket.no_upgrade", text);
+    match rejection.into_response().status() {
+        StatusCode::UPGRADE_REQUIRED => Refused::with_status(StatusCode::UPGRADE_REQUIRED, fault),
+        _ => fault.into(),
+    }
+}

@@ -1,0 +1,164 @@
+//! One program in a terminal on one socket: bytes both ways, sizes in between, and the end as the last frame.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    extract::{State, ws::Message},
+    http::Uri,
+};
+use bytes::Bytes;
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
+use pandastack_wire_public::{
+    TerminalFrame, TerminalNews,
+    http::{Answer, log_fault, query_value},
+    limits::COMMAND_BYTES_MAX,
+    reply, socket_text, terminal_side,
+};
+use tokio::sync::mpsc;
+
+use super::{
+    line::{Goodbye, Heard, Hearing, Line, Tell},
+    opening::Opening,
+};
+use crate::{
+    Edge,
+    exec::lost,
+    limits::{STDIN_PIECE_BYTES, TERMINAL_COLS, TERMINAL_ROWS},
+};
+
+/// The user's own shell if the sandbox names one, else the best there is, as for a login.
+const LOGIN_SHELL: &str = r#"for shell in "$SHELL" /bin/bash /bin/sh; do [ -x "$shell" ] && SHELL=$shell && export SHELL && exec "$shell" -l; done"#;
+
+/// How the end of a program is spelled.
+#[derive(Clone, Copy)]
+enum Spelling {
+    /// In every way that clients of a terminal know.
+    Typed,
+    /// As the command line's ssh knows it.
+    Plain,
+}
+
+/// Opens a terminal with a login shell, or with the program that the query names.
+pub async fn pty(State(edge): State<Edge>, opening: Opening, uri: Uri) -> Answer {
+    let program = query_value(&uri, "cmd").filter(|cmd| !cmd.is_empty());
+    if program.as_ref().is_some_and(|cmd| cmd.contains('\0') || cmd.len() > COMMAND_BYTES_MAX) {
+        return Err(Fault::new(FaultKind::Caller, "exec.bad_request", "cmd has a NUL byte or is too long").into());
+    }
+    open(edge, opening, &uri, (program, Spelling::Typed)).await
+}
+
+/// Opens a terminal with a login shell.
+pub async fn ssh(State(edge): State<Edge>, opening: Opening, uri: Uri) -> Answer {
+    open(edge, opening, &uri, (None, Spelling::Plain)).await
+}
+
+async fn open(edge: Edge, opening: Opening, uri: &Uri, (program, spelling): (Option<String>, Spelling)) -> Answer {
+    let side = |name, default| terminal_side(query_value(uri, name).as_deref()).unwrap_or(default);
+    let ask = ExecAsk {
+        program: Program::Shell(program.unwrap_or_else(|| LOGIN_SHELL.to_owned())),
+        cwd: None,
+        env: BTreeMap::new(),
+        user: None,
+        stdin: true,
+        deadline: None,
+        terminal: Some((side("rows", TERMINAL_ROWS), side("cols", TERMINAL_COLS))),
+    };
+    // Started before the socket is open, so that whatever is wrong has a status. A client that leaves meanwhile ends it.
+    let session = edge.host.exec(opening.id, ask).await?;
+    let request = opening.request.clone();
+    Ok(opening.accept(move |line| serve(line, session, spelling, request)))
+}
+
+/// Serves the terminal to its end: the program's, the client's or the server's.
+async fn serve(mut line: Line, session: ExecSession, spelling: Spelling, request: String) {
+    let ExecSession { events, control } = session;
+    // Neither way waits for the other: output flows while input is stuck, and the reverse.
+    let end = tokio::select! {
+        end = output(events, &line.tell) => end,
+        end = input(&mut line.hearing, control) => end,
+        // Both may be stuck, with a client that does not read and a program that does not either.
+        () = line.tell.closed() => End::Unheard,
+        () = line.closing.cancelled() => closing(),
+    };
+    let (news, goodbye) = match end {
+        End::Exit(exit) => match spelling {
+            Spelling::Typed => (Some(TerminalNews::typed_exit(exit)), Goodbye::Done),
+            Spelling::Plain => (Some(TerminalNews::Exit { exit }), Goodbye::Done),
+        },
+        End::Failed(fault) => {
+            log_fault(&fault, &request);
+            (Some(TerminalNews::Error { error: reply(&fault, &request).body.error }), Goodbye::Done)
+        }
+        End::Refused(goodbye, error) => (Some(TerminalNews::Error { error }), goodbye),
+        End::Unheard => (None, Goodbye::Done),
+    };
+    let told = async {
+        if let Some(news) = news {
+            let _ = line.tell.send(Message::text(socket_text(&news))).await;
+        }
+    };
+    // A client that does not read may miss its last frame, but not hold us up.
+    let _ = tokio::time::timeout(crate::limits::SOCKET_CLOSE_GRACE, told).await;
+    line.end(goodbye).await;
+}
+
+/// How a terminal ended.
+enum End {
+    Exit(i32),
+    Failed(Fault),
+    Refused(Goodbye, String),
+    /// Nobody is there to be told.
+    Unheard,
+}
+
+fn closing() -> End {
+    End::Refused(Goodbye::Closing, "the server is shutting down".to_owned())
+}
+
+/// Takes output only as fast as the socket has room for it.
+async fn output(mut events: mpsc::Receiver<ExecEvent>, tell: &Tell) -> End {
+    loop {
+        match events.recv().await {
+            Some(ExecEvent::Stdout(bytes) | ExecEvent::Stderr(bytes)) => {
+                if tell.send(Message::Binary(bytes)).await.is_err() {
+                    return End::Unheard;
+                }
+            }
+            Some(ExecEvent::Exit { code }) => return End::Exit(code),
+            Some(ExecEvent::Failed(fault)) => return End::Failed(fault),
+            // It was given no limit, so this would be news to us; but it is an end.
+            Some(ExecEvent::TimedOut { .. }) | None => return End::Failed(lost()),
+        }
+    }
+}
+
+/// Passes on what the client says until it leaves.
+async fn input(hearing: &mut Hearing, control: mpsc::Sender<ExecControl>) -> End {
+    loop {
+        match hearing.next().await {
+            Heard::Binary(bytes) => feed(&control, bytes).await,
+            Heard::Text(text) => match TerminalFrame::parse(&text) {
+                Ok(TerminalFrame::Resize { rows, cols }) => {
+                    let _ = control.send(ExecControl::Resize { rows, cols }).await;
+                }
+                Ok(TerminalFrame::Stdin(text)) => feed(&control, Bytes::from(text)).await,
+                Ok(TerminalFrame::Unknown) => {}
+                Err(error) => return End::Refused(Goodbye::Nonsense, error),
+            },
+            Heard::Nonsense(how, error) => return End::Refused(how, error),
+            Heard::Closing => return closing(),
+            Heard::Hangup => return End::Unheard,
+        }
+    }
+}
+
+/// Hands input over. A program that has ended takes none, and its end is on the way.
+async fn feed(control: &mpsc::Sender<ExecControl>, mut bytes: Bytes) {
+    while !bytes.is_empty() {
+        let piece = bytes.split_to(bytes.len().min(STDIN_PIECE_BYTES));
+        if control.send(ExecControl::Stdin(piece)).await.is_err() {
+            return;
+        }
+    }
+}
