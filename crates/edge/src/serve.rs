@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::server::conn::http1::{self, UpgradeableConnection};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
 use pandastack_kit::Scope;
@@ -14,7 +13,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, HEAD_ARRIVAL_MAX};
 
@@ -25,7 +24,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub async fn serve(listener: TcpListener, app: Router, scope: Scope) {
     let (stop, cut) = (scope.token(), CancellationToken::new());
     let room = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let draining = GracefulShutdown::new();
+    let under_way = TaskTracker::new();
     loop {
         let permit = tokio::select! {
             () = stop.cancelled() => break,
@@ -43,8 +42,8 @@ pub async fn serve(listener: TcpListener, app: Router, scope: Scope) {
                 continue;
             }
         };
-        let connection = draining.watch(connection(stream, app.clone()));
-        let cut = cut.clone();
+        let connection = drained(connection(stream, app.clone()), stop.clone());
+        let (cut, counted) = (cut.clone(), under_way.token());
         scope.start("connection", async move {
             tokio::select! {
                 () = cut.cancelled() => {}
@@ -52,16 +51,31 @@ pub async fn serve(listener: TcpListener, app: Router, scope: Scope) {
                     tracing::debug!(%error, "a connection ended early");
                 }
             }
-            drop(permit);
+            drop((permit, counted));
         });
     }
     drop(listener);
     // Streams may go on for hours; past this time they are cut, which their clients see as an error.
-    let _ = tokio::time::timeout(DRAIN_MAX, draining.shutdown()).await;
+    under_way.close();
+    let _ = tokio::time::timeout(DRAIN_MAX, under_way.wait()).await;
     cut.cancel();
 }
 
-fn connection(stream: TcpStream, app: Router) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>> {
+type Connection = UpgradeableConnection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
+
+/// Serves a connection; once asked to stop, only until the request under way is answered.
+async fn drained(connection: Connection, stop: CancellationToken) -> hyper::Result<()> {
+    let mut connection = std::pin::pin!(connection);
+    // By reference, because it goes on after the other branch has won: hyper has no other way to end one politely.
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = stop.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    connection.await
+}
+
+fn connection(stream: TcpStream, app: Router) -> Connection {
     // Small answers must not wait for a full packet.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no-delay could not be set");
@@ -70,4 +84,5 @@ fn connection(stream: TcpStream, app: Router) -> http1::Connection<TokioIo<TcpSt
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_ARRIVAL_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .with_upgrades()
 }

@@ -178,7 +178,9 @@ mod tests {
 
     #[test]
     fn unclear_rules_are_refused() {
-        for bad in ["/a|b", "/a,b", "/a/../b", "//a", "/a//b", "/a\\b", "/%2e%2e", "/a?b", "/a#b", "/a%2fb", "/a%", "/a\nb"] {
+        for bad in
+            ["/a|b", "/a,b", "/a/../b", "//a", "/a//b", "/a\\b", "/%2e%2e", "/a?b", "/a#b", "/a%2fb", "/a%", "/a\nb"]
+        {
             let refused = PathRules::new(vec![bad.to_owned()]);
             assert!(matches!(refused, Err(BadPathRule::Unclear(_))), "{bad:?}");
         }

@@ -4,9 +4,9 @@
 mod control;
 mod host;
 
-pub use control::{Caller, ControlPort, WorkspaceId};
+pub use control::{Caller, ControlPort, PreviewGrant, WorkspaceId};
 pub use host::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind,
-    ForkAsk, Forked, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, Program, RemovedBy, SandboxView,
-    SealAsk, TemplateView, VolumeView, WriteAsk,
+    ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
+    ListeningPort, Program, RemovedBy, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
