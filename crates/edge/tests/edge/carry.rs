@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use crate::{
-    guest::{gone, head, hear, say, serve},
+    guest::{begin, gone, head, hear, say, serve},
     rig::{Rig, answer, within},
 };
 
@@ -20,10 +20,11 @@ async fn bodies_stream_both_ways_while_they_are_made() {
     let mut rig = Rig::start().await;
     let (feed, pieces) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     let body = reqwest::Body::wrap_stream(tokio_stream(pieces));
-    let send = tokio::task::spawn(rig.call(Method::POST, "/proxy/3000/echo").body(body).send());
-    let echo = tokio::task::spawn(serve(rig.connected().await.stream, |request| async {
-        Response::new(Body::new(request.into_body()))
-    }));
+    let send = begin(&rig.scope, rig.call(Method::POST, "/proxy/3000/echo").body(body).send());
+    let echo = begin(
+        &rig.scope,
+        serve(rig.connected().await.stream, |request| async { Response::new(Body::new(request.into_body())) }),
+    );
     feed.send(Ok("one".into())).await.unwrap();
     let mut response = within("the head", send).await.unwrap().unwrap();
     assert_eq!(within("one", response.chunk()).await.unwrap().unwrap(), "one");
@@ -70,13 +71,13 @@ async fn a_slow_reader_stops_the_guest_and_nothing_grows() {
 async fn a_client_that_leaves_takes_the_connection_along() {
     let mut rig = Rig::start().await;
     // Before the answer's head.
-    let request = tokio::task::spawn(rig.call(Method::GET, "/proxy/3000/slow").send());
+    let request = begin(&rig.scope, rig.call(Method::GET, "/proxy/3000/slow").send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
-    request.abort();
+    drop(request);
     gone(&mut stream).await;
     // In the middle of the answer.
-    let request = tokio::task::spawn(rig.call(Method::GET, "/proxy/3000/stream").send());
+    let request = begin(&rig.scope, rig.call(Method::GET, "/proxy/3000/stream").send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
     say(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
@@ -87,11 +88,11 @@ async fn a_client_that_leaves_takes_the_connection_along() {
     // In the middle of its own body.
     let half = stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"half"))]).chain(stream::pending());
     let body = reqwest::Body::wrap_stream(half);
-    let request = tokio::task::spawn(rig.call(Method::PUT, "/proxy/3000/upload").body(body).send());
+    let request = begin(&rig.scope, rig.call(Method::PUT, "/proxy/3000/upload").body(body).send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
     hear(&mut stream, "4\r\nhalf\r\n").await;
-    request.abort();
+    drop(request);
     gone(&mut stream).await;
     let idle = async {
         while rig.scope.tasks() > 1 {
@@ -199,7 +200,7 @@ async fn what_is_no_http_is_a_bad_gateway() {
         ("HTTP/1.1 101 Surprise\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "changed the protocol unasked"),
         (&format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(80 * 1024)), ""),
     ] {
-        let request = tokio::task::spawn(answer(rig.call(Method::GET, "/proxy/3000/")));
+        let request = begin(&rig.scope, answer(rig.call(Method::GET, "/proxy/3000/")));
         let mut guest = rig.connected().await.stream;
         head(&mut guest).await;
         let _ = guest.write_all(said.as_bytes()).await;
@@ -214,7 +215,7 @@ async fn what_is_no_http_is_a_bad_gateway() {
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_not_taken_for_a_whole_one() {
     let mut rig = Rig::start().await;
-    let request = tokio::task::spawn(rig.call(Method::GET, "/proxy/3000/").send());
+    let request = begin(&rig.scope, rig.call(Method::GET, "/proxy/3000/").send());
     let mut guest = rig.connected().await.stream;
     head(&mut guest).await;
     say(&mut guest, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").await;
@@ -232,22 +233,21 @@ async fn many_requests_at_once_each_get_their_own_answer() {
         async move { request.send().await.unwrap().text().await.unwrap() }
     };
     let asks: Vec<_> = (0..MANY).map(ask).collect();
-    let serving = tokio::task::spawn(async move {
-        let serve_one = |stream| {
-            serve(stream, |request| async move {
-                let path = request.uri().path().to_owned();
-                let body = axum::body::to_bytes(Body::new(request.into_body()), 100).await.unwrap();
-                Response::new(Body::from(format!("{path} {}", String::from_utf8_lossy(&body))))
-            })
-        };
-        let streams: Vec<_> = (0..MANY).map(|_| ()).collect();
+    let scope = rig.scope.clone();
+    let serving = begin(&scope.clone(), async move {
         let mut serving = Vec::new();
-        for () in streams {
-            serving.push(tokio::task::spawn(serve_one(rig.connected().await.stream)));
+        for _ in 0..MANY {
+            let stream = rig.connected().await.stream;
+            serving.push(begin(
+                &scope,
+                serve(stream, |request| async move {
+                    let path = request.uri().path().to_owned();
+                    let body = axum::body::to_bytes(Body::new(request.into_body()), 100).await.unwrap();
+                    Response::new(Body::from(format!("{path} {}", String::from_utf8_lossy(&body))))
+                }),
+            ));
         }
-        for served in serving {
-            served.await.unwrap();
-        }
+        futures_util::future::join_all(serving).await;
         rig
     });
     let answers = within("all answers", futures_util::future::join_all(asks)).await;

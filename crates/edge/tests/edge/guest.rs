@@ -8,9 +8,11 @@ use axum::{
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use pandastack_kit::Scope;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
     net::TcpStream,
+    sync::oneshot,
 };
 
 use crate::{
@@ -33,6 +35,19 @@ impl Rig {
     pub fn preview(&self, port: u16) -> String {
         format!("{port}-{}.box.example", self.id)
     }
+}
+
+/// Starts work beside the test. Dropping what this gives ends it.
+pub fn begin<T: Send + 'static>(scope: &Scope, work: impl Future<Output = T> + Send + 'static) -> oneshot::Receiver<T> {
+    let (mut done, outcome) = oneshot::channel();
+    scope.start("test", async move {
+        let value = tokio::select! {
+            value = work => value,
+            () = done.closed() => return,
+        };
+        let _ = done.send(value);
+    });
+    outcome
 }
 
 /// Serves every request of one connection with a function.

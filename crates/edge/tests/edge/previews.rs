@@ -6,7 +6,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::{
-    guest::{head, say},
+    guest::{begin, head, say},
     rig::{Rig, answer, within},
 };
 
@@ -20,7 +20,7 @@ fn signed(rig: &Rig, path: &str) -> String {
 
 /// Answers one request and gives what the guest saw of it.
 async fn seen(rig: &mut Rig, request: RequestBuilder, port: u16) -> String {
-    let request = tokio::task::spawn(request.send());
+    let request = begin(&rig.scope, request.send());
     let mut connected = rig.connected().await;
     assert_eq!((connected.id, connected.port.get()), (rig.id, port));
     let seen = head(&mut connected.stream).await;
@@ -151,7 +151,7 @@ async fn a_signed_link_leads_to_its_port_without_a_key() {
         let seen = seen(&mut rig, request, 3000).await;
         assert!(seen.starts_with(&format!("GET {expected} HTTP/1.1\r\n")), "{path}: {seen}");
     }
-    let request = tokio::task::spawn(rig.http.get(signed(&rig, "all/")).send());
+    let request = begin(&rig.scope, rig.http.get(signed(&rig, "all/")).send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
     say(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;

@@ -6,13 +6,13 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::{
-    guest::{head, say},
+    guest::{begin, head, say},
     rig::{Rig, answer, within},
 };
 
 /// Sends a request, answers it, and gives what the guest saw of it.
 async fn seen(rig: &mut Rig, request: reqwest::RequestBuilder) -> String {
-    let request = tokio::task::spawn(request.send());
+    let request = begin(&rig.scope, request.send());
     let mut connected = rig.connected().await;
     assert_eq!((connected.id, connected.port.get()), (rig.id, 3000));
     let seen = head(&mut connected.stream).await;
@@ -77,7 +77,7 @@ async fn a_key_in_the_query_lets_in_and_stays_here() {
 #[tokio::test]
 async fn answers_are_the_guests_own() {
     let mut rig = Rig::start().await;
-    let request = tokio::task::spawn(rig.call(Method::GET, "/proxy/3000/").send());
+    let request = begin(&rig.scope, rig.call(Method::GET, "/proxy/3000/").send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
     let said = "HTTP/1.1 418 Teapot\r\nServer: mine\r\nAccess-Control-Allow-Origin: https://a.example\r\nSet-Cookie: a=1\r\n\
