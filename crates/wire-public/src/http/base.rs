@@ -12,10 +12,9 @@ pub fn public_base(headers: &HeaderMap, uri: &Uri) -> String {
 
 /// Gives the scheme that the client used.
 pub fn forwarded_proto(headers: &HeaderMap) -> &'static str {
-    match headers.get("x-forwarded-proto").map(|value| value.as_bytes()) {
-        Some(proto) if proto.eq_ignore_ascii_case(b"https") => "https",
-        _ => "http",
-    }
+    // Each proxy on the way adds its own; the first is the client's.
+    let told = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()?.split(',').next());
+    if told.is_some_and(|proto| proto.trim().eq_ignore_ascii_case("https")) { "https" } else { "http" }
 }
 
 #[cfg(test)]
@@ -35,6 +34,7 @@ mod tests {
     fn the_client_is_told_the_address_it_used() {
         check("api.example.com:8080", None, "http://api.example.com:8080");
         check("api.example.com", Some("HTTPS"), "https://api.example.com");
+        check("api.example.com", Some("https, http"), "https://api.example.com");
         check("[::1]:80", Some("gopher"), "http://[::1]:80");
         check("user@evil", None, "");
         check("a b/c", None, "");
