@@ -21,10 +21,8 @@ async fn bodies_stream_both_ways_while_they_are_made() {
     let (feed, pieces) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     let body = reqwest::Body::wrap_stream(tokio_stream(pieces));
     let send = begin(&rig.scope, rig.call(Method::POST, "/proxy/3000/echo").body(body).send());
-    let echo = begin(
-        &rig.scope,
-        serve(rig.connected().await.stream, |request| async { Response::new(Body::new(request.into_body())) }),
-    );
+    let stream = rig.connected().await.stream;
+    let echo = begin(&rig.scope, serve(stream, |request| async { Response::new(Body::new(request.into_body())) }));
     feed.send(Ok("one".into())).await.unwrap();
     let mut response = within("the head", send).await.unwrap().unwrap();
     assert_eq!(within("one", response.chunk()).await.unwrap().unwrap(), "one");
