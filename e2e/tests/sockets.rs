@@ -25,7 +25,7 @@ use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_sys::pty;
 use pandastack_testbed::{Bed, built, wait_for};
-use pandastack_wire_fleet::{Caller, ControlPort, HostPort, WorkspaceId};
+use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant, WorkspaceId};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::{
@@ -49,6 +49,14 @@ impl ControlPort for OneTenant {
 
     async fn admit(&self, _: &Caller, _: SandboxId) -> Result<(), Fault> {
         Ok(())
+    }
+
+    async fn admit_anyone(&self, _: SandboxId) -> Result<(), Fault> {
+        Err(Fault::no_sandbox())
+    }
+
+    async fn open_preview(&self, _: &str) -> Result<PreviewGrant, Fault> {
+        Err(Fault::no_sandbox())
     }
 }
 

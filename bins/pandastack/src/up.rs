@@ -14,7 +14,7 @@ use pandastack_control::{BootstrapKey, Control};
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock};
-use pandastack_model::{Bytes, TemplateName, Tier};
+use pandastack_model::{Bytes, PreviewSuffix, TemplateName, Tier};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
@@ -68,6 +68,9 @@ pub struct Up {
     /// How much guest memory may be promised, in hundredths of this host's
     #[arg(long, default_value_t = 400, value_name = "PERCENT")]
     overcommit: u64,
+    /// Domain of public previews: PORT-SANDBOX.DOMAIN leads to that port
+    #[arg(long, default_value = "localhost", env = "PANDASTACK_PREVIEW_SUFFIX", value_name = "DOMAIN")]
+    preview_suffix: PreviewSuffix,
     /// The API key of the first start, instead of a random one
     #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
     bootstrap_key: Option<String>,
@@ -147,7 +150,8 @@ impl Up {
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
-        let app = control.router().merge(edge.router());
+        let edge = edge.with_previews(self.preview_suffix.clone());
+        let app = edge.before(control.router().merge(edge.router()));
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
         scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));
         asked_to_stop().await;
@@ -188,6 +192,7 @@ impl Up {
         let url = format!("http://{address}");
         println!("pandastack {} on {url}", env!("CARGO_PKG_VERSION"));
         println!("  isolation  {tier}");
+        println!("  previews   http://PORT-SANDBOX.{}:{}", self.preview_suffix, address.port());
         println!("  data       {}", place.data_dir.display());
         let templates: Vec<String> = place.layers.templates().iter().map(|(name, _)| name.to_string()).collect();
         match templates.is_empty() {

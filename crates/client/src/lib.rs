@@ -9,6 +9,7 @@ mod files;
 mod forks;
 mod host;
 mod lifecycle;
+mod ports;
 mod sandboxes;
 mod snapshots;
 mod terminal;

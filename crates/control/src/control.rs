@@ -4,13 +4,13 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use axum::Router;
-use pandastack_kit::{Clock, Scope};
+use pandastack_kit::{Clock, Scope, random_bytes};
 use pandastack_model::{Fault, SandboxId};
-use pandastack_wire_fleet::{Caller, ControlPort, HostPort};
+use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant};
 use tokio::sync::mpsc;
 
 use crate::{
-    app::{KeyCache, Promotions, Settle},
+    app::{KeyCache, PreviewSigner, Promotions, Settle},
     door,
     events::EventLog,
     limits::SETTLE_QUEUE_MAX,
@@ -28,6 +28,7 @@ pub struct Control {
     pub(crate) keys: Arc<KeyCache>,
     pub(crate) events: Arc<EventLog>,
     pub(crate) promotions: Arc<Promotions>,
+    pub(crate) signer: Arc<PreviewSigner>,
     /// The queue of the task that brings rows up to date.
     pub(crate) settle: mpsc::Sender<Settle>,
 }
@@ -50,6 +51,7 @@ impl Control {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
         let store = Store::open(database, clock.now_ns()).await.map_err(OpenError::Database)?;
+        let key = store.preview_key(random_bytes(), clock.now_ns()).await.map_err(OpenError::Database)?;
         let (settle, unsettled) = mpsc::channel(SETTLE_QUEUE_MAX);
         let control = Self {
             store,
@@ -59,6 +61,7 @@ impl Control {
             keys: Arc::default(),
             events: Arc::default(),
             promotions: Arc::default(),
+            signer: Arc::new(PreviewSigner::new(key)),
             settle,
         };
         // Subscribed before comparing, so that nothing falls between the two.
@@ -89,5 +92,13 @@ impl ControlPort for Control {
 
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
         self.reachable(caller, sandbox).await
+    }
+
+    async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault> {
+        self.reachable_by_anyone(sandbox).await
+    }
+
+    async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault> {
+        self.read_preview(token).await
     }
 }

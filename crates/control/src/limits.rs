@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pandastack_model::{PATH_RULE_BYTES_MAX, PATH_RULES_MAX};
+
 /// Sandboxes of one workspace at the same time.
 pub const SANDBOXES_PER_WORKSPACE_MAX: u64 = 1000;
 
@@ -38,6 +40,13 @@ pub const SNAPSHOTS_PER_WORKSPACE_MAX: u64 = 1000;
 pub const VOLUMES_PER_WORKSPACE_MAX: u64 = 1000;
 /// Deleted sandboxes that one workspace keeps because they have descendants. Past it families lose their oldest members.
 pub const ANCESTORS_PER_WORKSPACE_MAX: u64 = 1000;
+
+/// Longest token of a signed preview that is looked at. One with every path it may name is shorter.
+pub const PREVIEW_TOKEN_BYTES_MAX: usize = 16 * 1024;
+const _: () = assert!(
+    PREVIEW_TOKEN_BYTES_MAX >= 2 * PATH_RULES_MAX * PATH_RULE_BYTES_MAX,
+    "a token with as many paths as may be must be readable"
+);
 
 /// Siblings deleted at the same time by a promotion.
 pub const REAPED_AT_ONCE_MAX: usize = 4;

@@ -5,6 +5,8 @@ mod access;
 mod exec;
 mod files;
 pub mod limits;
+mod preview;
+mod proxy;
 mod serve;
 mod socket;
 
@@ -12,11 +14,13 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    routing::{get, post},
+    middleware::from_fn_with_state,
+    routing::{any, get, post},
 };
 use pandastack_kit::Scope;
+use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
-use pandastack_wire_public::http::{frame, no_method};
+use pandastack_wire_public::http::{bare_frame, frame, no_method};
 pub use serve::serve;
 
 use crate::{exec::Budget, socket::Sockets};
@@ -28,13 +32,28 @@ pub struct Edge {
     host: Arc<dyn HostPort>,
     /// Memory that whole answers of commands may take together.
     budget: Budget,
+    /// What connections to guests run in.
+    scope: Scope,
+    /// The domain of public previews, if there are any.
+    suffix: Option<PreviewSuffix>,
     sockets: Sockets,
 }
 
 impl Edge {
-    /// Makes an edge between a control plane and a host. Sockets, which outlive their request, belong to the scope.
+    /// Makes an edge between a control plane and a host. Connections that outlive their request belong to the scope.
     pub fn new(control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: Scope) -> Self {
-        Self { control, host, budget: Budget::new(limits::COLLECTED_BYTES_MAX), sockets: Sockets::new(scope) }
+        let (budget, sockets) = (Budget::new(limits::COLLECTED_BYTES_MAX), Sockets::new(scope.clone()));
+        Self { control, host, budget, scope, suffix: None, sockets }
+    }
+
+    /// Serves public previews below a domain.
+    pub fn with_previews(self, suffix: PreviewSuffix) -> Self {
+        Self { suffix: Some(suffix), ..self }
+    }
+
+    /// Puts public previews before an app: a request for one never gets there.
+    pub fn before(&self, app: Router) -> Router {
+        app.layer(from_fn_with_state(self.clone(), preview::by_host))
     }
 
     /// Gives the routes of this room, with everything that surrounds a request. Paths it does not know are left to control.
@@ -49,6 +68,14 @@ impl Edge {
             .route("/v1/sandboxes/{id}/fs/dir", get(files::list))
             .route("/v1/sandboxes/{id}/fs/stat", get(files::stat))
             .method_not_allowed_fallback(no_method);
-        frame(routes).with_state(self.clone())
+        // What these answer is a guest's, so we add nothing to it.
+        let passed = Router::new()
+            .route("/v1/sandboxes/{id}/proxy/{port}", any(proxy::proxy))
+            .route("/v1/sandboxes/{id}/proxy/{port}/", any(proxy::proxy))
+            .route("/v1/sandboxes/{id}/proxy/{port}/{*path}", any(proxy::proxy))
+            .route("/v1/p/{token}", any(preview::signed))
+            .route("/v1/p/{token}/", any(preview::signed))
+            .route("/v1/p/{token}/{*path}", any(preview::signed));
+        frame(routes).merge(bare_frame(passed)).with_state(self.clone())
     }
 }

@@ -46,6 +46,11 @@ pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Longest silence of a client that is sending a file.
 pub const UPLOAD_SILENCE_MAX: Duration = Duration::from_secs(60);
 
+/// Longest head of a request to a port in a guest, and of its answer.
+pub const PORT_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Longest silence in both directions of a connection to a port. It keeps the sandbox awake, so it must not last for ever.
+pub const PORT_SILENCE_MAX: Duration = Duration::from_secs(15 * 60);
+
 /// Connections served at once; more wait in the listen queue.
 pub const CONNECTIONS_MAX: usize = 4096;
 /// How long a request's head may take, and how long an unused connection stays.

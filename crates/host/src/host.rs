@@ -25,7 +25,9 @@ use crate::{
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
-    sandbox::{Charge, Closing, Condition, Leave, Parts, Reply, Request, Standby, Start, drive, refusal_fault},
+    sandbox::{
+        Charge, Closing, Condition, Leave, Parts, Reply, Request, SlotHandle, Standby, Start, drive, refusal_fault,
+    },
     settings::HostSettings,
     volumes::{Volumes, VolumesError},
 };
@@ -81,6 +83,13 @@ pub(crate) struct Entry {
     pub condition: watch::Receiver<Condition>,
     pub requests: mpsc::Sender<Request>,
     pub given_up: CancellationToken,
+}
+
+/// A sandbox that serves, kept awake by the use.
+pub(crate) struct Serving {
+    pub session: Session,
+    pub using: Use,
+    pub slot: SlotHandle,
 }
 
 impl Host {
@@ -226,14 +235,19 @@ impl Host {
     /// The link to a sandbox that may serve, and the use that keeps it from falling asleep meanwhile. Waits for a change
     /// under way; wakes a sleeper.
     pub(crate) async fn session(&self, id: SandboxId) -> Result<(Session, Use), Fault> {
+        self.serving(id).await.map(|Serving { session, using, .. }| (session, using))
+    }
+
+    /// As `session`, with the way to the guest's other ports.
+    pub(crate) async fn serving(&self, id: SandboxId) -> Result<Serving, Fault> {
         loop {
             let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
             let now = settled(&entry).await?;
             match step(&now.view.state, Ask::Use) {
                 Ok(Next::Serve) => {
-                    let session = now.session.ok_or_else(Fault::no_sandbox)?;
+                    let (session, slot) = now.session.zip(now.slot).ok_or_else(Fault::no_sandbox)?;
                     if let Some(using) = session.activity().begin() {
-                        return Ok((session, using));
+                        return Ok(Serving { session, using, slot });
                     }
                     // It is about to fall asleep: let it, and then wake it.
                     let mut condition = entry.condition.clone();

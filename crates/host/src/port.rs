@@ -1,16 +1,17 @@
 //! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives the driver's answer.
 
 use async_trait::async_trait;
-use pandastack_model::{Ask, Bytes, Egress, Fault, FaultKind, LayerId, SandboxId, VolumeId, state::step};
+use pandastack_model::{Ask, Bytes, Egress, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step};
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, HostEvent, HostPort,
-    HostStatus, LayerView, Lifecycle, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
+    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
+    VolumeView, WriteAsk,
 };
 use tokio::sync::{broadcast, oneshot};
 
 use crate::{
     Host, audit, fork, guest,
-    host::settled,
+    host::{Serving, settled},
     sandbox::{Request, Start, refusal_fault},
 };
 
@@ -186,6 +187,18 @@ impl HostPort for Host {
     async fn delete_path(&self, id: SandboxId, path: &str) -> Result<(), Fault> {
         let (session, _using) = self.session(id).await?;
         guest::delete_path(&session, path).await
+    }
+
+    async fn listening(&self, id: SandboxId) -> Result<Vec<ListeningPort>, Fault> {
+        let (session, _using) = self.session(id).await?;
+        guest::listening(&session).await
+    }
+
+    async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
+        self.check_open()?;
+        let Serving { session, using, slot } = self.serving(id).await?;
+        let netns = slot.lock().await.as_ref().map(|slot| slot.netns().clone()).ok_or_else(Fault::no_sandbox)?;
+        guest::connect(&session, using, &netns, port).await
     }
 
     fn events(&self) -> broadcast::Receiver<HostEvent> {

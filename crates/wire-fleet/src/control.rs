@@ -1,7 +1,7 @@
 //! What the edge asks of the control plane: who is this, and may they reach that sandbox.
 
 use async_trait::async_trait;
-use pandastack_model::{Fault, SandboxId};
+use pandastack_model::{Fault, GuestPort, PathRules, SandboxId};
 
 /// The tenant everything belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +13,14 @@ pub struct Caller {
     pub workspace: WorkspaceId,
 }
 
+/// What a signed preview lets anybody reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewGrant {
+    pub sandbox: SandboxId,
+    pub port: GuestPort,
+    pub paths: PathRules,
+}
+
 /// The control plane as the edge sees it.
 #[async_trait]
 pub trait ControlPort: Send + Sync + 'static {
@@ -21,4 +29,10 @@ pub trait ControlPort: Send + Sync + 'static {
 
     /// Says whether the caller may reach the sandbox. Another tenant's sandbox is `Fault::no_sandbox`, like an unknown one.
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault>;
+
+    /// Says whether the sandbox may be reached by whoever knows its preview name.
+    async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault>;
+
+    /// Reads a signed preview's token. A bad or old one is `Unauthorized`, one of a sandbox that is gone is `Missing`.
+    async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault>;
 }

@@ -5,8 +5,13 @@ use std::{any::Any, collections::BTreeMap, pin::Pin, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
-use pandastack_model::{Bytes as Size, Egress, Fault, LayerId, SandboxId, SandboxSpec, SandboxState, Tier, VolumeId};
-use tokio::sync::{broadcast, mpsc};
+use pandastack_model::{
+    Bytes as Size, Egress, Fault, GuestPort, LayerId, SandboxId, SandboxSpec, SandboxState, Tier, VolumeId,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::{broadcast, mpsc},
+};
 
 /// A body that is never held whole. An error ends it.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
@@ -268,6 +273,23 @@ pub struct WriteAsk {
     pub mode: Option<u32>,
 }
 
+/// Bytes to and from a port in a guest.
+pub trait GuestBytes: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> GuestBytes for T {}
+
+/// A connection to a port in a guest. A use of the sandbox until it is dropped; it breaks when the sandbox's machine goes.
+pub type GuestStream = Box<dyn GuestBytes>;
+
+/// A port that somebody in a guest listens on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListeningPort {
+    pub port: GuestPort,
+    /// Whether only the guest itself can reach it.
+    pub loopback_only: bool,
+    /// The listener's name, as an untrusted guest tells it.
+    pub process: Option<String>,
+}
+
 /// A host as control and edge see it.
 #[async_trait]
 pub trait HostPort: Send + Sync + 'static {
@@ -346,6 +368,12 @@ pub trait HostPort: Send + Sync + 'static {
 
     /// Deletes a path and everything below it. A missing path is fine.
     async fn delete_path(&self, id: SandboxId, path: &str) -> Result<(), Fault>;
+
+    /// Asks the guest which ports somebody listens on; the agent's own is not among them.
+    async fn listening(&self, id: SandboxId) -> Result<Vec<ListeningPort>, Fault>;
+
+    /// Connects to a port in the guest. Wakes a sleeper, as every use does.
+    async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault>;
 
     /// Subscribes to what happens unasked.
     fn events(&self) -> broadcast::Receiver<HostEvent>;

@@ -4,9 +4,9 @@
 mod control;
 mod host;
 
-pub use control::{Caller, ControlPort, WorkspaceId};
+pub use control::{Caller, ControlPort, PreviewGrant, WorkspaceId};
 pub use host::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind,
-    ForkAsk, Forked, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, Presence, Program, RemovedBy,
-    SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
+    ListeningPort, Presence, Program, RemovedBy, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };

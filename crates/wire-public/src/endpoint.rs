@@ -54,6 +54,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
     control("POST", "/v1/sandboxes/{id}/fork-tree", "makes several copies that belong together"),
     control("POST", "/v1/sandboxes/{id}/promote", "keeps one copy of a tree, and deletes the others if asked"),
     control("GET", "/v1/sandboxes/{id}/tree", "shows its ancestors, siblings and descendants"),
+    control("GET", "/v1/sandboxes/{id}/ports", "lists its listening and declared ports"),
+    control("POST", "/v1/sandboxes/{id}/ports", "declares a port"),
+    control("DELETE", "/v1/sandboxes/{id}/ports/{port}", "takes a declaration back"),
+    control("POST", "/v1/sandboxes/{id}/preview-token", "signs a preview of a port, for some paths and some time"),
+    control("POST", "/v1/sandboxes/{id}/preview", "the same"),
     control("GET", "/v1/snapshots", "lists snapshots, newest first"),
     control("GET", "/v1/snapshots/{snapshot}", "shows one snapshot"),
     control("DELETE", "/v1/snapshots/{snapshot}", "deletes a snapshot"),
@@ -73,4 +78,6 @@ pub const ENDPOINTS: &[Endpoint] = &[
     edge("DELETE", "/v1/sandboxes/{id}/fs", "deletes a path and everything below it"),
     edge("GET", "/v1/sandboxes/{id}/fs/dir", "lists a directory"),
     edge("GET", "/v1/sandboxes/{id}/fs/stat", "describes a path"),
+    edge("ANY", "/v1/sandboxes/{id}/proxy/{port}/{path}", "passes a request on to a port in the sandbox"),
+    edge("ANY", "/v1/p/{token}/{path}", "does the same for whoever has a signed preview"),
 ];

@@ -33,6 +33,11 @@ pub struct Reply {
 /// blindly, so it goes out as 503 without `Retry-After`.
 pub const WAKE_FAILED: &str = "sandbox.wake_failed";
 
+/// The codes of what a user's own program in a guest got wrong: nothing listens, or it answers nonsense. The caller hears 502,
+/// as from any gateway; for us it is no trouble, so the kind is `Conflict`.
+pub const PORT_CLOSED: &str = "port.not_listening";
+pub const PORT_BROKEN: &str = "port.bad_answer";
+
 /// Renders a fault. Its private detail stays private.
 pub fn reply(fault: &Fault, request_id: &str) -> Reply {
     let (status, retry_after) = status(fault);
@@ -54,6 +59,7 @@ fn status(fault: &Fault) -> (u16, Option<u64>) {
         FaultKind::Caller => (400, None),
         FaultKind::Unauthorized => (401, None),
         FaultKind::Missing => (404, None),
+        FaultKind::Conflict if matches!(fault.code, PORT_CLOSED | PORT_BROKEN) => (502, None),
         FaultKind::Conflict => (409, None),
         FaultKind::TooLarge => (413, None),
         FaultKind::Quota => (429, None),

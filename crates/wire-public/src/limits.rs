@@ -29,6 +29,14 @@ pub const VOLUME_MB_MIN: u64 = 16;
 pub const VOLUME_MB_MAX: u64 = 65_536;
 pub const VOLUME_MB_DEFAULT: i64 = 256;
 
+/// Ports that a sandbox's owner may declare, and the length of a label.
+pub const DECLARED_PORTS_MAX: usize = 32;
+pub const PORT_LABEL_BYTES_MAX: usize = 64;
+
+/// How long a signed preview lasts: if nothing is said, and at most.
+pub const PREVIEW_TTL_DEFAULT: Duration = Duration::from_secs(3600);
+pub const PREVIEW_TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// Fastest bandwidth limit in megabits a second.
 pub const EGRESS_MBPS_MAX: u32 = 100_000;
 

@@ -26,6 +26,9 @@ pub const EXPLORE_TTL: &str = "explore_ttl";
 const SERVER_KEYS: [&str; 9] =
     ["workspace", FORK_TREE_ID, FORK_TREE_ROLE, FORK_PARENT_ID, FORK_INDEX, FORKED_FROM, "fork_mode", "kind", "app.id"];
 
+/// Server's keys that start with this are declared ports.
+pub(crate) const PORT_PREFIX: &str = "port.";
+
 /// Gives the metadata that may be shown: everything but the write-only keys.
 pub fn visible_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     metadata.iter().filter(|(key, _)| !key.starts_with(SECRET_PREFIX)).map(|(k, v)| (k.clone(), v.clone())).collect()
@@ -49,7 +52,7 @@ pub(crate) fn metadata_of(asked: BTreeMap<String, Value>) -> Result<BTreeMap<Str
         if value.len() > METADATA_VALUE_BYTES_MAX {
             return Err(bad(CODE, format!("metadata {shown:?} is longer than {METADATA_VALUE_BYTES_MAX} bytes")));
         }
-        if !SERVER_KEYS.contains(&key.as_str()) {
+        if !SERVER_KEYS.contains(&key.as_str()) && !key.starts_with(PORT_PREFIX) {
             metadata.insert(key, value);
         }
     }
@@ -62,7 +65,8 @@ mod tests {
 
     #[test]
     fn the_servers_keys_are_dropped_and_secrets_are_hidden() {
-        let asked = [("a", "1"), (FORK_TREE_ID, "forged"), ("secret.k", "hidden"), (EXPLORE_TTL, "60")];
+        let asked =
+            [("a", "1"), (FORK_TREE_ID, "forged"), ("port.80", "forged"), ("secret.k", "hidden"), (EXPLORE_TTL, "60")];
         let asked = asked.map(|(key, value)| (key.to_owned(), Value::String(value.to_owned())));
         let metadata = metadata_of(asked.into()).unwrap();
         assert_eq!(metadata.keys().collect::<Vec<_>>(), ["a", EXPLORE_TTL, "secret.k"]);

@@ -12,6 +12,8 @@ mod lifecycle;
 mod list;
 mod mount;
 mod pause;
+mod ports;
+mod preview;
 mod promote;
 mod resume;
 mod snapshot;
@@ -59,6 +61,10 @@ pub enum SandboxCommand {
     Lifecycle(lifecycle::LifecycleArgs),
     /// Show or change what a sandbox may reach
     Egress(egress::EgressArgs),
+    /// List a sandbox's ports: what listens, and what was declared
+    Ports(ports::PortsArgs),
+    /// Make a link to a port that needs no key, for some paths and some time
+    Preview(preview::PreviewArgs),
     /// Tell what happened to a sandbox lately
     Events(events::EventsArgs),
     /// Delete sandboxes
@@ -84,6 +90,8 @@ pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Re
         SandboxCommand::Tree(args) => tree::tree(args, global).await,
         SandboxCommand::Lifecycle(args) => lifecycle::lifecycle(args, global).await,
         SandboxCommand::Egress(args) => egress::egress(args, global).await,
+        SandboxCommand::Ports(args) => ports::ports(args, global).await,
+        SandboxCommand::Preview(args) => preview::preview(args, global).await,
         SandboxCommand::Events(args) => events::events(args, global).await,
         SandboxCommand::Delete(args) => delete::delete(args, global).await,
     }

@@ -8,6 +8,7 @@ mod forks;
 mod health;
 mod lifecycle;
 mod me;
+mod ports;
 mod sandboxes;
 mod snapshots;
 mod templates;
@@ -16,7 +17,7 @@ mod volumes;
 
 use axum::{
     Router,
-    routing::{get, post},
+    routing::{delete, get, post},
 };
 use pandastack_wire_public::http::{frame, no_method, no_route};
 
@@ -48,6 +49,10 @@ pub fn router(control: Control) -> Router {
         .route("/v1/sandboxes/{id}/fork-tree", post(forks::tree))
         .route("/v1/sandboxes/{id}/promote", post(forks::promote))
         .route("/v1/sandboxes/{id}/tree", get(tree::show))
+        .route("/v1/sandboxes/{id}/ports", get(ports::list).post(ports::declare))
+        .route("/v1/sandboxes/{id}/ports/{port}", delete(ports::undeclare))
+        .route("/v1/sandboxes/{id}/preview-token", post(ports::preview))
+        .route("/v1/sandboxes/{id}/preview", post(ports::preview))
         .route("/v1/snapshots", get(snapshots::list))
         .route("/v1/snapshots/{snapshot}", get(snapshots::get).delete(snapshots::delete))
         .route("/v1/volumes", get(volumes::list).post(volumes::create))

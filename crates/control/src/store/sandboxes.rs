@@ -70,6 +70,16 @@ impl Store {
         row.as_ref().map(read_state).transpose()
     }
 
+    /// Tells the state of one sandbox of whichever workspace.
+    pub async fn any_state(&self, id: SandboxId) -> Result<Option<SandboxState>, StoreError> {
+        let row = sqlx::query("SELECT id, status, status_reason FROM sandbox WHERE id = ?")
+            .bind(id.to_string())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("find any sandbox's state"))?;
+        row.as_ref().map(read_state).transpose()
+    }
+
     /// Lists a workspace's sandboxes, newest first.
     pub async fn list(&self, workspace: &WorkspaceId) -> Result<Vec<Intent>, StoreError> {
         let rows = sqlx::query("SELECT * FROM sandbox WHERE workspace = ? ORDER BY created_at DESC, id")

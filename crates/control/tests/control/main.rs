@@ -8,6 +8,8 @@ mod events;
 mod forks;
 mod lifecycle;
 mod open;
+mod ports;
+mod previews;
 mod promote;
 mod refusals;
 mod repair;

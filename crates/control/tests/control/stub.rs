@@ -12,12 +12,13 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_model::{
-    Access, Ask, Bytes, Egress, Fault, FaultKind, LayerId, Next, Origin, SandboxId, SandboxState, Tier, VolumeId,
-    state::step,
+    Access, Ask, Bytes, Egress, Fault, FaultKind, GuestPort, LayerId, Next, Origin, SandboxId, SandboxState, Tier,
+    VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, Hold, HostEvent,
-    HostPort, HostStatus, LayerView, Lifecycle, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream, Hold,
+    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
+    VolumeView, WriteAsk,
 };
 use tokio::sync::{Semaphore, broadcast};
 
@@ -34,6 +35,7 @@ pub struct StubHost {
     pub egress: Mutex<BTreeMap<SandboxId, Egress>>,
     pub lifecycles: Mutex<BTreeMap<SandboxId, Lifecycle>>,
     pub report: Mutex<AuditReport>,
+    pub listening: Mutex<Vec<ListeningPort>>,
     /// Whether `ensure` and `fork` wait for a permit of the gate.
     pub gated: AtomicBool,
     pub gate: Semaphore,
@@ -52,6 +54,7 @@ impl Default for StubHost {
             egress: Mutex::default(),
             lifecycles: Mutex::default(),
             report: Mutex::default(),
+            listening: Mutex::default(),
             gated: AtomicBool::new(false),
             gate: Semaphore::new(0),
             events: broadcast::channel(64).0,
@@ -301,6 +304,16 @@ impl HostPort for StubHost {
     }
 
     async fn delete_path(&self, _: SandboxId, _: &str) -> Result<(), Fault> {
+        not_ours()
+    }
+
+    async fn listening(&self, id: SandboxId) -> Result<Vec<ListeningPort>, Fault> {
+        self.check("listening")?;
+        self.step("use", id, Ask::Wake)?;
+        Ok(self.listening.lock().unwrap().clone())
+    }
+
+    async fn connect(&self, _: SandboxId, _: GuestPort) -> Result<GuestStream, Fault> {
         not_ours()
     }
 

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod carry;
 mod exec;
 mod files;
+mod guest;
+mod previews;
+mod proxy;
 mod rig;
 mod socket;
 mod stream;

@@ -10,12 +10,13 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::stub::{Played, StubControl, StubHost};
+use crate::stub::{Connected, Played, StubControl, StubHost};
 
 pub struct Rig {
     pub id: SandboxId,
     pub host: Arc<StubHost>,
     pub played: mpsc::Receiver<Played>,
+    pub ports: mpsc::Receiver<Connected>,
     pub url: String,
     pub http: Client,
     pub scope: Scope,
@@ -24,12 +25,14 @@ pub struct Rig {
 impl Rig {
     pub async fn start() -> Self {
         let (id, scope) = (SandboxId::random(), Scope::new());
-        let (host, played) = StubHost::new();
+        let (host, played, ports) = StubHost::new();
         let edge = Edge::new(Arc::new(StubControl(id)), host.clone(), scope.clone());
+        let edge = edge.with_previews("box.example".parse().unwrap());
+        let app = edge.before(edge.router());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        scope.start("serve", serve(listener, edge.router(), scope.clone()));
-        Self { id, host, played, url, http: Client::builder().no_proxy().build().unwrap(), scope }
+        scope.start("serve", serve(listener, app, scope.clone()));
+        Self { id, host, played, ports, url, http: Client::builder().no_proxy().build().unwrap(), scope }
     }
 
     pub fn call(&self, method: Method, path: &str) -> RequestBuilder {

@@ -8,16 +8,24 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use pandastack_model::{Bytes as Size, Egress, Fault, FaultKind, LayerId, SandboxId, Tier, VolumeId};
+use pandastack_model::{
+    Bytes as Size, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId, Tier, VolumeId,
+};
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
-    FileEntry, FileKind, ForkAsk, Forked, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, Presence, SandboxView,
-    SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk,
+    FileEntry, FileKind, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
+    ListeningPort, Presence, PreviewGrant, SandboxView, SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk,
 };
-use tokio::sync::{broadcast, mpsc};
+use tokio::{
+    io::DuplexStream,
+    sync::{broadcast, mpsc},
+};
 
 /// How many events a command may be ahead of its reader.
 pub const WINDOW: usize = 4;
+
+/// Bytes on the way to or from a port.
+pub const STREAM_BYTES: usize = 64 * 1024;
 
 /// Every key is its own tenant; the sandbox belongs to `mine`.
 pub struct StubControl(pub SandboxId);
@@ -32,6 +40,24 @@ impl ControlPort for StubControl {
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
         if caller.workspace.0 == "mine" && sandbox == self.0 { Ok(()) } else { Err(Fault::no_sandbox()) }
     }
+
+    async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault> {
+        if sandbox == self.0 { Ok(()) } else { Err(Fault::no_sandbox()) }
+    }
+
+    /// The tokens `all`, `docs` (one path) and `gone` are good; `gone` is a deleted sandbox's.
+    async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault> {
+        let paths = match token {
+            "all" => Vec::new(),
+            "docs" => vec!["/docs".to_owned()],
+            "gone" => return Err(Fault::no_sandbox()),
+            _ => {
+                return Err(Fault::new(FaultKind::Unauthorized, "preview.bad_token", "this preview link is not valid"));
+            }
+        };
+        let port = GuestPort::try_from(3000).unwrap();
+        Ok(PreviewGrant { sandbox: self.0, port, paths: PathRules::new(paths).unwrap() })
+    }
 }
 
 /// The far end of a command: what was asked, and how to play it.
@@ -39,6 +65,13 @@ pub struct Played {
     pub ask: ExecAsk,
     pub events: mpsc::Sender<ExecEvent>,
     pub control: mpsc::Receiver<ExecControl>,
+}
+
+/// The far end of a connection to a port: the test is the program that listens.
+pub struct Connected {
+    pub id: SandboxId,
+    pub port: GuestPort,
+    pub stream: DuplexStream,
 }
 
 pub struct StubHost {
@@ -51,11 +84,15 @@ pub struct StubHost {
     pub refusal: Mutex<Option<Fault>>,
     /// One more reference for each who attends.
     pub present: Arc<()>,
+    /// What connections to ports are refused with.
+    pub refuse: Mutex<Option<Fault>>,
+    connected: mpsc::Sender<Connected>,
 }
 
 impl StubHost {
-    pub fn new() -> (Arc<Self>, mpsc::Receiver<Played>) {
+    pub fn new() -> (Arc<Self>, mpsc::Receiver<Played>, mpsc::Receiver<Connected>) {
         let (played, far_end) = mpsc::channel(8);
+        let (connected, ports) = mpsc::channel(256);
         let host = Self {
             played,
             files: Mutex::default(),
@@ -63,8 +100,10 @@ impl StubHost {
             listing: Mutex::new(vec![entry("b"), entry("a")]),
             refusal: Mutex::default(),
             present: Arc::default(),
+            refuse: Mutex::default(),
+            connected,
         };
-        (Arc::new(host), far_end)
+        (Arc::new(host), far_end, ports)
     }
 
     fn file(&self, path: &str) -> Result<Vec<u8>, Fault> {
@@ -223,6 +262,19 @@ impl HostPort for StubHost {
     async fn delete_path(&self, _: SandboxId, path: &str) -> Result<(), Fault> {
         self.files.lock().unwrap().remove(path);
         Ok(())
+    }
+
+    async fn listening(&self, _: SandboxId) -> Result<Vec<ListeningPort>, Fault> {
+        not_ours()
+    }
+
+    async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
+        if let Some(fault) = self.refuse.lock().unwrap().clone() {
+            return Err(fault);
+        }
+        let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
+        self.connected.send(Connected { id, port, stream: theirs }).await.unwrap();
+        Ok(Box::new(ours))
     }
 
     fn events(&self) -> broadcast::Receiver<HostEvent> {

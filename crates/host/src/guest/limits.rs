@@ -5,6 +5,15 @@ use std::time::Duration;
 /// Channels open at once on one link; the guest refuses more.
 pub const CHANNELS_MAX: usize = 200;
 
+/// Connections to a guest's own ports at once.
+pub const STREAMS_MAX: usize = 512;
+
+/// How long a guest may take to accept one. A busy listener drops the first attempts, which are repeated after seconds.
+pub const CONNECT_MAX: Duration = Duration::from_secs(15);
+
+/// Bytes of a program's name that are passed on.
+pub const PROCESS_BYTES_MAX: usize = 64;
+
 /// Frames waiting to be written to the link.
 pub const OUT_QUEUE: usize = 64;
 

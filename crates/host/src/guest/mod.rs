@@ -6,6 +6,7 @@ mod exec;
 mod fault;
 mod files;
 mod limits;
+mod ports;
 mod session;
 mod spare;
 mod volumes;
@@ -14,6 +15,7 @@ pub use activity::Use;
 pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};
+pub use ports::{connect, listening};
 pub use session::{LinkError, Session};
 pub use spare::{Spare, SparePlace, take_up};
 pub use volumes::{grow, mount};

@@ -15,14 +15,14 @@ use pandastack_wire_guest::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
-    sync::{mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     activity::{Activity, Use},
     channel::Channel,
-    limits::{BATCH_BYTES, CHANNEL_QUEUE, CHANNELS_MAX, OUT_QUEUE, REQUEST_DEADLINE},
+    limits::{BATCH_BYTES, CHANNEL_QUEUE, CHANNELS_MAX, OUT_QUEUE, REQUEST_DEADLINE, STREAMS_MAX},
 };
 
 /// The link failed or the guest said something it must not.
@@ -63,6 +63,8 @@ pub(super) struct Shared {
     /// Ends the reader. A dead guest sends no farewell, so waiting for one would wait for ever.
     end: CancellationToken,
     activity: Activity,
+    /// Room for connections to the guest's own ports.
+    streams: Arc<Semaphore>,
 }
 
 impl Drop for Shared {
@@ -128,8 +130,8 @@ impl Session {
             close_channels(&readers_table);
             let _ = tx.send(true);
         });
-        let activity = Activity::default();
-        Self { shared: Arc::new(Shared { out, table, broken, end, activity }) }
+        let (activity, streams) = (Activity::default(), Arc::new(Semaphore::new(STREAMS_MAX)));
+        Self { shared: Arc::new(Shared { out, table, broken, end, activity, streams }) }
     }
 
     /// Ends the link at once; everything under way on it fails.
@@ -140,6 +142,16 @@ impl Session {
     /// Who uses the guest.
     pub fn activity(&self) -> &Activity {
         &self.shared.activity
+    }
+
+    /// Takes room for one connection to a port of the guest's own.
+    pub(super) fn stream_room(&self) -> Result<OwnedSemaphorePermit, LinkError> {
+        self.shared.streams.clone().try_acquire_owned().map_err(|_| LinkError::Busy)
+    }
+
+    /// Cancelled when this life of the guest is over for us: put to sleep, removed, or dialled again.
+    pub(super) fn ended(&self) -> CancellationToken {
+        self.shared.end.clone()
     }
 
     /// Opens a channel.

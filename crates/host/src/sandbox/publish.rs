@@ -6,7 +6,7 @@ use pandastack_layers::Manifest;
 use pandastack_model::{Fault, SandboxId, SandboxState, Tier};
 use pandastack_wire_fleet::SandboxView;
 
-use super::living::Living;
+use super::{SlotHandle, living::Living};
 use crate::{guest::Session, net::GUEST};
 
 /// A sandbox at one moment.
@@ -15,6 +15,8 @@ pub struct Condition {
     pub view: SandboxView,
     /// The link, while the guest answers.
     pub session: Option<Session>,
+    /// The machine's place in the network, as long as there is a link.
+    pub slot: Option<SlotHandle>,
     /// Why the launch failed, if it did; the sandbox is gone then.
     pub refused: Option<Fault>,
 }
@@ -34,7 +36,7 @@ impl Condition {
             boot_mode: "cold",
             idle: Duration::ZERO,
         };
-        Self { view, session: None, refused: None }
+        Self { view, session: None, slot: None, refused: None }
     }
 
     /// Gives the view with the idle time of this moment, in whole seconds.
@@ -50,6 +52,7 @@ impl Condition {
         self.view.state = state;
         (self.view.boot, self.view.boot_mode) = (living.boot, living.boot_mode);
         self.session = Some(living.session.clone());
+        self.slot = Some(living.slot.clone());
     }
 
     /// Describes it without one: asleep.
@@ -61,7 +64,7 @@ impl Condition {
     /// Describes it in a state in which nobody can use it, whatever it had before.
     pub fn without(&mut self, state: SandboxState) {
         self.view.state = state;
-        self.session = None;
+        (self.session, self.slot) = (None, None);
     }
 
     fn sized(&mut self, manifest: &Manifest) {

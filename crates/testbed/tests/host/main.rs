@@ -9,6 +9,7 @@ mod create;
 mod death;
 mod fork;
 mod link;
+mod ports;
 mod sleep;
 mod standby;
 mod steps;

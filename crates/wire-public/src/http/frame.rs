@@ -26,6 +26,31 @@ pub fn frame<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     router.layer(from_fn(surround))
 }
 
+/// Puts around every route of a router what an answer of a guest's may have: no cross-origin headers of ours, no `OPTIONS`
+/// answered in its name.
+pub fn bare_frame<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    router.layer(from_fn(|request: Request, next: Next| pass(request, |request| next.run(request))))
+}
+
+/// Surrounds work whose answer is a guest's: the request id, the rendering of our own faults, and the net under panics.
+pub async fn pass<W: Future<Output = Response>>(mut request: Request, work: impl FnOnce(Request) -> W) -> Response {
+    let id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let mut response = netted(work(request)).await;
+    if let Some(refused) = response.extensions_mut().remove::<Refused>() {
+        response = refused.render(&id);
+        dress(response.headers_mut(), &id);
+    }
+    response
+}
+
+/// Answers a browser that asks whether it may send a credential.
+pub fn preflight() -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    dress(response.headers_mut(), "");
+    response
+}
+
 /// Answers a path that does not exist.
 pub async fn no_route() -> Refused {
     Fault::new(FaultKind::Missing, "route.not_found", "no such route; see /v1/version for what is running").into()
@@ -43,9 +68,7 @@ async fn surround(mut request: Request, next: Next) -> Response {
     let mut response = if request.method() == Method::OPTIONS {
         StatusCode::NO_CONTENT.into_response()
     } else {
-        // A defect in one handler must cost one request, not the connection without a word.
-        let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-        answer.unwrap_or_else(|_| Refused::from(Fault::bug("a handler panicked")).into_response())
+        netted(next.run(request)).await
     };
     if let Some(refused) = response.extensions_mut().remove::<Refused>() {
         let allow = response.headers_mut().remove(header::ALLOW);
@@ -58,8 +81,14 @@ async fn surround(mut request: Request, next: Next) -> Response {
     response
 }
 
+/// A defect in one handler must cost one request, not the connection without a word.
+async fn netted(work: impl Future<Output = Response>) -> Response {
+    let answer = AssertUnwindSafe(work).catch_unwind().await;
+    answer.unwrap_or_else(|_| Refused::from(Fault::bug("a handler panicked")).into_response())
+}
+
 fn dress(headers: &mut HeaderMap, id: &str) {
-    if let Ok(value) = HeaderValue::from_str(id) {
+    if let Some(value) = HeaderValue::from_str(id).ok().filter(|value| !value.is_empty()) {
         headers.insert(REQUEST_ID, value);
     }
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));

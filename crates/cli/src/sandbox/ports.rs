@@ -1,0 +1,58 @@
+//! `pandastack sandbox ports`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::DeclarePort;
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
+
+/// Arguments of `sandbox ports`.
+#[derive(Debug, clap::Args)]
+pub struct PortsArgs {
+    /// Sandbox id
+    id: String,
+    /// Declare a port first
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    declare: Option<u16>,
+    /// What the declared port is for
+    #[arg(long, value_name = "TEXT", requires = "declare")]
+    label: Option<String>,
+    /// Take the declaration of a port back first
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    forget: Option<u16>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists a sandbox's ports, after changing what is declared if asked.
+pub async fn ports(args: PortsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let PortsArgs { id, declare, label, forget, json } = args;
+    let client = connect(global)?;
+    if let Some(port) = forget {
+        client.undeclare_port(&id, port).await.map_err(advise)?;
+    }
+    if let Some(port) = declare {
+        let ask = DeclarePort { port: Some(port.into()), label };
+        client.declare_port(&id, &ask).await.map_err(advise)?;
+    }
+    let ports = client.ports(&id).await.map_err(advise)?;
+    if json {
+        output::json(&ports)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<_> = ports
+        .into_iter()
+        .map(|port| {
+            let state = match (port.listening, port.loopback_only) {
+                (false, _) => "not listening",
+                (true, false) => "listening",
+                (true, true) => "listening on 127.0.0.1 only",
+            };
+            let label = port.label.or(port.process).unwrap_or_default();
+            vec![port.port.to_string(), label, state.to_owned(), port.source]
+        })
+        .collect();
+    output::table(&["PORT", "WHAT", "STATE", "SOURCE"], &rows)?;
+    Ok(ExitCode::SUCCESS)
+}

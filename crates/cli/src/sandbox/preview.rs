@@ -1,0 +1,40 @@
+//! `pandastack sandbox preview`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::PreviewRequest;
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
+
+/// Arguments of `sandbox preview`.
+#[derive(Debug, clap::Args)]
+pub struct PreviewArgs {
+    /// Sandbox id
+    id: String,
+    /// A port that a program in the sandbox listens on
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// Allow only paths below these, separated by commas; may be repeated
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    paths: Vec<String>,
+    /// How long the link works, in seconds; an hour if not given, a week at most
+    #[arg(long, value_name = "SECONDS")]
+    ttl: Option<i64>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Signs a preview and prints its address.
+pub async fn preview(args: PreviewArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let PreviewArgs { id, port, paths, ttl, json } = args;
+    let paths = (!paths.is_empty()).then_some(paths);
+    let ask = PreviewRequest { port: Some(port.into()), ttl_seconds: ttl, paths };
+    let signed = connect(global)?.preview(&id, &ask).await.map_err(advise)?;
+    if json {
+        output::json(&signed)?
+    } else {
+        output::line(&signed.url)?
+    }
+    Ok(ExitCode::SUCCESS)
+}

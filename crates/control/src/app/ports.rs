@@ -1,0 +1,97 @@
+//! Ports of a sandbox: what its guest listens on, and what its owner declared.
+
+use std::collections::BTreeMap;
+
+use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId, SandboxState};
+use pandastack_wire_fleet::{Caller, ListeningPort, SandboxView};
+use pandastack_wire_public::{DeclaredPort, declared_ports, is_hidden, limits::DECLARED_PORTS_MAX};
+
+use crate::{Control, store::Declared};
+
+/// A port as its owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPort {
+    pub port: GuestPort,
+    /// The label it was declared with.
+    pub label: Option<String>,
+    /// Who listens on it.
+    pub listener: Option<ListeningPort>,
+}
+
+impl Control {
+    /// Lists the ports by number. Asking the guest is a use: it wakes a sleeper.
+    pub(crate) async fn ports(&self, caller: &Caller, id: SandboxId) -> Result<Vec<SeenPort>, Fault> {
+        self.reachable(caller, id).await?;
+        let listening = self.host.listening(id).await?;
+        // Read after the wake, which may have taken a while.
+        let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
+        Ok(merge(declared_ports(&intent.spec.metadata), listening))
+    }
+
+    /// Declares a port. Declaring it again changes its label.
+    pub(crate) async fn declare_port(
+        &self,
+        caller: &Caller,
+        id: SandboxId,
+        declared: DeclaredPort,
+    ) -> Result<SeenPort, Fault> {
+        self.owned(caller, id).await?;
+        let DeclaredPort { port, label } = declared;
+        match self.store.declare_port(id, (port, &label), DECLARED_PORTS_MAX).await? {
+            Declared::Yes => {
+                let listener = self.listeners(id).await.into_iter().find(|listener| listener.port == port);
+                Ok(SeenPort { port, label: Some(label), listener })
+            }
+            Declared::Full => {
+                let text = format!("{DECLARED_PORTS_MAX} ports are declared already; take one back first");
+                Err(Fault::new(FaultKind::Caller, "port.too_many", text))
+            }
+        }
+    }
+
+    /// Takes a declaration back; fine if there is none.
+    pub(crate) async fn undeclare_port(&self, caller: &Caller, id: SandboxId, port: GuestPort) -> Result<(), Fault> {
+        self.owned(caller, id).await?;
+        Ok(self.store.undeclare_port(id, port).await?)
+    }
+
+    /// Gives the listening ports of a sandbox that runs. Declaring a port does not wake one.
+    async fn listeners(&self, id: SandboxId) -> Vec<ListeningPort> {
+        match self.host.observe(id).await {
+            Some(SandboxView { state: SandboxState::Running, .. }) => self.host.listening(id).await.unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Passes if the sandbox is the caller's, whatever state it is in.
+    async fn owned(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
+        self.store.state(&caller.workspace, id).await?.map(drop).ok_or_else(Fault::no_sandbox)
+    }
+}
+
+fn merge(declared: BTreeMap<GuestPort, String>, listening: Vec<ListeningPort>) -> Vec<SeenPort> {
+    let seen = |(port, label)| (port, SeenPort { port, label: Some(label), listener: None });
+    let mut ports: BTreeMap<GuestPort, SeenPort> = declared.into_iter().map(seen).collect();
+    for listener in listening.into_iter().filter(|listener| !is_hidden(listener.port)) {
+        let port = listener.port;
+        let found = ports.entry(port).or_insert(SeenPort { port, label: None, listener: None });
+        found.listener = Some(listener);
+    }
+    ports.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declared_and_listening_ports_are_one_list() {
+        let port = |number: i64| GuestPort::try_from(number).unwrap();
+        let listener = |number| ListeningPort { port: port(number), loopback_only: false, process: None };
+        let declared = [(port(80), "web".to_owned()), (port(9000), "later".to_owned())].into();
+        let merged = merge(declared, vec![listener(3000), listener(80), listener(22)]);
+        let merged: Vec<_> =
+            merged.iter().map(|seen| (seen.port.get(), seen.label.as_deref(), seen.listener.is_some())).collect();
+        assert_eq!(merged, [(80, Some("web"), true), (3000, None, true), (9000, Some("later"), false)]);
+    }
+}

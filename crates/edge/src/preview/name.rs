@@ -1,0 +1,43 @@
+//! Public previews, told by the host of a request alone and before anything else looks at it.
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
+use pandastack_model::{BadPreview, Fault, FaultKind, PreviewName};
+use pandastack_wire_public::http::pass;
+
+use super::page::{Asked, Failure};
+use crate::{
+    Edge,
+    proxy::{Credential, Target, carry, clean_query, host_of},
+};
+
+type Named = Result<PreviewName, BadPreview>;
+
+/// Serves requests for previews; all others go on to the API.
+pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> Response {
+    let named = edge.suffix.as_ref().and_then(|suffix| suffix.preview(host_of(request.headers(), request.uri())?));
+    match named {
+        None => next.run(request).await,
+        Some(named) => pass(request, |request| answer(edge, named, request)).await,
+    }
+}
+
+async fn answer(edge: Edge, named: Named, request: Request) -> Response {
+    let asked = Asked::of(&request);
+    let served = serve(&edge, named, request).await;
+    served.unwrap_or_else(|fault| asked.refuse(Failure::Fault(fault)))
+}
+
+async fn serve(edge: &Edge, named: Named, request: Request) -> Result<Response, Fault> {
+    let PreviewName { port, sandbox } = named.map_err(|bad| match bad {
+        BadPreview::Sandbox => Fault::no_sandbox(),
+        BadPreview::Port(bad) => Fault::new(FaultKind::Missing, "port.bad_port", bad.to_string()),
+    })?;
+    edge.control.admit_anyone(sandbox).await?;
+    let uri = request.uri();
+    let path = format!("{}{}", uri.path(), clean_query(uri));
+    carry(edge, Target { sandbox, port, path, credential: Credential::Anybody }, request).await
+}

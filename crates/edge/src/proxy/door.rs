@@ -1,0 +1,54 @@
+//! The proxy for who has a key: `/v1/sandboxes/{id}/proxy/{port}/{path}`.
+
+use axum::{
+    extract::{Request, State},
+    http::Method,
+    response::Response,
+};
+use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
+use pandastack_wire_public::http::{Answer, bearer, preflight};
+
+use super::{
+    carry::{Target, carry},
+    head::{Credential, clean_query},
+};
+use crate::Edge;
+
+/// Passes a request on to a port of the caller's sandbox, without the part of the path that names the two.
+pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Response> {
+    let token = bearer(request.headers(), request.uri());
+    // A browser asks whether it may send a credential before it does; only we can say so.
+    if token.is_none() && request.method() == Method::OPTIONS {
+        return Ok(preflight());
+    }
+    let caller = edge.control.authenticate(token.as_deref()).await?;
+    let named = split(request.uri().path());
+    let sandbox: Option<SandboxId> = named.and_then(|(id, _, _)| id.parse().ok());
+    let (Some((_, port, path)), Some(sandbox)) = (named, sandbox) else { return Err(Fault::no_sandbox().into()) };
+    edge.control.admit(&caller, sandbox).await?;
+    let bad = |error| Fault::new(FaultKind::Caller, "port.bad_port", format!("{error}"));
+    let port = port.parse::<GuestPort>().map_err(bad)?;
+    let path = format!("{}{}", if path.is_empty() { "/" } else { path }, clean_query(request.uri()));
+    Ok(carry(&edge, Target { sandbox, port, path, credential: Credential::Platform }, request).await?)
+}
+
+/// Takes a path apart: sandbox, port, and the rest as it was written.
+fn split(path: &str) -> Option<(&str, &str, &str)> {
+    let (id, rest) = path.strip_prefix("/v1/sandboxes/")?.split_once('/')?;
+    let rest = rest.strip_prefix("proxy/")?;
+    let (port, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    Some((id, port, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_a_path_is_kept_as_it_was_written() {
+        assert_eq!(split("/v1/sandboxes/a/proxy/80"), Some(("a", "80", "")));
+        assert_eq!(split("/v1/sandboxes/a/proxy/80/"), Some(("a", "80", "/")));
+        assert_eq!(split("/v1/sandboxes/a/proxy/80//x/%2e%2F/../y"), Some(("a", "80", "//x/%2e%2F/../y")));
+        assert_eq!(split("/v1/sandboxes/a/exec"), None);
+    }
+}

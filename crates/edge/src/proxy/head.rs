@@ -1,0 +1,288 @@
+//! Which headers go along. Those that are about one connection end here, our own credentials never reach a guest, and what the
+//! guest learns of the way is written by us and nobody else.
+
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
+    header::{self, AUTHORIZATION, CONNECTION, HOST, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
+    request, response,
+};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_public::http::{forwarded_proto, query_value};
+
+use super::Target;
+use crate::limits::PORT_HEAD_BYTES_MAX;
+
+/// What every credential of ours begins with.
+const PLATFORM_PREFIX: &str = "pds_";
+
+/// Headers about one connection, not about the message.
+static HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Headers that a `Connection` header cannot take off: who names them means to confuse somebody.
+static KEPT: [HeaderName; 2] = [HOST, header::CONTENT_LENGTH];
+
+/// Whose the `Authorization` of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// The platform's: it was what let the caller in.
+    Platform,
+    /// Perhaps the program's in the guest. Only one that looks like a key of ours is taken off.
+    Anybody,
+}
+
+/// Says whether a message asks to go on with another protocol, or agrees to.
+pub fn upgrades(headers: &HeaderMap) -> Option<HeaderValue> {
+    let asks = names(headers).any(|name| name.eq_ignore_ascii_case("upgrade"));
+    headers.get(UPGRADE).filter(|_| asks).cloned()
+}
+
+/// Turns the head of a client's request into the one that the guest gets.
+pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts, Fault> {
+    let request::Parts { method, uri, mut headers, .. } = head;
+    let refused = |text: &str| Fault::new(FaultKind::Caller, "proxy.bad_request", text);
+    if method == Method::CONNECT {
+        return Err(refused("CONNECT is not passed on"));
+    }
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if bytes + target.path.len() > PORT_HEAD_BYTES_MAX {
+        let text = format!("the request's head is longer than {PORT_HEAD_BYTES_MAX} bytes");
+        return Err(Fault::new(FaultKind::TooLarge, "proxy.head_too_large", text));
+    }
+    let upgrade = upgrades(&headers);
+    strip_connection(&mut headers);
+    // We have answered it, or will, by reading the body.
+    headers.remove(header::EXPECT);
+    strip_platform(&mut headers, target.credential);
+    describe(&mut headers, &uri, target);
+    if let Some(upgrade) = upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, upgrade);
+    }
+    let (mut parts, ()) = request::Request::new(()).into_parts();
+    parts.uri = target.path.parse::<Uri>().map_err(|_| refused("the path cannot be passed on"))?;
+    (parts.method, parts.version, parts.headers) = (method, Version::HTTP_11, headers);
+    Ok(parts)
+}
+
+/// Turns the head of a guest's answer into the one that the client gets.
+pub fn incoming(head: &mut response::Parts) {
+    let upgrade = upgrades(&head.headers).filter(|_| head.status == hyper::StatusCode::SWITCHING_PROTOCOLS);
+    strip_connection(&mut head.headers);
+    if let Some(upgrade) = upgrade {
+        head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        head.headers.insert(UPGRADE, upgrade);
+    }
+    head.version = Version::HTTP_11;
+}
+
+/// Gives a query without credentials of ours; `?` included, empty if nothing is left.
+pub fn clean_query(uri: &Uri) -> String {
+    let ours = |pair: &&str| {
+        let alone = format!("/?{pair}").parse::<Uri>().ok();
+        let token = alone.and_then(|uri| query_value(&uri, "access_token"));
+        token.is_some_and(|token| token.starts_with(PLATFORM_PREFIX))
+    };
+    let Some(query) = uri.query() else { return String::new() };
+    let kept: Vec<&str> = query.split('&').filter(|pair| !ours(pair)).collect();
+    if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
+}
+
+/// Gives the host that a request is for: its target has the last word, then exactly one `Host`.
+pub fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let named = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        _ => None,
+    };
+    uri.authority().map(|authority| authority.as_str()).or(named)
+}
+
+fn names(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',').map(str::trim))
+}
+
+fn strip_connection(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = names(headers).filter_map(|name| name.parse().ok()).collect();
+    for name in named.iter().filter(|name| !KEPT.contains(name)).chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+fn strip_platform(headers: &mut HeaderMap, credential: Credential) {
+    let ours = |value: &HeaderValue| {
+        let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.trim().split_once(' ')) else {
+            return value.as_bytes().starts_with(PLATFORM_PREFIX.as_bytes());
+        };
+        token.trim().starts_with(PLATFORM_PREFIX)
+            || (credential == Credential::Platform && scheme.eq_ignore_ascii_case("bearer"))
+    };
+    keep(headers, &AUTHORIZATION, |value| (!ours(&value)).then_some(value));
+    keep(headers, &SEC_WEBSOCKET_PROTOCOL, |value| {
+        let Ok(text) = value.to_str() else { return Some(value) };
+        let foreign = |name: &&str| !name.strip_prefix("bearer.").is_some_and(|key| key.starts_with(PLATFORM_PREFIX));
+        let left: Vec<&str> = text.split(',').map(str::trim).filter(foreign).collect();
+        if left.is_empty() { None } else { HeaderValue::from_str(&left.join(", ")).ok() }
+    });
+    // Who the caller is, as our own servers tell each other. A client that sends these pretends to be one.
+    let identity =
+        |name: &&HeaderName| name.as_str().starts_with("x-fcs-") || name.as_str().starts_with("x-pandastack-");
+    let named: Vec<HeaderName> = headers.keys().filter(identity).cloned().collect();
+    for name in named {
+        headers.remove(name);
+    }
+}
+
+/// Passes every value of a header through a function that may drop it.
+fn keep(headers: &mut HeaderMap, name: &HeaderName, pass: impl Fn(HeaderValue) -> Option<HeaderValue>) {
+    let values: Vec<HeaderValue> = headers.get_all(name).iter().cloned().collect();
+    headers.remove(name);
+    for value in values.into_iter().filter_map(pass) {
+        headers.append(name.clone(), value);
+    }
+}
+
+/// Tells the guest how it was reached.
+fn describe(headers: &mut HeaderMap, uri: &Uri, target: &Target) {
+    let host = host_of(headers, uri).and_then(|host| HeaderValue::from_str(host).ok());
+    let host = host.unwrap_or_else(|| HeaderValue::from_static("sandbox"));
+    let proto = HeaderValue::from_static(forwarded_proto(headers));
+    headers.insert(HOST, host.clone());
+    headers.insert("x-forwarded-host", host);
+    headers.insert("x-forwarded-proto", proto);
+    if let Ok(id) = HeaderValue::from_str(&target.sandbox.to_string()) {
+        headers.insert("x-fcs-sandbox", id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+    use pandastack_model::{GuestPort, SandboxId};
+
+    use super::*;
+
+    fn target(credential: Credential) -> Target {
+        let port = GuestPort::try_from(3000).unwrap();
+        Target { sandbox: SandboxId::random(), port, path: "/x?y=1".to_owned(), credential }
+    }
+
+    fn sent(credential: Credential, headers: &[(&str, &str)]) -> Vec<(String, String)> {
+        let mut request = Request::builder().uri("/anything").header("host", "api.example:8080");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let parts = outgoing(request.body(()).unwrap().into_parts().0, &target(credential)).unwrap();
+        assert_eq!(parts.uri, "/x?y=1");
+        let pair = |(name, value): (&HeaderName, &HeaderValue)| (name.to_string(), value.to_str().unwrap().to_owned());
+        let ours = ["host", "x-forwarded-host", "x-forwarded-proto", "x-fcs-sandbox"];
+        parts.headers.iter().map(pair).filter(|(name, _)| !ours.contains(&name.as_str())).collect()
+    }
+
+    fn check(credential: Credential, headers: &[(&str, &str)], expected: &[(&str, &str)]) {
+        let expected: Vec<_> = expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(sent(credential, headers), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn headers_of_one_connection_end_here() {
+        check(
+            Credential::Anybody,
+            &[
+                ("connection", "close, X-Mine, host, content-length"),
+                ("x-mine", "1"),
+                ("keep-alive", "9"),
+                ("te", "trailers"),
+                ("transfer-encoding", "chunked"),
+                ("proxy-authorization", "Basic x"),
+                ("upgrade", "h2c"),
+                ("expect", "100-continue"),
+                ("content-length", "3"),
+                ("accept", "a"),
+                ("accept", "b"),
+            ],
+            &[("content-length", "3"), ("accept", "a"), ("accept", "b")],
+        );
+        check(
+            Credential::Anybody,
+            &[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "k")],
+            &[("sec-websocket-key", "k"), ("connection", "upgrade"), ("upgrade", "websocket")],
+        );
+    }
+
+    #[test]
+    fn credentials_of_ours_stay_here() {
+        for (credential, header, passes) in [
+            (Credential::Platform, "Bearer pds_1", false),
+            (Credential::Platform, "bearer eyJ.x.y", false),
+            (Credential::Platform, "Basic dXNlcg==", true),
+            (Credential::Anybody, "Bearer pds_1", false),
+            (Credential::Anybody, "Token  pds_1", false),
+            (Credential::Anybody, "pds_1", false),
+            (Credential::Anybody, "Bearer eyJ.x.y", true),
+            (Credential::Anybody, "Basic dXNlcg==", true),
+        ] {
+            assert_eq!(sent(credential, &[("authorization", header)]).len(), usize::from(passes), "{header}");
+        }
+        check(
+            Credential::Anybody,
+            &[
+                ("sec-websocket-protocol", "chat, bearer.pds_1"),
+                ("x-pandastack-user-id", "root"),
+                ("x-fcs-workspace", "a"),
+            ],
+            &[("sec-websocket-protocol", "chat")],
+        );
+        check(Credential::Anybody, &[("sec-websocket-protocol", "bearer.pds_1")], &[]);
+    }
+
+    #[test]
+    fn queries_lose_only_keys_of_ours() {
+        for (query, expected) in [
+            ("/p", ""),
+            ("/p?", "?"),
+            ("/p?a=1&b=%20&a=2", "?a=1&b=%20&a=2"),
+            ("/p?access_token=pds_1", ""),
+            ("/p?a=1&access%5Ftoken=pds%5F1&b", "?a=1&b"),
+            ("/p?access_token=theirs&x=pds_1", "?access_token=theirs&x=pds_1"),
+        ] {
+            assert_eq!(clean_query(&query.parse().unwrap()), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn the_guest_learns_how_it_was_reached_from_us_only() {
+        let request =
+            Request::builder().uri("/").header("host", "a.example").header("x-forwarded-host", "evil.example");
+        let request = request.header("x-forwarded-proto", "https").header("connection", "x-forwarded-host");
+        let target = target(Credential::Anybody);
+        let sent = outgoing(request.body(()).unwrap().into_parts().0, &target).unwrap().headers;
+        assert_eq!(
+            (&sent["host"], &sent["x-forwarded-host"]),
+            (&"a.example".parse().unwrap(), &"a.example".parse().unwrap())
+        );
+        assert_eq!(sent["x-forwarded-proto"], "https");
+        assert_eq!(sent["x-fcs-sandbox"], target.sandbox.to_string());
+        assert_eq!(sent.get_all("x-forwarded-host").iter().count(), 1);
+    }
+
+    #[test]
+    fn heads_have_a_limit() {
+        let long = "x".repeat(PORT_HEAD_BYTES_MAX);
+        let request = Request::builder().uri("/").header("x", long).body(()).unwrap();
+        let fault = outgoing(request.into_parts().0, &target(Credential::Anybody)).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::TooLarge);
+        let request = Request::builder().method(Method::CONNECT).uri("a:1").body(()).unwrap();
+        assert!(outgoing(request.into_parts().0, &target(Credential::Anybody)).is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! Requests to programs in guests. `carry` passes one on and brings the answer back, `head` decides which headers go along,
+//! `meter` ends what nobody uses, `door` is the way in for who has a key.
+
+mod carry;
+mod door;
+mod head;
+mod meter;
+
+pub use carry::{Target, carry};
+pub use door::proxy;
+pub use head::{Credential, clean_query, host_of};

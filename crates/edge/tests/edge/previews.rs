@@ -1,0 +1,214 @@
+//! Previews without a key: by name, and by a signed link.
+
+use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_wire_public::{PORT_CLOSED, WAKE_FAILED};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+
+use crate::{
+    guest::{begin, head, say},
+    rig::{Rig, answer, within},
+};
+
+fn named(rig: &Rig, method: Method, host: &str, path: &str) -> RequestBuilder {
+    rig.http.request(method, format!("{}{path}", rig.url)).header("host", host)
+}
+
+fn signed(rig: &Rig, path: &str) -> String {
+    format!("{}/v1/p/{path}", rig.url)
+}
+
+/// Answers one request and gives what the guest saw of it.
+async fn seen(rig: &mut Rig, request: RequestBuilder, port: u16) -> String {
+    let request = begin(&rig.scope, request.send());
+    let mut connected = rig.connected().await;
+    assert_eq!((connected.id, connected.port.get()), (rig.id, port));
+    let seen = head(&mut connected.stream).await;
+    say(&mut connected.stream, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
+    let response = within("an answer", request).await.unwrap().unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.text().await.unwrap(), "hi");
+    seen
+}
+
+#[tokio::test]
+async fn a_name_leads_to_its_port_whatever_the_path_and_method() {
+    let mut rig = Rig::start().await;
+    for (method, path) in [
+        ("GET", "/"),
+        ("POST", "/v1/sandboxes?x=1"),
+        ("OPTIONS", "/healthz"),
+        ("DELETE", "/a//b/../c%2F"),
+        ("GET", "/v1/p/x/"),
+    ] {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let host = rig.preview(8080);
+        // Written by hand: the client library would tidy the path up.
+        let mut client = rig.raw().await;
+        say(&mut client, &format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+        let mut connected = rig.connected().await;
+        assert_eq!((connected.id, connected.port.get()), (rig.id, 8080));
+        let seen = head(&mut connected.stream).await.to_ascii_lowercase();
+        let expected = format!("{method} {path} http/1.1\r\n").to_ascii_lowercase();
+        assert!(seen.starts_with(&expected), "{seen}");
+        assert!(
+            seen.contains(&format!("\r\nhost: {host}\r\n"))
+                && seen.contains(&format!("\r\nx-forwarded-host: {host}\r\n"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn names_have_no_case_and_may_carry_a_port() {
+    let mut rig = Rig::start().await;
+    for host in
+        [rig.preview(3000).to_uppercase(), format!("{}:8080", rig.preview(3000)), format!("{}.", rig.preview(3000))]
+    {
+        let request = named(&rig, Method::GET, &host, "/");
+        seen(&mut rig, request, 3000).await;
+    }
+}
+
+#[tokio::test]
+async fn only_platform_credentials_are_taken_off() {
+    let mut rig = Rig::start().await;
+    for (sent, passes) in [("Bearer pds_0123", false), ("Bearer eyJhbGciOi", true), ("Basic dTpw", true)] {
+        let request = named(&rig, Method::GET, &rig.preview(3000), "/").header("authorization", sent);
+        let seen = seen(&mut rig, request, 3000).await;
+        assert_eq!(seen.contains(&format!("authorization: {sent}")), passes, "{seen}");
+        assert_eq!(seen.contains("authorization"), passes, "{seen}");
+    }
+}
+
+#[tokio::test]
+async fn everything_else_is_the_apis() {
+    let rig = Rig::start().await;
+    for host in [
+        "box.example".to_owned(),
+        "api.box.example".to_owned(),
+        format!("3000-{}.other.example", rig.id),
+        format!("x.{}", rig.preview(3000)),
+        format!("0-{}.box.example", rig.id),
+        format!("70000-{}.box.example", rig.id),
+    ] {
+        let path = format!("/v1/sandboxes/{}/exec", rig.id);
+        assert_eq!(answer(named(&rig, Method::POST, &host, &path)).await.0, 401, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_lead_nowhere_are_not_found() {
+    let rig = Rig::start().await;
+    for host in [
+        format!("3000-{}.box.example", SandboxId::random()),
+        "3000-nobody.box.example".to_owned(),
+        format!("1050-{}.box.example", rig.id),
+    ] {
+        let (status, refused) = answer(named(&rig, Method::GET, &host, "/")).await;
+        assert_eq!(status, 404, "{host}");
+        assert!(!refused["error"].as_str().unwrap().is_empty(), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn failures_are_pages_for_people_and_json_for_programs() {
+    let rig = Rig::start().await;
+    for (fault, status) in [
+        (Fault::new(FaultKind::Conflict, PORT_CLOSED, "upstream: connection refused: <nothing> listens"), 502),
+        (Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "the sandbox is paused"), 503),
+        (Fault::new(FaultKind::Unavailable, WAKE_FAILED, "auto-wake: no memory"), 503),
+        (Fault::no_sandbox(), 404),
+    ] {
+        *rig.host.refuse.lock().unwrap() = Some(fault.clone());
+        for url in [None, Some(signed(&rig, "all/x"))] {
+            let ask = || match &url {
+                None => named(&rig, Method::GET, &rig.preview(3000), "/x"),
+                Some(url) => rig.http.get(url),
+            };
+            let (found, refused) = answer(ask().header("accept", "application/json")).await;
+            assert_eq!((found, &refused["code"]), (status, &json!(fault.code)));
+            let page = ask().header("accept", "text/html,application/xhtml+xml,*/*;q=0.8").send().await.unwrap();
+            assert_eq!(page.status(), status);
+            assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+            assert_eq!(page.headers()["cache-control"], "no-store");
+            let text = page.text().await.unwrap();
+            assert!(text.contains(&format!("<h1>{status} ")) && !text.contains("<nothing>"), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signed_link_leads_to_its_port_without_a_key() {
+    let mut rig = Rig::start().await;
+    for (path, expected) in [
+        ("all", "/"),
+        ("all/", "/"),
+        ("all?x=1", "/?x=1"),
+        ("all/a%20b//c?x=1", "/a%20b//c?x=1"),
+        ("docs/docs/page?x=/secret", "/docs/page?x=/secret"),
+    ] {
+        let request = rig.http.get(signed(&rig, path));
+        let seen = seen(&mut rig, request, 3000).await;
+        assert!(seen.starts_with(&format!("GET {expected} HTTP/1.1\r\n")), "{path}: {seen}");
+    }
+    let request = begin(&rig.scope, rig.http.get(signed(&rig, "all/")).send());
+    let mut stream = rig.connected().await.stream;
+    head(&mut stream).await;
+    say(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let response = request.await.unwrap().unwrap();
+    assert_eq!(response.headers()["referrer-policy"], "same-origin", "the token is not told to other sites");
+    let request = rig.http.request(Method::OPTIONS, signed(&rig, "all/x")).header("origin", "https://a.example");
+    assert!(seen(&mut rig, request, 3000).await.starts_with("OPTIONS /x "));
+}
+
+#[tokio::test]
+async fn bad_tokens_are_unauthorized_and_old_sandboxes_gone() {
+    let rig = Rig::start().await;
+    for token in ["forged", "e30.e30", "%20", "all%2f..", "docs%00"] {
+        let (status, refused) = answer(rig.http.get(signed(&rig, &format!("{token}/x")))).await;
+        assert_eq!(
+            (status, &refused["error"], &refused["code"]),
+            (401, &json!("unauthorized"), &json!("preview.bad_token"))
+        );
+    }
+    assert_eq!(answer(rig.http.get(signed(&rig, "gone/x"))).await.0, 404);
+    let page = rig.http.get(signed(&rig, "forged/x")).header("accept", "text/html").send().await.unwrap();
+    assert_eq!(page.status(), 401);
+    assert!(page.text().await.unwrap().contains("this preview link is not valid"));
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_walks_around_a_rule() {
+    let rig = Rig::start().await;
+    for path in [
+        "/",
+        "/secret",
+        "/docsx",
+        "/docs/../secret",
+        "/docs/%2e%2e/secret",
+        "/docs/%252e%252e/secret",
+        "/docs//secret",
+        "//docs/../secret",
+        "/docs/..%2fsecret",
+        "/docs%2f..%2fsecret",
+        "/docs/..%5csecret",
+        "/docs/..;/secret",
+    ] {
+        // Written by hand: the client library would tidy the path up.
+        let mut client = rig.raw().await;
+        say(&mut client, &format!("GET /v1/p/docs{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+        let mut text = String::new();
+        within("an answer", tokio::io::AsyncReadExt::read_to_string(&mut client, &mut text)).await.unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 403 "), "{path}: {text}");
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&body["requested"], &body["allowed_paths"]), (&json!(path), &json!(["/docs"])));
+        assert_eq!(body["code"], "preview.path_not_allowed");
+    }
+    let backslash = rig.raw().await;
+    let mut client = backslash;
+    say(&mut client, "GET /v1/p/docs/docs/..\\secret HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    let mut text = String::new();
+    within("an answer", tokio::io::AsyncReadExt::read_to_string(&mut client, &mut text)).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 40"), "a backslash is refused, here or before: {text}");
+}

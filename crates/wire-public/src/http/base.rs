@@ -1,0 +1,43 @@
+//! The address under which a client sees this server.
+
+use axum::http::{HeaderMap, Uri, header, uri::Authority};
+
+/// Gives `scheme://host[:port]` as the client sees it: a proxy in front says whether it spoke TLS. Nothing if the client did not
+/// say which host it asked.
+pub fn public_base(headers: &HeaderMap, uri: &Uri) -> String {
+    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    let host = uri.authority().cloned().or(named).filter(|host| !host.as_str().contains('@'));
+    host.map(|host| format!("{}://{host}", forwarded_proto(headers))).unwrap_or_default()
+}
+
+/// Gives the scheme that the client used.
+pub fn forwarded_proto(headers: &HeaderMap) -> &'static str {
+    // Each proxy on the way adds its own; the first is the client's.
+    let told = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()?.split(',').next());
+    if told.is_some_and(|proto| proto.trim().eq_ignore_ascii_case("https")) { "https" } else { "http" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: &str, proto: Option<&str>, expected: &str) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(proto) = proto {
+            headers.insert("x-forwarded-proto", proto.parse().unwrap());
+        }
+        assert_eq!(public_base(&headers, &Uri::from_static("/v1")), expected, "{host} {proto:?}");
+    }
+
+    #[test]
+    fn the_client_is_told_the_address_it_used() {
+        check("api.example.com:8080", None, "http://api.example.com:8080");
+        check("api.example.com", Some("HTTPS"), "https://api.example.com");
+        check("api.example.com", Some("https, http"), "https://api.example.com");
+        check("[::1]:80", Some("gopher"), "http://[::1]:80");
+        check("user@evil", None, "");
+        check("a b/c", None, "");
+        assert_eq!(public_base(&HeaderMap::new(), &Uri::from_static("/")), "");
+    }
+}
