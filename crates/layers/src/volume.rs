@@ -250,8 +250,7 @@ mod tests {
         fs::write(volume.root().join("kept"), b"kept").unwrap();
         let (in_it, held) = std::os::unix::net::UnixStream::pair().unwrap();
         let holder = ["--mount", "sh", "-c", "echo; exec sleep 1"];
-        let mut holder =
-            Command::new("unshare").args(holder).stdout(std::os::fd::OwnedFd::from(held)).spawn().unwrap();
+        let mut holder = Command::new("unshare").args(holder).stdout(std::os::fd::OwnedFd::from(held)).spawn().unwrap();
         io::Read::read_exact(&mut &in_it, &mut [0]).unwrap();
         volume.close();
         assert!(!volume.root().join("kept").exists(), "unmounted here");
