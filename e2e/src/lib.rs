@@ -113,5 +113,5 @@ pub async fn with_sandbox(body: impl AsyncFnOnce(&Bed, SandboxId)) {
 
 /// Settings of a host that makes machines on demand only, so that a test can tell what came from what.
 pub fn without_standby() -> HostSettings {
-    HostSettings { standby: 0, ..HostSettings::default() }
+    HostSettings { standby: 0, blanks: 0, ..HostSettings::default() }
 }

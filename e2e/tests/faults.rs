@@ -71,7 +71,8 @@ async fn a_guest_that_does_not_answer_in_time_is_given_up_and_released() {
 
 #[tokio::test]
 async fn a_guest_cut_off_from_its_host_is_given_up_and_released() {
-    let settings = HostSettings { standby: 1, launch_deadline: Duration::from_secs(2), ..HostSettings::default() };
+    let settings =
+        HostSettings { standby: 1, blanks: 0, launch_deadline: Duration::from_secs(2), ..HostSettings::default() };
     with_bed(
         settings,
         |net| net,

@@ -55,7 +55,7 @@ async fn a_machine_process_has_no_rights_and_shares_nothing() {
     // Only the process itself is left: nobody waits beside it.
     assert_eq!(processes(&rig.run_root).len(), 2);
     assert_eq!(status["NSpid"].split_whitespace().last(), Some("1"));
-    assert_eq!(tree(pid), ["initramfs", "kernel", "mem", "runtime"]);
+    assert_eq!(tree(pid), ["initramfs", "kernel", "runtime"]);
     let limits = |name: &str| -> String {
         let text = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
         text.lines().find(|line| line.starts_with(name)).unwrap().split_whitespace().nth(4).unwrap().to_owned()
@@ -80,7 +80,12 @@ async fn a_machine_process_holds_only_its_own_files_open() {
     let pid = machine.pid().unwrap();
     let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let open: Vec<PathBuf> = open.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
-    let own = [spec.disk.clone(), spec.run_dir.join("console.log"), spec.run_dir.join("machine.log")];
+    let own = [
+        spec.disk.clone(),
+        spec.run_dir.join("console.log"),
+        spec.run_dir.join("machine.log"),
+        spec.run_dir.join("state"),
+    ];
     for file in open.iter().filter(|path| path.is_absolute()) {
         let allowed = own.contains(file)
             || file.starts_with("/dev")
@@ -153,7 +158,7 @@ async fn a_program_in_the_jail_reaches_nothing_of_the_host() {
     assert_eq!(done, Vec::<&(&str, &str)>::new(), "a jailed program did what it must not");
     assert!(refused >= targets.len() + 35, "the probe tried only {refused} things:\n{said}");
     let end = |attempt: &str| attempts.iter().find(|(name, _)| *name == attempt).unwrap().1;
-    assert_eq!(end("holds /"), "initramfs kernel mem runtime");
+    assert_eq!(end("holds /"), "initramfs kernel runtime");
     assert_eq!(end("parent"), "0", "the host's processes have no number in there");
     assert_eq!(end("name"), "machine");
     other.stop().await;

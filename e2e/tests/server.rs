@@ -79,7 +79,7 @@ async fn files(client: &Client, id: &str) {
 #[tokio::test]
 async fn nobody_gets_in_without_the_key() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let ask = |path: &str| http.get(format!("{}/v1/{path}", server.url));
     assert_eq!(ask("healthz").send().await.unwrap().status(), 200, "health needs no key");
@@ -110,7 +110,7 @@ async fn ctrl_c_puts_sandboxes_to_sleep_and_leaves_nothing_else() {
     assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
     assert!(!run_root.exists());
 
-    let mut server = Server::start(data.path(), &["--standby", "0", "--on-stop", "remove"]).unwrap();
+    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
     let after = client(&server);
     for (sandbox, pid) in sandboxes.iter().zip(&pids) {
         assert_eq!(after.get(&sandbox.id).await.unwrap().status, "hibernated");
@@ -119,7 +119,7 @@ async fn ctrl_c_puts_sandboxes_to_sleep_and_leaves_nothing_else() {
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
     assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
 
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     for sandbox in client.list().await.unwrap() {
         assert!(!["running", "hibernated"].contains(&sandbox.status.as_str()), "{sandbox:?} was removed");
@@ -132,7 +132,7 @@ async fn ctrl_c_puts_sandboxes_to_sleep_and_leaves_nothing_else() {
 async fn sandboxes_left_running_run_on() {
     let data = DataFolder::with_own_volume().unwrap();
     let _tidy = CleanUp(data.path().to_owned());
-    let mut server = Server::start(data.path(), &["--standby", "0", "--on-stop", "leave"]).unwrap();
+    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "leave"]).unwrap();
     let before = client(&server);
     let sandbox = create(&before).await;
     let pid = resident(&before, &sandbox.id).await;
@@ -141,7 +141,7 @@ async fn sandboxes_left_running_run_on() {
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
     assert_eq!(pandastack_testbed::processes(&run_root), machines, "the machine was not left as it was");
 
-    let mut server = Server::start(data.path(), &["--standby", "0", "--on-stop", "remove"]).unwrap();
+    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
     let after = client(&server);
     assert_eq!(after.get(&sandbox.id).await.unwrap().status, "running");
     assert_eq!(after.exec(&sandbox.id, &line(&format!("kill -0 {pid} && echo on"))).await.unwrap().stdout, "on\n");
@@ -165,7 +165,7 @@ async fn after_kill_9_sandboxes_run_on_and_what_nobody_owned_is_gone() {
     let orphans = leftovers(data.path(), &run_root).await;
     assert!(orphans.ledger.len() >= 2 && !orphans.network.is_empty(), "{orphans:?}");
 
-    let mut server = Server::start(data.path(), &["--standby", "0", "--on-stop", "remove"]).unwrap();
+    let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
     assert!(server.said().contains("1 sandboxes run on"), "{}", server.said());
     let client = client(&server);
     assert_eq!(client.get(&one.id).await.unwrap().status, "running");
@@ -188,7 +188,7 @@ async fn after_kill_9_sandboxes_run_on_and_what_nobody_owned_is_gone() {
 #[tokio::test]
 async fn a_machine_that_dies_shows_as_failed() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let client = client(&server);
     let sandbox = create(&client).await;
     let mut stream = client.exec_stream(&sandbox.id, &line("echo up; sleep 600")).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_machine_that_dies_shows_as_failed() {
 #[tokio::test]
 async fn a_second_server_on_one_data_folder_is_refused() {
     let data = DataFolder::with_templates().unwrap();
-    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
     let refused = Server::start(data.path().join("..").join(data.path().file_name().unwrap()).as_path(), &[]);
     let refused = refused.err().expect("two servers on one folder").to_string();
     assert!(refused.contains("another pandastack server uses"), "{refused}");
@@ -237,7 +237,7 @@ async fn clients_are_configured_unless_told_not_to() {
     let home = tempfile::tempdir().unwrap();
     let at_home = |arguments: &'static [&'static str]| {
         Server::start_with(data.path(), |command| {
-            command.args(["--standby", "0"]).args(arguments).env("HOME", home.path());
+            command.args(["--standby", "0", "--blanks", "0"]).args(arguments).env("HOME", home.path());
         })
     };
     let mut quiet = at_home(&["--no-config"]).unwrap();
@@ -336,7 +336,7 @@ struct CleanUp(PathBuf);
 impl Drop for CleanUp {
     fn drop(&mut self) {
         if std::thread::panicking()
-            && let Ok(mut server) = Server::start(&self.0, &["--standby", "0", "--on-stop", "remove"])
+            && let Ok(mut server) = Server::start(&self.0, &["--standby", "0", "--blanks", "0", "--on-stop", "remove"])
         {
             let _ = server.stop();
         }

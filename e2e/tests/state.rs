@@ -151,7 +151,7 @@ async fn a_paused_sandbox_serves_nothing_until_it_is_resumed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_uses_share_one_wake() {
     with_bed(
-        settings(),
+        HostSettings { blanks: 0, ..settings() },
         |net| net,
         async |bed| {
             let id = bed.create().await.unwrap();

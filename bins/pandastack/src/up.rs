@@ -51,6 +51,10 @@ pub struct Up {
     /// Standby machines to keep per template
     #[arg(long, default_value_t = 2)]
     standby: usize,
+
+    /// Processes to keep waiting for any layer, per size of machine (22 MB each): forks, wakes and cold creates start from them
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    blanks: usize,
     /// Machines to keep ready for one template, as NAME=COUNT; may be repeated
     #[arg(long, value_name = "NAME=COUNT", value_parser = parse_warm)]
     warm: Vec<(TemplateName, usize)>,
@@ -161,6 +165,7 @@ impl Up {
             run_root: place.run_root(),
             settings: HostSettings {
                 standby: self.standby,
+                blanks: self.blanks,
                 warm: self.warm.iter().cloned().collect(),
                 memory_reserve: Bytes::mib(self.memory_reserve),
                 overcommit_percent: self.overcommit,

@@ -121,7 +121,12 @@ impl HostPort for Host {
 
     async fn status(&self) -> HostStatus {
         let sandboxes = self.sandboxes.lock().expect("no holder panics").len();
-        HostStatus { tier: self.parts.driver.tier(), sandboxes, standby: self.standby.count() }
+        HostStatus {
+            tier: self.parts.driver.tier(),
+            sandboxes,
+            standby: self.standby.count(),
+            blanks: self.standby.blanks.count(),
+        }
     }
 
     async fn templates(&self) -> Vec<TemplateView> {

@@ -9,7 +9,10 @@ use pandastack_model::{Bytes, TemplateName};
 pub struct HostSettings {
     /// Machines kept ready for each template: restored, primed, paused.
     pub standby: usize,
-    /// Other numbers for some templates.
+    /// Processes kept waiting for any layer, for each size of machine in use: what a fork, a wake and a create without a
+    /// standby machine start from.
+    pub blanks: usize,
+    /// Other numbers of standby machines for some templates.
     pub warm: BTreeMap<TemplateName, usize>,
     /// From a create's start to the guest's first answer.
     pub launch_deadline: Duration,
@@ -29,6 +32,7 @@ impl Default for HostSettings {
     fn default() -> Self {
         Self {
             standby: 2,
+            blanks: 2,
             warm: BTreeMap::new(),
             launch_deadline: Duration::from_secs(20),
             disk_reserve: Bytes::mib(256),

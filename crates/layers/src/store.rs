@@ -7,8 +7,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pandastack_model::{LayerId, TemplateName};
-use pandastack_sys::reflink::{Copied, clone_or_copy};
+use pandastack_model::{Bytes, LayerId, TemplateName};
+use pandastack_sys::reflink::{Copied, clone_or_copy, clone_or_copy_into};
 use pandastack_vmm::LayerFiles;
 
 use crate::{
@@ -221,10 +221,18 @@ impl LayerStore {
         gone
     }
 
-    /// Gives a machine its own writable copy of a layer's disk.
+    /// Makes an empty disk of a layer's size, to be filled by [`LayerStore::overlay`] when the layer is known.
+    pub fn reserve(&self, name: &str, size: Bytes) -> io::Result<()> {
+        fs::File::create_new(self.disk(name))?.set_len(size.get())
+    }
+
+    /// Gives a machine its own writable copy of a layer's disk. One that was reserved stays the same file.
     pub fn overlay(&self, layer: &Layer, name: &str) -> io::Result<PathBuf> {
         let disk = self.disk(name);
-        let copied = clone_or_copy(&layer.files.disk, &disk)?;
+        let copied = match clone_or_copy_into(&layer.files.disk, &disk) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => clone_or_copy(&layer.files.disk, &disk)?,
+            copied => copied?,
+        };
         if copied == Copied::Whole {
             tracing::debug!(name, "disk copied whole: the data volume cannot share blocks");
         }

@@ -25,8 +25,10 @@ pub enum Copied {
 
 /// Makes `to` share all blocks of `from`. `to` must not exist.
 pub fn clone_file(from: &Path, to: &Path) -> io::Result<()> {
-    let source = File::open(from)?;
-    let target = File::create_new(to)?;
+    share(&File::open(from)?, &File::create_new(to)?)
+}
+
+fn share(source: &File, target: &File) -> io::Result<()> {
     // SAFETY: FICLONE takes the source descriptor as its plain integer argument; both descriptors are open for the call.
     unsafe { ioctl::ficlone(target.as_raw_fd(), source.as_raw_fd() as nix::sys::ioctl::ioctl_param_type) }?;
     Ok(())
@@ -42,29 +44,35 @@ pub fn supports_clone(folder: &Path) -> bool {
     tried.is_ok()
 }
 
-/// Shares blocks if possible, else copies the data and leaves the holes.
+/// Shares blocks if possible, else copies the data and leaves the holes. `to` must not exist.
 pub fn clone_or_copy(from: &Path, to: &Path) -> io::Result<Copied> {
-    match clone_file(from, to) {
+    fill(&File::open(from)?, &File::create_new(to)?)
+}
+
+/// Gives a file that exists, and that somebody may have open, the content of another. It must be empty or all holes, and no longer.
+pub fn clone_or_copy_into(from: &Path, to: &Path) -> io::Result<Copied> {
+    fill(&File::open(from)?, &File::options().write(true).open(to)?)
+}
+
+fn fill(source: &File, target: &File) -> io::Result<Copied> {
+    match share(source, target) {
         Ok(()) => Ok(Copied::Shared),
         Err(error)
             if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EXDEV | libc::EINVAL | libc::ENOTTY)) =>
         {
-            let _ = std::fs::remove_file(to);
-            copy_sparse(from, to).map(|()| Copied::Whole)
+            copy_sparse(source, target).map(|()| Copied::Whole)
         }
         Err(error) => Err(error),
     }
 }
 
-fn copy_sparse(from: &Path, to: &Path) -> io::Result<()> {
-    let mut source = File::open(from)?;
-    let mut target = File::create_new(to)?;
+fn copy_sparse(mut source: &File, mut target: &File) -> io::Result<()> {
     let length = source.metadata()?.len();
     target.set_len(length)?;
-    for (start, end) in data_extents(&source, length)? {
+    for (start, end) in data_extents(source, length)? {
         source.seek(SeekFrom::Start(start))?;
         target.seek(SeekFrom::Start(start))?;
-        io::copy(&mut (&source).take(end - start), &mut target)?;
+        io::copy(&mut source.take(end - start), &mut target)?;
     }
     target.flush()
 }

@@ -83,7 +83,7 @@ impl Deref for FakeBed {
 impl FakeBed {
     /// Settings without standby machines, so that a test sees every step it causes and no other.
     pub fn settings() -> HostSettings {
-        HostSettings { standby: 0, ..HostSettings::default() }
+        HostSettings { standby: 0, blanks: 0, ..HostSettings::default() }
     }
 
     /// Starts a host that may have so many network slots, on ground of its own.

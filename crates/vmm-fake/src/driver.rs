@@ -11,8 +11,10 @@ use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_model::{Bytes, MachineId, Tier};
 use pandastack_vmm::{
-    BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, Power, StartError, VolumePort, VolumeSlot,
+    Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, MachineState, Power, StartError,
+    VolumePort, VolumeSlot,
 };
+use tokio::sync::watch;
 
 use crate::{
     faults::{Faults, Step, Trouble},
@@ -95,12 +97,24 @@ impl FakeDriver {
         }
     }
 
-    fn make(&self, spec: MachineSpec, power: Power, memory: &[u8]) -> Box<dyn Machine> {
-        let guest = (self.shared.make_guest)(spec.id);
-        guest.remember(memory);
-        let body = Arc::new(Body::new(&spec, power, guest));
+    /// Reads a layer, and gives its memory.
+    async fn load(&self, spec: &MachineSpec, layer: &LayerFiles) -> Result<Vec<u8>, StartError> {
+        self.enter(Step::Restore).await?;
+        let read = |path: &Path| {
+            fs::read(path).map_err(|cause| StartError::Load { reason: format!("read {}: {cause}", path.display()) })
+        };
+        if !read(&layer.dev)?.starts_with(DEVICES) {
+            return Err(StartError::Load { reason: "the saved state does not fit this machine".to_owned() });
+        }
+        fs::metadata(&spec.disk)
+            .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", spec.disk.display()) })?;
+        read(&layer.mem)
+    }
+
+    fn make(&self, spec: &MachineSpec, power: Power) -> FakeMachine {
+        let body = Arc::new(Body::new(spec, power, (self.shared.make_guest)(spec.id)));
         self.shared.bodies().insert(spec.id, body.clone());
-        Box::new(FakeMachine { body, shared: self.shared.clone() })
+        FakeMachine { body, shared: self.shared.clone() }
     }
 }
 
@@ -134,20 +148,19 @@ impl Driver for FakeDriver {
         self.enter(Step::Boot).await?;
         let mem = fs::File::create(&image.mem).map_err(StartError::Spawn)?;
         mem.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
-        Ok(self.make(spec, Power::Running, &[]))
+        Ok(Box::new(self.make(&spec, Power::Running)))
     }
 
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
-        self.enter(Step::Restore).await?;
-        let read = |path: &Path| {
-            fs::read(path).map_err(|cause| StartError::Load { reason: format!("read {}: {cause}", path.display()) })
-        };
-        if !read(&layer.dev)?.starts_with(DEVICES) {
-            return Err(StartError::Load { reason: "the saved state does not fit this machine".to_owned() });
-        }
-        fs::metadata(&spec.disk)
-            .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", spec.disk.display()) })?;
-        Ok(self.make(spec, Power::Paused, &read(&layer.mem)?))
+        let memory = self.load(&spec, layer).await?;
+        let machine = self.make(&spec, Power::Paused);
+        machine.body.guest.remember(&memory);
+        Ok(Box::new(machine))
+    }
+
+    async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
+        self.enter(Step::Blank).await?;
+        Ok(Some(Box::new(FakeBlank { machine: self.make(&spec, Power::Paused), driver: self.clone(), spec })))
     }
 
     async fn adopt(&self, spec: MachineSpec, _pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
@@ -155,5 +168,45 @@ impl Driver for FakeDriver {
         let body = self.shared.bodies().get(&spec.id).filter(|body| body.is_alive()).cloned();
         let body = body.ok_or(StartError::Stranger { pid: 0 })?;
         Ok(Box::new(FakeMachine { body, shared: self.shared.clone() }))
+    }
+}
+
+/// A machine in memory that waits for its layer.
+struct FakeBlank {
+    machine: FakeMachine,
+    driver: FakeDriver,
+    spec: MachineSpec,
+}
+
+#[async_trait]
+impl Blank for FakeBlank {
+    fn pid(&self) -> Option<u32> {
+        self.machine.pid()
+    }
+
+    fn watch(&self) -> watch::Receiver<MachineState> {
+        self.machine.watch()
+    }
+
+    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
+        let loaded = self.driver.load(&self.spec, layer).await;
+        let dead = match &*self.machine.watch().borrow() {
+            MachineState::Alive => None,
+            MachineState::Dead { reason } => Some(StartError::Died { log: reason.clone() }),
+        };
+        match dead.map_or(loaded, Err) {
+            Ok(memory) => {
+                self.machine.body.guest.remember(&memory);
+                Ok(Box::new(self.machine))
+            }
+            Err(error) => {
+                self.machine.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn stop(&self) {
+        self.machine.stop().await;
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     Boot,
+    Blank,
     Restore,
     Resume,
     Pause,

@@ -17,8 +17,6 @@ use std::{
 
 use pandastack_model::Tier;
 
-use crate::command::Opening;
-
 /// Digits of a bundle's name.
 const DIGEST_DIGITS: usize = 32;
 
@@ -114,13 +112,6 @@ impl Bundle {
         let environment = program.environment.iter().filter_map(|pair| pair.split_once('='));
         command.args(&program.arguments).env_clear().envs(environment);
         command
-    }
-
-    /// Asks the program how it opens memory files that it maps privately.
-    pub fn opening(&self) -> Opening {
-        let said = self.command().args(["-object", "memory-backend-file,help"]).output();
-        let said = said.map(|output| output.stdout).unwrap_or_default();
-        if String::from_utf8_lossy(&said).contains("rom=") { Opening::Read } else { Opening::Insist }
     }
 }
 

@@ -22,17 +22,7 @@ pub enum Origin<'a> {
     /// Memory is the layer's, mapped privately; device state arrives on `STATE_FD`.
     Restore {
         mem: &'a Path,
-        opening: Opening,
     },
-}
-
-/// How a runtime opens a memory file that it maps privately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
-    /// For reading only, if told so.
-    Read,
-    /// For writing too, though it never writes: QEMU before 8.2.
-    Insist,
 }
 
 /// The parts of a machine that a layer depends on.
@@ -66,8 +56,7 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.pair("-m", format!("{}M", spec.memory.as_mib()));
     let (mem, share) = match origin {
         Origin::Boot(image) => (image.mem.as_path(), "on"),
-        Origin::Restore { mem, opening: Opening::Read } => (*mem, "off,readonly=on,rom=off"),
-        Origin::Restore { mem, opening: Opening::Insist } => (*mem, "off"),
+        Origin::Restore { mem } => (*mem, "off"),
     };
     let size = spec.memory.get();
     words.pair("-object", format!("memory-backend-file,id=ram,size={size},mem-path={},share={share}", escaped(mem)));
@@ -187,13 +176,13 @@ mod tests {
         Shape { tier: Tier::Emulated, cpu_profile: "qemu64".to_owned(), tsc_khz: Some(2_000_000) }
     }
 
-    fn restore(opening: Opening) -> Origin<'static> {
-        Origin::Restore { mem: Path::new("/l/mem"), opening }
+    fn restore() -> Origin<'static> {
+        Origin::Restore { mem: Path::new("/l/mem") }
     }
 
     #[test]
     fn a_restore_maps_memory_privately_and_boots_no_kernel() {
-        let words = arguments(&spec(), &shape(), &restore(Opening::Insist)).join(" ");
+        let words = arguments(&spec(), &shape(), &restore()).join(" ");
         assert!(
             words.contains("mem-path=/l/mem,share=off") && words.contains("-incoming defer") && words.contains("-S")
         );
@@ -206,8 +195,7 @@ mod tests {
         let image =
             BootImage { kernel: "/k".into(), initramfs: "/i".into(), cmdline: String::new(), mem: "/l/mem".into() };
         let boot = arguments(&spec(), &shape(), &Origin::Boot(&image));
-        let restore = arguments(&spec(), &shape(), &restore(Opening::Read));
-        assert!(restore.iter().any(|word| word.contains("mem-path=/l/mem,share=off,readonly=on,rom=off")));
+        let restore = arguments(&spec(), &shape(), &restore());
         let devices = |words: &[String]| -> Vec<String> {
             words.windows(2).filter(|pair| pair[0] == "-device").map(|pair| pair[1].clone()).collect()
         };

@@ -1,4 +1,4 @@
-//! Starts machines: process, monitor, and for a restore the load of device state.
+//! Starts machines' processes, for a first boot or for a layer; `blank` makes machines of them.
 
 use std::{
     collections::HashSet,
@@ -13,16 +13,15 @@ use std::{
 use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_model::Tier;
-use pandastack_sys::{mounts::Tree, netns::Netns};
-use pandastack_vmm::{BootImage, Driver, LayerFiles, Machine, MachineError, MachineProfile, MachineSpec, StartError};
-use serde_json::json;
-use tokio::sync::broadcast::error::RecvError;
+use pandastack_sys::{filter::Opens, mounts::Tree, netns::Netns};
+use pandastack_vmm::{Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, StartError};
 
 use crate::{
+    blank::{self, Begun, QemuBlank},
     bundle::{Bundle, BundleError},
-    command::{MACHINE_TYPE, Opening, Origin, STATE_FD, Shape, arguments, kernel_parameters},
+    command::{MACHINE_TYPE, Origin, Shape, arguments, kernel_parameters},
     jail::{INITRAMFS, Jail, KERNEL, MEM, USERS, failed, seen_from_inside, show},
-    limits::{LOAD_DEADLINE, START_DEADLINE},
+    limits::START_DEADLINE,
     machine::QemuMachine,
     process::{Launch, Limited, Process, monitor_socket},
     qmp::Qmp,
@@ -89,16 +88,11 @@ impl QemuDriver {
         self.runtimes.collect(needed)
     }
 
-    async fn start(
-        &self,
-        spec: MachineSpec,
-        origin: Source<'_>,
-        state: Option<File>,
-    ) -> Result<QemuMachine, StartError> {
+    async fn begin(&self, spec: MachineSpec, source: Source<'_>, state: Option<File>) -> Result<Begun, StartError> {
         let netns = Netns::open(&spec.network.netns)
             .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
         let runtime = self.runtime(spec.runtime.clone()).await?;
-        let view = View::of(&origin, &spec, runtime.opening, self.jail)?;
+        let view = View::of(&source, self.jail)?;
         let launch = Launch {
             runtime: &runtime,
             jail: self.jail,
@@ -107,42 +101,22 @@ impl QemuDriver {
             arguments: arguments(&seen_from_inside(&spec), &self.shape, &view.origin()),
             netns: &netns,
             mounts: view.mounts,
-            memory: view.memory,
+            opens: if self.jail == Jail::Full { Opens::Held } else { Opens::Free },
             state,
-            limited: match origin {
+            limited: match source {
                 // The guest runs as soon as the process does.
                 Source::Boot(_) => Limited::FromTheStart,
-                Source::Restore(_) => Limited::Meanwhile,
+                Source::Blank | Source::Restore(_) => Limited::Meanwhile,
             },
         };
-        let (process, entering) = Process::start(launch, &self.scope)?;
-        let monitor = monitor_socket(&spec.run_dir);
-        let connect = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
-        let limited = entering.done().await;
-        match connect {
-            Ok(Ok(qmp)) if limited.is_ok() => Ok(self.machine(spec, process, qmp, netns)),
-            connect => {
-                process.kill().await;
-                Err(match (connect, limited) {
-                    (Ok(Err(error)), _) => {
-                        let log = process.last_words();
-                        StartError::Died { log: if log.is_empty() { error.to_string() } else { log } }
-                    }
-                    (_, Err(error)) => error,
-                    (_, Ok(())) => StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 },
-                })
-            }
-        }
+        let started = Process::start(launch, &self.scope)?;
+        Ok(Begun { started, spec, netns, scope: self.scope.clone() })
     }
 
     async fn runtime(&self, digest: Option<String>) -> Result<Arc<Runtime>, StartError> {
         let (runtimes, tier, jail) = (self.runtimes.clone(), self.shape.tier, self.jail);
         let ready = self.scope.block("runtime", move || runtimes.ready(digest.as_deref(), tier, jail)).await;
         ready.map_err(|error| StartError::Spawn(io::Error::other(error)))?
-    }
-
-    fn machine(&self, spec: MachineSpec, process: Process, qmp: Qmp, netns: Netns) -> QemuMachine {
-        QemuMachine { id: spec.id, process, qmp, netns, network: spec.network, scope: self.scope.clone() }
     }
 
     fn profile_with(&self, runtime: &str) -> MachineProfile {
@@ -159,21 +133,22 @@ impl QemuDriver {
 /// What a machine comes from, on the host.
 enum Source<'a> {
     Boot(&'a BootImage),
+    /// A layer that the process is given when there is one.
+    Blank,
+    /// A layer that the process opens by itself, without a jail.
     Restore(&'a LayerFiles),
 }
 
 /// The same as its process sees it.
 struct View {
-    /// A first boot's image, or a restore's memory file and how to open it.
-    image: Result<BootImage, (PathBuf, Opening)>,
+    /// A first boot's image, or a restore's memory file.
+    image: Result<BootImage, PathBuf>,
     mounts: Vec<(Tree, CString)>,
-    /// To be handed over instead of what the process opens.
-    memory: Option<File>,
 }
 
 impl View {
-    fn of(source: &Source<'_>, spec: &MachineSpec, opening: Opening, jail: Jail) -> Result<View, StartError> {
-        let (mut mounts, mut memory) = (Vec::new(), None);
+    fn of(source: &Source<'_>, jail: Jail) -> Result<View, StartError> {
+        let mut mounts = Vec::new();
         let mut show = |file: &Path, at: &str| -> Result<PathBuf, StartError> {
             if jail == Jail::Full {
                 mounts.push(show(file, at).map_err(failed("show the process a file"))?);
@@ -182,32 +157,22 @@ impl View {
             Ok(file.to_owned())
         };
         let image = match source {
-            Source::Boot(image) => {
-                let file = File::options().read(true).write(true).create(true).truncate(false).open(&image.mem);
-                let file = file.map_err(StartError::Spawn)?;
-                file.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
-                memory = Some(file);
-                Ok(BootImage {
-                    kernel: show(&image.kernel, KERNEL)?,
-                    initramfs: show(&image.initramfs, INITRAMFS)?,
-                    mem: show(&image.mem, MEM)?,
-                    cmdline: image.cmdline.clone(),
-                })
-            }
-            Source::Restore(layer) => {
-                if opening == Opening::Insist {
-                    memory = Some(File::open(&layer.mem).map_err(StartError::Spawn)?);
-                }
-                Err((show(&layer.mem, MEM)?, opening))
-            }
+            Source::Boot(image) => Ok(BootImage {
+                kernel: show(&image.kernel, KERNEL)?,
+                initramfs: show(&image.initramfs, INITRAMFS)?,
+                mem: if jail == Jail::Full { MEM.into() } else { image.mem.clone() },
+                cmdline: image.cmdline.clone(),
+            }),
+            Source::Blank => Err(MEM.into()),
+            Source::Restore(layer) => Err(layer.mem.clone()),
         };
-        Ok(View { image, mounts, memory: memory.filter(|_| jail == Jail::Full) })
+        Ok(View { image, mounts })
     }
 
     fn origin(&self) -> Origin<'_> {
         match &self.image {
             Ok(image) => Origin::Boot(image),
-            Err((mem, opening)) => Origin::Restore { mem, opening: *opening },
+            Err(mem) => Origin::Restore { mem },
         }
     }
 }
@@ -231,20 +196,29 @@ impl Driver for QemuDriver {
     }
 
     async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError> {
-        Ok(Box::new(self.start(spec, Source::Boot(&image), None).await?))
+        let memory = File::options().read(true).write(true).create(true).truncate(false).open(&image.mem);
+        let memory = memory.map_err(StartError::Spawn)?;
+        memory.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
+        let begun = self.begin(spec, Source::Boot(&image), None).await?;
+        Ok(Box::new(begun.finish(memory).await?))
     }
 
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
-        let state = File::open(&layer.dev)
-            .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", layer.dev.display()) })?;
-        let machine = self.start(spec, Source::Restore(layer), Some(state)).await?;
-        match load(&machine.qmp).await {
-            Ok(()) => Ok(Box::new(machine)),
-            Err(error) => {
-                machine.process.kill().await;
-                Err(error)
-            }
+        if let Some(blank) = self.blank(spec.clone()).await? {
+            return blank.restore(layer).await;
         }
+        let state = blank::open_state(&layer.dev)?;
+        let begun = self.begin(spec, Source::Restore(layer), Some(state)).await?;
+        begun.load(blank::open_memory(layer)?).await
+    }
+
+    async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
+        if self.jail == Jail::None {
+            // Nobody holds such a process at the moment when it asks for its memory.
+            return Ok(None);
+        }
+        let state = blank::make_state(&spec)?;
+        Ok(Some(Box::new(QemuBlank(self.begin(spec, Source::Blank, Some(state)).await?))))
     }
 
     async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
@@ -255,39 +229,11 @@ impl Driver for QemuDriver {
         let monitor = monitor_socket(&spec.run_dir);
         let connected = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
         let qmp = connected.map_err(|_| StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })??;
-        let machine = self.machine(spec, process, qmp, netns);
+        let scope = self.scope.clone();
+        let machine = QemuMachine { id: spec.id, process, qmp, netns, network: spec.network, scope };
         machine.power().await?;
         Ok(Box::new(machine))
     }
-}
-
-async fn load(qmp: &Qmp) -> Result<(), StartError> {
-    let capabilities = json!({ "capabilities": [{ "capability": "events", "state": true }] });
-    qmp.execute("migrate-set-capabilities", capabilities).await?;
-    let mut events = qmp.events();
-    qmp.execute("migrate-incoming", json!({ "uri": format!("fd:{STATE_FD}") })).await?;
-    let finished = async {
-        loop {
-            match events.recv().await {
-                Ok(event) if event.name == "MIGRATION" => match event.data["status"].as_str() {
-                    Some("completed") => return Ok(()),
-                    Some("failed") => {
-                        return Err(StartError::Load {
-                            reason: "the saved state does not fit this machine".to_owned(),
-                        });
-                    }
-                    _ => {}
-                },
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => {
-                    return Err(MachineError::Dead { reason: "the monitor closed".to_owned() }.into());
-                }
-            }
-        }
-    };
-    tokio::time::timeout(LOAD_DEADLINE, finished)
-        .await
-        .map_err(|_| StartError::Deadline { deadline_ms: LOAD_DEADLINE.as_millis() as u64 })?
 }
 
 /// Reads the host's clock frequency, which emulated guests see unchanged.

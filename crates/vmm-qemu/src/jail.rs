@@ -3,9 +3,8 @@
 //!
 //! ```text
 //! /runtime      the bundle, read-only              3 monitor   4 device state   5 tap    6 its user's lock
-//! /mem          its layer's memory, read-only      7 console   8 root disk   (volumes come over the monitor)
-//! /kernel /initramfs   at a first boot
-//! /dev/kvm      on the kvm tier
+//! /kernel /initramfs   at a first boot             7 console   8 root disk   (volumes come over the monitor)
+//! /dev/kvm      on the kvm tier                    memory: handed over when it is asked for
 //! ```
 
 use std::{
@@ -38,6 +37,7 @@ use crate::{
 
 /// Where the parts of a jail are, as its process sees them.
 pub const RUNTIME: &str = "/runtime";
+/// Never there: the process asks for it, and is handed its memory instead.
 pub const MEM: &str = "/mem";
 pub const KERNEL: &str = "/kernel";
 pub const INITRAMFS: &str = "/initramfs";
@@ -86,7 +86,7 @@ pub fn failed(step: &str) -> impl FnOnce(io::Error) -> StartError + use<'_> {
 pub fn root(bundle: &Bundle, tier: Tier) -> io::Result<Root> {
     let at = |path: &str| path.trim_start_matches('/').to_owned();
     let mut entries = vec![Entry::Folder { at: at(RUNTIME), of: bundle.folder().to_owned() }];
-    entries.extend([MEM, KERNEL, INITRAMFS].map(|path| Entry::Place { at: at(path) }));
+    entries.extend([KERNEL, INITRAMFS].map(|path| Entry::Place { at: at(path) }));
     if tier == Tier::Kvm {
         entries.push(Entry::Device { at: at(KVM), of: KVM.into() });
     }

@@ -1,5 +1,6 @@
 //! The machine contract over QEMU processes: `microvm` machines on KVM or on TCG emulation.
 
+mod blank;
 mod bundle;
 mod command;
 mod driver;

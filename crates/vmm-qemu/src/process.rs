@@ -30,7 +30,7 @@ use tokio::{
 use crate::{
     command::{CONSOLE_FD, DISK_FD, MONITOR_FD, STATE_FD, TAP_FD, USER_FD},
     jail::{Files, Jail, RUNTIME, User, failed},
-    limits::{KILL_DEADLINE, LOG_TAIL_BYTES, START_DEADLINE},
+    limits::{KILL_DEADLINE, LOG_TAIL_BYTES},
     runtime::Runtime,
 };
 
@@ -52,8 +52,8 @@ pub struct Launch<'a> {
     pub netns: &'a Netns,
     /// What the process sees beside the runtime, in a jail.
     pub mounts: Vec<(Tree, CString)>,
-    /// The memory to hand to a process that wants to open it for writing.
-    pub memory: Option<File>,
+    /// Whether it must wait for its memory.
+    pub opens: Opens,
     /// Device state to load.
     pub state: Option<File>,
     pub limited: Limited,
@@ -67,6 +67,13 @@ pub enum Limited {
     FromTheStart,
     /// Before it is handed out.
     Meanwhile,
+}
+
+/// A process that was started. Its memory is to be handed over, if that was asked for.
+pub struct Started {
+    pub process: Process,
+    pub entering: Entering,
+    pub opens: Option<Listener>,
 }
 
 /// A process on its way into its control group.
@@ -89,7 +96,7 @@ pub fn monitor_socket(run_dir: &Path) -> PathBuf {
 
 impl Process {
     /// Starts the process. Its monitor can be connected to at once: we listen for it, it only accepts.
-    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<(Self, Entering), StartError> {
+    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Started, StartError> {
         let Launch { spec, jail, .. } = launch;
         let log = spec.run_dir.join("machine.log");
         let group = Hierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
@@ -110,9 +117,6 @@ impl Process {
                 return Err(error);
             }
         };
-        if let (Some(listener), Some(memory)) = (started.opens, launch.memory) {
-            hand_over(listener, memory, scope);
-        }
         let entering = match &group {
             Some(group) if launch.limited == Limited::Meanwhile => {
                 let (group, limits, pid, inner) = (group.clone(), limits(spec), started.pid, scope.clone());
@@ -130,7 +134,7 @@ impl Process {
         let console = spec.run_dir.join("console.log");
         let watched = Watched { log, console, group, memory: spec.limits.memory };
         let process = Self::watched(started.pid, started.handle, watched, scope).map_err(StartError::Spawn)?;
-        Ok((process, entering))
+        Ok(Started { process, entering, opens: started.opens })
     }
 
     /// Takes over a living process of an earlier host.
@@ -209,9 +213,12 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
     descriptors.push(files.console.as_fd());
     descriptors.push(files.disk.as_fd());
     let root = runtime.root.as_ref().filter(|_| jailed);
-    let opens = if launch.memory.is_some() { Opens::Held } else { Opens::Free };
-    let cell =
-        root.zip(user.as_ref()).map(|(root, user)| Cell { root, mounts: &launch.mounts, user: user.number, opens });
+    let cell = root.zip(user.as_ref()).map(|(root, user)| Cell {
+        root,
+        mounts: &launch.mounts,
+        user: user.number,
+        opens: launch.opens,
+    });
     assert_eq!(cell.is_some(), jailed, "a jail is whole or asked not to be");
     let path = CString::new(program.path.as_str()).map_err(|error| StartError::Spawn(error.into()))?;
     let started = jail::launch(&jail::Launch {
@@ -263,17 +270,6 @@ fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<
         (Err(error), Jail::Full) => Err(failed(step)(error.into_io())),
         (Err(_), Jail::None) => Ok(None),
     }
-}
-
-/// Gives the memory to a process that opens it for writing. If that fails, the process says so itself.
-fn hand_over(listener: Listener, memory: File, scope: &Scope) {
-    let inner = scope.clone();
-    scope.start("machine-memory", async move {
-        let answer = move || listener.answer_with(memory.as_fd(), START_DEADLINE);
-        if let Ok(Err(error)) = inner.block("machine-memory", answer).await {
-            tracing::warn!(%error, "a machine process was not given its memory");
-        }
-    });
 }
 
 /// What a death is explained with.

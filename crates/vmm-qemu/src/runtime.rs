@@ -12,14 +12,12 @@ use pandastack_vmm::StartError;
 
 use crate::{
     bundle::Bundle,
-    command::Opening,
     jail::{self, Jail, failed},
 };
 
 /// A bundle with everything around it.
 pub struct Runtime {
     pub bundle: Bundle,
-    pub opening: Opening,
     /// Absent without a jail.
     pub root: Option<Root>,
 }
@@ -61,7 +59,7 @@ impl Runtimes {
         let bundle = self.find(digest).ok_or_else(missing)?;
         let root = (jail == Jail::Full).then(|| jail::root(&bundle, tier)).transpose();
         let root = root.map_err(failed("make a root with nothing but the runtime"))?;
-        let runtime = Arc::new(Runtime { opening: bundle.opening(), bundle, root });
+        let runtime = Arc::new(Runtime { bundle, root });
         ready.insert(digest.to_owned(), runtime.clone());
         Ok(runtime)
     }

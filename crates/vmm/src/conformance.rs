@@ -76,6 +76,8 @@ macro_rules! conformance_tests {
             a_dropped_machine_lives_on_and_is_adopted,
             only_the_living_machine_itself_is_adopted,
             an_empty_slot_takes_one_volume,
+            a_blank_becomes_the_machine_of_its_layer,
+            a_blank_ends_when_it_is_stopped_or_given_garbage,
         }
     };
     ($start:path: $($check:ident,)*) => {
@@ -97,6 +99,29 @@ pub async fn restore_ends_paused(subject: &impl Subject) {
     assert_eq!(*machine.watch().borrow(), MachineState::Alive);
     assert_eq!(subject.live(), 1);
     machine.stop().await;
+}
+
+pub async fn a_blank_becomes_the_machine_of_its_layer(subject: &impl Subject) {
+    let Some(blank) = subject.driver().blank(subject.place().await).await.expect("a blank starts") else { return };
+    assert_eq!(*blank.watch().borrow(), MachineState::Alive);
+    let pid = blank.pid();
+    let machine = blank.restore(&subject.layer()).await.expect("the layer fits");
+    assert_eq!((subject.live(), machine.pid(), power(&*machine).await), (1, pid, Power::Paused));
+    machine.resume().await.expect("resume");
+    assert_eq!(subject.read(reach(&*machine).await).await.expect("the guest answers"), None);
+    machine.stop().await;
+}
+
+pub async fn a_blank_ends_when_it_is_stopped_or_given_garbage(subject: &impl Subject) {
+    let Some(blank) = subject.driver().blank(subject.place().await).await.expect("a blank starts") else { return };
+    blank.stop().await;
+    assert_eq!(subject.live(), 0);
+    assert!(blank.restore(&subject.layer()).await.is_err(), "a process that is gone runs nothing");
+    let dev = subject.scratch("no-state");
+    std::fs::write(&dev, b"not a device state").expect("write a file");
+    let blank = subject.driver().blank(subject.place().await).await.expect("a blank starts").expect("as before");
+    let outcome = blank.restore(&LayerFiles { dev, ..subject.layer() }).await.map(drop);
+    assert!(matches!(outcome, Err(StartError::Load { .. } | StartError::Machine(_))), "{outcome:?}");
 }
 
 pub async fn resume_and_pause_may_be_asked_twice(subject: &impl Subject) {

@@ -182,9 +182,31 @@ pub trait Driver: Send + Sync + 'static {
     /// Loads a sealed layer and returns with the guest paused. Many machines may share one layer.
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
 
+    /// Starts a machine's process ahead of the layer it will get, so that a later restore has less to do. `None` from a driver
+    /// that gains nothing by it. The disk in `spec` has its final size already, and its content before [`Blank::restore`].
+    async fn blank(&self, _spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
+        Ok(None)
+    }
+
     /// Takes over a machine that an earlier process of this host started and that still lives, as it is: running or
     /// paused. `pid` is what `Machine::pid` gave then.
     async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError>;
+}
+
+/// A machine whose process waits for its layer. Must be restored or stopped, never only dropped.
+#[async_trait]
+pub trait Blank: Send + Sync {
+    /// Process id, where there is a process. The machine will have the same.
+    fn pid(&self) -> Option<u32>;
+
+    /// Watches life and death.
+    fn watch(&self) -> watch::Receiver<MachineState>;
+
+    /// Loads a sealed layer and gives the machine, paused, as [`Driver::restore`] does. If it fails the process is gone.
+    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
+
+    /// Ends the process and waits for it.
+    async fn stop(&self);
 }
 
 /// One running VM process.

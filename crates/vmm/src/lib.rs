@@ -17,8 +17,8 @@ mod memory;
 mod slot;
 
 pub use contract::{
-    BootImage, Driver, Machine, MachineError, MachineLimits, MachineProfile, MachineSpec, MachineState, NetworkPort,
-    Power, StartError,
+    Blank, BootImage, Driver, Machine, MachineError, MachineLimits, MachineProfile, MachineSpec, MachineState,
+    NetworkPort, Power, StartError,
 };
 pub use files::LayerFiles;
 pub use groups::{group_of, groups_of};

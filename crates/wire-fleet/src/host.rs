@@ -128,7 +128,10 @@ pub struct TemplateView {
 pub struct HostStatus {
     pub tier: Tier,
     pub sandboxes: usize,
+    /// Machines that are ready for a create.
     pub standby: usize,
+    /// Processes that wait for any layer.
+    pub blanks: usize,
 }
 
 /// What happened to a sandbox without anybody asking.

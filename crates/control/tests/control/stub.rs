@@ -262,7 +262,7 @@ impl HostPort for StubHost {
     }
 
     async fn status(&self) -> HostStatus {
-        HostStatus { tier: Tier::Fake, sandboxes: self.count(), standby: 0 }
+        HostStatus { tier: Tier::Fake, sandboxes: self.count(), standby: 0, blanks: 0 }
     }
 
     async fn templates(&self) -> Vec<TemplateView> {

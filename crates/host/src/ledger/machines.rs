@@ -9,7 +9,7 @@ pub(super) const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS machines (
     id      TEXT PRIMARY KEY,
     slot    TEXT NOT NULL,
-    layer   TEXT NOT NULL,
+    layer   TEXT NOT NULL, -- empty until there is one
     pid     INTEGER,
     sandbox TEXT,
     made_at INTEGER NOT NULL DEFAULT (unixepoch())
@@ -21,19 +21,22 @@ pub struct MachineRow {
     pub id: MachineId,
     /// Name of its network slot.
     pub slot: String,
-    pub layer: LayerId,
+    /// What it runs on; nothing while it waits for a layer.
+    pub layer: Option<LayerId>,
     pub pid: Option<u32>,
     /// Whom it serves; nobody while it stands by.
     pub sandbox: Option<SandboxId>,
 }
 
 impl Ledger {
-    /// Records that a machine is about to be made.
-    pub async fn intend(&self, id: MachineId, slot: &str, layer: LayerId) -> Result<(), LedgerError> {
-        sqlx::query("INSERT INTO machines (id, slot, layer) VALUES (?, ?, ?)")
+    /// Records that a machine is about to be made, or that one which waited for its layer is about to get it.
+    pub async fn intend(&self, id: MachineId, slot: &str, layer: Option<LayerId>) -> Result<(), LedgerError> {
+        let intended = "INSERT INTO machines (id, slot, layer) VALUES (?, ?, ?)
+                        ON CONFLICT (id) DO UPDATE SET layer = excluded.layer";
+        sqlx::query(intended)
             .bind(id.to_string())
             .bind(slot)
-            .bind(layer.to_string())
+            .bind(layer.map(|layer| layer.to_string()).unwrap_or_default())
             .execute(&self.pool)
             .await
             .map_err(sql("record a machine"))?;
@@ -91,7 +94,11 @@ fn read(row: &SqliteRow) -> Result<MachineRow, LedgerError> {
     Ok(MachineRow {
         id: id.parse().map_err(|_| corrupt("id"))?,
         slot: row.try_get("slot").map_err(sql("read machines"))?,
-        layer: layer.parse().map_err(|_| corrupt("layer"))?,
+        layer: Some(layer)
+            .filter(|layer| !layer.is_empty())
+            .map(|layer| layer.parse())
+            .transpose()
+            .map_err(|_| corrupt("layer"))?,
         pid: pid.and_then(|pid| u32::try_from(pid).ok()),
         sandbox: sandbox.map(|id| id.parse()).transpose().map_err(|_| corrupt("sandbox"))?,
     })

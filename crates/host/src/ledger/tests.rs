@@ -28,12 +28,13 @@ fn spec() -> SandboxSpec {
 async fn what_was_intended_is_found_again() {
     let (folder, ledger) = ledger().await;
     let (machine, sandbox, layer) = (MachineId::random(), SandboxId::random(), LayerId::random());
-    ledger.intend(machine, "slot-1", layer).await.unwrap();
+    ledger.intend(machine, "slot-1", Some(layer)).await.unwrap();
     ledger.started(machine, Some(42)).await.unwrap();
     ledger.assigned(machine, sandbox).await.unwrap();
     ledger.close().await;
     let ledger = Ledger::open(&folder.path().join("ledger.db")).await.unwrap();
-    let expected = MachineRow { id: machine, slot: "slot-1".into(), layer, pid: Some(42), sandbox: Some(sandbox) };
+    let expected =
+        MachineRow { id: machine, slot: "slot-1".into(), layer: Some(layer), pid: Some(42), sandbox: Some(sandbox) };
     assert_eq!(ledger.machines().await.unwrap(), [expected]);
     ledger.gone(machine).await.unwrap();
     ledger.gone(machine).await.unwrap();
@@ -67,7 +68,7 @@ async fn a_layer_is_unused_only_without_machine_sleeper_and_owner() {
     ledger.keep(layer).await.unwrap();
     assert_eq!(ledger.layer(layer).await.unwrap().unwrap().hold, Hold::Kept);
     assert!(ledger.unused_layers().await.unwrap().is_empty());
-    ledger.intend(machine, "slot-1", layer).await.unwrap();
+    ledger.intend(machine, "slot-1", Some(layer)).await.unwrap();
     ledger.unkeep(layer).await.unwrap();
     assert!(ledger.unused_layers().await.unwrap().is_empty(), "a machine runs on it");
     ledger.wanted(sandbox, 1, &spec()).await.unwrap();

@@ -84,7 +84,7 @@ mod tests {
 
     fn machine(sandbox: Option<SandboxId>) -> MachineRow {
         let (id, layer) = (MachineId::random(), LayerId::random());
-        MachineRow { id, slot: format!("slot-{id}"), layer, pid: Some(1), sandbox }
+        MachineRow { id, slot: format!("slot-{id}"), layer: Some(layer), pid: Some(1), sandbox }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{Plan, RecoverError, leftovers::end_processes};
 use crate::{
     ledger::{MachineRow, Record, SandboxRow},
     net::NetError,
-    sandbox::{Living, Parts, Start, dial_again, hold_machine},
+    sandbox::{Living, Parts, Shape, Start, dial_again, hold_machine},
 };
 
 /// The sandboxes of an earlier run, ready for their drivers.
@@ -36,6 +36,8 @@ enum AdoptError {
     Volumes(pandastack_model::Fault),
     #[error("its agent does not answer")]
     Silent,
+    #[error("it had no layer yet")]
+    Blank,
 }
 
 /// Carries the plan out: every sandbox it keeps comes back as it was, or as failed with a reason.
@@ -130,9 +132,9 @@ async fn adopt(
     let slot = parts.hold_slot(slot, undo);
     parts.hold_line(machine.id, undo);
     parts.hold_files(machine.id, undo);
-    let layer = parts.layers.open_layer(machine.layer)?;
+    let layer = parts.layers.open_layer(machine.layer.ok_or(AdoptError::Blank)?)?;
     parts.promise_present(layer.manifest.memory, undo);
-    let spec = parts.describe(machine.id, &layer, network);
+    let spec = parts.describe(machine.id, &Shape::of(&layer.manifest), network);
     let disk = spec.disk.clone();
     let adopted: Arc<dyn Machine> = Arc::from(parts.driver.adopt(spec, machine.pid).await?);
     hold_machine(&adopted, undo);

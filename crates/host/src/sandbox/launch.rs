@@ -114,7 +114,16 @@ async fn prepare(parts: &Arc<Parts>, standby: &Standby, layer: LayerId) -> Resul
     loop {
         let store = parts.layers.clone();
         let opened = parts.scope.block("open layer", move || store.open_layer(layer)).await;
-        match parts.prepare(opened.map_err(PrepareError::from)??).await {
+        let opened = opened.map_err(PrepareError::from)??;
+        let (ahead, dead) = standby.blanks.take(&opened.manifest);
+        for berth in dead {
+            berth.give_up().await;
+        }
+        let was_ahead = ahead.is_some();
+        match parts.prepare(opened, ahead).await {
+            Err(PrepareError::Start(error)) if was_ahead => {
+                tracing::warn!(%error, "process that waited for a layer of no use; starting another");
+            }
             Err(PrepareError::Full(full)) => match standby.yield_one() {
                 Some(prepared) => {
                     tracing::info!(%full, "a standby machine gives way");

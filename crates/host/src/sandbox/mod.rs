@@ -1,6 +1,7 @@
 //! Sandboxes on this host: how a machine is prepared, launched and sealed, and the one task that owns each sandbox.
 
 mod admission;
+mod blanks;
 mod change;
 mod closing;
 mod driver;
@@ -19,6 +20,6 @@ pub use closing::{Closing, Leave};
 pub use driver::{Charge, Reply, Request, Start, dial_again, drive};
 pub use fault::refusal_fault;
 pub use living::Living;
-pub use prepare::{Parts, SlotHandle, hold_machine};
+pub use prepare::{Parts, Shape, SlotHandle, hold_machine};
 pub use publish::Condition;
 pub use standby::Standby;

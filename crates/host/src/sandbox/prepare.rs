@@ -1,6 +1,11 @@
 //! Acquires what one machine needs and starts it paused: network slot, disk, folder, process. Each thing acquired is
 //! remembered with its release; failure unwinds, success hands the list on. A machine of an earlier process is taken over
 //! with the very same list.
+//!
+//! ```text
+//! berth: slot, ledger line, folder   (+ empty disk, waiting process: a blank)
+//! prepare: memory promised, layer written down, disk filled, process restored
+//! ```
 
 use std::{
     collections::HashSet,
@@ -10,9 +15,9 @@ use std::{
 };
 
 use pandastack_kit::{Scope, ScopeError, Undo};
-use pandastack_layers::{Layer, LayerStore, Volume, hot};
+use pandastack_layers::{Layer, LayerStore, Manifest, Volume, hot};
 use pandastack_model::{Bytes, LayerId, MachineId};
-use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
+use pandastack_vmm::{Blank, Driver, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
 
 use super::{
     admission::{Full, Terms, View, admit, parse_meminfo},
@@ -83,33 +88,147 @@ pub enum PrepareError {
     },
 }
 
+/// The size of a machine, and what runs it: a process that was started for one layer of a shape fits every other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    memory: Bytes,
+    cpus: u8,
+    disk: Bytes,
+    runtime: String,
+}
+
+impl Shape {
+    pub fn of(manifest: &Manifest) -> Self {
+        let Manifest { memory, cpus, disk, profile, .. } = manifest;
+        Self { memory: *memory, cpus: *cpus, disk: *disk, runtime: profile.runtime.clone() }
+    }
+}
+
+/// A machine's place: network slot, folder, ledger line. Its process may wait there already.
+pub struct Berth {
+    pub spec: MachineSpec,
+    pub slot: SlotHandle,
+    pub blank: Option<Box<dyn Blank>>,
+    slot_name: String,
+    undo: Undo,
+}
+
+impl Berth {
+    /// Gives everything back.
+    pub async fn give_up(self) {
+        if let Some(blank) = self.blank {
+            blank.stop().await;
+        }
+        self.undo.unwind().await;
+    }
+}
+
 impl Parts {
-    /// Prepares a machine from a layer.
-    pub async fn prepare(self: &Arc<Self>, layer: Layer) -> Result<Prepared, PrepareError> {
+    /// Prepares a machine from a layer, in a berth that was made ahead if there is one.
+    pub async fn prepare(self: &Arc<Self>, layer: Layer, ahead: Option<Berth>) -> Result<Prepared, PrepareError> {
+        let promise = match self.accept(&layer) {
+            Ok(promise) => promise,
+            Err(error) => {
+                if let Some(berth) = ahead {
+                    berth.give_up().await;
+                }
+                return Err(error);
+            }
+        };
+        self.warm_up(&layer);
+        let berth = match ahead {
+            Some(berth) => Ok(berth),
+            None => self.berth(&Shape::of(&layer.manifest), Some(&layer)).await,
+        };
+        let Berth { spec, slot, mut blank, slot_name, mut undo } = match berth {
+            Ok(berth) => berth,
+            Err(error) => {
+                promise.unwind().await;
+                return Err(error);
+            }
+        };
+        undo.absorb(promise);
+        let disk = spec.disk.clone();
+        let started = async {
+            if blank.is_some() {
+                self.begin_use(spec.id, &slot_name, Some(&layer)).await?;
+            }
+            self.fill_disk(spec.id, &layer).await?;
+            let (id, was_started) = (spec.id, blank.is_some());
+            let machine: Arc<dyn Machine> = Arc::from(match blank.take() {
+                Some(blank) => blank.restore(&layer.files).await?,
+                None => self.driver.restore(spec, &layer.files).await?,
+            });
+            hold_machine(&machine, &mut undo);
+            if !was_started {
+                self.ledger.started(id, machine.pid()).await?;
+            }
+            Ok(machine)
+        };
+        let started: Result<_, PrepareError> = started.await;
+        match started {
+            Ok(machine) => Ok(Prepared { machine, layer, disk, slot, undo, session: None }),
+            Err(error) => {
+                if let Some(blank) = blank {
+                    blank.stop().await;
+                }
+                undo.unwind().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks that this host can run a layer and has room for it, and counts its memory.
+    fn accept(self: &Arc<Self>, layer: &Layer) -> Result<Undo, PrepareError> {
         let newest = self.driver.profile();
         let present = self.driver.profile_of(&layer.manifest.profile.runtime).unwrap_or(newest);
         if let Some((needed, present)) = layer.manifest.mismatch(&present) {
             return Err(StartError::Profile { needed, present }.into());
         }
-        self.warm_up(&layer);
+        let mut promise = Undo::new();
+        self.promise(layer.manifest.memory, &mut promise)?;
+        Ok(promise)
+    }
+
+    /// Starts a process that waits for a layer of a shape. `None` if the driver has no such thing.
+    pub async fn blank(self: &Arc<Self>, shape: &Shape) -> Result<Option<Berth>, PrepareError> {
+        let mut berth = self.berth(shape, None).await?;
+        let started = async {
+            let (store, id, size) = (self.layers.clone(), berth.spec.id, shape.disk);
+            let reserved = self.scope.block("reserve disk", move || store.reserve(&id.to_string(), size)).await?;
+            reserved.map_err(|cause| PrepareError::Io { action: "reserve a disk", cause })?;
+            berth.blank = self.driver.blank(berth.spec.clone()).await?;
+            if let Some(blank) = &berth.blank {
+                self.ledger.started(id, blank.pid()).await?;
+            }
+            Ok(())
+        };
+        let started: Result<(), PrepareError> = started.await;
+        if started.is_err() || berth.blank.is_none() {
+            berth.give_up().await;
+            return started.map(|()| None);
+        }
+        Ok(Some(berth))
+    }
+
+    /// Takes what every machine needs before its process: for a layer, or for none yet.
+    async fn berth(self: &Arc<Self>, shape: &Shape, layer: Option<&Layer>) -> Result<Berth, PrepareError> {
         let mut undo = Undo::new();
-        let acquired = async {
-            self.promise(layer.manifest.memory, &mut undo)?;
+        let taken = async {
             let slot = self.net.take().await?;
             let (network, name) = (slot.port(), slot.name().to_owned());
             let slot = self.hold_slot(slot, &mut undo);
             let id = MachineId::random();
-            self.begin_use(id, &name, &layer).await?;
+            self.begin_use(id, &name, layer).await?;
             self.hold_line(id, &mut undo);
-            let spec = self.place(id, &layer, network, &mut undo).await?;
-            let disk = spec.disk.clone();
-            let machine: Arc<dyn Machine> = Arc::from(self.driver.restore(spec, &layer.files).await?);
-            hold_machine(&machine, &mut undo);
-            self.ledger.started(id, machine.pid()).await?;
-            Ok((machine, slot, disk))
+            self.hold_files(id, &mut undo);
+            let spec = self.describe(id, shape, network);
+            std::fs::create_dir_all(&spec.run_dir)
+                .map_err(|cause| PrepareError::Io { action: "make the machine's folder", cause })?;
+            Ok((spec, slot, name))
         };
-        match acquired.await {
-            Ok((machine, slot, disk)) => Ok(Prepared { machine, layer, disk, slot, undo, session: None }),
+        match taken.await {
+            Ok((spec, slot, slot_name)) => Ok(Berth { spec, slot, blank: None, slot_name, undo }),
             Err(error) => {
                 undo.unwind().await;
                 Err(error)
@@ -117,14 +236,14 @@ impl Parts {
         }
     }
 
-    /// Writes down that a machine is about to be made from a layer, unless the layer has gone since it was opened.
-    async fn begin_use(&self, id: MachineId, slot: &str, layer: &Layer) -> Result<(), PrepareError> {
+    /// Writes down that a machine is about to be made, from a layer if it has one, unless that has gone since it was opened.
+    async fn begin_use(&self, id: MachineId, slot: &str, layer: Option<&Layer>) -> Result<(), PrepareError> {
         let _gate = self.layer_gate.lock().await;
-        let used = layer.manifest.layer;
-        if !self.layers.contains(used) {
-            return Err(PrepareError::Gone { layer: used });
+        let used = layer.map(|layer| layer.manifest.layer);
+        match used {
+            Some(layer) if !self.layers.contains(layer) => Err(PrepareError::Gone { layer }),
+            _ => Ok(self.ledger.intend(id, slot, used).await?),
         }
-        Ok(self.ledger.intend(id, slot, used).await?)
     }
 
     /// Reads ahead what the layer's guest had used, beside everything else that a start has to do.
@@ -209,35 +328,23 @@ impl Parts {
     }
 
     /// Describes a machine of this host; the same words for a start and for a later adoption.
-    pub fn describe(&self, id: MachineId, layer: &Layer, network: NetworkPort) -> MachineSpec {
-        let manifest = &layer.manifest;
+    pub fn describe(&self, id: MachineId, shape: &Shape, network: NetworkPort) -> MachineSpec {
         MachineSpec {
             id,
-            memory: manifest.memory,
-            cpus: manifest.cpus,
+            memory: shape.memory,
+            cpus: shape.cpus,
             disk: self.layers.disk(&id.to_string()),
             run_dir: self.run_root.join(id.to_string()),
             network,
-            runtime: Some(manifest.profile.runtime.clone()),
-            limits: MachineLimits::of(manifest.memory, manifest.cpus),
+            runtime: Some(shape.runtime.clone()),
+            limits: MachineLimits::of(shape.memory, shape.cpus),
         }
     }
 
-    async fn place(
-        self: &Arc<Self>,
-        id: MachineId,
-        layer: &Layer,
-        network: NetworkPort,
-        undo: &mut Undo,
-    ) -> Result<MachineSpec, PrepareError> {
-        let spec = self.describe(id, layer, network);
-        self.hold_files(id, undo);
-        std::fs::create_dir_all(&spec.run_dir)
-            .map_err(|cause| PrepareError::Io { action: "make the machine's folder", cause })?;
-        let (parts, layer) = (self.clone(), layer.clone());
-        let disk = self.scope.block("overlay", move || parts.layers.overlay(&layer, &id.to_string())).await?;
-        disk.map_err(|cause| PrepareError::Io { action: "copy the layer's disk", cause })?;
-        Ok(spec)
+    async fn fill_disk(self: &Arc<Self>, id: MachineId, layer: &Layer) -> Result<(), PrepareError> {
+        let (store, layer) = (self.layers.clone(), layer.clone());
+        let filled = self.scope.block("overlay", move || store.overlay(&layer, &id.to_string())).await?;
+        filled.map(drop).map_err(|cause| PrepareError::Io { action: "copy the layer's disk", cause })
     }
 }
 

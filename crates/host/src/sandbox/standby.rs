@@ -1,5 +1,6 @@
 //! Machines kept ready: restored, primed, paused. A create from one is only a resume and a rebirth.
 //! Every template has a shelf, from the host's start or from its first use; under burst, creates go first and refilling waits.
+//! Keeps the [`Blanks`] as well, after the shelves: one task decides what this host does with time that nobody needs.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -13,6 +14,7 @@ use pandastack_vmm::MachineState;
 use tokio::sync::Notify;
 
 use super::{
+    blanks::Blanks,
     launch::{LaunchError, death},
     prepare::{Parts, Prepared},
     prime::prime,
@@ -35,6 +37,7 @@ pub struct Standby {
     bell: Notify,
     wanted: usize,
     warm: BTreeMap<TemplateName, usize>,
+    pub blanks: Blanks,
 }
 
 /// The machines of one layer.
@@ -51,7 +54,8 @@ impl Standby {
     /// Makes an empty shelf for every template there is.
     pub fn new(settings: &HostSettings, layers: &LayerStore) -> Self {
         let (wanted, warm) = (settings.standby, settings.warm.clone());
-        let standby = Self { shelves: Mutex::default(), launching: Mutex::new(0), bell: Notify::new(), wanted, warm };
+        let (launching, blanks) = (Mutex::new(0), Blanks::new(settings.blanks, layers));
+        let standby = Self { shelves: Mutex::default(), launching, bell: Notify::new(), wanted, warm, blanks };
         for (template, layer) in layers.templates() {
             standby.locked().insert(layer, standby.shelf(&template));
         }
@@ -103,17 +107,12 @@ impl Standby {
         let token = parts.scope.token();
         loop {
             let pause = if parts.is_crowded() {
-                if let Some(prepared) = self.yield_one() {
-                    tracing::info!("memory is short: a standby machine gives way");
-                    prepared.undo.unwind().await;
-                }
+                self.give_way(&parts).await;
                 Some(LOOK)
+            } else if *self.launching.lock().expect("no holder panics") > 0 {
+                None
             } else {
-                match self.next_short() {
-                    None => None,
-                    Some(_) if *self.launching.lock().expect("no holder panics") > 0 => None,
-                    Some(layer) => Some(if self.add(&parts, layer).await { SETTLE } else { RETRY }),
-                }
+                self.add_one(&parts).await
             };
             let woken = async {
                 match pause {
@@ -133,6 +132,41 @@ impl Standby {
         for prepared in shelves.into_values().flat_map(|shelf| shelf.machines) {
             prepared.undo.unwind().await;
         }
+        for berth in self.blanks.take_all() {
+            berth.give_up().await;
+        }
+    }
+
+    /// Takes something off, because memory is short: what saves the least time first.
+    async fn give_way(&self, parts: &Arc<Parts>) {
+        if let Some(berth) = self.blanks.yield_one() {
+            berth.give_up().await;
+        } else if let Some(prepared) = self.yield_one() {
+            tracing::info!("memory is short: a standby machine gives way");
+            prepared.undo.unwind().await;
+        } else {
+            tracing::trace!(promised = *parts.promised.lock().expect("no holder panics"), "nothing can give way");
+        }
+    }
+
+    /// Makes one thing that is missing, and tells how long to wait after it. `None` if nothing is.
+    async fn add_one(&self, parts: &Arc<Parts>) -> Option<Duration> {
+        if let Some(layer) = self.next_short() {
+            return Some(if self.add(parts, layer).await { SETTLE } else { RETRY });
+        }
+        if let Some(berth) = self.blanks.take_stale() {
+            berth.give_up().await;
+        }
+        let shape = self.blanks.next_short()?;
+        match parts.blank(&shape).await {
+            Ok(Some(berth)) => self.blanks.put(shape, berth),
+            Ok(None) => self.blanks.forget_shapes(),
+            Err(error) => {
+                tracing::warn!(%error, "no process was started ahead; trying again later");
+                return Some(RETRY);
+            }
+        }
+        Some(SETTLE)
     }
 
     fn next_short(&self) -> Option<LayerId> {
@@ -154,7 +188,7 @@ impl Standby {
             Err(_) => return false,
         };
         let id = layer.manifest.layer;
-        let mut prepared = match parts.prepare(layer).await {
+        let mut prepared = match parts.prepare(layer, None).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 tracing::warn!(%error, "standby machine not prepared; trying again later");

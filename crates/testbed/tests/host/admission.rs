@@ -50,7 +50,7 @@ async fn three_fit(standby: usize) -> FakeBed {
     let (small, large) = (format!("\"memory\": {}", 1 << 20), format!("\"memory\": {}", total * 1024 / 10 * 3));
     assert!(text.contains(&small), "{text}");
     std::fs::write(&path, text.replace(&small, &large)).unwrap();
-    let settings = HostSettings { overcommit_percent: 100, standby, ..HostSettings::default() };
+    let settings = HostSettings { overcommit_percent: 100, standby, ..FakeBed::settings() };
     FakeBed::start_over(Arc::new(ground), settings).await.unwrap()
 }
 

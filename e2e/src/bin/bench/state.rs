@@ -16,7 +16,7 @@ const TREE: usize = 10;
 const SLEEPS: usize = 10;
 
 /// Memory that the guest changes before a fork and before a sleep, so that with what it changes anyway it is about 24 and 50.
-const FORK_DIRT_MB: usize = 12;
+const FORK_DIRT_MB: usize = 20;
 const SLEEP_DIRT_MB: usize = 38;
 
 /// Measures it all on a host without standby machines: nothing else shall run.

@@ -1,0 +1,123 @@
+//! Processes that wait for a layer, by the shape of the machine they will be. A fork, a wake and a create without a standby machine
+//! take one and save most of a process's start. They hold no guest memory; [`super::Standby`] makes them when nothing else is to be done.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, MutexGuard},
+};
+
+use pandastack_layers::{LayerStore, Manifest};
+use pandastack_vmm::MachineState;
+
+use super::prepare::{Berth, Shape};
+
+/// Shapes that are kept. Of more, those used last.
+const SHAPES_MAX: usize = 4;
+
+/// The blank processes of a host.
+pub struct Blanks {
+    wanted: usize,
+    /// The shape used last comes first.
+    recent: Mutex<VecDeque<Shape>>,
+    shelves: Mutex<HashMap<Shape, VecDeque<Berth>>>,
+}
+
+impl Blanks {
+    /// Begins with the shapes of all templates.
+    pub fn new(wanted: usize, layers: &LayerStore) -> Self {
+        let blanks = Self { wanted, recent: Mutex::default(), shelves: Mutex::default() };
+        for (_, layer) in layers.templates() {
+            if let Ok(manifest) = layers.manifest(layer) {
+                blanks.remember(Shape::of(&manifest));
+            }
+        }
+        blanks
+    }
+
+    /// Takes a living process that fits a layer; from now on its shape is kept. Dead ones come beside it.
+    pub fn take(&self, manifest: &Manifest) -> (Option<Berth>, Vec<Berth>) {
+        let shape = Shape::of(manifest);
+        let mut dead = Vec::new();
+        let taken = {
+            let mut shelves = self.shelves();
+            let shelf = shelves.get_mut(&shape);
+            shelf.and_then(|shelf| {
+                loop {
+                    match shelf.pop_front() {
+                        Some(berth) if !is_alive(&berth) => dead.push(berth),
+                        other => break other,
+                    }
+                }
+            })
+        };
+        self.remember(shape);
+        (taken, dead)
+    }
+
+    /// Takes any, of the shape that was not used for the longest time.
+    pub fn yield_one(&self) -> Option<Berth> {
+        let recent = self.recent().clone();
+        let mut shelves = self.shelves();
+        let stale = shelves.keys().find(|shape| !recent.contains(shape)).cloned();
+        let oldest = stale.into_iter().chain(recent.into_iter().rev());
+        oldest.into_iter().find_map(|shape| shelves.get_mut(&shape)?.pop_back())
+    }
+
+    /// Takes one of a shape that is not kept any more.
+    pub fn take_stale(&self) -> Option<Berth> {
+        let recent = self.recent().clone();
+        let mut shelves = self.shelves();
+        shelves.retain(|_, shelf| !shelf.is_empty());
+        shelves.iter_mut().find(|(shape, _)| !recent.contains(shape))?.1.pop_back()
+    }
+
+    /// Gives a shape that has too few.
+    pub fn next_short(&self) -> Option<Shape> {
+        let recent = self.recent().clone();
+        let shelves = self.shelves();
+        let count = |shape: &Shape| shelves.get(shape).map_or(0, VecDeque::len);
+        recent.into_iter().find(|shape| count(shape) < self.wanted)
+    }
+
+    /// Puts one on its shelf.
+    pub fn put(&self, shape: Shape, berth: Berth) {
+        self.shelves().entry(shape).or_default().push_back(berth);
+    }
+
+    /// Counts them.
+    pub fn count(&self) -> usize {
+        self.shelves().values().map(VecDeque::len).sum()
+    }
+
+    /// Takes all.
+    pub fn take_all(&self) -> Vec<Berth> {
+        std::mem::take(&mut *self.shelves()).into_values().flatten().collect()
+    }
+
+    /// Notes that the driver has no such thing.
+    pub fn forget_shapes(&self) {
+        self.recent().clear();
+    }
+
+    fn remember(&self, shape: Shape) {
+        if self.wanted == 0 {
+            return;
+        }
+        let mut recent = self.recent();
+        recent.retain(|known| *known != shape);
+        recent.push_front(shape);
+        recent.truncate(SHAPES_MAX);
+    }
+
+    fn recent(&self) -> MutexGuard<'_, VecDeque<Shape>> {
+        self.recent.lock().expect("no holder panics")
+    }
+
+    fn shelves(&self) -> MutexGuard<'_, HashMap<Shape, VecDeque<Berth>>> {
+        self.shelves.lock().expect("no holder panics")
+    }
+}
+
+fn is_alive(berth: &Berth) -> bool {
+    berth.blank.as_ref().is_some_and(|blank| *blank.watch().borrow() == MachineState::Alive)
+}

@@ -1,0 +1,176 @@
+//! A process on its way to being a machine. It starts, reads its arguments, and asks for its memory; the jail's filter holds that
+//! call. Until it is answered the process can wait for any layer of its size, with most of its start behind it.
+//!
+//! ```text
+//! begin ......... memory is asked for (held) | memory handed over, machine built, device state loaded
+//!        ahead, if somebody keeps blanks     |            when a layer is wanted
+//! ```
+
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::AsFd,
+    path::PathBuf,
+};
+
+use async_trait::async_trait;
+use pandastack_kit::Scope;
+use pandastack_sys::{filter::Listener, netns::Netns};
+use pandastack_vmm::{Blank, LayerFiles, Machine, MachineError, MachineSpec, MachineState, StartError};
+use serde_json::json;
+use tokio::sync::{broadcast::error::RecvError, watch};
+
+use crate::{
+    command::STATE_FD,
+    limits::{LOAD_DEADLINE, START_DEADLINE},
+    machine::QemuMachine,
+    process::{Started, monitor_socket},
+    qmp::Qmp,
+};
+
+/// A process that has been started.
+pub struct Begun {
+    pub started: Started,
+    pub spec: MachineSpec,
+    pub netns: Netns,
+    pub scope: Scope,
+}
+
+impl Begun {
+    /// Hands the memory over, if the process waits for it, and goes on until its monitor answers.
+    pub async fn finish(self, memory: File) -> Result<QemuMachine, StartError> {
+        let Begun { started: Started { process, entering, opens }, spec, netns, scope } = self;
+        if let Some(listener) = opens {
+            hand_over(listener, memory, &scope);
+        }
+        let monitor = monitor_socket(&spec.run_dir);
+        let connect = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &scope)).await;
+        let limited = entering.done().await;
+        match connect {
+            Ok(Ok(qmp)) if limited.is_ok() => {
+                Ok(QemuMachine { id: spec.id, process, qmp, netns, network: spec.network, scope })
+            }
+            connect => {
+                process.kill().await;
+                Err(match (connect, limited) {
+                    (Ok(Err(error)), _) => {
+                        let log = process.last_words();
+                        StartError::Died { log: if log.is_empty() { error.to_string() } else { log } }
+                    }
+                    (_, Err(error)) => error,
+                    (_, Ok(())) => StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 },
+                })
+            }
+        }
+    }
+
+    /// The same, and loads the device state that the process inherited.
+    pub async fn load(self, memory: File) -> Result<Box<dyn Machine>, StartError> {
+        let machine = self.finish(memory).await?;
+        match load(&machine.qmp).await {
+            Ok(()) => Ok(Box::new(machine)),
+            Err(error) => {
+                machine.process.kill().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A process that waits for its layer.
+pub struct QemuBlank(pub Begun);
+
+#[async_trait]
+impl Blank for QemuBlank {
+    fn pid(&self) -> Option<u32> {
+        Some(self.0.started.process.pid())
+    }
+
+    fn watch(&self) -> watch::Receiver<MachineState> {
+        self.0.started.process.watch()
+    }
+
+    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
+        let filled = open_memory(layer).and_then(|memory| {
+            let copied = fs::copy(&layer.dev, state_file(&self.0.spec));
+            copied.map_err(load_error("copy", &layer.dev))?;
+            Ok(memory)
+        });
+        match filled {
+            Ok(memory) => self.0.load(memory).await,
+            Err(error) => {
+                self.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn stop(&self) {
+        self.0.started.process.kill().await;
+    }
+}
+
+/// Where a process finds its device state. Inherited empty, filled when the layer is known.
+fn state_file(spec: &MachineSpec) -> PathBuf {
+    spec.run_dir.join("state")
+}
+
+/// Makes the file that will hold a machine's device state, open for reading.
+pub fn make_state(spec: &MachineSpec) -> Result<File, StartError> {
+    let file = state_file(spec);
+    File::create(&file).and_then(|_| File::open(&file)).map_err(StartError::Spawn)
+}
+
+/// Opens a layer's device state.
+pub fn open_state(file: &std::path::Path) -> Result<File, StartError> {
+    File::open(file).map_err(load_error("open", file))
+}
+
+/// Opens a layer's memory, for reading only: all machines of the layer share it.
+pub fn open_memory(layer: &LayerFiles) -> Result<File, StartError> {
+    File::open(&layer.mem).map_err(load_error("open", &layer.mem))
+}
+
+fn load_error<'a>(action: &'a str, file: &'a std::path::Path) -> impl FnOnce(io::Error) -> StartError + use<'a> {
+    move |cause| StartError::Load { reason: format!("{action} {}: {cause}", file.display()) }
+}
+
+/// Gives the memory to a process that asks for it. If that fails, the process says so itself.
+fn hand_over(listener: Listener, memory: File, scope: &Scope) {
+    let inner = scope.clone();
+    scope.start("machine-memory", async move {
+        let answer = move || listener.answer_with(memory.as_fd(), START_DEADLINE);
+        if let Ok(Err(error)) = inner.block("machine-memory", answer).await {
+            tracing::warn!(%error, "a machine process was not given its memory");
+        }
+    });
+}
+
+async fn load(qmp: &Qmp) -> Result<(), StartError> {
+    let capabilities = json!({ "capabilities": [{ "capability": "events", "state": true }] });
+    qmp.execute("migrate-set-capabilities", capabilities).await?;
+    let mut events = qmp.events();
+    qmp.execute("migrate-incoming", json!({ "uri": format!("fd:{STATE_FD}") })).await?;
+    let finished = async {
+        loop {
+            match events.recv().await {
+                Ok(event) if event.name == "MIGRATION" => match event.data["status"].as_str() {
+                    Some("completed") => return Ok(()),
+                    Some("failed") => {
+                        return Err(StartError::Load {
+                            reason: "the saved state does not fit this machine".to_owned(),
+                        });
+                    }
+                    _ => {}
+                },
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => {
+                    return Err(MachineError::Dead { reason: "the monitor closed".to_owned() }.into());
+                }
+            }
+        }
+    };
+    tokio::time::timeout(LOAD_DEADLINE, finished)
+        .await
+        .map_err(|_| StartError::Deadline { deadline_ms: LOAD_DEADLINE.as_millis() as u64 })?
+}
