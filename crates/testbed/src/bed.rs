@@ -1,6 +1,6 @@
 //! A host of a test's own: real machines, own data folder on the shared reflink volume, own network instance.
 
-use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
 use anyhow::Result;
 use futures_util::FutureExt;
@@ -10,7 +10,7 @@ use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ForkAsk, HostPort};
 
-use crate::{DataFolder, Leftovers, machine_driver};
+use crate::{DataFolder, Leftovers, PATIENCE, machine_driver};
 
 /// A running host with the template `mini`.
 pub struct Bed {
@@ -89,7 +89,7 @@ impl Bed {
 
     /// Runs a shell command and gives its output and exit code.
     pub async fn sh(&self, id: SandboxId, command: &str) -> Result<(String, i32)> {
-        let ask = ExecAsk::shell(command, Duration::from_secs(60));
+        let ask = ExecAsk::shell(command, PATIENCE);
         let mut session = self.host.exec(id, ask).await?;
         let mut output = Vec::new();
         while let Some(event) = session.events.recv().await {
