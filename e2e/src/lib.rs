@@ -3,18 +3,14 @@
 
 mod rig;
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use pandastack_host::HostSettings;
 use pandastack_model::{Fault, SandboxId};
 use pandastack_testbed::{Bed, with_bed};
 use pandastack_wire_fleet::{ExecAsk, ExecEvent, ExecSession, HostPort, Program};
 
+pub use pandastack_testbed::PATIENCE;
 pub use rig::Rig;
-
-/// How long a test waits for anything. Guests may be emulated on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process from its first to its last event.
 #[derive(Debug)]

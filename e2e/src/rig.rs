@@ -14,9 +14,9 @@ use pandastack_host::net::{self, NetPool, NetSettings, Slot};
 use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
 use pandastack_model::{MachineId, SandboxId};
-use pandastack_testbed::{DataFolder, processes, template_data_dir};
+use pandastack_testbed::{DataFolder, machine_driver, machine_tier, processes};
 use pandastack_vmm::{MachineLimits, MachineSpec};
-use pandastack_vmm_qemu::{QemuDriver, choose_tier};
+use pandastack_vmm_qemu::QemuDriver;
 
 /// A driver and its surroundings. Dropped, everything goes, machines included.
 pub struct Rig {
@@ -34,14 +34,17 @@ pub struct Rig {
 impl Rig {
     /// Starts on the runtime bundles of the templates.
     pub async fn start() -> Self {
-        Self::start_with(&template_data_dir().join("runtime")).await
+        Self::start_on(machine_driver().expect("QEMU is installed, and the tier asked for works")).await
     }
 
     /// Starts on a folder of runtime bundles.
     pub async fn start_with(bundles: &Path) -> Self {
+        let tier = machine_tier().expect("the tier asked for works");
+        Self::start_on(QemuDriver::new(tier, bundles, Scope::new()).expect("QEMU is installed")).await
+    }
+
+    async fn start_on(driver: QemuDriver) -> Self {
         let folder = DataFolder::with_templates().expect("`make mini` bakes the template");
-        let tier = choose_tier(None, None).expect("some tier works").tier;
-        let driver = QemuDriver::new(tier, bundles, Scope::new()).expect("QEMU is installed");
         let layers = LayerStore::open(&folder.path().join("volume")).expect("the layers open");
         let name = "mini".parse().expect("a name");
         let layer = layers.template(&name).and_then(|id| layers.open_layer(id)).expect("mini is whole");

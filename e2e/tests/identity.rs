@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pandastack_e2e::{PATIENCE, python, run, shell, with_sandbox, without_standby};
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
-use pandastack_testbed::{Bed, spec, wait_for, with_bed};
+use pandastack_testbed::{Bed, spec, stretched, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, HostPort};
 
 /// How far a guest's clock may be from its host's.
@@ -67,7 +67,7 @@ async fn the_clock_of_a_guest_from_standby_is_the_hosts() {
         async |bed| {
             standby_is_ready(bed, 1).await;
             // A clock that stood still while the machine waited would be this much behind.
-            tokio::time::sleep(CLOCK_SKEW_MAX * 3).await;
+            tokio::time::sleep(stretched(CLOCK_SKEW_MAX) * 3).await;
             let id = bed.create().await.unwrap();
             assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");
             clock_is_right(bed, id).await;
@@ -118,8 +118,8 @@ async fn clock_is_right(bed: &Bed, id: SandboxId) {
     let ran = run(bed, id, shell("date +%s.%N")).await;
     let after = now();
     let guest = Duration::from_secs_f64(ran.out().trim().parse().unwrap());
-    assert!(guest + CLOCK_SKEW_MAX > before, "the guest is behind: {guest:?}, asked at {before:?}");
-    assert!(guest < after + CLOCK_SKEW_MAX, "the guest is ahead: {guest:?}, answered at {after:?}");
+    assert!(guest + stretched(CLOCK_SKEW_MAX) > before, "the guest is behind: {guest:?}, asked at {before:?}");
+    assert!(guest < after + stretched(CLOCK_SKEW_MAX), "the guest is ahead: {guest:?}, answered at {after:?}");
 }
 
 async fn are_no_twins(bed: &Bed, one: SandboxId, two: SandboxId) {

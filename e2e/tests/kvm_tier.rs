@@ -1,32 +1,202 @@
-//! The kvm tier, proved in the emulated KVM host: the probe says kvm, a sandbox is created by restore, runs Python, and
-//! goes away. `scripts/kvm-proof` is what runs inside.
+//! The kvm tier, proved in the emulated KVM host, a machine whose `/dev/kvm` is real: one boot in which `scripts/kvm-proof`
+//! bakes `mini` and walks a sandbox through its whole life over the API, and `scripts/kvm-suite` runs the tests that every
+//! other run has on the emulated tier.
+//!
+//! Every run has the suites that there is time for. `PANDASTACK_KVM_SUITES=all` has all of them, a list of names has those:
+//!
+//! ```text
+//! PANDASTACK_KVM_SUITES=state,jail cargo test --workspace --test kvm_tier -- --nocapture
+//! ```
+//!
+//! The closing line of each suite is printed, and every test that is left out with its reason. A suite that runs fewer tests
+//! than it has, or none, fails.
 
-use std::{path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use pandastack_testbed::built;
+use serde_json::Value;
+
+/// A test program of this package, as it runs in the KVM host.
+struct Suite {
+    name: &'static str,
+    runs: Runs,
+    /// Tests that make no sense there, and why.
+    left_out: &'static [(&'static str, &'static str)],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    Always,
+    WhenAsked,
+}
+
+const SUITES: &[Suite] = &[
+    Suite { name: "conformance_qemu", runs: Runs::Always, left_out: &[] },
+    Suite { name: "state", runs: Runs::Always, left_out: &[] },
+    Suite { name: "rebirth", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "links", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "volumes", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "faults", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "jail", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "egress", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "isolation", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "identity", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "agent", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "files", runs: Runs::WhenAsked, left_out: &[] },
+];
+
+/// Less than the test runner gives this test, so that what was said until then is seen.
+const TIMEOUT: Duration = Duration::from_secs(1400);
+
+/// Whoever asks for more has the time for it.
+const TIMEOUT_ASKED: Duration = Duration::from_secs(7200);
+
+/// A program that tests of the jail start.
+const HELPER: &str = "jail-probe";
 
 #[test]
-fn a_sandbox_lives_and_dies_on_kvm() {
-    let home = std::env::var("HOME").expect("tests run with a home folder");
-    let cache = std::env::var("PANDASTACK_CACHE_DIR").unwrap_or_else(|_| format!("{home}/.cache/pandastack"));
-    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
-    let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
-    let project = Path::new(&package).parent().expect("the package lies in the project");
+fn the_suite_of_the_emulated_tier_passes_on_kvm() {
+    let project = project();
     assert!(built("pandastack").exists(), "`make build` builds what runs in the KVM host");
+    let suites = chosen();
+    let programs = programs(&project, &suites);
+    let expected: BTreeMap<&str, usize> =
+        suites.iter().map(|suite| (suite.name, count(&programs[suite.name], suite))).collect();
     let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host", "--timeout", "1200"]);
-    for root in roots_of_mini(&Path::new(&cache).join("rootfs")) {
-        command.args(["--with", &format!("{cache}/rootfs/{root}:/work/cache/rootfs/{root}")]);
+    let timeout = if asked().is_empty() { TIMEOUT } else { TIMEOUT_ASKED };
+    command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host"]);
+    command.args(["--timeout", &timeout.as_secs().to_string()]);
+    for (from, to) in brought(&project, &programs) {
+        command.arg("--with").arg(format!("{}:{to}", from.display()));
     }
-    let output = command
-        .args(["--with", "scripts/kvm-proof:/opt/pandastack/kvm-proof", "--", "kvm-proof"])
-        .current_dir(project)
-        .output()
-        .expect("cargo starts");
+    command.args(["--", "sh", "-c", "kvm-proof && kvm-suite \"$@\"", "kvm"]).args(suites.iter().map(argument));
+    let output = command.current_dir(&project).output().expect("cargo starts");
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "kvm-host ended with {}", output.status);
-    assert!(said.lines().any(|line| line.trim() == "kvm: ok"), "the proof did not reach its end");
+    for end in ["kvm: ok", "kvm: suite done"] {
+        assert!(said.lines().any(|line| line.trim() == end), "the run did not reach {end:?}");
+    }
+    let closings = closings(&said);
+    for suite in &suites {
+        let closing = closings.get(suite.name).map_or("none", String::as_str);
+        println!("kvm tier, {}: {closing}", suite.name);
+        for (test, why) in suite.left_out {
+            println!("kvm tier, {}: left out {test}: {why}", suite.name);
+        }
+    }
+    let failed: Vec<&str> = expected
+        .iter()
+        .filter(|(name, count)| !closings.get(**name).is_some_and(|closing| closing.starts_with(&ok(**count))))
+        .map(|(name, _)| *name)
+        .collect();
+    assert!(failed.is_empty(), "not every test of {failed:?} passed on the kvm tier");
+}
+
+/// How the closing line of a program starts whose tests all passed.
+fn ok(count: usize) -> String {
+    format!("test result: ok. {count} passed; 0 failed; 0 ignored;")
+}
+
+/// The suites of this run.
+fn chosen() -> Vec<&'static Suite> {
+    let names = asked();
+    for name in &names {
+        assert!(name == "all" || SUITES.iter().any(|suite| suite.name == name), "{name} is no suite of the KVM host");
+    }
+    let wanted = |suite: &&Suite| match names.first().map(String::as_str) {
+        None => suite.runs == Runs::Always,
+        Some("all") => true,
+        Some(_) => names.iter().any(|name| name == suite.name),
+    };
+    SUITES.iter().filter(wanted).collect()
+}
+
+/// The names of suites that whoever started this run asked for, if any.
+fn asked() -> Vec<String> {
+    let names = std::env::var("PANDASTACK_KVM_SUITES").unwrap_or_default();
+    names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// A suite as the script inside is told of it.
+fn argument(suite: &&Suite) -> String {
+    std::iter::once(suite.name).chain(suite.left_out.iter().map(|(test, _)| *test)).collect::<Vec<_>>().join(",")
+}
+
+/// Counts the tests of a program that are to run.
+fn count(program: &Path, suite: &Suite) -> usize {
+    let listed =
+        Command::new(program).args(["--list", "--format", "terse"]).output().expect("a program lists its tests");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let tests: Vec<&str> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    for (test, _) in suite.left_out {
+        assert!(tests.contains(test), "{} has no test {test} to leave out", suite.name);
+    }
+    let count = tests.len() - suite.left_out.len();
+    assert!(count > 0, "{} has no tests", suite.name);
+    count
+}
+
+/// The closing line of each program.
+fn closings(said: &str) -> BTreeMap<&str, String> {
+    let (mut closings, mut running) = (BTreeMap::new(), "");
+    for line in said.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("kvm: suite ").filter(|name| !name.contains(' ')) {
+            running = name;
+        }
+        if line.starts_with("test result: ") {
+            closings.insert(running, line.to_owned());
+        }
+    }
+    closings
+}
+
+/// The built test programs and what they start. With the features of the whole workspace, which are those that
+/// the running tests were built with, so that nothing is built again.
+fn programs(project: &Path, suites: &[&Suite]) -> BTreeMap<String, PathBuf> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--quiet", "--workspace", "--no-run", "--message-format", "json"]).current_dir(project);
+    for suite in suites {
+        command.args(["--test", suite.name]);
+    }
+    let output = command.output().expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let program = |message: Value| {
+        let ours = message["manifest_path"].as_str()?.ends_with("/e2e/Cargo.toml");
+        let name = message["target"]["name"].as_str().filter(|_| ours)?;
+        let wanted = name == HELPER || suites.iter().any(|suite| suite.name == name);
+        wanted.then_some((name.to_owned(), PathBuf::from(message["executable"].as_str()?)))
+    };
+    messages.filter_map(program).collect()
+}
+
+/// What goes into the KVM host, and where it lies there.
+fn brought(project: &Path, programs: &BTreeMap<String, PathBuf>) -> Vec<(PathBuf, String)> {
+    let home = std::env::var("HOME").expect("tests run with a home folder");
+    let cache = std::env::var("PANDASTACK_CACHE_DIR").unwrap_or_else(|_| format!("{home}/.cache/pandastack"));
+    let roots = Path::new(&cache).join("rootfs");
+    let mut brought: Vec<(PathBuf, String)> = roots_of_mini(&roots)
+        .into_iter()
+        .map(|root| (roots.join(&root), format!("/work/cache/rootfs/{root}")))
+        .collect();
+    for script in ["kvm-proof", "kvm-suite"] {
+        brought.push((project.join("scripts").join(script), format!("/opt/pandastack/{script}")));
+    }
+    for (name, program) in programs {
+        let to = match name.as_str() {
+            // A test has its path compiled in.
+            HELPER => program.display().to_string(),
+            _ => format!("/opt/pandastack/tests/{name}"),
+        };
+        brought.push((program.clone(), to));
+    }
+    brought
 }
 
 /// The cached root file systems of `mini`: the machine inside has no packages to make one from.
@@ -34,4 +204,10 @@ fn roots_of_mini(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("`make mini` makes the root file system").flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.starts_with("mini-") && !name.contains(".new-")).collect()
+}
+
+fn project() -> PathBuf {
+    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+    let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
+    Path::new(&package).parent().expect("the package lies in the project").to_path_buf()
 }

@@ -15,9 +15,9 @@ use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
 use pandastack_model::{MachineId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
-use pandastack_testbed::{Bed, DataFolder, template_data_dir, wait_for, with_bed};
+use pandastack_testbed::{Bed, DataFolder, machine_driver, wait_for, with_bed};
 use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec};
-use pandastack_vmm_qemu::{QemuDriver, choose_tier};
+use pandastack_vmm_qemu::QemuDriver;
 use pandastack_wire_fleet::{ExecAsk, ExecControl, HostPort};
 use pandastack_wire_guest::{
     Decoder, Error, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Program, Rebirth, Start,
@@ -286,8 +286,7 @@ struct Lab {
 impl Lab {
     async fn start() -> Self {
         let folder = DataFolder::with_templates().unwrap();
-        let tier = choose_tier(None, None).unwrap().tier;
-        let driver = QemuDriver::new(tier, &template_data_dir().join("runtime"), Scope::new()).unwrap();
+        let driver = machine_driver().unwrap();
         let layers = LayerStore::open(&folder.path().join("volume")).unwrap();
         let layer = layers.open_layer(layers.template(&"mini".parse().unwrap()).unwrap()).unwrap();
         let settings = NetSettings { ready: 1, ..NetSettings::of(folder.path().display().to_string()) };

@@ -1,18 +1,16 @@
 //! A host of a test's own: real machines, own data folder on the shared reflink volume, own network instance.
 
-use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
 use anyhow::Result;
 use futures_util::FutureExt;
 use pandastack_host::{Host, HostParts, HostSettings, net::NetSettings};
-use pandastack_kit::Scope;
 use pandastack_layers::{LayerStore, Volume};
 use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
-use pandastack_vmm_qemu::{QemuDriver, choose_tier};
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ForkAsk, HostPort};
 
-use crate::{DataFolder, Leftovers};
+use crate::{DataFolder, Leftovers, PATIENCE, machine_driver};
 
 /// A running host with the template `mini`.
 pub struct Bed {
@@ -45,17 +43,15 @@ impl Bed {
         let data_dir = folder.path().to_owned();
         let volume = Arc::new(Volume::open(&data_dir, 0)?);
         let layers = LayerStore::open(volume.root())?;
-        let tier = choose_tier(None, None)?;
-        // Bundles are kept with the templates: making one copies a hundred megabytes.
-        let driver: Arc<dyn Driver> =
-            Arc::new(QemuDriver::new(tier.tier, &template_data_dir().join("runtime"), Scope::new())?);
+        let driver: Arc<dyn Driver> = Arc::new(machine_driver()?);
         let instance = data_dir.display().to_string();
         let run_root = PathBuf::from(format!("/run/pandastack/t-{}", &SandboxId::random().to_string()[..8]));
         let parts = HostParts {
             driver: driver.clone(),
             layers: layers.clone(),
             volume: volume.clone(),
-            net: net(NetSettings::of(instance.clone())),
+            // A slot that nobody takes is made and taken down for nothing.
+            net: net(NetSettings { ready: 1, ..NetSettings::of(instance.clone()) }),
             ledger: data_dir.join("ledger.db"),
             run_root: run_root.clone(),
             settings,
@@ -93,7 +89,7 @@ impl Bed {
 
     /// Runs a shell command and gives its output and exit code.
     pub async fn sh(&self, id: SandboxId, command: &str) -> Result<(String, i32)> {
-        let ask = ExecAsk::shell(command, Duration::from_secs(60));
+        let ask = ExecAsk::shell(command, PATIENCE);
         let mut session = self.host.exec(id, ask).await?;
         let mut output = Vec::new();
         while let Some(event) = session.events.recv().await {

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use pandastack_layers::Volume;
+use pandastack_layers::{Volume, copy_layer};
 use pandastack_model::SandboxId;
-use pandastack_sys::reflink::clone_or_copy;
 
 use crate::bed::template_data_dir;
 
@@ -78,21 +77,12 @@ fn copy_templates(from: &Path, to: &Path) -> Result<()> {
     for name in std::fs::read_dir(from.join("templates")).context("find templates; `make mini` bakes them")? {
         let name = name?;
         let layer = std::fs::read_to_string(name.path())?;
-        copy_layer(&from.join("layers").join(layer.trim()), &to.join("layers").join(layer.trim()))?;
+        let place = |store: &Path| store.join("layers").join(layer.trim());
+        // Two names may stand for one layer.
+        if !place(to).exists() {
+            copy_layer(&place(from), &place(to))?;
+        }
         std::fs::copy(name.path(), to.join("templates").join(name.file_name()))?;
-    }
-    Ok(())
-}
-
-fn copy_layer(from: &Path, to: &Path) -> Result<()> {
-    // Two names may stand for one layer.
-    if to.exists() {
-        return Ok(());
-    }
-    std::fs::create_dir_all(to)?;
-    for file in std::fs::read_dir(from)? {
-        let file = file?;
-        clone_or_copy(&file.path(), &to.join(file.file_name()))?;
     }
     Ok(())
 }

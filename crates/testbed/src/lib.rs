@@ -10,6 +10,7 @@ mod fake_guest;
 mod leftovers;
 pub mod outside;
 mod server;
+mod surroundings;
 mod wait;
 
 pub use alarms::{alarms, listen_for_alarms};
@@ -19,4 +20,5 @@ pub use fake_bed::{FakeBed, FakeGround, finish, with_fake_bed, with_small_fake_b
 pub use fake_guest::{Manner, SEALED_SECRET, Script, ScriptedGuest};
 pub use leftovers::{Leftovers, processes, run_root_of};
 pub use server::{Server, built};
+pub use surroundings::{PATIENCE, machine_driver, machine_tier, stretched};
 pub use wait::wait_for;

@@ -8,6 +8,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+use crate::PATIENCE;
+
 /// How long a dropped server may take to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -67,7 +69,7 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let said = self.said();
             if said.contains("ready; stop") {

@@ -45,6 +45,8 @@ pub enum SetUpError {
 }
 
 /// Makes QEMU machines of one tier: new ones with the newest runtime bundle, others with the one that their layer names.
+/// Clones share the runtimes that are ready.
+#[derive(Clone)]
 pub struct QemuDriver {
     runtimes: Arc<Runtimes>,
     shape: Shape,
@@ -71,6 +73,11 @@ impl QemuDriver {
     pub fn with_jail(self, jail: Jail) -> Self {
         self.runtimes.forget();
         Self { jail, ..self }
+    }
+
+    /// Chooses another scope for what watches machines.
+    pub fn with_scope(self, scope: Scope) -> Self {
+        Self { scope, ..self }
     }
 
     /// Chooses the numbers of the users that jailed machines run as.

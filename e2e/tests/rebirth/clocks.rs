@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pandastack_e2e::{PATIENCE, read_until, shell, start};
 use pandastack_model::{LayerId, Origin, SandboxId, SandboxSpec};
-use pandastack_testbed::{Bed, spec, wait_for};
+use pandastack_testbed::{Bed, spec, stretched, wait_for};
 use pandastack_wire_fleet::{Ensure, Hold, HostPort, SealAsk};
 
 use super::{CLOCK_SKEW_MAX, STANDSTILL, ask, number, with_resident};
@@ -22,7 +22,7 @@ async fn a_guest_has_the_hosts_time_however_it_came_to_life() {
         let layer = LayerId::random();
         bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
         bed.host.sleep(source).await.unwrap();
-        tokio::time::sleep(STANDSTILL).await;
+        tokio::time::sleep(stretched(STANDSTILL)).await;
         bed.host.wake(source).await.unwrap();
         clock_is_right(bed, source, "woken").await;
         let late = SandboxId::random();
@@ -43,7 +43,7 @@ async fn a_resume_sets_the_clock_and_disturbs_nothing() {
             start(bed, id, shell("echo before; while [ ! -e /tmp/go ]; do sleep 0.1; done; echo after")).await.unwrap();
         read_until(&mut running, "before").await;
         bed.host.pause(id).await.unwrap();
-        tokio::time::sleep(STANDSTILL).await;
+        tokio::time::sleep(stretched(STANDSTILL)).await;
         bed.host.resume(id).await.unwrap();
         clock_is_right(bed, id, "resumed").await;
         bed.out(id, "touch /tmp/go").await;
@@ -60,11 +60,11 @@ async fn the_pauses_of_many_seals_do_not_add_up() {
             let layer = LayerId::random();
             paused += bed.host.seal(id, SealAsk { layer, hold: Hold::Kept }).await.unwrap().pause;
             bed.host.release(layer).await.unwrap();
-            if paused > PAUSES_MIN {
+            if paused > stretched(PAUSES_MIN) {
                 break;
             }
         }
-        assert!(paused > PAUSES_MIN, "only {paused:?}");
+        assert!(paused > stretched(PAUSES_MIN), "only {paused:?}");
         clock_is_right(bed, id, "sealed often").await;
     })
     .await;
@@ -85,11 +85,11 @@ async fn clocks_that_only_count_never_go_back_and_stand_still_with_the_machine()
             let read = format!("time.clock_gettime({clock})");
             let (asked, before) = (Instant::now(), number(bed, child, &read).await);
             bed.host.sleep(child).await.unwrap();
-            tokio::time::sleep(STANDSTILL).await;
+            tokio::time::sleep(stretched(STANDSTILL)).await;
             bed.host.wake(child).await.unwrap();
             let (passed, all) = (number(bed, child, &read).await - before, asked.elapsed().as_secs_f64());
             assert!(passed > 0.0, "{clock} went back by {passed}");
-            let most = all - STANDSTILL.as_secs_f64() / 2.0;
+            let most = all - stretched(STANDSTILL).as_secs_f64() / 2.0;
             assert!(passed < most, "{clock} counted {passed} s of {all} s, most of which its machine slept");
         }
         never_back(bed, child, "after a wake").await;
@@ -111,8 +111,8 @@ async fn clock_is_right(bed: &Bed, id: SandboxId, when: &str) {
     let before = now();
     let guest = Duration::from_secs_f64(number(bed, id, "time.time()").await);
     let after = now();
-    assert!(guest + CLOCK_SKEW_MAX > before, "{when}: {:?} behind", before.saturating_sub(guest));
-    assert!(guest < after + CLOCK_SKEW_MAX, "{when}: {:?} ahead", guest.saturating_sub(after));
+    assert!(guest + stretched(CLOCK_SKEW_MAX) > before, "{when}: {:?} behind", before.saturating_sub(guest));
+    assert!(guest < after + stretched(CLOCK_SKEW_MAX), "{when}: {:?} ahead", guest.saturating_sub(after));
 }
 
 fn now() -> Duration {

@@ -53,6 +53,29 @@ fn damage_after_a_check_is_noticed_by_the_next_process() {
 }
 
 #[test]
+fn a_copy_is_trusted_as_its_source_was_and_its_own_damage_is_noticed() {
+    let (_folder, store) = store();
+    let id = sealed(&store);
+    let other = tempfile::tempdir().unwrap();
+    let place = |root: &Path| root.join("layers").join(id.to_string());
+    let copy = |trusted: bool| {
+        let _ = fs::remove_dir_all(place(other.path()));
+        if !trusted {
+            fs::remove_file(place(&store.root).join(VERIFIED)).unwrap();
+        }
+        copy_layer(&place(&store.root), &place(other.path())).unwrap();
+        place(other.path()).join(VERIFIED)
+    };
+    let mark = fs::read_to_string(copy(true)).unwrap();
+    assert_eq!(Some(mark), fingerprint(&LayerFiles::in_folder(&place(other.path()))), "it will not be read again");
+    fs::write(place(other.path()).join("mem"), b"m3m").unwrap();
+    let opened = LayerStore::open(other.path()).unwrap().open_layer(id);
+    assert!(matches!(opened, Err(OpenError::Damaged { file: "mem", .. })));
+    assert!(!copy(false).exists(), "nobody has read the source");
+    LayerStore::open(other.path()).unwrap().open_layer(id).unwrap();
+}
+
+#[test]
 fn names_move_and_unnamed_layers_are_collected() {
     let (_folder, store) = store();
     let name: TemplateName = "mini".parse().unwrap();
