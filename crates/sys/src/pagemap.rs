@@ -1,15 +1,22 @@
 //! Reads what another process has changed of a file it maps privately: which pages, and their contents.
 //! The process must not run meanwhile, or the pages are of different moments; that is the caller's business.
 
+#![allow(unsafe_code)]
+
 use std::{
+    ffi::c_void,
     fs, io,
     io::IoSliceMut,
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
+    ptr::NonNull,
 };
 
 use nix::{
-    sys::uio::{RemoteIoVec, process_vm_readv},
+    sys::{
+        mman::{MmapAdvise, madvise},
+        uio::{RemoteIoVec, process_vm_readv},
+    },
     unistd::Pid,
 };
 
@@ -122,6 +129,21 @@ impl Mapping {
         }
         Ok(())
     }
+}
+
+/// Makes a buffer for reading much at once. Filled for the first time, it costs one fault for two megabytes where the kernel has
+/// pages of that size to give, instead of one for each four kilobytes; whoever reads while a guest stands still saves a third.
+pub fn buffer(bytes: usize) -> Vec<u8> {
+    let buffer = vec![0_u8; bytes];
+    let start = (buffer.as_ptr() as usize).next_multiple_of(PAGE_BYTES as usize);
+    let end = (buffer.as_ptr() as usize + bytes) / PAGE_BYTES as usize * PAGE_BYTES as usize;
+    if let (Some(length), Some(start)) =
+        (end.checked_sub(start).filter(|length| *length > 0), NonNull::new(start as *mut c_void))
+    {
+        // SAFETY: the range lies within the buffer, which is ours alone; the advice changes no content.
+        let _ = unsafe { madvise(start, length, MmapAdvise::MADV_HUGEPAGE) };
+    }
+    buffer
 }
 
 /// Adds up what extents hold.

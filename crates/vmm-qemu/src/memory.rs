@@ -4,7 +4,7 @@
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
 use pandastack_model::Bytes;
-use pandastack_sys::pagemap::{Extent, Mapping, total};
+use pandastack_sys::pagemap::{Extent, Mapping, buffer, total};
 use pandastack_vmm::{MemoryDelta, Run};
 
 /// Bytes that are under way at once while memory goes straight to a file.
@@ -27,7 +27,7 @@ pub fn hold(pid: u32, base: &Path, bytes_max: Bytes) -> io::Result<Option<Memory
     if size > bytes_max.get() {
         return Ok(None);
     }
-    let mut bytes = vec![0; size as usize];
+    let mut bytes = buffer(size as usize);
     mapping.read(&changed, &mut bytes)?;
     Ok(Some(MemoryDelta { runs: runs(&changed), bytes }))
 }

@@ -17,7 +17,7 @@ use std::{
 use pandastack_kit::{Scope, ScopeError, Undo};
 use pandastack_layers::{Layer, LayerStore, Manifest, Volume, hot};
 use pandastack_model::{Bytes, Fault, LayerId, MachineId, VolumeId};
-use pandastack_vmm::{Blank, Driver, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
+use pandastack_vmm::{Blank, Driver, LayerFiles, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
 
 use super::{
     admission::{Full, Terms, View, VolumeView, admit, admit_volume, parse_meminfo},
@@ -136,7 +136,7 @@ impl Parts {
                 return Err(error);
             }
         };
-        self.warm_up(&layer);
+        self.read_ahead(layer.files.clone());
         let berth = match ahead {
             Some(berth) => Ok(berth),
             None => self.berth(&Shape::of(&layer.manifest), Some(&layer)).await,
@@ -250,8 +250,8 @@ impl Parts {
     }
 
     /// Reads ahead what the layer's guest had used, beside everything else that a start has to do.
-    fn warm_up(&self, layer: &Layer) {
-        let (scope, files) = (self.scope.clone(), layer.files.clone());
+    pub fn read_ahead(&self, files: LayerFiles) {
+        let scope = self.scope.clone();
         self.scope.start("read ahead", async move {
             let _ = scope.block("read ahead", move || hot::read_ahead(&files.mem, &hot::read(&files.hot))).await;
         });
