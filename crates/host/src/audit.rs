@@ -114,8 +114,9 @@ async fn look(parts: &Arc<Parts>) -> Result<Look, AuditError> {
     let (volumes, users) = parts.volumes.present().await?;
     let sandboxes: BTreeSet<_> = parts.ledger.sandboxes().await?.into_iter().map(|row| row.id).collect();
     leaks.extend(users.iter().filter(|user| !sandboxes.contains(user)).map(|user| Leak::VolumeUse(user.to_string())));
+    let waiting = machines.iter().filter(|machine| machine.layer.is_none()).count();
     let report = AuditReport {
-        machines: processes.len(),
+        machines: processes.len().saturating_sub(waiting),
         slots: slots.len(),
         disks: disks.len(),
         layers: layers.len(),

@@ -106,7 +106,7 @@ pub struct VolumeView {
 /// What an audit found. A host with nothing but what it should have reports no leaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Machines, namespaces, disks, layers and volumes that are accounted for.
+    /// Machines with a layer, namespaces, disks, layers and volumes that are accounted for.
     pub machines: usize,
     pub slots: usize,
     pub disks: usize,

@@ -48,6 +48,7 @@ async fn main() -> Result<()> {
     table.report("boot_ms", boot_ms);
     cold(&mut table).await?;
     standby(&mut table, boot_ms).await?;
+    warm(&mut table).await?;
     inside(&mut table).await?;
     state::measure(&mut table).await?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
@@ -109,16 +110,33 @@ async fn cold(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-async fn standby(table: &mut Table, boot_ms: f64) -> Result<()> {
-    let bed = Bed::start_with(HostSettings { standby: STANDBY, ..HostSettings::default() }, |net| net).await?;
+/// Creates sandboxes one after the other, each when the shelf is full.
+async fn from_the_shelf(bed: &Bed) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     for _ in 0..CREATES {
-        wait_for_standby(&bed).await;
+        wait_for_standby(bed).await;
         let started = Instant::now();
         let id = bed.create().await?;
         times.push(ms(started.elapsed()));
         bed.host.remove(id).await?;
     }
+    Ok(times)
+}
+
+/// The pool that an operator asks for by name, `--warm mini=2`.
+async fn warm(table: &mut Table) -> Result<()> {
+    let warm = [(spec("mini").template, STANDBY)].into();
+    let bed = Bed::start_with(HostSettings { standby: 0, warm, ..HostSettings::default() }, |net| net).await?;
+    let mut times = from_the_shelf(&bed).await?;
+    bed.close().await;
+    table.at_most("create_warm_ms_p50", percentile(&mut times, 50), 10.0);
+    table.report("create_warm_ms_p99", percentile(&mut times, 99));
+    Ok(())
+}
+
+async fn standby(table: &mut Table, boot_ms: f64) -> Result<()> {
+    let bed = Bed::start_with(HostSettings { standby: STANDBY, ..HostSettings::default() }, |net| net).await?;
+    let mut times = from_the_shelf(&bed).await?;
     let p50 = percentile(&mut times, 50);
     table.at_most("create_standby_ms_p50", p50, 60.0);
     table.report("create_standby_ms_p99", percentile(&mut times, 99));

@@ -91,7 +91,7 @@ async fn trees(bed: &Bed, table: &mut Table) -> Result<()> {
 }
 
 async fn sleeps(bed: &Bed, table: &mut Table) -> Result<()> {
-    let (mut falls, mut wakes) = (Vec::new(), Vec::new());
+    let (mut falls, mut wakes, mut asked) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..SLEEPS {
         let id = bed.create().await?;
         change_memory(bed, id, SLEEP_DIRT_MB).await?;
@@ -103,12 +103,19 @@ async fn sleeps(bed: &Bed, table: &mut Table) -> Result<()> {
         // The first answer to a request of its own, not only the wake's.
         bed.host.ping(id).await?;
         wakes.push(ms(started.elapsed()));
+        bed.host.sleep(id).await?;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let started = Instant::now();
+        bed.host.wake(id).await?;
+        asked.push(ms(started.elapsed()));
         bed.host.remove(id).await?;
     }
     table.at_most("hibernate_ms_p50", percentile(&mut falls, 50), 400.0);
     table.report("hibernate_ms_p99", percentile(&mut falls, 99));
     table.at_most("wake_ms_p50", percentile(&mut wakes, 50), 90.0);
     table.report("wake_ms_p99", percentile(&mut wakes, 99));
+    // Without a request of its own: until the guest has answered that it is awake, as a fork is measured.
+    table.report("wake_only_ms_p50", percentile(&mut asked, 50));
     Ok(())
 }
 
