@@ -18,10 +18,10 @@ use std::{
     process::Command,
 };
 
-use pandastack_e2e::{PATIENCE, Rig, python, run, shell, start, with_sandbox};
+use pandastack_e2e::{PATIENCE, Rig, python, run, shell, start, with_sandbox, without_standby};
 use pandastack_model::{Bytes, SandboxState};
 use pandastack_sys::cgroup::Hierarchy;
-use pandastack_testbed::{processes, template_data_dir, wait_for};
+use pandastack_testbed::{Bed, processes, spec, template_data_dir, wait_for, with_bed};
 use pandastack_vmm::{Driver, Machine, MachineSpec, Power, StartError, group_of, groups_of};
 use pandastack_vmm_qemu::Jail;
 use pandastack_wire_fleet::HostPort;
@@ -253,7 +253,12 @@ print(len(kept) >> 20, 'MiB')
 
 #[tokio::test]
 async fn a_machine_that_uses_more_than_its_memory_says_so_when_it_dies() {
-    with_sandbox(async |bed, id| {
+    let eats = async |bed: &Bed| {
+        // Cached on our account: pages that the machine is the first to read count as its own, and one that is short of memory
+        // would wait for them to come back again and again instead of dying.
+        let layer = bed.layers.template(&spec("mini").template).unwrap();
+        fs::read(bed.layers.open_layer(layer).unwrap().files.mem).unwrap();
+        let id = bed.create().await.unwrap();
         let [pid] = &processes(&bed.run_root)[..] else { panic!("one machine") };
         tighten(pid, Bytes::mib(24));
         let eat = python("kept = bytearray(120 << 20)\nfor at in range(0, len(kept), 4096): kept[at] = 1");
@@ -264,8 +269,8 @@ async fn a_machine_that_uses_more_than_its_memory_says_so_when_it_dies() {
         };
         let reason = wait_for("the sandbox's failure", PATIENCE, failed).await;
         assert_eq!(reason, "killed: the machine used more than its 512 MiB");
-    })
-    .await;
+    };
+    with_bed(without_standby(), |net| net, eats).await;
 }
 
 async fn restored(rig: &Rig) -> (Box<dyn Machine>, MachineSpec) {
