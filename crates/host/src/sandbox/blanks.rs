@@ -3,7 +3,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use pandastack_layers::{LayerStore, Manifest};
@@ -16,7 +19,8 @@ const SHAPES_MAX: usize = 4;
 
 /// The blank processes of a host.
 pub struct Blanks {
-    wanted: usize,
+    /// None, if the driver turns out to have no such thing.
+    wanted: AtomicUsize,
     /// The shape used last comes first.
     recent: Mutex<VecDeque<Shape>>,
     shelves: Mutex<HashMap<Shape, VecDeque<Berth>>>,
@@ -25,7 +29,7 @@ pub struct Blanks {
 impl Blanks {
     /// Begins with the shapes of all templates.
     pub fn new(wanted: usize, layers: &LayerStore) -> Self {
-        let blanks = Self { wanted, recent: Mutex::default(), shelves: Mutex::default() };
+        let blanks = Self { wanted: AtomicUsize::new(wanted), recent: Mutex::default(), shelves: Mutex::default() };
         for (_, layer) in layers.templates() {
             if let Ok(manifest) = layers.manifest(layer) {
                 blanks.remember(Shape::of(&manifest));
@@ -76,7 +80,7 @@ impl Blanks {
         let recent = self.recent().clone();
         let shelves = self.shelves();
         let count = |shape: &Shape| shelves.get(shape).map_or(0, VecDeque::len);
-        recent.into_iter().find(|shape| count(shape) < self.wanted)
+        recent.into_iter().find(|shape| count(shape) < self.wanted.load(Ordering::Relaxed))
     }
 
     /// Puts one on its shelf.
@@ -95,14 +99,11 @@ impl Blanks {
     }
 
     /// Notes that the driver has no such thing.
-    pub fn forget_shapes(&self) {
-        self.recent().clear();
+    pub fn want_none(&self) {
+        self.wanted.store(0, Ordering::Relaxed);
     }
 
     fn remember(&self, shape: Shape) {
-        if self.wanted == 0 {
-            return;
-        }
         let mut recent = self.recent();
         recent.retain(|known| *known != shape);
         recent.push_front(shape);

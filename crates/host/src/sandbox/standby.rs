@@ -160,7 +160,7 @@ impl Standby {
         let shape = self.blanks.next_short()?;
         match parts.blank(&shape).await {
             Ok(Some(berth)) => self.blanks.put(shape, berth),
-            Ok(None) => self.blanks.forget_shapes(),
+            Ok(None) => self.blanks.want_none(),
             Err(error) => {
                 tracing::warn!(%error, "no process was started ahead; trying again later");
                 return Some(RETRY);
