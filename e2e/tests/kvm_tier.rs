@@ -14,7 +14,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitStatus},
     time::Duration,
 };
 
@@ -50,8 +50,8 @@ const SUITES: &[Suite] = &[
     Suite { name: "files", runs: Runs::WhenAsked, left_out: &[] },
 ];
 
-/// Less than the test runner gives this test, so that what was said until then is seen.
-const TIMEOUT: Duration = Duration::from_secs(1400);
+/// Two of these are less than the test runner gives this test, so that what was said until then is seen.
+const TIMEOUT: Duration = Duration::from_secs(700);
 
 /// Whoever asks for more has the time for it.
 const TIMEOUT_ASKED: Duration = Duration::from_secs(7200);
@@ -67,24 +67,18 @@ fn the_suite_of_the_emulated_tier_passes_on_kvm() {
     let programs = programs(&project, &suites);
     let expected: BTreeMap<&str, usize> =
         suites.iter().map(|suite| (suite.name, count(&programs[suite.name], suite))).collect();
-    let mut command = Command::new(env!("CARGO"));
-    let timeout = if asked().is_empty() { TIMEOUT } else { TIMEOUT_ASKED };
-    command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host"]);
-    command.args(["--timeout", &timeout.as_secs().to_string()]);
-    for (from, to) in brought(&project, &programs) {
-        command.arg("--with").arg(format!("{}:{to}", from.display()));
+    let (mut status, mut said) = run(&project, &programs, &suites);
+    if computer_died(&said) {
+        println!("kvm tier: FLAKY: the emulated computer itself died; once more");
+        (status, said) = run(&project, &programs, &suites);
     }
-    command.args(["--", "sh", "-c", "kvm-proof && kvm-suite \"$@\"", "kvm"]).args(suites.iter().map(argument));
-    let output = command.current_dir(&project).output().expect("cargo starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "kvm-host ended with {}", output.status);
+    assert!(status.success(), "kvm-host ended with {status}");
     for end in ["kvm: ok", "kvm: suite done"] {
         assert!(said.lines().any(|line| line.trim() == end), "the run did not reach {end:?}");
     }
     let closings = closings(&said);
     for suite in &suites {
-        let closing = closings.get(suite.name).map_or("none", String::as_str);
+        let closing = closings.get(suite.name).copied().unwrap_or("none");
         println!("kvm tier, {}: {closing}", suite.name);
         for (test, why) in suite.left_out {
             println!("kvm tier, {}: left out {test}: {why}", suite.name);
@@ -98,9 +92,30 @@ fn the_suite_of_the_emulated_tier_passes_on_kvm() {
     assert!(failed.is_empty(), "not every test of {failed:?} passed on the kvm tier");
 }
 
+/// Runs the walk and the suites in the emulated KVM host, and gives what was said there.
+fn run(project: &Path, programs: &BTreeMap<String, PathBuf>, suites: &[&Suite]) -> (ExitStatus, String) {
+    let mut command = Command::new(env!("CARGO"));
+    let timeout = if asked().is_empty() { TIMEOUT } else { TIMEOUT_ASKED };
+    command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host"]);
+    command.args(["--timeout", &timeout.as_secs().to_string()]);
+    for (from, to) in brought(project, programs) {
+        command.arg("--with").arg(format!("{}:{to}", from.display()));
+    }
+    command.args(["--", "sh", "-c", "kvm-proof && kvm-suite \"$@\"", "kvm"]).args(suites.iter().map(argument));
+    let output = command.current_dir(project).output().expect("cargo starts");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    println!("{said}");
+    (output.status, said)
+}
+
+/// Whether the end was that of the emulated computer, which has faults of its own, and not of what ran in it.
+fn computer_died(said: &str) -> bool {
+    said.contains("xtask: the machine ended before the command did") || said.contains("xtask: not done after")
+}
+
 /// How the closing line of a program starts whose tests all passed.
 fn ok(count: usize) -> String {
-    format!("test result: ok. {count} passed; 0 failed; 0 ignored;")
+    format!("{count} passed, 0 failed,")
 }
 
 /// The suites of this run.
@@ -143,17 +158,8 @@ fn count(program: &Path, suite: &Suite) -> usize {
 }
 
 /// The closing line of each program.
-fn closings(said: &str) -> BTreeMap<&str, String> {
-    let (mut closings, mut running) = (BTreeMap::new(), "");
-    for line in said.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix("kvm: suite ").filter(|name| !name.contains(' ')) {
-            running = name;
-        }
-        if line.starts_with("test result: ") {
-            closings.insert(running, line.to_owned());
-        }
-    }
-    closings
+fn closings(said: &str) -> BTreeMap<&str, &str> {
+    said.lines().filter_map(|line| line.trim().strip_prefix("kvm: suite ")?.split_once(": ")).collect()
 }
 
 /// The built test programs and what they start. With the features of the whole workspace, which are those that

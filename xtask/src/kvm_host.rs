@@ -9,6 +9,7 @@
 
 mod computer;
 mod data_disk;
+mod emulator;
 mod root_image;
 mod scratch;
 
@@ -48,6 +49,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let scratch = scratch::Scratch::make(&cache)?;
     let disk = data_disk::DataDisk { command: &args.command, bring: &args.with, size_gib: args.disk_gib };
     let computer = computer::Computer {
+        emulator: emulator::Emulator::ensure(&cache).context("prepare the emulator")?,
         kernel: root.kernel,
         root: root.disk,
         data: disk.write(scratch.path()).context("prepare the data disk")?,

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::emulator::Emulator;
+
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CONSOLE_LINES_SHOWN: usize = 30;
 
 /// Everything one run of the computer needs.
 pub struct Computer {
+    pub emulator: Emulator,
     pub kernel: PathBuf,
     pub root: PathBuf,
     pub data: PathBuf,
@@ -54,14 +57,25 @@ impl Computer {
     fn command(&self, scratch: &Path) -> Command {
         // The computer goes when we go, even if we are killed.
         let mut qemu = Command::new("setpriv");
-        qemu.args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"]);
+        qemu.args(["--pdeathsig", "KILL", "--"]).args(self.emulator.words());
         qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        qemu.args(["-M", "pc", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", &self.memory_mib.to_string()]);
+        qemu.args([
+            "-M",
+            "pc",
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max,la57=off",
+            "-smp",
+            "2",
+            "-m",
+            &self.memory_mib.to_string(),
+        ]);
         qemu.arg("-kernel").arg(&self.kernel);
         // Emulated CPUs share one counter; without being told, the kernel distrusts it and falls back to a slow clock.
         qemu.args([
             "-append",
-            "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable",
+            "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 oops=panic softlockup_panic=1 mitigations=off tsc=reliable",
         ]);
         // The kernel has NVMe and ext4 built in. The kept root image is never written: changes go to a temporary file.
         for (name, path, change) in [("root", &self.root, "on"), ("data", &self.data, "off")] {
