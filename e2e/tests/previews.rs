@@ -238,11 +238,15 @@ impl Bed {
         self.client.create(&ask).await.unwrap()
     }
 
-    /// A sandbox whose port 8000 serves `/docs/a.txt` and `/secret.txt`.
+    /// A sandbox whose port 8000 serves `/docs/a.txt` and `/secret.txt`. By default Python's server lets five callers wait and
+    /// loses the connections of more.
     async fn with_files(&self) -> Sandbox {
         let sandbox = self.create().await;
         let serve = "mkdir -p /srv/site/docs && cd /srv/site && echo hello from a > docs/a.txt && echo no > secret.txt && \
-                     { setsid python3 -m http.server 8000 > /tmp/http.log 2>&1 < /dev/null & }";
+                     { setsid python3 -c 'import http.server as http; \
+                       http.ThreadingHTTPServer.request_queue_size = 128; \
+                       http.ThreadingHTTPServer((\"\", 8000), http.SimpleHTTPRequestHandler).serve_forever()' \
+                       > /tmp/http.log 2>&1 < /dev/null & }";
         self.run(&sandbox.id, serve).await;
         self.listens(&sandbox.id, 8000).await;
         sandbox
