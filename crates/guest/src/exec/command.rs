@@ -10,7 +10,10 @@ use std::{
 use pandastack_sys::process::{self, Spawn, SpawnError, Stdio, Step};
 use pandastack_wire_guest::{ErrorKind, Program, Start, Variable};
 
-use super::account::{self, Account, AccountError};
+use super::{
+    account::{self, Account, AccountError},
+    environment,
+};
 use crate::session::{Fault, kind_of};
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -81,7 +84,7 @@ pub(super) struct Command {
 
 impl Command {
     /// Checks a request and fills in what it leaves out. Later sources of the environment win: ours, the user's, the
-    /// sandbox's, the request's.
+    /// machine's, the sandbox's, the request's.
     pub(super) fn resolve(start: &Start, sandbox_env: &[Variable]) -> Result<Self, StartError> {
         let account = start.user.as_deref().map(account::find).transpose()?;
         let (name, home) = match &account {
@@ -98,6 +101,8 @@ impl Command {
         if start.terminal.is_some() {
             env.insert("TERM", "xterm-256color");
         }
+        let machine_wide = environment::read();
+        env.extend(machine_wide.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         for Variable { name, value } in sandbox_env.iter().chain(&start.env) {
             if name.is_empty() || name.contains('=') {
                 return Err(StartError::Variable { name: name.clone() });

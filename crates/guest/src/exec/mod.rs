@@ -2,6 +2,7 @@
 
 mod account;
 mod command;
+mod environment;
 mod reaper;
 mod streams;
 mod supervise;
