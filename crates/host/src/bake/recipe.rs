@@ -57,10 +57,25 @@ struct RecipeFile {
     warm: Vec<String>,
 }
 
-/// Name, recipe and script of each recipe in `images/`.
-const BUILTIN: [(&str, &str, &str); 2] = [
-    ("mini", include_str!("../../../../images/mini/recipe.toml"), include_str!("../../../../images/mini/customize.sh")),
-    ("base", include_str!("../../../../images/base/recipe.toml"), include_str!("../../../../images/base/customize.sh")),
+/// Name, recipe and script of a recipe in `images/`.
+macro_rules! image {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../../images/", $name, "/recipe.toml")),
+            include_str!(concat!("../../../../images/", $name, "/customize.sh")),
+        )
+    };
+}
+
+/// The catalogue. A base stands before what is built on it.
+const BUILTIN: [(&str, &str, &str); 6] = [
+    image!("mini"),
+    image!("base"),
+    image!("code-interpreter"),
+    image!("agent"),
+    image!("claude-agent"),
+    image!("browser"),
 ];
 
 /// Names every built-in recipe.
@@ -143,7 +158,10 @@ mod tests {
         for name in builtin_names() {
             assert_eq!(builtin(name).unwrap().name.as_str(), name);
         }
-        assert_eq!(builtin("ubuntu-24.04").unwrap().name.as_str(), "base");
+        for (alias, name) in [("ubuntu-24.04", "base"), ("nextjs", "base"), ("python-data", "code-interpreter")] {
+            assert_eq!(builtin(alias).unwrap().name.as_str(), name);
+        }
+        assert_eq!(builtin("claude-agent").unwrap().customize.len(), 4, "its own script after those of three bases");
         assert!(builtin("nonesuch").unwrap_err().to_string().contains("mini"));
     }
 
