@@ -1,6 +1,7 @@
 //! Tests against built binaries and real machines live in `tests/`; programs they use in `src/bin`.
 //! Here is what several tests say in the same words.
 
+pub mod published;
 mod rig;
 
 use bytes::Bytes;

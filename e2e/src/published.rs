@@ -1,0 +1,58 @@
+//! The clients as their authors published them: pinned, and installed once into a kept place.
+
+#![allow(clippy::unwrap_used, reason = "a client that cannot be installed is the end of a test")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const PYTHON_CLIENT: &str = "pandastack==0.10.0";
+const TYPESCRIPT_CLIENT: &str = "@pandastack/sdk@0.9.0";
+
+/// Where Node is, for a program that is started without a shell.
+pub fn node() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&path).map(|folder| folder.join("node")).find(|file| file.exists()).unwrap()
+}
+
+/// A Python that has the client.
+pub fn python() -> PathBuf {
+    let folder = kept("python-client", PYTHON_CLIENT, |folder| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PYTHON_CLIENT];
+        run(Command::new(folder.join("bin/python")).args(install));
+    });
+    folder.join("bin/python")
+}
+
+/// A folder whose `node_modules` has the client and its command.
+pub fn typescript() -> PathBuf {
+    kept("typescript-client", TYPESCRIPT_CLIENT, |folder| {
+        let install = ["install", "--silent", "--no-fund", "--no-audit", "--ignore-scripts", TYPESCRIPT_CLIENT];
+        run(Command::new("npm").args(install).arg("--prefix").arg(folder));
+    })
+}
+
+/// Finds an installed client, or installs it; a half-made one is never found, and two tests install it once.
+fn kept(name: &str, what: &str, install: impl FnOnce(&Path)) -> PathBuf {
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+    let cache = std::env::var_os("PANDASTACK_CACHE_DIR").map_or_else(|| home.join(".cache/pandastack"), PathBuf::from);
+    std::fs::create_dir_all(&cache).unwrap();
+    let lock = std::fs::File::create(cache.join(format!("{name}.lock"))).unwrap();
+    lock.lock().unwrap();
+    let folder = cache.join(name);
+    let complete = folder.join("complete");
+    if std::fs::read_to_string(&complete).unwrap_or_default() != what {
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        install(&folder);
+        std::fs::write(complete, what).unwrap();
+    }
+    folder
+}
+
+fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,72 @@
+//! The quick starts of the README, run as they stand there.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use pandastack_e2e::published::{python, typescript};
+use pandastack_testbed::{DataFolder, Server};
+
+#[test]
+fn curl() {
+    let said = run("curl", |code, _| {
+        let mut command = Command::new("bash");
+        command.args(["-euo", "pipefail", "-c", code]);
+        command
+    });
+    assert!(said.contains(r#""stdout":"42\n""#) && said.contains("event: exit"), "{said}");
+}
+
+#[test]
+fn with_python() {
+    let said = run("python", |code, _| {
+        let mut command = Command::new(python());
+        command.args(["-c", code]);
+        command
+    });
+    assert!(said.contains("5050") && said.contains(r"['remembered\n', 'remembered\n']"), "{said}");
+}
+
+#[test]
+fn with_typescript() {
+    // What is shown is JavaScript too; nothing in it needs a compiler.
+    let said = run("typescript", |code, home| {
+        std::fs::write(home.join("start.mjs"), code).unwrap();
+        std::os::unix::fs::symlink(typescript().join("node_modules"), home.join("node_modules")).unwrap();
+        let mut command = Command::new("node");
+        command.arg(home.join("start.mjs"));
+        command
+    });
+    assert!(said.starts_with("1\n2\n3\nsandbox-"), "{said}");
+}
+
+/// Runs a quick start against a server of its own and gives what it printed. It leaves no sandbox behind.
+fn run(name: &str, command: impl FnOnce(&str, &Path) -> Command) -> String {
+    let data = DataFolder::with_templates().unwrap();
+    let server = Server::start(data.path(), &[]).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let serve = |command: &mut Command| {
+        command.env("PANDASTACK_API", &server.url).env("PANDASTACK_API_KEY", &server.key).env("HOME", home.path());
+        let output = command.env("NO_PROXY", "*").stdin(Stdio::null()).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{out}{err}\nserver: {}", server.said());
+        out.into_owned()
+    };
+    let said = serve(&mut command(&quick_start(name), home.path()));
+    let listed = serve(Command::new(pandastack_testbed::built("pandastack")).args(["sandbox", "list", "--json"]));
+    assert_eq!(listed.trim(), "[]");
+    said
+}
+
+/// Finds the code block after a quick start's mark.
+fn quick_start(name: &str) -> String {
+    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap();
+    let readme = std::fs::read_to_string(Path::new(&package).join("../README.md")).unwrap();
+    let (_, block) = readme.split_once(&format!("<!-- quick start: {name} -->\n```")).unwrap();
+    let (_, code) = block.split_once('\n').unwrap();
+    code.split_once("\n```").unwrap().0.to_owned()
+}
