@@ -1,0 +1,104 @@
+//! How a check is run with a published client.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use pandastack_e2e::published::{node, python, typescript};
+use pandastack_testbed::{DataFolder, Server};
+
+/// Names of templates that clients ask for unasked. Here they all mean `mini`: what is checked is the API, and `mini` is small.
+const DEFAULT_TEMPLATES: [&str; 2] = ["code-interpreter", "ubuntu-24.04"];
+
+/// A published client.
+#[derive(Clone, Copy)]
+pub enum Client {
+    Python,
+    TypeScript,
+    /// The command that comes with the TypeScript client.
+    CommandLine,
+}
+
+/// How the server of a check is started.
+#[derive(Default)]
+pub struct Serve {
+    arguments: Vec<String>,
+}
+
+impl Serve {
+    pub fn with(arguments: &[&str]) -> Self {
+        Self { arguments: arguments.iter().map(|word| (*word).to_owned()).collect() }
+    }
+
+    /// Promises so little memory that a few sandboxes fill the host, whatever its size.
+    pub fn little_memory() -> Self {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+        let total_mib = total.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024;
+        let percent = 64_000_u64.div_ceil(total_mib);
+        Self::with(&["--overcommit", &percent.to_string(), "--standby", "0", "--blanks", "0"])
+    }
+}
+
+impl Client {
+    /// Runs a check against a server of its own.
+    pub fn check(self, name: &str, serve: &Serve) {
+        let data = DataFolder::with_templates().unwrap();
+        let templates = data.path().join("volume/templates");
+        for alias in DEFAULT_TEMPLATES {
+            if !templates.join(alias).exists() {
+                std::fs::copy(templates.join("mini"), templates.join(alias)).unwrap();
+            }
+        }
+        let arguments: Vec<&str> = serve.arguments.iter().map(String::as_str).collect();
+        let server = Server::start(data.path(), &arguments).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let output = self
+            .command(home.path())
+            .arg(name)
+            .env("PANDASTACK_API", &server.url)
+            .env("PANDASTACK_API_KEY", &server.key)
+            .env("HOME", home.path())
+            // A proxy for the wide world has no business with a server on loopback.
+            .env("NO_PROXY", "*")
+            .env("PYTHONIOENCODING", "utf-8")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let checked = output.status.success() && out.contains(&format!("checked: {name}"));
+        assert!(checked, "{out}{err}\nserver: {}", server.said());
+    }
+
+    fn command(self, home: &Path) -> Command {
+        let script = |name: &str| scripts().join(name);
+        match self {
+            Self::Python => {
+                let mut command = Command::new(python());
+                command.arg(script("checks.py"));
+                command
+            }
+            Self::TypeScript => {
+                // Modules are looked for beside the script that asks for them.
+                let place = home.join("check.mjs");
+                std::fs::copy(script("checks.mjs"), &place).unwrap();
+                std::os::unix::fs::symlink(typescript().join("node_modules"), home.join("node_modules")).unwrap();
+                let mut command = Command::new("node");
+                command.arg(place);
+                command
+            }
+            Self::CommandLine => {
+                let mut command = Command::new("python3");
+                command.arg(script("checks_cli.py")).env("NODE", node());
+                command.env("CLI", typescript().join("node_modules/@pandastack/sdk/dist/cli.js"));
+                command
+            }
+        }
+    }
+}
+
+/// The folder of the scripts. Asked at run time: clones share one target folder, and a path compiled in may be another's.
+fn scripts() -> PathBuf {
+    Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/published")
+}

@@ -1,0 +1,81 @@
+//! The clients as their authors published them, unchanged, against our server with real machines: the acceptance checks of the
+//! API contract, item by item. Each check is a function of `checks.py`, `checks.mjs` or `checks_cli.py`, and has a server of its
+//! own. The clients are pinned and installed once into a kept place.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+mod clients;
+
+use clients::{Client, Serve};
+
+/// Makes one test per check.
+macro_rules! checks {
+    ($client:expr; $($check:ident $(with $serve:expr)?,)*) => {
+        $(
+            #[test]
+            fn $check() {
+                #[allow(unused_mut, unused_assignments, reason = "most checks have the usual server")]
+                let mut serve = super::Serve::default();
+                $(serve = $serve;)?
+                $client.check(stringify!($check), &serve);
+            }
+        )*
+    };
+}
+
+mod python {
+    use super::{Client, Serve};
+
+    checks! { Client::Python;
+        create_without_arguments,
+        streams_keep_text_whole_and_come_at_once,
+        a_machine_killed_under_a_stream_is_an_error,
+        timeouts_are_sandbox_timeouts,
+        a_full_host_is_retried_until_there_is_room with Serve::little_memory(),
+        a_quota_is_told_at_once with Serve::with(&["--max-sandboxes", "1"]),
+        forks_have_memory_and_trees_are_promoted,
+        explore_finds_and_keeps_the_best,
+        sleep_is_seen_and_use_wakes,
+        a_persistent_sandbox_outlives_its_with_block,
+        code_contexts_keep_state_and_give_rich_results,
+        files_round_trip,
+        templates_are_built_from_dockerfiles,
+        snapshots_are_listed_by_sandbox,
+        logs_follow_and_stand_idleness,
+        volumes_outlive_sandboxes_and_have_one_writer,
+        the_managed_agents_worker_finds_what_it_needs,
+    }
+}
+
+mod typescript {
+    use super::{Client, Serve};
+
+    checks! { Client::TypeScript;
+        create_without_arguments,
+        streams_keep_text_whole_and_come_at_once,
+        a_machine_killed_under_a_stream_is_an_error,
+        timeouts_are_sandbox_timeouts,
+        a_quota_is_told_at_once with Serve::with(&["--max-sandboxes", "1"]),
+        forks_have_memory_and_trees_are_promoted,
+        explore_finds_and_keeps_the_best,
+        sleep_is_seen_and_use_wakes,
+        code_contexts_keep_state_and_give_rich_results,
+        files_round_trip,
+        templates_are_built_from_dockerfiles,
+        snapshots_are_listed_by_sandbox,
+        logs_follow_and_stand_idleness,
+        volumes_outlive_sandboxes_and_have_one_writer,
+    }
+}
+
+mod command_line {
+    use super::Client;
+
+    checks! { Client::CommandLine;
+        sandbox_commands,
+        fork_commands,
+        file_and_snapshot_commands,
+        template_commands,
+        ssh_is_a_terminal_that_follows_its_window,
+    }
+}
