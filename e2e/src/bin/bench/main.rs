@@ -1,6 +1,7 @@
 //! `make bench`: measures what the issues name, prints a table and writes it as JSON. Times of one run compare with each
 //! other only; machines are noisy.
 
+mod api;
 mod state;
 mod table;
 
@@ -38,8 +39,11 @@ async fn main() -> Result<()> {
     let out = std::env::args().nth(1).unwrap_or_else(|| "bench/latest.json".to_owned());
     let mut table = Table::default();
     // One part alone, while working on it: nothing is written then.
-    if out == "state" {
-        state::measure(&mut table).await?;
+    if ["state", "api"].contains(&out.as_str()) {
+        match out.as_str() {
+            "state" => state::measure(&mut table).await?,
+            _ => api::measure(&mut table).await?,
+        }
         table.print();
         return Ok(());
     }
@@ -51,6 +55,7 @@ async fn main() -> Result<()> {
     warm(&mut table).await?;
     inside(&mut table).await?;
     state::measure(&mut table).await?;
+    api::measure(&mut table).await?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
     table.at_most("binary_mb", binary.len() as f64 / 1e6, 20.0);
     table.print();

@@ -24,11 +24,16 @@ impl Table {
         self.0.push(Figure { key: key.to_owned(), value, target: Some(target), better: "<=" });
     }
 
+    pub fn at_least(&mut self, key: &str, value: f64, target: f64) {
+        self.0.push(Figure { key: key.to_owned(), value, target: Some(target), better: ">=" });
+    }
+
     pub fn print(&self) {
         println!("{:<28} {:>10}  target", "figure", "value");
         for Figure { key, value, target, better } in &self.0 {
             let wanted = target.map_or("report".to_owned(), |target| {
-                let mark = if *value <= target { "met" } else { "MISSED" };
+                let met = if *better == ">=" { *value >= target } else { *value <= target };
+                let mark = if met { "met" } else { "MISSED" };
                 format!("{better} {target:.1}  {mark}")
             });
             println!("{key:<28} {value:>10.2}  {wanted}");
