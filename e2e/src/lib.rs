@@ -1,6 +1,7 @@
 //! Tests against built binaries and real machines live in `tests/`; programs they use in `src/bin`.
 //! Here is what several tests say in the same words.
 
+mod door;
 mod rig;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use pandastack_model::{Fault, SandboxId};
 use pandastack_testbed::{Bed, with_bed};
 use pandastack_wire_fleet::{ExecAsk, ExecEvent, ExecSession, HostPort, Program};
 
+pub use door::{Events, HttpDoor, answer};
 pub use pandastack_testbed::PATIENCE;
 pub use rig::Rig;
 
