@@ -1,6 +1,7 @@
 //! Tests against built binaries and real machines live in `tests/`; programs they use in `src/bin`.
 //! Here is what several tests say in the same words.
 
+mod door;
 pub mod published;
 mod rig;
 
@@ -10,6 +11,7 @@ use pandastack_model::{Fault, SandboxId};
 use pandastack_testbed::{Bed, with_bed};
 use pandastack_wire_fleet::{ExecAsk, ExecEvent, ExecSession, HostPort, Program};
 
+pub use door::{Events, HttpDoor, answer};
 pub use pandastack_testbed::PATIENCE;
 pub use rig::Rig;
 

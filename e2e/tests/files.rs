@@ -4,10 +4,12 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use pandastack_e2e::{run, shell, with_sandbox};
+use pandastack_e2e::{Events, HttpDoor, answer, run, shell, with_sandbox};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_testbed::Bed;
 use pandastack_wire_fleet::{ByteStream, FileKind, HostPort, WriteAsk};
+use reqwest::Method;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 const PIECE_BYTES: usize = 256 * 1024;
@@ -118,6 +120,132 @@ async fn wrong_paths_are_refused_with_their_reason() {
         let root = bed.host.delete_path(id, "/").await;
         assert!(root.is_err(), "the root is nobody's to delete");
         assert_eq!(bed.sh(id, "echo alive").await.unwrap(), ("alive\n".to_owned(), 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn directories_are_made_moved_listed_and_given_modes() {
+    with_sandbox(async |bed, id| {
+        let door = HttpDoor::open(bed).await;
+        let post = async |route: &str, body: serde_json::Value| {
+            answer(door.call(Method::POST, id, &format!("/fs/{route}")).json(&body)).await
+        };
+        assert_eq!(post("mkdir", json!({"path": "/srv/a/b"})).await.0, 404);
+        assert_eq!(post("mkdir", json!({"path": "/srv/a/b", "parents": true})).await.0, 201);
+        assert_eq!(post("mkdir", json!({"path": "/srv/a/b"})).await.0, 409);
+        write(bed, id, "/srv/a/b/file", "one").await.unwrap();
+        write(bed, id, "/srv/taken", "two").await.unwrap();
+        assert_eq!(post("move", json!({"from": "/srv/a/b/file", "to": "/srv/taken"})).await.0, 409);
+        let (status, moved) = post("move", json!({"from": "/srv/a/b/file", "to": "/srv/taken", "overwrite": true})).await;
+        assert_eq!((status, moved), (200, json!({"path": "/srv/taken"})));
+        assert_eq!(read(bed, id, "/srv/taken").await.unwrap(), b"one");
+        assert_eq!(post("chmod", json!({"path": "/srv/a", "mode": "0711", "recursive": true})).await.0, 200);
+        assert_eq!(bed.host.stat(id, "/srv/a/b").await.unwrap().mode & 0o7777, 0o711);
+        bed.sh(id, "ln -s .. /srv/a/b/up").await.unwrap();
+        let (status, listing) = answer(door.call(Method::GET, id, "/fs/dir?path=/srv/a&recursive=1")).await;
+        let paths: Vec<_> = listing["entries"].as_array().unwrap().iter().map(|entry| entry["path"].clone()).collect();
+        assert_eq!((status, paths), (200, vec![json!("/srv/a/b"), json!("/srv/a/b/up")]));
+        let (_, all) = answer(door.call(Method::GET, id, "/fs/dir?path=/usr&recursive=1")).await;
+        assert!(all["entries"].as_array().unwrap().len() <= 20_000);
+        door.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_made_right_after_the_head_is_told() {
+    with_sandbox(async |bed, id| {
+        let door = HttpDoor::open(bed).await;
+        bed.sh(id, "mkdir -p /srv/w/old/deep").await.unwrap();
+        for round in 0..5 {
+            let mut events = Events::open(door.call(Method::GET, id, "/fs/watch?path=/srv/w&recursive=1")).await;
+            let path = format!("/srv/w/old/deep/file{round}");
+            write(bed, id, &path, "x").await.unwrap();
+            let (name, data) = events.next().await.unwrap();
+            assert_eq!((name.as_str(), data), ("ready", json!({"path": "/srv/w"})));
+            // A file is written beside its place and then moved there.
+            while events.next().await.expect("the change").1["path"] != path.as_str() {}
+        }
+        let mut events = Events::open(door.call(Method::GET, id, "/fs/watch?path=/srv/w&recursive=1")).await;
+        bed.sh(id, "mkdir -p /srv/w/new/er && echo x > /srv/w/new/er/file && rm -r /srv/w").await.unwrap();
+        let mut seen = Vec::new();
+        let last = loop {
+            let (name, data) = events.next().await.expect("an end that is said");
+            if name == "error" {
+                break data;
+            }
+            seen.push(format!("{} {}", data["type"].as_str().unwrap_or_default(), data["path"].as_str().unwrap()));
+        };
+        assert!(seen.contains(&"created /srv/w/new".to_owned()) && seen.contains(&"deleted /srv/w/old".to_owned()), "{seen:?}");
+        assert_eq!(last["error"], "the watched path is gone");
+        assert_eq!(events.next().await, None);
+        assert_eq!(answer(door.call(Method::GET, id, "/fs/watch?path=/srv/none")).await.0, 404);
+        door.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tree_with_everything_passes_both_ways_as_an_archive() {
+    with_sandbox(async |bed, id| {
+        let door = HttpDoor::open(bed).await;
+        let plant = "mkdir -p /srv/t/empty /srv/t/deep/er && cd /srv/t && printf 'a\\0b' > \"$(printf 'bin\\377\\376 name')\" \
+                     && ln -s deep/er link && ln -s ../../link deep/er/up && head -c 3000000 /dev/urandom > deep/er/big \
+                     && chmod 4751 deep/er/big && echo x > $(printf 'n%.0s' $(seq 180))";
+        assert_eq!(bed.sh(id, plant).await.unwrap(), (String::new(), 0));
+        let sums = |root: &str| format!("cd {root} && find . -type f -print0 | sort -z | xargs -0 sha256sum; find . | sort; find . -type l | sort | xargs -n1 readlink; stat -c %a deep/er/big");
+        let expected = bed.out(id, &sums("/srv/t")).await;
+        let response = door.call(Method::GET, id, "/fs/tar?path=/srv/t").send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "application/x-tar");
+        let archive = response.bytes().await.unwrap();
+        let (status, done) = answer(door.call(Method::PUT, id, "/fs/tar?path=/srv/copy/of/it").body(archive)).await;
+        assert_eq!((status, &done["entries"]), (200, &json!(8)), "{done}");
+        assert_eq!(bed.out(id, &sums("/srv/copy/of/it")).await, expected);
+        assert_eq!(answer(door.call(Method::GET, id, "/fs/tar?path=/srv/none")).await.0, 404);
+        door.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_evil_archive_writes_nothing_outside() {
+    with_sandbox(async |bed, id| {
+        let door = HttpDoor::open(bed).await;
+        // What a guest's own Python makes of them is what a client would send.
+        let script = "import io, sys, tarfile\n\
+            out = tarfile.open(fileobj=sys.stdout.buffer, mode='w|')\n\
+            def add(name, kind=tarfile.REGTYPE, link='', data=b''):\n\
+            \x20   info = tarfile.TarInfo(name); info.type = kind; info.linkname = link; info.size = len(data)\n\
+            \x20   out.addfile(info, io.BytesIO(data))\n\
+            add('good', data=b'fine')\n\
+            exec(sys.argv[1])\n\
+            out.close()";
+        for evil in [
+            "add('../evil', data=b'x')",
+            "add('/srv/evil', data=b'x')",
+            "add('link', tarfile.SYMTYPE, '/etc')",
+            "add('link', tarfile.SYMTYPE, '../..')",
+            "add('link', tarfile.LNKTYPE, '/etc/hostname')",
+            "add('d', tarfile.DIRTYPE); add('d/l', tarfile.SYMTYPE, '..'); add('e', tarfile.SYMTYPE, 'd/l/..'); add('e/evil', data=b'x')",
+            "add('device', tarfile.CHRTYPE)",
+        ] {
+            let ask = pandastack_wire_fleet::ExecAsk {
+                program: pandastack_wire_fleet::Program::Argv(
+                    ["python3", "-c", script, evil].map(str::to_owned).to_vec(),
+                ),
+                ..shell("")
+            };
+            let made = run(bed, id, ask).await;
+            assert_eq!(made.code(), 0, "{}", made.err());
+            bed.sh(id, "rm -rf /srv/in && mkdir /srv/in").await.unwrap();
+            let (status, refusal) = answer(door.call(Method::PUT, id, "/fs/tar?path=/srv/in").body(made.stdout)).await;
+            assert_eq!((status, &refusal["code"]), (400, &json!("fs.bad_archive")), "{evil}: {refusal}");
+        }
+        assert_eq!(bed.out(id, "ls /srv; cat /srv/in/good; ls -A /srv/in | grep -c part || true").await, "in\nfine0");
+        let (status, refusal) = answer(door.call(Method::PUT, id, "/fs/tar?path=/srv/in").body("no archive")).await;
+        assert_eq!((status, &refusal["code"]), (400, &json!("fs.bad_archive")));
+        door.close().await;
     })
     .await;
 }

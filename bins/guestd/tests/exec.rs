@@ -18,7 +18,7 @@ fn output_and_exit_code_are_told_apart() {
     let mut client = agent.connect();
     let output = client.run(1, shell("echo out; echo err >&2; exit 7"));
     assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
-    assert_eq!(output.exit, Exit { code: 7, timed_out: false });
+    assert_eq!(output.exit, Exit { code: 7, timed_out: false, signal: None });
     assert_eq!(client.run(1, argv(&["printf", "%s|", "a b", ""])).stdout, b"a b||");
     assert_eq!(client.run(1, shell("no-such-program-here")).exit.code, 127);
 }
@@ -31,7 +31,7 @@ fn signals_reach_the_group_and_show_in_the_code() {
         // The sleep is a child of the shell: it must get the signal too, or the shell would wait for it.
         client.start(1, shell("sleep 1000; true"));
         client.send(Signal { number }.frame(1));
-        assert_eq!(client.finish(1).exit, Exit { code: 128 + number, timed_out: false });
+        assert_eq!(client.finish(1).exit, Exit { code: 128 + number, timed_out: false, signal: Some(number) });
     }
     client.start(1, shell("trap 'echo caught; exit 3' USR1; echo ready; while :; do sleep 0.01; done"));
     client.expect(1, Kind::Stdout);
@@ -154,19 +154,22 @@ fn a_deadline_asks_then_forces() {
     let deadline_ms = Some(100);
     let begun = Instant::now();
     let output = client.run(1, Start { deadline_ms, ..shell("echo begun; sleep 1000") });
-    assert_eq!((&output.stdout[..], output.exit), (&b"begun\n"[..], Exit { code: 143, timed_out: true }));
+    assert_eq!(
+        (&output.stdout[..], output.exit),
+        (&b"begun\n"[..], Exit { code: 143, timed_out: true, signal: Some(15) })
+    );
     assert!(begun.elapsed() < Duration::from_secs(2), "TERM was enough");
     let output =
         client.run(1, Start { deadline_ms, ..shell("trap 'echo bye; exit 5' TERM; while :; do sleep 0.01; done") });
-    assert_eq!((&output.stdout[..], output.exit), (&b"bye\n"[..], Exit { code: 5, timed_out: true }));
+    assert_eq!((&output.stdout[..], output.exit), (&b"bye\n"[..], Exit { code: 5, timed_out: true, signal: None }));
     let begun = Instant::now();
     let output = client.run(1, Start { deadline_ms, ..shell("trap '' TERM; while :; do sleep 0.01; done") });
-    assert_eq!(output.exit, Exit { code: 137, timed_out: true });
+    assert_eq!(output.exit, Exit { code: 137, timed_out: true, signal: Some(9) });
     assert!(begun.elapsed() >= Duration::from_secs(2));
     let output = client.run(1, Start { deadline_ms: Some(60_000), ..shell("exit 4") });
-    assert_eq!(output.exit, Exit { code: 4, timed_out: false });
+    assert_eq!(output.exit, Exit { code: 4, timed_out: false, signal: None });
     let output = client.run(1, Start { deadline_ms: Some(u64::MAX), ..shell("exit 4") });
-    assert_eq!(output.exit, Exit { code: 4, timed_out: false });
+    assert_eq!(output.exit, Exit { code: 4, timed_out: false, signal: None });
 }
 
 #[test]
@@ -214,11 +217,11 @@ fn cancel_ends_the_process_and_still_answers() {
     let mut client = agent.connect();
     client.start(1, shell("sleep 1000"));
     client.send_empty(1, Kind::Cancel);
-    assert_eq!(client.finish(1).exit, Exit { code: 143, timed_out: false });
+    assert_eq!(client.finish(1).exit, Exit { code: 143, timed_out: false, signal: Some(15) });
     client.start(1, shell("trap '' TERM; echo ready; while :; do sleep 0.01; done"));
     client.expect(1, Kind::Stdout);
     client.send_empty(1, Kind::Cancel);
-    assert_eq!(client.finish(1).exit, Exit { code: 137, timed_out: false });
+    assert_eq!(client.finish(1).exit, Exit { code: 137, timed_out: false, signal: Some(9) });
     // A writer without credit is cancelled too, though its output cannot be sent.
     client.start(1, shell("exec yes"));
     client.send_empty(1, Kind::Cancel);

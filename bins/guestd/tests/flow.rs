@@ -121,7 +121,7 @@ fn many_channels_run_at_once() {
     for channel in 0..200 {
         let output = client.finish(channel);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("in {channel}\n"));
-        assert_eq!(output.exit, Exit { code: (channel % 100) as i32, timed_out: false });
+        assert_eq!(output.exit, Exit { code: (channel % 100) as i32, timed_out: false, signal: None });
     }
 }
 

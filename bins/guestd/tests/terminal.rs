@@ -32,7 +32,7 @@ fn a_terminal_has_a_size_that_can_change() {
     client.send(Resize { rows: 50, cols: 132 }.frame(1));
     let output = client.finish(1);
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("50 132\r\n"), "{output:?}");
-    assert_eq!(output.exit, Exit { code: 0, timed_out: false });
+    assert_eq!(output.exit, Exit { code: 0, timed_out: false, signal: None });
 }
 
 #[test]

@@ -10,9 +10,11 @@ mod forks;
 mod host;
 mod lifecycle;
 mod ports;
+mod processes;
 mod sandboxes;
 mod snapshots;
 mod terminal;
+mod trees;
 mod volumes;
 
 pub use client::Client;
@@ -20,4 +22,6 @@ pub use config::{Config, ConfigError};
 pub use error::ClientError;
 pub use exec::{ExecOutput, ExecStream};
 pub use pandastack_wire_public as wire;
+pub use processes::{Follow, Followed};
+pub use reqwest::Body;
 pub use terminal::{Keyboard, Screen, Shown, TerminalSize};

@@ -6,6 +6,7 @@ mod exec;
 mod files;
 pub mod limits;
 mod preview;
+mod processes;
 mod proxy;
 mod serve;
 mod socket;
@@ -67,6 +68,16 @@ impl Edge {
             .route("/v1/sandboxes/{id}/fs", get(files::read).put(files::write).delete(files::delete))
             .route("/v1/sandboxes/{id}/fs/dir", get(files::list))
             .route("/v1/sandboxes/{id}/fs/stat", get(files::stat))
+            .route("/v1/sandboxes/{id}/fs/mkdir", post(files::mkdir))
+            .route("/v1/sandboxes/{id}/fs/move", post(files::move_path))
+            .route("/v1/sandboxes/{id}/fs/chmod", post(files::chmod))
+            .route("/v1/sandboxes/{id}/fs/watch", get(files::watch))
+            .route("/v1/sandboxes/{id}/fs/tar", get(files::pack).put(files::unpack))
+            .route("/v1/sandboxes/{id}/processes", get(processes::list).post(processes::start))
+            .route("/v1/sandboxes/{id}/processes/{process}", get(processes::get).delete(processes::forget))
+            .route("/v1/sandboxes/{id}/processes/{process}/output", get(processes::output))
+            .route("/v1/sandboxes/{id}/processes/{process}/stdin", post(processes::feed))
+            .route("/v1/sandboxes/{id}/processes/{process}/signal", post(processes::signal))
             .method_not_allowed_fallback(no_method);
         // What these answer is a guest's, so we add nothing to it.
         let passed = Router::new()

@@ -43,6 +43,10 @@ pub const TERMINAL_COLS: u16 = 80;
 
 /// Largest file that can be written.
 pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Entries of one recursive listing.
+pub const TREE_ENTRIES_MAX: u32 = 20_000;
+/// Output of a process that one answer may hold; a guest keeps less.
+pub const PROCESS_OUTPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Longest silence of a client that is sending a file.
 pub const UPLOAD_SILENCE_MAX: Duration = Duration::from_secs(60);
 

@@ -12,7 +12,7 @@ use pandastack_sys::process;
 use pandastack_wire_guest::Variable;
 use tokio::sync::Notify;
 
-use crate::{exec::Reaper, limits, rebirth::System};
+use crate::{exec::Reaper, files::Watchers, limits, processes::Processes, rebirth::System};
 
 /// The agent's state. Lives on one thread.
 pub struct Agent {
@@ -23,6 +23,9 @@ pub struct Agent {
     /// Fires at each rebirth: connections from before it are dead.
     pub(crate) reborn: Notify,
     pub(crate) reaper: Reaper,
+    /// Those that outlive whoever asked for them.
+    pub(crate) processes: Processes,
+    pub(crate) watchers: Watchers,
     pub(crate) system: Box<dyn System>,
     pub(crate) frozen: Cell<bool>,
     pub(crate) thawed: Notify,
@@ -46,6 +49,8 @@ impl Agent {
             births: Cell::new(0),
             reborn: Notify::new(),
             reaper: Reaper::new()?,
+            processes: Processes::default(),
+            watchers: Watchers::default(),
             system,
             frozen: Cell::new(false),
             thawed: Notify::new(),

@@ -92,3 +92,48 @@ pub const DISK_POLL: Duration = Duration::from_millis(1);
 
 /// Between two connections taken on.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Output kept of one process that outlives its request; the oldest bytes go first.
+pub const KEPT_BYTES_MAX: usize = 512 * 1024;
+
+/// Turns between standard output and standard error that are remembered of it.
+pub const KEPT_RUNS_MAX: usize = 16 * 1024;
+
+/// Such processes that are remembered. For a new one the oldest that has ended is forgotten; if all run, it is refused.
+pub const PROCESSES_MAX: usize = 64;
+
+/// Bytes of a command that are shown with its process.
+pub const COMMAND_SHOWN_BYTES: usize = 2048;
+
+/// Longest tag of a process.
+pub const TAG_BYTES_MAX: usize = 256;
+
+const _: () = assert!(
+    PROCESSES_MAX * (COMMAND_SHOWN_BYTES + TAG_BYTES_MAX + 256) <= FRAME_BYTES_MAX,
+    "all processes must fit one frame"
+);
+
+/// How long a process may leave its input unread while somebody waits to send more.
+pub const FEED_STALL_MAX: Duration = Duration::from_secs(10);
+
+/// Input handed to a process at once.
+pub const FEED_PIECE_BYTES: usize = 64 * 1024;
+const _: () =
+    assert!(FEED_PIECE_BYTES + CREDIT_STEP_BYTES <= WINDOW_BYTES, "a process that reads makes room for a piece");
+
+/// Folders that one watch follows, and watches at a time.
+pub const WATCHED_FOLDERS_MAX: usize = 8192;
+pub const WATCHES_MAX: usize = 16;
+
+/// Bytes of changes put into one frame, estimated.
+pub const CHANGES_BYTES: usize = 32 * 1024;
+const _: () = assert!(CHANGES_BYTES + 2 * 4096 + 1024 <= FRAME_BYTES_MAX / 2, "one change more must still fit");
+
+/// Levels of folders that are walked, packed or changed.
+pub const DEPTH_MAX: usize = 256;
+
+/// Longest name, link target or extended header in an archive.
+pub const TAR_EXTENSION_BYTES_MAX: usize = 64 * 1024;
+
+/// Largest file in an archive; more than any disk of ours has.
+pub const TAR_FILE_BYTES_MAX: u64 = 1 << 44;

@@ -3,6 +3,7 @@
 
 mod audit;
 pub mod bake;
+mod beyond;
 mod consoles;
 mod denials;
 mod fork;

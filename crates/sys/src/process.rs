@@ -132,8 +132,17 @@ pub fn signal_group(group: i32, signal: i32) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) }
 }
 
-/// Takes one ended child, if there is one: its id and its exit status, or 128 + N after signal N.
-pub fn reap_any() -> Option<(i32, i32)> {
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Exit status, or 128 + N after signal N.
+    pub code: i32,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// Takes one ended child, if there is one.
+pub fn reap_any() -> Option<(i32, Ended)> {
     loop {
         let mut status = 0;
         // SAFETY: `status` is a valid place for the kernel to write to.
@@ -142,10 +151,11 @@ pub fn reap_any() -> Option<(i32, i32)> {
             return None;
         }
         if libc::WIFEXITED(status) {
-            return Some((pid, libc::WEXITSTATUS(status)));
+            return Some((pid, Ended { code: libc::WEXITSTATUS(status), signal: None }));
         }
         if libc::WIFSIGNALED(status) {
-            return Some((pid, 128 + libc::WTERMSIG(status)));
+            let signal = libc::WTERMSIG(status);
+            return Some((pid, Ended { code: 128 + signal, signal: Some(signal) }));
         }
     }
 }

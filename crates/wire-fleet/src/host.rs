@@ -13,6 +13,8 @@ use tokio::{
     sync::{broadcast, mpsc},
 };
 
+use crate::{ProcessPort, TreePort};
+
 /// A body that is never held whole. An error ends it.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
 
@@ -292,7 +294,7 @@ pub struct ListeningPort {
 
 /// A host as control and edge see it.
 #[async_trait]
-pub trait HostPort: Send + Sync + 'static {
+pub trait HostPort: ProcessPort + TreePort {
     /// Makes the sandbox run, or says why not. When it fails nothing is left.
     async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault>;
 

@@ -3,6 +3,8 @@
 
 mod control;
 mod host;
+mod process;
+mod tree;
 
 pub use control::{Caller, ControlPort, PreviewGrant, WorkspaceId};
 pub use host::{
@@ -10,3 +12,8 @@ pub use host::{
     ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
     ListeningPort, Presence, Program, RemovedBy, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
+pub use process::{
+    Afterwards, AttachAsk, OutputStep, OutputStream, ProcessEnd, ProcessNumber, ProcessPort, ProcessView, SpawnAsk,
+    Until,
+};
+pub use tree::{Change, ChangeKind, ChangeStream, InTheWay, Reach, TreePort, Unpacked, WalkAsk, Walked};

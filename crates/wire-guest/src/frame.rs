@@ -72,6 +72,18 @@ kinds! {
     Credit = 20,
     /// host: empty. The caller is gone: kill the process group or drop the transfer; the guest still sends its terminal frame.
     Cancel = 21,
+    /// host, from generation 3: `Spawn`. Answered by `Process`.
+    Spawn = 22,
+    /// host, from generation 3: `Which`. Answered by `ProcessList`.
+    Processes = 23,
+    /// host, from generation 3: `Attach`. Answered by `Position`, output, and `Process`.
+    Attach = 24,
+    /// host, from generation 3: `Feed`, then `Data` frames, the last with END. Answered by `Written`.
+    Feed = 25,
+    /// host, from generation 3: `Tell`. Answered by `Done`.
+    Tell = 26,
+    /// host, from generation 3: `Forget`. Answered by `Done`.
+    Forget = 27,
     /// host: `Read`. Answered by `Meta`, then `Data` frames, the last with END.
     Read = 32,
     /// host: `Write`, then `Data` frames, the last with END. Answered by `Written`.
@@ -84,6 +96,20 @@ kinds! {
     Stat = 36,
     /// host: `Path`. Recursive; a missing path is fine. Answered by `Done`.
     Delete = 37,
+    /// host, from generation 3: `MakeDir`. Answered by `Done`.
+    MakeDir = 38,
+    /// host, from generation 3: `Move`. Answered by `Done`.
+    Move = 39,
+    /// host, from generation 3: `Chmod`. Answered by `Done`.
+    Chmod = 40,
+    /// host, from generation 3: `Walk`. Answered by one or more `Branches`, the last with END.
+    Walk = 41,
+    /// host, from generation 3: `Watch`. Answered by `Watching`, then `Changes` until cancelled.
+    Watch = 42,
+    /// host, from generation 3: `Path`. Answered by `Meta`, then a tar stream in `Data` frames, the last with END.
+    Pack = 43,
+    /// host, from generation 3: `Path` of a folder, then a tar stream in `Data` frames, the last with END. Answered by `Unpacked`.
+    Unpack = 44,
     /// host: empty. Answered by `PortList`.
     Ports = 48,
     /// host: empty. Answered by `Figures`.
@@ -113,12 +139,26 @@ kinds! {
     Stderr = 146,
     /// guest: `Exit`. Terminal.
     Exit = 147,
+    /// guest: `Process`. Terminal.
+    Process = 148,
+    /// guest: `ProcessList`. Terminal.
+    ProcessList = 149,
+    /// guest: `Position`.
+    Position = 150,
     /// guest: `Meta`.
     Meta = 160,
     /// guest: `Written`. Terminal.
     Written = 161,
     /// guest: `Entries`.
     Entries = 162,
+    /// guest: `Branches`.
+    Branches = 163,
+    /// guest: empty. Every change from now on will be told.
+    Watching = 164,
+    /// guest: `Changes`.
+    Changes = 165,
+    /// guest: `Unpacked`. Terminal.
+    Unpacked = 166,
     /// guest: `PortList`. Terminal.
     PortList = 176,
     /// guest: `Figures`. Terminal.

@@ -12,15 +12,25 @@
 
 mod frame;
 mod message;
+mod process;
+mod tree;
 
 pub use frame::{Decoder, Flags, Frame, FrameError, HEADER_BYTES, Kind};
 pub use message::*;
+pub use process::*;
+pub use tree::*;
 
 /// The newest protocol generation this build speaks.
-pub const GENERATION: u32 = 2;
+pub const GENERATION: u32 = 3;
 
 /// The first generation whose guests have volumes.
 pub const VOLUMES_SINCE: u32 = 2;
+
+/// The first generation whose guests keep processes that outlive their requests.
+pub const PROCESSES_SINCE: u32 = 3;
+
+/// The first generation whose guests handle folders as wholes.
+pub const TREES_SINCE: u32 = 3;
 
 /// The TCP port the agent listens on inside the guest. Never exposed as a preview.
 pub const AGENT_PORT: u16 = 1050;

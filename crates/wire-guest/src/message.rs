@@ -129,6 +129,9 @@ pub struct Reborn {
     /// The guest's wall clock after setting it.
     #[n(0)]
     pub wall_clock_ns: u64,
+    /// Generation the guest speaks; before generation 3 it is not said.
+    #[n(1)]
+    pub generation: Option<u32>,
 }
 
 /// What to run.
@@ -211,6 +214,9 @@ pub struct Exit {
     /// Whether our deadline ended it.
     #[n(1)]
     pub timed_out: bool,
+    /// The signal that ended it; before generation 3 it is not said.
+    #[n(2)]
+    pub signal: Option<i32>,
 }
 
 /// Asks for a file's contents.

@@ -102,12 +102,12 @@ fn answers() -> Vec<(&'static str, Frame)> {
     vec![
         ("welcome", Welcome { generation: 1, agent: "0.1.0".into() }.frame(0)),
         ("pong", Frame::new(7, Kind::Pong, vec![])),
-        ("reborn", Reborn { wall_clock_ns: 1_700_000_000_000_000_001 }.frame(1)),
+        ("reborn", Reborn { wall_clock_ns: 1_700_000_000_000_000_001, generation: None }.frame(1)),
         ("started", Started { pid: 4242 }.frame(2)),
         ("stdout", Frame::new(2, Kind::Stdout, &b"out"[..])),
         ("stderr", Frame::new(2, Kind::Stderr, &b"err"[..]).end()),
-        ("exit", Exit { code: 143, timed_out: true }.frame(2)),
-        ("exit negative", Exit { code: -1, timed_out: false }.frame(2)),
+        ("exit", Exit { code: 143, timed_out: true, signal: None }.frame(2)),
+        ("exit negative", Exit { code: -1, timed_out: false, signal: None }.frame(2)),
         ("meta", Meta { entry: entry() }.frame(3)),
         ("written", Written { bytes: 1 << 32 }.frame(3)),
         ("entries", Entries { entries: vec![entry(), link()] }.frame(4)),
@@ -142,6 +142,60 @@ fn second() -> Vec<(String, Frame)> {
     named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).collect()
 }
 
+/// What generation 3 added.
+fn third() -> Vec<(String, Frame)> {
+    let named = [
+        ("reborn of generation 3", Reborn { wall_clock_ns: 1, generation: Some(3) }.frame(1)),
+        ("exit by a signal", Exit { code: 137, timed_out: false, signal: Some(9) }.frame(2)),
+        ("spawn", Spawn { start: full_start(), tag: Some("web".into()) }.frame(2)),
+        ("processes", Which { id: None }.frame(2)),
+        ("processes one", Which { id: Some(7) }.frame(2)),
+        ("attach", Attach { id: 7, offset: 1 << 33, follow: true }.frame(2)),
+        ("feed", Feed { id: 7, close: true }.frame(2)),
+        ("tell", Tell { id: 7, number: 15 }.frame(2)),
+        ("forget", Forget { id: 7 }.frame(2)),
+        ("process", process().frame(2)),
+        ("process list", ProcessList { processes: vec![process()] }.frame(2)),
+        ("position", Position { offset: 1 << 33 }.frame(2)),
+        ("make dir", MakeDir { path: "/a".into(), parents: true }.frame(3)),
+        ("move", Move { from: "/a".into(), to: "/b".into(), overwrite: false }.frame(3)),
+        ("chmod", Chmod { path: "/a".into(), mode: 0o750, recursive: true }.frame(3)),
+        ("walk", Walk { path: "/a".into(), depth: 2, entries_max: 100 }.frame(3)),
+        ("branches", Branches { entries: vec![entry()], truncated: true }.frame(3).end()),
+        ("watch", Watch { path: "/a".into(), recursive: true }.frame(3)),
+        ("watching", Frame::new(3, Kind::Watching, vec![])),
+        ("pack", Path { path: "/a".into() }.frame(3, Kind::Pack)),
+        ("unpack", Path { path: "/a".into() }.frame(3, Kind::Unpack)),
+        ("unpacked", Unpacked { entries: 3, bytes: 1 << 33 }.frame(3)),
+    ];
+    named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).chain(change_kinds()).collect()
+}
+
+fn process() -> Process {
+    Process {
+        id: 7,
+        pid: 4242,
+        command: "sleep 9".into(),
+        tag: Some("web".into()),
+        started_ms: 1_700_000_000_000,
+        ended: Some(Ended { code: 137, signal: Some(9), timed_out: true, at_ms: 1_700_000_000_001 }),
+        stdout_bytes: 1 << 33,
+        stderr_bytes: 2,
+        kept_from: 3,
+        stdin_open: true,
+    }
+}
+
+fn change_kinds() -> Vec<(String, Frame)> {
+    use ChangeKind::*;
+    let kinds = [Created, Modified, Written, Deleted, MovedFrom, MovedTo, Attributes, Overflow];
+    let change = |kind| Change { kind, path: "/a/b".into(), folder: true, cookie: Some(5) };
+    kinds
+        .into_iter()
+        .map(|kind| (format!("change {kind:?}"), Changes { changes: vec![change(kind)] }.frame(3)))
+        .collect()
+}
+
 fn volumes() -> Volumes {
     let volume = |serial: &str, path: &str, read_only| Volume {
         serial: serial.into(),
@@ -153,7 +207,7 @@ fn volumes() -> Volumes {
 }
 
 fn samples() -> Vec<(String, Frame)> {
-    first().into_iter().chain(second()).collect()
+    first().into_iter().chain(second()).chain(third()).collect()
 }
 
 fn first() -> Vec<(String, Frame)> {
@@ -172,7 +226,7 @@ fn hex(frame: &Frame) -> String {
 
 #[test]
 fn no_message_has_changed() {
-    for (generation, samples) in [(1, first()), (2, second())] {
+    for (generation, samples) in [(1, first()), (2, second()), (3, third())] {
         compare(&golden_file(generation), samples);
     }
 }

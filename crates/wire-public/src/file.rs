@@ -30,6 +30,9 @@ pub struct Entry {
 pub struct DirListing {
     pub path: String,
     pub entries: Vec<Entry>,
+    /// Whether a recursive listing left something out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 /// The answer to a file write.

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod metadata;
 mod port;
 mod preview;
+mod process;
 mod sandbox;
 mod snapshot;
 mod socket;
@@ -24,6 +25,7 @@ pub mod sse;
 mod template;
 mod text;
 mod time;
+pub mod tree;
 mod volume;
 
 pub use audit::Audit;
@@ -38,6 +40,10 @@ pub use lifecycle::{Lifecycle, LifecycleChange, SetLifecycle, Status};
 pub use metadata::visible_metadata;
 pub use port::{DeclarePort, DeclaredPort, Port, declared_key, declared_ports, is_hidden, proxy_path};
 pub use preview::{Preview, PreviewAsk, PreviewRequest, RefusedPath, preview_path};
+pub use process::{
+    Fed, FollowedChunk, FollowedExit, LostOutput, OutputChunk, Process, ProcessOutput, SignalRequest, SpawnRequest,
+    SpawnSpec, process_id, process_number,
+};
 pub use sandbox::{CreateSandbox, Sandbox, SandboxAsk, Start, checked_ttl};
 pub use snapshot::{Snapshot, SnapshotList};
 pub use socket::{ExecFrame, ExecNews, OutputStream, TerminalFrame, TerminalNews, socket_text, terminal_side};

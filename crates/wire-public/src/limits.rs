@@ -48,6 +48,9 @@ pub const EXEC_TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Longest id that a client may choose for a command on a socket.
 pub const SOCKET_ID_BYTES_MAX: usize = 256;
 
+/// Longest tag of a process.
+pub const TAG_BYTES_MAX: usize = 128;
+
 /// Longest path in a guest, as Linux has it.
 pub const PATH_BYTES_MAX: usize = 4096;
 

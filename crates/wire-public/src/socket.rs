@@ -197,7 +197,7 @@ fn object<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 /// Gives a signal's number on Linux.
-fn signal_number(name: &str) -> Option<i32> {
+pub(crate) fn signal_number(name: &str) -> Option<i32> {
     let name = name.to_ascii_uppercase();
     Some(match name.strip_prefix("SIG").unwrap_or(&name) {
         "HUP" => 1,

@@ -10,6 +10,11 @@ pub const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 /// A comment that keeps a quiet stream open.
 pub const KEEPALIVE: &str = ": ping\n\n";
 
+/// Writes one event with an id, which a client that comes back names in `Last-Event-ID`.
+pub fn event_with_id(name: &str, id: u64, data: &impl Serialize) -> String {
+    format!("id: {id}\n{}", event(name, data))
+}
+
 /// Writes one event. `data` must serialize to a JSON object.
 pub fn event(name: &str, data: &impl Serialize) -> String {
     // Our event types are flat structs of text and numbers; those always serialize.

@@ -195,7 +195,12 @@ impl Client {
     /// Runs a shell text that must succeed, and gives what it printed.
     pub fn shell(&mut self, channel: u32, text: &str) -> String {
         let output = self.run(channel, shell(text));
-        assert_eq!(output.exit, Exit { code: 0, timed_out: false }, "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.exit,
+            Exit { code: 0, timed_out: false, signal: None },
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 

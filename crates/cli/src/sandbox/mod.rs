@@ -1,5 +1,7 @@
 //! `pandastack sandbox …`
 
+mod attach;
+mod cp;
 mod create;
 mod delete;
 mod egress;
@@ -15,8 +17,11 @@ mod pause;
 mod ports;
 mod preview;
 mod promote;
+mod ps;
 mod resume;
+mod signal;
 mod snapshot;
+mod spawn;
 mod ssh;
 mod tree;
 mod wake;
@@ -39,6 +44,17 @@ pub enum SandboxCommand {
     Exec(exec::ExecArgs),
     /// Open a shell in a sandbox, with this terminal as its own
     Ssh(ssh::SshArgs),
+    /// Start a process that goes on by itself, and print its id
+    Spawn(spawn::SpawnArgs),
+    /// List the processes that were spawned
+    Ps(ps::PsArgs),
+    /// Show a spawned process's output, from any point on, and follow it to its end
+    Attach(attach::AttachArgs),
+    /// Signal a spawned process and its group, or remove it
+    #[command(alias = "kill")]
+    Signal(signal::SignalArgs),
+    /// Copy files and directories between here and a sandbox
+    Cp(cp::CpArgs),
     /// Stop a sandbox's CPUs; its memory stays
     Pause(pause::PauseArgs),
     /// Let a paused sandbox run again
@@ -80,6 +96,11 @@ pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Re
         SandboxCommand::Get(args) => get::get(args, global).await,
         SandboxCommand::Exec(args) => exec::exec(args, global).await,
         SandboxCommand::Ssh(args) => ssh::ssh(args, global).await,
+        SandboxCommand::Spawn(args) => spawn::spawn(args, global).await,
+        SandboxCommand::Ps(args) => ps::ps(args, global).await,
+        SandboxCommand::Attach(args) => attach::attach(args, global).await,
+        SandboxCommand::Signal(args) => signal::signal(args, global).await,
+        SandboxCommand::Cp(args) => cp::cp(args, global).await,
         SandboxCommand::Pause(args) => pause::pause(args, global).await,
         SandboxCommand::Resume(args) => resume::resume(args, global).await,
         SandboxCommand::Hibernate(args) => hibernate::hibernate(args, global).await,

@@ -17,8 +17,8 @@ use pandastack_model::{
 };
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream, Hold,
-    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
-    VolumeView, WriteAsk,
+    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, ProcessPort, SandboxView, SealAsk,
+    TemplateView, TreePort, VolumeView, WriteAsk,
 };
 use tokio::sync::{Semaphore, broadcast};
 
@@ -159,6 +159,9 @@ pub fn view(id: SandboxId) -> SandboxView {
 fn not_ours<T>() -> Result<T, Fault> {
     Err(Fault::bug("not control's business"))
 }
+
+impl ProcessPort for StubHost {}
+impl TreePort for StubHost {}
 
 #[async_trait]
 impl HostPort for StubHost {

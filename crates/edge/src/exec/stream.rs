@@ -6,7 +6,7 @@ use axum::{
     body::Body,
     extract::State,
     http::{HeaderValue, header},
-    response::IntoResponse,
+    response::{IntoResponse, Response},
 };
 use futures_util::stream::unfold;
 use pandastack_model::Fault;
@@ -37,12 +37,17 @@ pub async fn stream(
         let (text, telling) = telling?.next().await;
         Some((Ok::<_, std::convert::Infallible>(text), telling))
     });
-    let mut response = Body::from_stream(events).into_response();
+    Ok(event_stream(Body::from_stream(events)))
+}
+
+/// Gives events the head that clients and the servers between need.
+pub fn event_stream(events: Body) -> Response {
+    let mut response = events.into_response();
     let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
     set(header::CONTENT_TYPE, sse::CONTENT_TYPE);
     set(header::CACHE_CONTROL, "no-cache");
     set(header::HeaderName::from_static("x-accel-buffering"), "no");
-    Ok(response)
+    response
 }
 
 /// A command being told about.

@@ -1,24 +1,34 @@
 //! Lists directories and describes paths.
 
 use axum::{Json, extract::State, http::Uri};
-use pandastack_wire_fleet::{FileEntry, FileKind};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{FileEntry, FileKind, WalkAsk, Walked};
 use pandastack_wire_public::{
     DirListing, Entry, checked_path,
     http::{Answer, query_value},
 };
 
-use super::path;
-use crate::{Edge, access::Admitted};
+use super::{is_set, path};
+use crate::{Edge, access::Admitted, limits::TREE_ENTRIES_MAX};
 
-/// Lists a directory, by name; the root if none is named.
+/// Lists a directory, by name; the root if none is named. With `recursive=1` or a `depth` also what is below, each directory
+/// before what is in it.
 pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) -> Answer<Json<DirListing>> {
     let asked = query_value(&uri, "path").filter(|path| !path.is_empty());
     let path = checked_path(Some(asked.unwrap_or_else(|| "/".to_owned())))?;
+    if let Some(depth) = depth(&uri)? {
+        let entries_max = TREE_ENTRIES_MAX;
+        let Walked { entries, truncated } =
+            edge.host.walk(id, WalkAsk { path: path.clone(), depth, entries_max }).await?;
+        let inside = entries.into_iter().filter(|entry| entry.name.split('/').all(is_name));
+        let entries = inside.map(|entry| within(&path, entry)).collect();
+        return Ok(Json(DirListing { path, entries, truncated }));
+    }
     let found = edge.host.list_dir(id, &path).await?;
     let mut entries: Vec<_> =
         found.into_iter().filter(|entry| is_name(&entry.name)).map(|e| within(&path, e)).collect();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Json(DirListing { path, entries }))
+    Ok(Json(DirListing { path, entries, truncated: false }))
 }
 
 /// Describes one path.
@@ -30,6 +40,18 @@ pub async fn stat(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) ->
     Ok(Json(render(name, path, found)))
 }
 
+/// How many levels are asked for; `None` is the plain listing.
+fn depth(uri: &Uri) -> Result<Option<u32>, Fault> {
+    match query_value(uri, "depth") {
+        None if is_set(uri, "recursive") => Ok(Some(u32::MAX)),
+        None => Ok(None),
+        Some(text) => match text.parse() {
+            Ok(depth) if depth > 0 => Ok(Some(depth)),
+            _ => Err(Fault::new(FaultKind::Caller, "fs.bad_depth", "depth must be a number of levels, 1 or more")),
+        },
+    }
+}
+
 /// Names come from an untrusted guest; clients join them to paths on their own disks.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
@@ -37,7 +59,8 @@ fn is_name(name: &str) -> bool {
 
 fn within(directory: &str, entry: FileEntry) -> Entry {
     let path = format!("{}/{}", directory.trim_end_matches('/'), entry.name);
-    render(entry.name.clone(), path, entry)
+    let name = entry.name.rsplit('/').next().unwrap_or_default().to_owned();
+    render(name, path, entry)
 }
 
 fn render(name: String, path: String, entry: FileEntry) -> Entry {

@@ -15,6 +15,7 @@ use pandastack_wire_fleet::{ByteStream, WriteAsk};
 use pandastack_wire_public::{
     Written,
     http::{Answer, query_value},
+    tree::octal_mode,
 };
 
 use super::path;
@@ -23,9 +24,6 @@ use crate::{
     access::Admitted,
     limits::{FILE_BYTES_MAX, UPLOAD_SILENCE_MAX},
 };
-
-/// Permission bits that a caller may set.
-const MODE_MAX: u32 = 0o7777;
 
 /// Writes a file from the body, whole or not at all.
 pub async fn write(
@@ -36,18 +34,11 @@ pub async fn write(
     body: Body,
 ) -> Answer<Json<Written>> {
     let ask = WriteAsk { path: path(&uri)?, mode: mode(&uri)? };
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX) {
-        return Err(too_large().into());
-    }
+    check_announced(&headers)?;
     let broken = Broken::default();
     let path = ask.path.clone();
     let written = edge.host.write_file(id, ask, upload(body, broken.clone())).await;
-    // Why the body broke says more than that it did.
-    match (broken.take(), written) {
-        (Some(fault), _) | (None, Err(fault)) => Err(fault.into()),
-        (None, Ok(bytes)) => Ok(Json(Written { path, bytes })),
-    }
+    Ok(Json(Written { path, bytes: broken.settle(written)? }))
 }
 
 /// Deletes a path and everything below it.
@@ -56,22 +47,30 @@ pub async fn delete(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) 
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Refuses a body that says that it is too large.
+pub(super) fn check_announced(headers: &HeaderMap) -> Result<(), Fault> {
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX) { Err(too_large()) } else { Ok(()) }
+}
+
 /// Remembers why an upload broke.
 #[derive(Clone, Default)]
-struct Broken(Arc<Mutex<Option<Fault>>>);
+pub struct Broken(Arc<Mutex<Option<Fault>>>);
 
 impl Broken {
     fn set(&self, fault: &Fault) {
         *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(fault.clone());
     }
 
-    fn take(&self) -> Option<Fault> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    /// Gives what came of an upload: why its body broke says more than that it did.
+    pub fn settle<T>(&self, outcome: Result<T, Fault>) -> Result<T, Fault> {
+        let why = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        why.map_or(outcome, Err)
     }
 }
 
 /// Turns a request body into pieces, none of them late and all together not too large.
-fn upload(body: Body, broken: Broken) -> ByteStream {
+pub fn upload(body: Body, broken: Broken) -> ByteStream {
     let start = Some((body.into_data_stream(), 0));
     Box::pin(unfold(start, move |state| {
         let broken = broken.clone();
@@ -111,11 +110,7 @@ async fn next_piece(body: &mut BodyDataStream, before: u64) -> Option<Result<Byt
 }
 
 fn mode(uri: &Uri) -> Result<Option<u32>, Fault> {
-    let Some(text) = query_value(uri, "mode") else { return Ok(None) };
-    match u32::from_str_radix(&text, 8) {
-        Ok(mode) if mode <= MODE_MAX => Ok(Some(mode)),
-        _ => Err(Fault::new(FaultKind::Caller, "fs.bad_mode", "mode must be octal permission bits such as 0644")),
-    }
+    query_value(uri, "mode").map(|text| octal_mode(&text)).transpose()
 }
 
 fn too_large() -> Fault {

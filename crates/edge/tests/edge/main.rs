@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod beyond;
 mod carry;
 mod exec;
 mod files;
 mod guest;
 mod previews;
+mod processes;
 mod proxy;
 mod rig;
 mod socket;
 mod stream;
 mod stub;
+mod trees;

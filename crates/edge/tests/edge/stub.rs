@@ -87,6 +87,7 @@ pub struct StubHost {
     /// What connections to ports are refused with.
     pub refuse: Mutex<Option<Fault>>,
     connected: mpsc::Sender<Connected>,
+    pub beyond: crate::beyond::Beyond,
 }
 
 impl StubHost {
@@ -102,6 +103,7 @@ impl StubHost {
             present: Arc::default(),
             refuse: Mutex::default(),
             connected,
+            beyond: crate::beyond::Beyond::default(),
         };
         (Arc::new(host), far_end, ports)
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 use command::Command;
 use streams::Streams;
-use supervise::{Group, supervise};
+use supervise::{Group, Verdict, supervise};
 
 /// Starts what the host asked for and stays until it ended. The main process's end is the end, even if a detached child
 /// keeps a pipe open; everything written until then is sent before it.
@@ -43,7 +43,8 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
         _ = channel.doomed() => {}
     }
     streams.let_go(agent);
-    Ok(Exit { code: verdict.code, timed_out: verdict.timed_out }.frame(channel.id))
+    let Verdict { code, signal, timed_out } = verdict;
+    Ok(Exit { code, timed_out, signal }.frame(channel.id))
 }
 
 /// Makes streams and process. Nothing is awaited between the start and the registration with the reaper, so an exit

@@ -19,12 +19,12 @@ use crate::watched::watch;
 /// Size of the kernel's `signalfd_siginfo`.
 const NOTE_BYTES: usize = 128;
 
-/// Resolves to the exit code (128 + N after signal N).
-pub(crate) type Ended = Receiver<i32>;
+/// Resolves to how the process ended.
+pub(crate) type Ended = Receiver<process::Ended>;
 
 /// Who waits for which process.
 pub(crate) struct Reaper {
-    waiting: RefCell<BTreeMap<i32, Sender<i32>>>,
+    waiting: RefCell<BTreeMap<i32, Sender<process::Ended>>>,
     signals: RefCell<Option<OwnedFd>>,
 }
 
@@ -62,9 +62,9 @@ impl Reaper {
     }
 
     fn reap(&self) {
-        while let Some((process, code)) = process::reap_any() {
+        while let Some((process, ended)) = process::reap_any() {
             if let Some(waiter) = self.waiting.borrow_mut().remove(&process) {
-                let _ = waiter.send(code);
+                let _ = waiter.send(ended);
             }
         }
     }

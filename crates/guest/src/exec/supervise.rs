@@ -20,6 +20,7 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) code: i32,
+    pub(super) signal: Option<i32>,
     pub(super) timed_out: bool,
 }
 
@@ -95,14 +96,15 @@ pub(super) async fn supervise(
         }
         tokio::select! {
             biased;
-            code = &mut ended => {
+            end = &mut ended => {
                 match phase {
                     Phase::Running { .. } => group.let_go(),
                     // Children that ignored TERM must not outlive what they belonged to.
                     Phase::AskedToEnd { .. } | Phase::Killed => drop(group),
                 }
                 // A lost registration cannot happen: `Reaper::expect` keeps it until the end.
-                return Verdict { code: code.unwrap_or(128 + libc::SIGKILL), timed_out };
+                let end = end.unwrap_or(process::Ended { code: 128 + libc::SIGKILL, signal: Some(libc::SIGKILL) });
+                return Verdict { code: end.code, signal: end.signal, timed_out };
             }
             () = at(phase.next_at()) => phase = match phase {
                 Phase::Running { .. } => {

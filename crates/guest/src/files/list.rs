@@ -35,11 +35,13 @@ pub(crate) async fn list(channel: &Channel, wire::Path { path }: wire::Path) -> 
     Ok(Entries { entries: batch }.frame(channel.id).end())
 }
 
-fn size_of_entry(entry: &Entry) -> usize {
+/// Encoded size of an entry, estimated.
+pub(super) fn size_of_entry(entry: &Entry) -> usize {
     ENTRY_BYTES + entry.name.len() + entry.target.as_ref().map_or(0, String::len)
 }
 
-async fn names(path: &Path) -> Result<Vec<OsString>, FileError> {
+/// Gives a folder's names in order.
+pub(super) async fn names(path: &Path) -> Result<Vec<OsString>, FileError> {
     let folder = fs::read_dir(path).map_err(|cause| match cause.raw_os_error() {
         Some(libc::ENOTDIR) => FileError::NotAFolder { path: path.display().to_string() },
         _ => failed("list", path)(cause),

@@ -1,19 +1,30 @@
-//! Files of the guest: read, write, list, stat, delete. Contents are streamed, so no file is ever held in memory.
+//! Files of the guest: read, write, list, stat, delete; and folders as wholes: make, move, set modes, walk, watch, pack, unpack. Contents are streamed, so no file is ever held in memory.
 //! Disk work happens on the serving thread in small steps, with a turn for the others between them.
 
+mod change;
 mod delete;
 mod entry;
 mod list;
+mod pack;
 mod read;
+mod tar;
+mod unpack;
+mod walk;
+mod watch;
 mod write;
 
 use std::{io, path::Path};
 
 use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, Meta};
 
+pub(crate) use change::{chmod, make_dir, move_path};
 pub(crate) use delete::delete;
 pub(crate) use list::list;
+pub(crate) use pack::pack;
 pub(crate) use read::read;
+pub(crate) use unpack::unpack;
+pub(crate) use walk::walk;
+pub(crate) use watch::{Watchers, watch};
 pub(crate) use write::write;
 
 use crate::session::{Channel, Fault, kind_of};
@@ -33,6 +44,10 @@ pub(crate) enum FileError {
     Protected { path: String },
     #[error("{path} has more than {max} entries", max = crate::limits::DIRECTORY_ENTRIES_MAX)]
     TooMany { path: String },
+    #[error("{path} is there already")]
+    Exists { path: String },
+    #[error("{path} holds more than {max} levels of folders", max = crate::limits::DEPTH_MAX)]
+    TooDeep { path: String },
     #[error("{act} {path}")]
     System {
         act: &'static str,
@@ -47,7 +62,8 @@ impl From<FileError> for Fault {
         let kind = match &error {
             FileError::Relative { .. } | FileError::ZeroByte { .. } | FileError::Protected { .. } => ErrorKind::Invalid,
             FileError::NotAFile { .. } | FileError::NotAFolder { .. } => ErrorKind::WrongType,
-            FileError::TooMany { .. } => ErrorKind::Failed,
+            FileError::TooMany { .. } | FileError::TooDeep { .. } => ErrorKind::Failed,
+            FileError::Exists { .. } => ErrorKind::Denied,
             FileError::System { cause, .. } => kind_of(cause),
         };
         Fault::describe(kind, &error)

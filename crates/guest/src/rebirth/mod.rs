@@ -5,7 +5,7 @@ mod system;
 use std::{rc::Rc, time::Duration};
 
 use bytes::Bytes;
-use pandastack_wire_guest::{ErrorKind, Frame, Kind, Rebirth, Reborn};
+use pandastack_wire_guest::{ErrorKind, Frame, GENERATION, Kind, Rebirth, Reborn};
 
 pub use system::{Bystander, Machine, System};
 
@@ -64,7 +64,7 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
         agent.births.set(agent.births.get() + 1);
         agent.reborn.notify_waiters();
     }
-    Ok(Reborn { wall_clock_ns: system.clock() })
+    Ok(Reborn { wall_clock_ns: system.clock(), generation: Some(GENERATION) })
 }
 
 /// Sets the clock, unless it is only a little ahead: then the message was late, not we, and nobody's time goes back.

@@ -110,6 +110,11 @@ impl Channel {
         }
     }
 
+    /// What `put_input` takes now.
+    pub(crate) fn window(&self) -> usize {
+        self.window.get()
+    }
+
     pub(crate) fn put_signal(&self, number: i32) {
         if let 1..64 = number {
             self.signals.set(self.signals.get() | 1 << number);
@@ -198,6 +203,20 @@ impl Channel {
             let place = self.lanes.place().await;
             let bytes = bytes.min(self.credit.get());
             if self.credit.get() >= FRAME_COST_MIN {
+                return Room { channel: self, place, bytes };
+            }
+        }
+    }
+
+    /// Waits for credit and a place for one frame of so many bytes, which must be well below half a window: the host credits
+    /// in halves.
+    pub(crate) async fn room_for(&self, bytes: usize) -> Room<'_> {
+        loop {
+            while self.credit.get() < bytes.max(FRAME_COST_MIN) {
+                self.changed().await;
+            }
+            let place = self.lanes.place().await;
+            if self.credit.get() >= bytes.max(FRAME_COST_MIN) {
                 return Room { channel: self, place, bytes };
             }
         }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    Credit, Decoder, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Path, Read, Rebirth, Resize, Signal, Start,
-    Volumes, Welcome, Write,
+    Attach, Chmod, Credit, Decoder, ErrorKind, Feed, Forget, Frame, GENERATION, Hello, Kind, MakeDir, Message, Move,
+    Path, Read, Rebirth, Resize, Signal, Spawn, Start, Tell, Volumes, Walk, Watch, Welcome, Which, Write,
 };
 use tokio::{
     io::AsyncReadExt,
@@ -22,7 +22,7 @@ use super::{
     fault::Fault,
     lanes::{self, Lanes},
 };
-use crate::{Agent, exec, figures, files, limits, ports, rebirth, volumes};
+use crate::{Agent, exec, figures, files, limits, ports, processes, rebirth, volumes};
 
 /// Why a connection is over.
 enum End {
@@ -224,6 +224,53 @@ impl Connection {
             Kind::PowerOff => {
                 self.begin(frame, Work::Request, async |agent, channel, _| rebirth::power_off(agent, channel).await)
             }
+            other => return self.open_more(other, frame),
+        }
+        Ok(())
+    }
+
+    /// Opens a channel for a request that came with generation 3.
+    fn open_more(&mut self, kind: Kind, frame: Frame) -> Result<(), Fault> {
+        match kind {
+            Kind::Spawn => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::spawn(agent, channel, parse::<Spawn>(frame)?).await
+            }),
+            Kind::Processes => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::list(agent, channel, parse::<Which>(frame)?)
+            }),
+            Kind::Attach => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::attach(agent, channel, parse::<Attach>(frame)?).await
+            }),
+            Kind::Feed => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::feed(agent, channel, parse::<Feed>(frame)?).await
+            }),
+            Kind::Tell => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::tell(agent, channel, parse::<Tell>(frame)?)
+            }),
+            Kind::Forget => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::forget(agent, channel, parse::<Forget>(frame)?)
+            }),
+            Kind::MakeDir => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::make_dir(agent, channel, parse::<MakeDir>(frame)?).await
+            }),
+            Kind::Move => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::move_path(agent, channel, parse::<Move>(frame)?).await
+            }),
+            Kind::Chmod => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::chmod(agent, channel, parse::<Chmod>(frame)?).await
+            }),
+            Kind::Walk => self.begin(frame, Work::Request, async |_, channel, frame| {
+                files::walk(channel, parse::<Walk>(frame)?).await
+            }),
+            Kind::Watch => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::watch(agent, channel, parse::<Watch>(frame)?).await
+            }),
+            Kind::Pack => {
+                self.begin(frame, Work::Request, async |_, channel, frame| files::pack(channel, path(frame)?).await)
+            }
+            Kind::Unpack => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::unpack(agent, channel, path(frame)?).await
+            }),
             other => return Err(Fault::new(ErrorKind::Invalid, format!("unexpected {other:?} frame"))),
         }
         Ok(())

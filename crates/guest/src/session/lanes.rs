@@ -60,7 +60,8 @@ impl Outlet {
         }
     }
 
-    async fn next(&mut self) -> Option<Frame> {
+    /// Gives the next frame, short answers first.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
         tokio::select! {
             biased;
             Some(frame) = self.control.recv() => Some(frame),

@@ -12,6 +12,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 pub(crate) use channel::{Channel, Fate};
 pub(crate) use fault::{Fault, kind_of};
+pub(crate) use lanes::{Outlet, open as open_lanes};
 
 use crate::{Agent, limits};
 

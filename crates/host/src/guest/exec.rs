@@ -38,7 +38,7 @@ pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<Exec
     Ok(ExecSession { events, control })
 }
 
-fn start(ask: ExecAsk) -> wire::Start {
+pub(super) fn start(ask: ExecAsk) -> wire::Start {
     let ExecAsk { program, cwd, env, user, stdin, deadline, terminal } = ask;
     wire::Start {
         program: match program {

@@ -31,6 +31,11 @@ impl From<LinkError> for Fault {
             LinkError::Retired => {
                 Fault::new(FaultKind::Conflict, "sandbox.changing", "the sandbox is being put to sleep; try again")
             }
+            LinkError::TooOld => Fault::new(
+                FaultKind::Conflict,
+                "guest.too_old",
+                "this sandbox was made before its agent could do this; make a new one",
+            ),
             LinkError::Deadline => Fault::new(FaultKind::Unavailable, "guest.silent", "the sandbox did not answer"),
             LinkError::Closed | LinkError::Io(_) => {
                 Fault::new(FaultKind::Unavailable, "guest.lost", "the sandbox's machine ended during the request")

@@ -28,7 +28,8 @@ pub async fn read_file(session: &Session, path: &str) -> Result<FileBody, Fault>
     Ok(FileBody { entry, body: Box::pin(stream::unfold(Some(channel), next_piece)) })
 }
 
-async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes, Fault>, Option<Channel>)> {
+/// Gives the next piece of a body that a guest sends.
+pub(super) async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes, Fault>, Option<Channel>)> {
     let mut channel = channel?;
     let frame = match next(&mut channel).await.and_then(|frame| reply(frame, Kind::Data)) {
         Ok(frame) => frame,
@@ -49,14 +50,25 @@ pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) 
     let mut channel = session.channel()?;
     let number = channel.number();
     channel.send(Write { path: ask.path, mode: ask.mode }.frame(number)).await?;
+    Ok(parse::<Written>(upload(&mut channel, &mut body).await?)?.bytes)
+}
+
+/// Sends a body as the guest takes it, and gives the guest's last word. A body that breaks off is a fault; the dropped channel
+/// then tells the guest to throw away what it has.
+pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Result<Frame, Fault> {
+    let number = channel.number();
     let mut window = WINDOW_BYTES;
     while let Some(piece) = body.next().await {
-        // A body that breaks off drops the channel, and the guest throws its half-written file away.
         let mut piece = piece?;
         while !piece.is_empty() {
             let part = piece.split_to(piece.len().min(FRAME_BYTES_MAX));
             while window < part.len() {
-                window += credit(&mut channel).await?;
+                let frame = next(channel).await?;
+                if frame.kind != Kind::Credit {
+                    channel.finish();
+                    return Ok(frame);
+                }
+                window += parse::<Credit>(frame)?.bytes as usize;
             }
             window -= part.len();
             channel.send(Frame::new(number, Kind::Data, part)).await?;
@@ -64,21 +76,12 @@ pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) 
     }
     channel.send(Frame::new(number, Kind::Data, Bytes::new()).end()).await?;
     loop {
-        let frame = next(&mut channel).await?;
-        if frame.kind == Kind::Credit {
-            continue;
+        let frame = next(channel).await?;
+        if frame.kind != Kind::Credit {
+            channel.finish();
+            return Ok(frame);
         }
-        channel.finish();
-        return Ok(parse::<Written>(frame)?.bytes);
     }
-}
-
-async fn credit(channel: &mut Channel) -> Result<usize, Fault> {
-    let frame = next(channel).await?;
-    if frame.kind == Kind::Error {
-        channel.finish();
-    }
-    Ok(parse::<Credit>(frame)?.bytes as usize)
 }
 
 /// Lists a directory, sorted by name.
@@ -123,28 +126,37 @@ async fn ask(session: &Session, path: &str, kind: Kind) -> Result<Frame, Fault> 
     Ok(frame)
 }
 
-async fn next(channel: &mut Channel) -> Result<Frame, Fault> {
+/// Waits for the next frame, but not for ever.
+pub(super) async fn next(channel: &mut Channel) -> Result<Frame, Fault> {
     match tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await {
         Ok(frame) => Ok(frame?),
         Err(_) => Err(LinkError::Deadline.into()),
     }
 }
 
-fn confused() -> Fault {
+pub(super) fn confused() -> Fault {
     Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
 }
 
 /// Names come from an untrusted guest: one that is no plain name is left out.
 fn checked(entry: Entry) -> Option<FileEntry> {
+    (entry.name == "/" || is_plain(&entry.name)).then(|| told(entry))
+}
+
+/// Tells whether a name from a guest is one, and no path.
+pub(super) fn is_plain(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+}
+
+pub(super) fn told(entry: Entry) -> FileEntry {
     let Entry { name, kind, size, mode, modified, target } = entry;
-    let plain = name == "/" || (!name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']));
     let kind = match kind {
         EntryKind::File => FileKind::File,
         EntryKind::Directory => FileKind::Directory,
         EntryKind::Symlink => FileKind::Symlink,
         EntryKind::Other => FileKind::Other,
     };
-    plain.then_some(FileEntry { name, kind, size, mode, modified, target })
+    FileEntry { name, kind, size, mode, modified, target }
 }
 
 #[cfg(test)]

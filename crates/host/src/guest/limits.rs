@@ -48,3 +48,12 @@ pub const BATCH_BYTES: usize = 512 * 1024;
 
 /// Entries of one directory listing.
 pub const ENTRIES_MAX: usize = 100_000;
+
+/// Processes that a guest may list.
+pub const PROCESSES_MAX: usize = 1024;
+
+/// Characters of a text about a process that are passed on.
+pub const PROCESS_TEXT_CHARS_MAX: usize = 4096;
+
+/// How long a guest may take to set out: a large tree is looked at first.
+pub const TREE_DEADLINE: Duration = Duration::from_secs(120);

@@ -7,8 +7,10 @@ mod fault;
 mod files;
 mod limits;
 mod ports;
+mod processes;
 mod session;
 mod spare;
+mod trees;
 mod volumes;
 
 pub use activity::Use;
@@ -19,3 +21,13 @@ pub use ports::{connect, listening};
 pub use session::{LinkError, Session};
 pub use spare::{Spare, SparePlace, take_up};
 pub use volumes::{grow, mount};
+
+pub mod process {
+    //! Processes that outlive their requests.
+    pub use super::processes::{attach, describe, feed, forget, list, signal, spawn};
+}
+
+pub mod tree {
+    //! Folders as wholes.
+    pub use super::trees::{chmod, make_dir, move_path, read_tree, walk, watch, write_tree};
+}

@@ -48,7 +48,12 @@ pub enum LinkError {
     Deadline,
     #[error("the guest is being put to sleep")]
     Retired,
+    #[error("the guest's agent is of an older generation")]
+    TooOld,
 }
+
+/// What a guest speaks that does not say so at its rebirth: the last generation in which none did.
+const UNSAID_GENERATION: u32 = 2;
 
 /// A live connection. Clones are the same connection; it closes when the last is dropped.
 #[derive(Clone)]
@@ -63,6 +68,8 @@ pub(super) struct Shared {
     /// Ends the reader. A dead guest sends no farewell, so waiting for one would wait for ever.
     end: CancellationToken,
     activity: Activity,
+    /// What the guest speaks.
+    generation: u32,
     /// Room for connections to the guest's own ports.
     streams: Arc<Semaphore>,
 }
@@ -89,11 +96,11 @@ impl Session {
         scope: &Scope,
     ) -> Result<Self, LinkError> {
         let new_life: Vec<Frame> = rebirth.map(|rebirth| rebirth.frame(0)).into_iter().collect();
-        let mut decoder = greet(&mut link, secret, &new_life).await?;
+        let (mut decoder, generation) = greet(&mut link, secret, &new_life).await?;
         if rebirth.is_some() {
             answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
         }
-        Ok(Self::start(link, decoder, scope))
+        Ok(Self::start(link, decoder, generation, scope))
     }
 
     /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest a new life.
@@ -102,12 +109,12 @@ impl Session {
         rebirth.frame(0).encode(&mut first);
         link.write_all(&first).await?;
         let mut decoder = Decoder::default();
-        answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
-        Ok(Self::start(link, decoder, scope))
+        let reborn = answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
+        Ok(Self::start(link, decoder, reborn.generation.unwrap_or(UNSAID_GENERATION), scope))
     }
 
     /// Starts the tasks that serve a link on which hands were shaken.
-    fn start(link: Box<dyn Link>, decoder: Decoder, scope: &Scope) -> Self {
+    fn start(link: Box<dyn Link>, decoder: Decoder, generation: u32, scope: &Scope) -> Self {
         let (read, write) = tokio::io::split(link);
         let (out, queue) = mpsc::channel(OUT_QUEUE);
         let (tx, broken) = watch::channel(false);
@@ -131,7 +138,7 @@ impl Session {
             let _ = tx.send(true);
         });
         let (activity, streams) = (Activity::default(), Arc::new(Semaphore::new(STREAMS_MAX)));
-        Self { shared: Arc::new(Shared { out, table, broken, end, activity, streams }) }
+        Self { shared: Arc::new(Shared { out, table, broken, end, activity, generation, streams }) }
     }
 
     /// Ends the link at once; everything under way on it fails.
@@ -152,6 +159,14 @@ impl Session {
     /// Cancelled when this life of the guest is over for us: put to sleep, removed, or dialled again.
     pub(super) fn ended(&self) -> CancellationToken {
         self.shared.end.clone()
+    }
+
+    /// Opens a channel for something that guests can do only since a generation. An older one would hang up on it.
+    pub(super) fn channel_since(&self, generation: u32) -> Result<Channel, LinkError> {
+        match self.shared.generation >= generation {
+            true => self.channel(),
+            false => Err(LinkError::TooOld),
+        }
     }
 
     /// Opens a channel.
@@ -265,8 +280,9 @@ fn answer<M: Message>(frame: &Frame) -> Result<M, LinkError> {
     Ok(M::parse(&frame.payload)?)
 }
 
-/// Shakes hands, and sends more in the same write. What the guest answers to that is still to be read.
-pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -> Result<Decoder, LinkError> {
+/// Shakes hands, and sends more in the same write. What the guest answers to that is still to be read. Gives the generation that
+/// the guest speaks.
+pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -> Result<(Decoder, u32), LinkError> {
     let mut first = BytesMut::new();
     Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0).encode(&mut first);
     more.iter().for_each(|frame| frame.encode(&mut first));
@@ -277,7 +293,7 @@ pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -
         return Err(LinkError::Generation(welcome.generation));
     }
     tracing::debug!(generation = welcome.generation, "guest welcomes");
-    Ok(decoder)
+    Ok((decoder, welcome.generation))
 }
 
 async fn read_frame(link: &mut impl Link, decoder: &mut Decoder) -> Result<Frame, LinkError> {

@@ -39,7 +39,7 @@ pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
     };
     let (end, verdict) = tokio::select! {
         (end, verdict) = program(&words, &mut channel) => (end, verdict),
-        () = deadline => (End::Exit(Exit { code: 143, timed_out: true }), Verdict::GoOn),
+        () = deadline => (End::Exit(Exit { code: 143, timed_out: true, signal: Some(15) }), Verdict::GoOn),
     };
     match end {
         End::Exit(exit) => channel.say(exit).await,
@@ -54,7 +54,7 @@ enum End {
 }
 
 fn exit(code: i32) -> End {
-    End::Exit(Exit { code, timed_out: false })
+    End::Exit(Exit { code, timed_out: false, signal: None })
 }
 
 async fn program(words: &[&str], channel: &mut Channel) -> (End, Verdict) {

@@ -1,0 +1,105 @@
+//! `pandastack sandbox attach`
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use pandastack_client::{Client, Followed};
+use tokio::io::AsyncReadExt;
+
+use crate::{
+    GlobalArgs,
+    connect::connect,
+    follow::exit_code,
+    interrupt::{INTERRUPTED, Interrupt},
+    output,
+};
+
+/// What is read from our own standard input at once.
+const INPUT_BYTES: usize = 64 * 1024;
+
+/// Arguments of `sandbox attach`.
+#[derive(Debug, clap::Args)]
+pub struct AttachArgs {
+    /// Start after this many bytes of output
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    offset: u64,
+    /// Print what there is and leave
+    #[arg(long, conflicts_with = "stdin")]
+    no_follow: bool,
+    /// Pass our standard input on to the process, and close it at the end
+    #[arg(long)]
+    stdin: bool,
+    /// Print what there is as one JSON object and leave
+    #[arg(long, conflicts_with = "stdin")]
+    json: bool,
+    /// Sandbox id
+    id: String,
+    /// Process id
+    process: String,
+}
+
+/// Shows a process's output. Its exit code is ours; Ctrl-C leaves it running.
+pub async fn attach(args: AttachArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let client = connect(global)?;
+    if args.json || args.no_follow {
+        return look(&client, &args).await;
+    }
+    let mut interrupt = Interrupt::listen()?;
+    tokio::select! {
+        () = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
+        ended = follow(&client, &args) => ended,
+        fed = feed(&client, &args), if args.stdin => Err(fed.err().unwrap_or_else(|| anyhow::anyhow!("the input ended"))),
+    }
+}
+
+async fn look(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> {
+    let found = client.output(&args.id, &args.process, args.offset).await?;
+    if args.json {
+        output::json(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for piece in &found.chunks {
+        show(&piece.stream, &piece.chunk)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn follow(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> {
+    let mut following = client.follow(&args.id, &args.process, args.offset).await?;
+    while let Some(step) = following.next().await {
+        match step? {
+            Followed::Stdout(piece) => show("stdout", &piece.chunk)?,
+            Followed::Stderr(piece) => show("stderr", &piece.chunk)?,
+            Followed::Lost(lost) => eprintln!("[{} bytes of output are no longer kept]", lost.bytes),
+            Followed::Exit(exit) => return Ok(exit_code(exit.exit_code)),
+        }
+    }
+    anyhow::bail!("the stream ended before the process did")
+}
+
+/// Passes our input on. Comes back only with a failure: the process's end is what ends us.
+async fn feed(client: &Client, args: &AttachArgs) -> anyhow::Result<()> {
+    let mut input = tokio::io::stdin();
+    let mut piece = vec![0; INPUT_BYTES];
+    loop {
+        let count = input.read(&mut piece).await.context("read standard input")?;
+        client.feed(&args.id, &args.process, piece[..count].to_vec(), count == 0).await?;
+        if count == 0 {
+            return std::future::pending().await;
+        }
+    }
+}
+
+fn show(stream: &str, chunk: &str) -> io::Result<()> {
+    match stream {
+        "stderr" => io::stderr().lock().write_all(chunk.as_bytes()),
+        _ => {
+            let mut out = io::stdout().lock();
+            out.write_all(chunk.as_bytes())?;
+            out.flush()
+        }
+    }
+}

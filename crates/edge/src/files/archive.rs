@@ -1,0 +1,52 @@
+//! Directories as tar archives, in and out. They pass through in pieces.
+
+use axum::{
+    Extension, Json,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, Uri, header},
+    response::IntoResponse,
+};
+use futures_util::StreamExt;
+use pandastack_wire_public::{
+    http::{Answer, RequestId, log_fault},
+    tree::Unpacked,
+};
+
+use super::{
+    path,
+    write::{Broken, check_announced, upload},
+};
+use crate::{Edge, access::Admitted};
+
+/// Sends a directory as it is read. A read that fails half way breaks the connection, so the client cannot take it for the whole.
+pub async fn pack(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    Extension(RequestId(request)): Extension<RequestId>,
+    uri: Uri,
+) -> Answer {
+    let archive = edge.host.read_tree(id, &path(&uri)?).await?;
+    let archive = archive.map(move |piece| piece.inspect_err(|fault| log_fault(fault, &request)));
+    let mut response = Body::from_stream(archive).into_response();
+    let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
+    set(header::CONTENT_TYPE, "application/x-tar");
+    set(header::CACHE_CONTROL, "no-store");
+    Ok(response)
+}
+
+/// Unpacks the body into a directory. What was unpacked before a refused entry stays.
+pub async fn unpack(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Unpacked>> {
+    let path = path(&uri)?;
+    check_announced(&headers)?;
+    let broken = Broken::default();
+    let done = edge.host.write_tree(id, &path, upload(body, broken.clone())).await;
+    let pandastack_wire_fleet::Unpacked { entries, bytes } = broken.settle(done)?;
+    Ok(Json(Unpacked { path, entries, bytes }))
+}

@@ -1,0 +1,45 @@
+//! Makes directories, moves paths, sets permission bits.
+
+use axum::{Json, body::Body, extract::State, http::StatusCode};
+use pandastack_wire_fleet::{InTheWay, Reach};
+use pandastack_wire_public::{
+    checked_path,
+    http::{Answer, json_body},
+    tree::{Changed, Chmod, MakeDir, MovePath},
+};
+
+use crate::{Edge, access::Admitted};
+
+/// Makes a directory.
+pub async fn mkdir(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    body: Body,
+) -> Answer<(StatusCode, Json<Changed>)> {
+    let MakeDir { path, parents } = json_body(body).await?;
+    let path = checked_path(path)?;
+    edge.host.make_dir(id, &path, reach(parents)).await?;
+    Ok((StatusCode::CREATED, Json(Changed { path })))
+}
+
+/// Moves a path.
+pub async fn move_path(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<Changed>> {
+    let MovePath { from, to, overwrite } = json_body(body).await?;
+    let (from, path) = (checked_path(from)?, checked_path(to)?);
+    let in_the_way = if overwrite { InTheWay::Goes } else { InTheWay::Stays };
+    edge.host.move_path(id, &from, &path, in_the_way).await?;
+    Ok(Json(Changed { path }))
+}
+
+/// Sets permission bits.
+pub async fn chmod(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<Changed>> {
+    let ask: Chmod = json_body(body).await?;
+    let bits = ask.bits()?;
+    let path = checked_path(ask.path)?;
+    edge.host.chmod(id, &path, bits, reach(ask.recursive)).await?;
+    Ok(Json(Changed { path }))
+}
+
+fn reach(all: bool) -> Reach {
+    if all { Reach::All } else { Reach::Only }
+}

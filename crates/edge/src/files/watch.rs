@@ -1,0 +1,83 @@
+//! Changes below a path as an event stream. The guest watches before the head of the answer is sent, so whoever has the head
+//! misses nothing that happens afterwards.
+
+use std::convert::Infallible;
+
+use axum::{Extension, body::Body, extract::State, http::Uri};
+use futures_util::{StreamExt, stream::unfold};
+use pandastack_model::Fault;
+use pandastack_wire_fleet::{Change, ChangeKind, ChangeStream, Reach};
+use pandastack_wire_public::{
+    ExecFailure,
+    http::{Answer, RequestId, log_fault},
+    reply, sse,
+    tree::{self, WatchNote},
+};
+
+use super::{is_set, path};
+use crate::{
+    Edge,
+    access::Admitted,
+    exec::{event_stream, lost},
+    limits::KEEPALIVE,
+};
+
+/// Tells changes until the client hangs up or the path is gone; the latter, and every failure, is an `error` event, which is last.
+pub async fn watch(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    Extension(RequestId(request)): Extension<RequestId>,
+    uri: Uri,
+) -> Answer {
+    let path = path(&uri)?;
+    let reach = if is_set(&uri, "recursive") { Reach::All } else { Reach::Only };
+    let changes = edge.host.watch(id, &path, reach).await?;
+    let ready = sse::event("ready", &WatchNote { path });
+    let watching = Watching { changes, ready: Some(ready), request };
+    let events = unfold(Some(watching), |watching| async move {
+        let (text, watching) = watching?.next().await;
+        Some((Ok::<_, Infallible>(text), watching))
+    });
+    Ok(event_stream(Body::from_stream(events)))
+}
+
+struct Watching {
+    changes: ChangeStream,
+    /// The first event, until it is sent.
+    ready: Option<String>,
+    request: String,
+}
+
+impl Watching {
+    async fn next(mut self) -> (String, Option<Self>) {
+        if let Some(ready) = self.ready.take() {
+            return (ready, Some(self));
+        }
+        match tokio::time::timeout(KEEPALIVE, self.changes.next()).await {
+            Err(_) => (sse::KEEPALIVE.to_owned(), Some(self)),
+            Ok(Some(Ok(changes))) => (changes.into_iter().map(event).collect(), Some(self)),
+            Ok(Some(Err(fault))) => (self.failure(&fault), None),
+            Ok(None) => (self.failure(&lost()), None),
+        }
+    }
+
+    fn failure(&self, fault: &Fault) -> String {
+        log_fault(fault, &self.request);
+        sse::event("error", &ExecFailure { error: reply(fault, &self.request).body.error })
+    }
+}
+
+fn event(change: Change) -> String {
+    let Change { kind, path, folder, cookie } = change;
+    let kind = match kind {
+        ChangeKind::Created => "created",
+        ChangeKind::Modified => "modified",
+        ChangeKind::Written => "written",
+        ChangeKind::Deleted => "deleted",
+        ChangeKind::MovedFrom => "moved_from",
+        ChangeKind::MovedTo => "moved_to",
+        ChangeKind::Attributes => "attributes",
+        ChangeKind::Overflow => return sse::event("overflow", &WatchNote { path }),
+    };
+    sse::event("change", &tree::Change { kind: kind.to_owned(), path, is_dir: folder, cookie })
+}

@@ -1,0 +1,34 @@
+//! Standard input and signals of a process.
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{StatusCode, Uri},
+};
+use pandastack_wire_fleet::Afterwards;
+use pandastack_wire_public::{
+    Fed, SignalRequest,
+    http::{Answer, json_body},
+};
+
+use super::Named;
+use crate::{
+    Edge,
+    files::{Broken, is_set, upload},
+};
+
+/// Writes the body to standard input, and closes it after that with `?end=1`.
+pub async fn feed(State(edge): State<Edge>, Named(id, process): Named, uri: Uri, body: Body) -> Answer<Json<Fed>> {
+    let afterwards = if is_set(&uri, "end") { Afterwards::Closes } else { Afterwards::StaysOpen };
+    let broken = Broken::default();
+    let fed = edge.host.feed(id, process, upload(body, broken.clone()), afterwards).await;
+    Ok(Json(Fed { bytes: broken.settle(fed)? }))
+}
+
+/// Signals the process group.
+pub async fn signal(State(edge): State<Edge>, Named(id, process): Named, body: Body) -> Answer<StatusCode> {
+    let number = json_body::<SignalRequest>(body).await?.number()?;
+    edge.host.signal(id, process, number).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,71 @@
+//! Processes that outlive their requests. The guest keeps them and their output; here they are shown, read, fed and ended.
+
+mod input;
+mod look;
+mod output;
+mod start;
+
+use axum::{
+    extract::{FromRequestParts, Path},
+    http::request::Parts,
+};
+pub use input::{feed, signal};
+pub use look::{forget, get, list};
+pub use output::output;
+use pandastack_model::SandboxId;
+use pandastack_wire_fleet::{ProcessEnd, ProcessNumber, ProcessView};
+use pandastack_wire_public::{Process, http::Refused, process_id, process_number, rfc3339};
+pub use start::start;
+use std::collections::HashMap;
+
+use crate::{Edge, access::Admitted};
+
+/// A process of a sandbox that the caller may reach. Whether there is such a process only the guest knows.
+pub struct Named(pub SandboxId, pub ProcessNumber);
+
+impl FromRequestParts<Edge> for Named {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
+        let Admitted(id) = Admitted::from_request_parts(parts, edge).await?;
+        let named = Path::<HashMap<String, String>>::from_request_parts(parts, edge).await;
+        let process = named.ok().and_then(|Path(mut named)| named.remove("process")).unwrap_or_default();
+        Ok(Self(id, ProcessNumber(process_number(&process)?)))
+    }
+}
+
+/// Shows a process.
+fn render(view: ProcessView) -> Process {
+    let status = status(view.ended.as_ref()).to_owned();
+    let ProcessView { number, pid, command, tag, started_ms, ended, stdout_bytes, stderr_bytes, kept_from, stdin_open } =
+        view;
+    Process {
+        id: process_id(number.0),
+        pid,
+        cmd: command,
+        tag,
+        status,
+        exit_code: ended.map(|end| end.code),
+        signal: ended.and_then(|end| end.signal),
+        timed_out: ended.is_some_and(|end| end.timed_out),
+        started_at: time(started_ms),
+        ended_at: ended.map(|end| time(end.at_ms)),
+        stdout_bytes,
+        stderr_bytes,
+        kept_from,
+        stdin: stdin_open,
+    }
+}
+
+/// One word for how a process is.
+fn status(ended: Option<&ProcessEnd>) -> &'static str {
+    match ended {
+        None => "running",
+        Some(ProcessEnd { signal: None, timed_out: false, .. }) => "exited",
+        Some(_) => "killed",
+    }
+}
+
+fn time(unix_ms: u64) -> String {
+    rfc3339(unix_ms.saturating_mul(1_000_000))
+}

@@ -1,0 +1,162 @@
+//! What a process wrote, from any offset on: as one answer, or followed as an event stream. Every piece tells the offset after
+//! it, so a reader that lost its connection goes on there; pieces hold whole characters, because the guest cuts them so.
+
+use std::convert::Infallible;
+
+use axum::{
+    Extension, Json,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, Uri},
+    response::{IntoResponse, Response},
+};
+use futures_util::{StreamExt, stream::unfold};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{AttachAsk, OutputStep, OutputStream, ProcessView, Until};
+use pandastack_wire_public::{
+    ExecFailure, FollowedChunk, FollowedExit, LostOutput, OutputChunk, ProcessOutput,
+    http::{Answer, RequestId, log_fault, query_value},
+    reply, sse,
+};
+
+use super::{Named, status};
+use crate::{
+    Edge,
+    exec::{event_stream, lost},
+    files::is_set,
+    limits::{KEEPALIVE, PROCESS_OUTPUT_BYTES_MAX},
+};
+
+/// Gives output after `offset`. With `follow=1` it is a stream that ends with exactly one `exit` or `error`. A client that hangs up
+/// ends nothing but its own stream.
+pub async fn output(
+    State(edge): State<Edge>,
+    Named(id, process): Named,
+    Extension(RequestId(request)): Extension<RequestId>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Answer {
+    let follow = is_set(&uri, "follow");
+    let offset = offset(&uri, follow.then_some(&headers))?;
+    let until = if follow { Until::End } else { Until::Now };
+    let steps = edge.host.attach(id, AttachAsk { process, offset, until }).await?;
+    Ok(match follow {
+        true => followed(Following { steps, offset, request }),
+        false => whole(steps, offset).await?.into_response(),
+    })
+}
+
+/// The offset that is asked for. A browser that comes back by itself repeats its first address, and says where it was in a header.
+fn offset(uri: &Uri, headers: Option<&HeaderMap>) -> Result<u64, Fault> {
+    let last = headers.and_then(|headers| headers.get("last-event-id")?.to_str().ok().map(str::to_owned));
+    match last.filter(|last| !last.is_empty()).or_else(|| query_value(uri, "offset")) {
+        None => Ok(0),
+        Some(text) => text.parse().map_err(|_| {
+            Fault::new(FaultKind::Caller, "process.bad_offset", "offset must be a number of bytes, 0 or more")
+        }),
+    }
+}
+
+async fn whole(mut steps: OutputStream, asked: u64) -> Result<Json<ProcessOutput>, Fault> {
+    let (mut stdout, mut stderr, mut chunks) = (String::new(), String::new(), Vec::new());
+    let (mut at, mut truncated) = (asked, 0_u64);
+    loop {
+        let (name, side, piece) = match steps.next().await.ok_or_else(lost)?? {
+            OutputStep::At(offset) => {
+                truncated = truncated.saturating_add(offset.saturating_sub(at));
+                at = offset;
+                continue;
+            }
+            OutputStep::Stdout(piece) => ("stdout", &mut stdout, piece),
+            OutputStep::Stderr(piece) => ("stderr", &mut stderr, piece),
+            OutputStep::End(ProcessView { ended, .. }) => {
+                let (status, exit_code) = (status(ended.as_ref()).to_owned(), ended.map(|end| end.code));
+                return Ok(Json(ProcessOutput {
+                    stdout,
+                    stderr,
+                    chunks,
+                    next_offset: at,
+                    truncated,
+                    status,
+                    exit_code,
+                }));
+            }
+        };
+        at = at.saturating_add(piece.len() as u64);
+        if at.saturating_sub(asked).saturating_sub(truncated) > PROCESS_OUTPUT_BYTES_MAX {
+            return Err(Fault::new(
+                FaultKind::Unavailable,
+                "guest.confused",
+                "the sandbox's agent gave a wrong answer",
+            ));
+        }
+        let chunk = String::from_utf8_lossy(&piece).into_owned();
+        side.push_str(&chunk);
+        chunks.push(OutputChunk { stream: name.to_owned(), chunk });
+    }
+}
+
+fn followed(following: Following) -> Response {
+    let events = unfold(Some(following), |following| async move {
+        let (text, following) = following?.next().await;
+        Some((Ok::<_, Infallible>(text), following))
+    });
+    event_stream(Body::from_stream(events))
+}
+
+/// A process being followed.
+struct Following {
+    steps: OutputStream,
+    /// What the reader has had.
+    offset: u64,
+    request: String,
+}
+
+impl Following {
+    /// Gives the next piece of the stream, and itself unless that was the end.
+    async fn next(mut self) -> (String, Option<Self>) {
+        loop {
+            let step = match tokio::time::timeout(KEEPALIVE, self.steps.next()).await {
+                Err(_) => return (sse::KEEPALIVE.to_owned(), Some(self)),
+                Ok(step) => step.unwrap_or_else(|| Err(lost())),
+            };
+            let text = match step {
+                Ok(OutputStep::At(offset)) if offset <= self.offset => continue,
+                Ok(OutputStep::At(offset)) => {
+                    let bytes = offset - self.offset;
+                    self.offset = offset;
+                    sse::event_with_id("lost", offset, &LostOutput { bytes, offset })
+                }
+                Ok(OutputStep::Stdout(piece)) => self.chunk("stdout", &piece),
+                Ok(OutputStep::Stderr(piece)) => self.chunk("stderr", &piece),
+                Ok(OutputStep::End(view)) => return (self.end(&view), None),
+                Err(fault) => return (self.failure(&fault), None),
+            };
+            if !text.is_empty() {
+                return (text, Some(self));
+            }
+        }
+    }
+
+    fn chunk(&mut self, name: &str, piece: &[u8]) -> String {
+        self.offset = self.offset.saturating_add(piece.len() as u64);
+        let (chunk, offset) = (String::from_utf8_lossy(piece).into_owned(), self.offset);
+        if chunk.is_empty() { chunk } else { sse::event_with_id(name, offset, &FollowedChunk { chunk, offset }) }
+    }
+
+    fn end(&self, view: &ProcessView) -> String {
+        match view.ended {
+            Some(end) => {
+                let (status, offset) = (status(Some(&end)).to_owned(), self.offset);
+                let exit = FollowedExit { exit_code: end.code, status, timed_out: end.timed_out, offset };
+                sse::event_with_id("exit", offset, &exit)
+            }
+            None => self.failure(&lost()),
+        }
+    }
+
+    fn failure(&self, fault: &Fault) -> String {
+        log_fault(fault, &self.request);
+        sse::event("error", &ExecFailure { error: reply(fault, &self.request).body.error })
+    }
+}

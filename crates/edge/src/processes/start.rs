@@ -1,0 +1,28 @@
+//! Starts a process.
+
+use axum::{Json, body::Body, extract::State, http::StatusCode};
+use pandastack_wire_fleet::{ExecAsk, Program, SpawnAsk};
+use pandastack_wire_public::{
+    Command, ExecSpec, Process, SpawnRequest, SpawnSpec,
+    http::{Answer, json_body},
+};
+
+use super::render;
+use crate::{Edge, access::Admitted};
+
+/// Starts a process and answers once it runs. It goes on whatever becomes of the caller.
+pub async fn start(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    body: Body,
+) -> Answer<(StatusCode, Json<Process>)> {
+    let SpawnSpec { exec, keeps_stdin, tag } = json_body::<SpawnRequest>(body).await?.try_into()?;
+    let ExecSpec { command, cwd, env, user, stdin: _, timeout } = exec;
+    let program = match command {
+        Command::Shell(line) => Program::Shell(line),
+        Command::Argv(argv) => Program::Argv(argv),
+    };
+    let exec = ExecAsk { program, cwd, env, user, stdin: keeps_stdin, deadline: timeout, terminal: None };
+    let view = edge.host.spawn(id, SpawnAsk { exec, tag }).await?;
+    Ok((StatusCode::CREATED, Json(render(view))))
+}

@@ -1,0 +1,466 @@
+//! Takes a tar archive in and puts what it holds below a folder. Names that are absolute or have `..` in them are refused, and so are links
+//! that lead outside; and the kernel is asked to resolve every name beneath the folder, so that no chain of links, in the
+//! archive or there before, leads a write out of it. What was put in place before a refusal stays.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::{self, Write as _},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+    rc::Rc,
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use nix::{
+    errno::Errno,
+    fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, renameat},
+    sys::{
+        stat::{Mode, fchmod, futimens, mkdirat},
+        time::TimeSpec,
+    },
+    unistd::{UnlinkatFlags, linkat, symlinkat, unlinkat},
+};
+use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, Unpacked};
+
+use super::{
+    absolute,
+    entry::PERMISSIONS,
+    failed,
+    tar::{BLOCK_BYTES, Block, Extension, Header, Kind, TarError},
+};
+use crate::{
+    Agent, limits,
+    session::{Channel, Fault, kind_of},
+};
+
+/// Mode of folders that an archive needs but does not hold.
+const FOLDER_MODE: Mode = Mode::from_bits_truncate(0o755);
+
+/// An archive that is not taken.
+#[derive(Debug, thiserror::Error)]
+enum UnpackError {
+    #[error("not a tar archive")]
+    Malformed(#[from] TarError),
+    #[error("the archive ends in the middle of an entry")]
+    Cut,
+    #[error("the archive has a name, link or header that is too long")]
+    TooLong,
+    #[error("entry {name} has an absolute name, or .. in it")]
+    Name { name: String },
+    #[error("link {name} leads outside, to {target}")]
+    Link { name: String, target: String },
+    #[error("entry {name} is neither file, folder nor link")]
+    Kind { name: String },
+    #[error("entry {name} lies beyond a link that leads outside")]
+    Outside { name: String },
+    #[error("entry {name} is larger than any file can be")]
+    Size { name: String },
+    #[error("{act} {name}")]
+    System {
+        act: &'static str,
+        name: String,
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl From<UnpackError> for Fault {
+    fn from(error: UnpackError) -> Self {
+        let kind = match &error {
+            UnpackError::System { cause, .. } => match kind_of(cause) {
+                // What is in the way is no folder, or is one.
+                ErrorKind::Failed if cause.kind() == io::ErrorKind::AlreadyExists => ErrorKind::WrongType,
+                // No path of the caller's is missing: the archive names something that is not in it.
+                ErrorKind::Missing => ErrorKind::Invalid,
+                kind => kind,
+            },
+            _ => ErrorKind::Invalid,
+        };
+        Fault::describe(kind, &error)
+    }
+}
+
+/// Receives an archive; returns the last frame.
+pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::Path) -> Result<Frame, Fault> {
+    let path = absolute(&ask.path)?;
+    agent.writable().await;
+    fs::create_dir_all(path).map_err(failed("make the folder", path))?;
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let root = nix::fcntl::open(path, flags, Mode::empty()).map_err(|cause| failed("open", path)(cause.into()))?;
+    let mut unpacking = Unpacking { agent, source: Source { channel, buffer: BytesMut::new() }, root, drafts: 0 };
+    let done = unpacking.run().await?;
+    Ok(done.frame(channel.id))
+}
+
+struct Unpacking<'a> {
+    agent: &'a Agent,
+    source: Source<'a>,
+    root: OwnedFd,
+    drafts: u32,
+}
+
+/// A name in an archive: parts without a separator, none of them special.
+struct Parts<'a>(Vec<&'a [u8]>);
+
+impl Unpacking<'_> {
+    async fn run(&mut self) -> Result<Unpacked, UnpackError> {
+        let mut done = Unpacked { entries: 0, bytes: 0 };
+        let mut next = Extension::default();
+        while let Some(block) = self.source.block().await? {
+            let Some(mut header) = Header::parse(&block)? else { break };
+            match header.kind {
+                Kind::LongName => next.name = Some(self.carried(&header).await?),
+                Kind::LongLink => next.link = Some(self.carried(&header).await?),
+                Kind::Extended => {
+                    let found = Extension::parse(&self.extension(&header).await?)?;
+                    next = Extension {
+                        name: found.name.or(next.name),
+                        link: found.link.or(next.link),
+                        size: found.size,
+                        modified: found.modified,
+                    };
+                }
+                Kind::Global => drop(self.extension(&header).await?),
+                _ => {
+                    let said = std::mem::take(&mut next);
+                    header.name = said.name.unwrap_or(header.name);
+                    header.link = said.link.unwrap_or(header.link);
+                    header.size = said.size.unwrap_or(header.size);
+                    header.modified = said.modified.unwrap_or(header.modified);
+                    done.bytes += self.entry(&header).await?;
+                    done.entries += 1;
+                }
+            }
+        }
+        // What follows the end is padding, and has no meaning.
+        self.source.drain().await;
+        Ok(done)
+    }
+
+    /// Reads the text that an entry carries for the next one.
+    async fn carried(&mut self, header: &Header) -> Result<Vec<u8>, UnpackError> {
+        let mut text = self.extension(header).await?;
+        while text.last() == Some(&0) {
+            text.pop();
+        }
+        Ok(text)
+    }
+
+    async fn extension(&mut self, header: &Header) -> Result<Vec<u8>, UnpackError> {
+        let size = usize::try_from(header.size).ok().filter(|size| *size <= limits::TAR_EXTENSION_BYTES_MAX);
+        let size = size.ok_or(UnpackError::TooLong)?;
+        let mut data = self.source.exactly(size.next_multiple_of(BLOCK_BYTES)).await?;
+        data.truncate(size);
+        Ok(data.to_vec())
+    }
+
+    /// Puts one entry in place and gives the bytes of its file.
+    async fn entry(&mut self, header: &Header) -> Result<u64, UnpackError> {
+        let Parts(parts) = parts(&header.name)?;
+        let Some((name, above)) = parts.split_last() else {
+            // The folder itself.
+            return self.skip(header.size).await;
+        };
+        self.agent.writable().await;
+        let folder = self.folder(above, &header.name)?;
+        let name = OsStr::from_bytes(name);
+        match header.kind {
+            Kind::File => {
+                self.file(&folder, name, header).await?;
+                return Ok(header.size);
+            }
+            Kind::Folder => make_folder(&folder, name, header)?,
+            Kind::Symlink => {
+                check_target(above.len(), header)?;
+                remove(&folder, name, header)?;
+                symlinkat(OsStr::from_bytes(&header.link), &folder, name).map_err(refused("make the link", header))?;
+            }
+            Kind::HardLink => {
+                let Parts(target) = parts_of_link(header)?;
+                let Some((last, above)) = target.split_last() else { return Err(outside_link(header)) };
+                let from = self.folder(above, &header.name)?;
+                remove(&folder, name, header)?;
+                linkat(&from, OsStr::from_bytes(last), &folder, name, AtFlags::empty())
+                    .map_err(refused("make the link", header))?;
+            }
+            _ => return Err(UnpackError::Kind { name: shown(&header.name) }),
+        }
+        self.skip(header.size).await
+    }
+
+    /// Opens the folder that an entry belongs into, and makes what is missing of the way there.
+    fn folder(&self, above: &[&[u8]], name: &[u8]) -> Result<OwnedFd, UnpackError> {
+        let refused = |cause: Errno| match cause {
+            Errno::EXDEV => UnpackError::Outside { name: shown(name) },
+            cause => UnpackError::System { act: "reach the folder of", name: shown(name), cause: cause.into() },
+        };
+        match beneath(&self.root, &above.join(&b'/')) {
+            Err(Errno::ENOENT) => {}
+            opened => return opened.map_err(refused),
+        }
+        for count in 1..=above.len() {
+            let folder = beneath(&self.root, &above[..count - 1].join(&b'/')).map_err(refused)?;
+            match mkdirat(&folder, OsStr::from_bytes(above[count - 1]), FOLDER_MODE) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(cause) => return Err(refused(cause)),
+            }
+        }
+        beneath(&self.root, &above.join(&b'/')).map_err(refused)
+    }
+
+    /// Takes a file in: beside its place, and then into it, so that nobody sees a part.
+    async fn file(&mut self, folder: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
+        if header.size > limits::TAR_FILE_BYTES_MAX {
+            return Err(UnpackError::Size { name: shown(&header.name) });
+        }
+        self.drafts = self.drafts.wrapping_add(1);
+        let draft = format!(".pandastack-{}-t{}.part", std::process::id(), self.drafts);
+        let mut draft = Draft::create(folder, draft, header)?;
+        let mut left = header.size;
+        while left > 0 {
+            let piece = self.source.at_most(left).await?;
+            self.agent.writable().await;
+            let written = draft.file.write_all(&piece);
+            written.map_err(|cause| system("write", header, cause))?;
+            left -= piece.len() as u64;
+            tokio::task::yield_now().await;
+        }
+        self.agent.writable().await;
+        draft.publish(name, header)?;
+        let odd = header.size % BLOCK_BYTES as u64;
+        self.source.skip((BLOCK_BYTES as u64 - odd) % BLOCK_BYTES as u64).await
+    }
+
+    async fn skip(&mut self, size: u64) -> Result<u64, UnpackError> {
+        let padded = size.checked_next_multiple_of(BLOCK_BYTES as u64).ok_or(UnpackError::Cut)?;
+        self.source.skip(padded).await?;
+        Ok(0)
+    }
+}
+
+/// A file that is gone with this value, unless it was published.
+struct Draft<'a> {
+    folder: &'a OwnedFd,
+    name: String,
+    file: File,
+    published: bool,
+}
+
+impl<'a> Draft<'a> {
+    fn create(folder: &'a OwnedFd, name: String, header: &Header) -> Result<Self, UnpackError> {
+        // Left over from before a crash of the machine.
+        let _ = unlinkat(folder, name.as_str(), UnlinkatFlags::NoRemoveDir);
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = openat(folder, name.as_str(), flags, Mode::from_bits_truncate(0o600));
+        let file = file.map_err(refused("make", header))?.into();
+        Ok(Self { folder, name, file, published: false })
+    }
+
+    fn publish(mut self, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
+        fchmod(&self.file, mode(header)).map_err(refused("set the mode of", header))?;
+        let modified = TimeSpec::new(header.modified, 0);
+        // A time that the file system cannot hold is not worth a failure.
+        let _ = futimens(&self.file, &TimeSpec::UTIME_NOW, &modified);
+        renameat(self.folder, self.name.as_str(), self.folder, name).map_err(refused("put in place", header))?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = unlinkat(self.folder, self.name.as_str(), UnlinkatFlags::NoRemoveDir);
+        }
+    }
+}
+
+fn make_folder(parent: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
+    match mkdirat(parent, name, FOLDER_MODE) {
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(cause) => return Err(refused("make the folder", header)(cause)),
+    }
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let made = openat(parent, name, flags, Mode::empty()).map_err(refused("make the folder", header))?;
+    fchmod(&made, mode(header)).map_err(refused("set the mode of", header))
+}
+
+/// Removes what is in the way of a link. A folder is not.
+fn remove(folder: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
+    match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(cause) => Err(refused("replace", header)(cause)),
+    }
+}
+
+/// Opens a folder whose path, links included, never leaves the root.
+fn beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let path = if path.is_empty() { b"." } else { path };
+    openat2(root.as_fd(), Path::new(OsStr::from_bytes(path)), how)
+}
+
+fn mode(header: &Header) -> Mode {
+    Mode::from_bits_truncate(header.mode & PERMISSIONS)
+}
+
+/// Takes a name apart.
+fn parts(name: &[u8]) -> Result<Parts<'_>, UnpackError> {
+    let bad = || UnpackError::Name { name: shown(name) };
+    if name.is_empty() || name.starts_with(b"/") || name.contains(&0) {
+        return Err(bad());
+    }
+    let parts: Vec<_> = name.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
+    if parts.contains(&&b".."[..]) {
+        return Err(bad());
+    }
+    if parts.len() > limits::DEPTH_MAX {
+        return Err(UnpackError::TooLong);
+    }
+    Ok(Parts(parts))
+}
+
+fn parts_of_link(header: &Header) -> Result<Parts<'_>, UnpackError> {
+    parts(&header.link).map_err(|_| outside_link(header))
+}
+
+/// Checks where a symbolic link leads from a folder so many levels down.
+fn check_target(level: usize, header: &Header) -> Result<(), UnpackError> {
+    let target = &header.link;
+    if target.is_empty() || target.starts_with(b"/") || target.contains(&0) {
+        return Err(outside_link(header));
+    }
+    let mut level = level;
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => level = level.checked_sub(1).ok_or_else(|| outside_link(header))?,
+            _ => level += 1,
+        }
+    }
+    Ok(())
+}
+
+fn outside_link(header: &Header) -> UnpackError {
+    UnpackError::Link { name: shown(&header.name), target: shown(&header.link) }
+}
+
+fn refused(act: &'static str, header: &Header) -> impl FnOnce(Errno) -> UnpackError {
+    move |cause| system(act, header, cause.into())
+}
+
+fn system(act: &'static str, header: &Header, cause: io::Error) -> UnpackError {
+    UnpackError::System { act, name: shown(&header.name), cause }
+}
+
+/// A name for people, not too long.
+fn shown(name: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(name).into_owned();
+    text.truncate(text.floor_char_boundary(200));
+    format!("{text:?}")
+}
+
+/// The archive as it arrives.
+struct Source<'a> {
+    channel: &'a Channel,
+    buffer: BytesMut,
+}
+
+impl Source<'_> {
+    /// Waits for more. False at the end.
+    async fn more(&mut self) -> bool {
+        let Some(bytes) = self.channel.take_input().await else { return false };
+        self.channel.credit_back(bytes.len()).await;
+        if self.buffer.is_empty() {
+            self.buffer = bytes.into();
+        } else {
+            self.buffer.extend_from_slice(&bytes);
+        }
+        true
+    }
+
+    /// Gives the next block; `None` if the archive ends before it.
+    async fn block(&mut self) -> Result<Option<Block>, UnpackError> {
+        while self.buffer.len() < BLOCK_BYTES {
+            if !self.more().await {
+                return if self.buffer.is_empty() { Ok(None) } else { Err(UnpackError::Cut) };
+            }
+        }
+        let mut block = [0; BLOCK_BYTES];
+        self.buffer.copy_to_slice(&mut block);
+        Ok(Some(block))
+    }
+
+    /// Gives so many bytes, which must be few.
+    async fn exactly(&mut self, count: usize) -> Result<BytesMut, UnpackError> {
+        while self.buffer.len() < count {
+            if !self.more().await {
+                return Err(UnpackError::Cut);
+            }
+        }
+        Ok(self.buffer.split_to(count))
+    }
+
+    /// Gives at least one byte and at most so many.
+    async fn at_most(&mut self, count: u64) -> Result<Bytes, UnpackError> {
+        while self.buffer.is_empty() {
+            if !self.more().await {
+                return Err(UnpackError::Cut);
+            }
+        }
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.buffer.len()).min(limits::FILE_CHUNK_BYTES);
+        Ok(self.buffer.split_to(count).freeze())
+    }
+
+    async fn skip(&mut self, count: u64) -> Result<(), UnpackError> {
+        let mut left = count;
+        while left > 0 {
+            left -= self.at_most(left).await?.len() as u64;
+        }
+        Ok(())
+    }
+
+    async fn drain(&mut self) {
+        self.buffer.clear();
+        while self.more().await {
+            self.buffer.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(name: &[u8], target: &[u8]) -> Header {
+        let (name, link) = (name.to_vec(), target.to_vec());
+        Header { kind: Kind::Symlink, name, link, mode: 0o777, size: 0, modified: 0 }
+    }
+
+    #[test]
+    fn names_stay_inside() {
+        for good in ["a", "./a/b/", "a//b", "..a/b..", "..."] {
+            assert!(parts(good.as_bytes()).is_ok(), "{good}");
+        }
+        assert!(parts(b"./").is_ok_and(|Parts(parts)| parts.is_empty()));
+        for bad in ["", "/a", "..", "a/../b", "a/..", "./../a", "a\0b"] {
+            assert!(parts(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn links_lead_inside() {
+        for (level, target) in [(0, "a"), (1, "../a"), (2, "../../a/../b"), (0, "a/.."), (1, "..")] {
+            assert!(check_target(level, &link(b"x", target.as_bytes())).is_ok(), "{level} {target}");
+        }
+        for (level, target) in [(0, ".."), (0, "/etc/passwd"), (1, "../../a"), (0, "a/../../b"), (0, ""), (3, "a\0b")] {
+            assert!(check_target(level, &link(b"x", target.as_bytes())).is_err(), "{level} {target}");
+        }
+    }
+}

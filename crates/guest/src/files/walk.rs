@@ -1,0 +1,66 @@
+//! Lists a folder with what is below it, each folder before what is in it. Links are never followed, so a walk ends.
+
+use std::{ffi::OsString, mem, path::PathBuf};
+
+use pandastack_wire_guest::{Branches, EntryKind, Frame, Message, Walk};
+
+use super::{
+    absolute, entry,
+    list::{names, size_of_entry},
+};
+use crate::{
+    limits,
+    session::{Channel, Fault},
+};
+
+/// Sends all batches but the last, which it returns.
+pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
+    let root = absolute(&ask.path)?;
+    let depth_max = (ask.depth as usize).clamp(1, limits::DEPTH_MAX);
+    let mut levels = vec![Level { folder: PathBuf::new(), names: names(root).await?.into_iter() }];
+    let (mut batch, mut bytes, mut count, mut truncated) = (Vec::new(), 0, 0, false);
+    while let Some(level) = levels.last_mut() {
+        let Some(name) = level.names.next() else {
+            levels.pop();
+            continue;
+        };
+        if count % limits::ENTRIES_PER_TURN as u32 == 0 {
+            tokio::task::yield_now().await;
+        }
+        let below = level.folder.join(name);
+        // Deleted since: then it is not there, and that is the answer.
+        let Ok(mut entry) = entry::of(&root.join(&below)) else { continue };
+        if count == ask.entries_max {
+            truncated = true;
+            break;
+        }
+        count += 1;
+        entry.name = below.to_string_lossy().into_owned();
+        if entry.kind == EntryKind::Directory {
+            if levels.len() < depth_max {
+                // A folder that cannot be read, or is too large to sort, is there all the same.
+                match names(&root.join(&below)).await {
+                    Ok(names) => levels.push(Level { folder: below, names: names.into_iter() }),
+                    Err(_) => truncated = true,
+                }
+            } else {
+                // That deep nobody asked; only our own limit hides something.
+                truncated |= ask.depth as usize > limits::DEPTH_MAX;
+            }
+        }
+        bytes += size_of_entry(&entry);
+        batch.push(entry);
+        if bytes > limits::ENTRIES_BYTES {
+            let part = Branches { entries: mem::take(&mut batch), truncated: false };
+            channel.send(part.frame(channel.id)).await;
+            bytes = 0;
+        }
+    }
+    Ok(Branches { entries: batch, truncated }.frame(channel.id).end())
+}
+
+/// A folder on the way down.
+struct Level {
+    folder: PathBuf,
+    names: std::vec::IntoIter<OsString>,
+}

@@ -1,0 +1,296 @@
+//! Tells what changes at a path, by inotify. Everything is watched before the host is told so: what happens after that is
+//! told, or it is told that something was not.
+//!
+//! A folder that appears below is watched as soon as we hear of it; what is found in it then is told as created, so a change may be
+//! told twice but is not missed.
+
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    fs, io, mem,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use bytes::Bytes;
+use nix::{
+    errno::Errno,
+    sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor},
+};
+use pandastack_wire_guest::{Change, ChangeKind, Changes, ErrorKind, Frame, Kind, Message, Watch};
+
+use super::{absolute, failed};
+use crate::{
+    Agent, limits,
+    session::{Channel, Fault},
+    watched::{self, Watched},
+};
+
+/// Encoded size of a change without its path, rounded up.
+const CHANGE_BYTES: usize = 32;
+
+/// How many watches there are.
+#[derive(Default)]
+pub(crate) struct Watchers(Cell<usize>);
+
+/// One of them; given back when dropped.
+struct Place(Rc<Agent>);
+
+impl Place {
+    fn take(agent: &Rc<Agent>) -> Result<Self, Fault> {
+        let count = &agent.watchers.0;
+        if count.get() >= limits::WATCHES_MAX {
+            let text = format!("{} watches are open already; close one first", limits::WATCHES_MAX);
+            return Err(Fault::new(ErrorKind::Full, text));
+        }
+        count.set(count.get() + 1);
+        Ok(Self(agent.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let count = &self.0.watchers.0;
+        count.set(count.get() - 1);
+    }
+}
+
+/// Watches until the host has had enough or the path is gone.
+pub(crate) async fn watch(agent: &Rc<Agent>, channel: &Channel, ask: Watch) -> Result<Frame, Fault> {
+    let path = absolute(&ask.path)?;
+    let _place = Place::take(agent)?;
+    let mut watcher = Watcher::new(path, ask.recursive)?;
+    watcher.arm().await?;
+    channel.send(Frame::new(channel.id, Kind::Watching, Bytes::new())).await;
+    loop {
+        watcher.hear().await?;
+        send(channel, mem::take(&mut watcher.changes)).await;
+        if watcher.gone {
+            return Err(Fault::new(ErrorKind::Missing, "the watched path is gone"));
+        }
+    }
+}
+
+async fn send(channel: &Channel, changes: Vec<Change>) {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    let mut left = changes.into_iter().peekable();
+    while let Some(change) = left.next() {
+        bytes += CHANGE_BYTES + change.path.len();
+        batch.push(change);
+        if bytes > limits::CHANGES_BYTES || left.peek().is_none() {
+            let frame = Changes { changes: mem::take(&mut batch) }.frame(channel.id);
+            channel.room_for(frame.payload.len()).await.send(frame);
+            bytes = 0;
+        }
+    }
+}
+
+struct Watcher {
+    notes: Inotify,
+    /// The same descriptor, to be awaited.
+    ready: Watched,
+    root: PathBuf,
+    recursive: bool,
+    paths: BTreeMap<WatchDescriptor, PathBuf>,
+    /// The first half of a folder's move, until the next note tells where to.
+    leaving: Option<(u32, PathBuf)>,
+    /// Heard, not yet sent.
+    changes: Vec<Change>,
+    gone: bool,
+}
+
+impl Watcher {
+    fn new(root: &Path, recursive: bool) -> Result<Self, Fault> {
+        let made = || -> io::Result<(Inotify, Watched)> {
+            let notes = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+            let ready = watched::watch(notes.as_fd().try_clone_to_owned()?)?;
+            Ok((notes, ready))
+        };
+        let (notes, ready) = made().map_err(failed("watch", root))?;
+        let (paths, changes) = (BTreeMap::new(), Vec::new());
+        Ok(Self { notes, ready, root: root.to_owned(), recursive, paths, leaving: None, changes, gone: false })
+    }
+
+    /// Watches the root, and everything below it if that is wanted.
+    async fn arm(&mut self) -> Result<(), Fault> {
+        let root = self.root.clone();
+        let added = self.notes.add_watch(&root, changes_of_interest());
+        self.paths.insert(added.map_err(|cause| failed("watch", &root)(cause.into()))?, root.clone());
+        if self.recursive && root.is_dir() {
+            let mut folders = folders_in(&root);
+            while let Some(folder) = folders.pop() {
+                match self.add(&folder) {
+                    Ok(()) => folders.extend(folders_in(&folder)),
+                    Err(Refusal::Gone) => {}
+                    Err(Refusal::TooMany) => {
+                        let text = format!("there are more than {} folders to watch", limits::WATCHED_FOLDERS_MAX);
+                        return Err(Fault::new(ErrorKind::Full, text));
+                    }
+                }
+                if self.paths.len() % limits::ENTRIES_PER_TURN == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something to tell, or the root is gone.
+    async fn hear(&mut self) -> Result<(), Fault> {
+        while self.changes.is_empty() && !self.gone {
+            let mut ready = self.ready.readable().await.map_err(failed("watch", &self.root))?;
+            let notes = ready.try_io(|_| Ok(self.notes.read_events()?));
+            drop(ready);
+            match notes {
+                Ok(notes) => notes.map_err(failed("watch", &self.root))?.into_iter().for_each(|note| self.take(note)),
+                Err(_would_block) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, note: InotifyEvent) {
+        self.settle_move(&note);
+        if note.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+            self.tell(ChangeKind::Overflow, self.root.clone(), false, 0);
+            // Folders may have come that we did not hear of.
+            return self.follow_all_below(&self.root.clone(), Tell::Nothing);
+        }
+        if note.mask.contains(AddWatchFlags::IN_IGNORED) {
+            self.paths.remove(&note.wd);
+            return;
+        }
+        let Some(folder) = self.paths.get(&note.wd).cloned() else { return };
+        let is_root = folder == self.root;
+        let leaves = AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_UNMOUNT;
+        if note.mask.intersects(leaves) {
+            if is_root {
+                self.gone = true;
+                self.tell(ChangeKind::Deleted, folder, false, 0);
+            }
+            return;
+        }
+        let path = match &note.name {
+            Some(name) => folder.join(name),
+            None if is_root => folder,
+            // Its parent tells the same.
+            None => return,
+        };
+        let is_folder = note.mask.contains(AddWatchFlags::IN_ISDIR);
+        let Some(kind) = kind_of(note.mask) else { return };
+        self.tell(kind, path.clone(), is_folder, note.cookie);
+        if self.recursive && is_folder {
+            match kind {
+                ChangeKind::Created => self.follow_all_below(&path, Tell::Found),
+                ChangeKind::MovedTo => self.follow_all_below(&path, Tell::Nothing),
+                ChangeKind::MovedFrom => self.leaving = Some((note.cookie, path)),
+                _ => {}
+            }
+        }
+    }
+
+    /// A folder that left and did not arrive anywhere we watch is watched no more.
+    fn settle_move(&mut self, note: &InotifyEvent) {
+        let Some((cookie, path)) = self.leaving.take() else { return };
+        if note.cookie == cookie && note.mask.contains(AddWatchFlags::IN_MOVED_TO) {
+            return;
+        }
+        let left: Vec<_> = self.paths.iter().filter(|(_, at)| at.starts_with(&path)).map(|(wd, _)| *wd).collect();
+        for wd in left {
+            let _ = self.notes.rm_watch(wd);
+            self.paths.remove(&wd);
+        }
+    }
+
+    /// Watches a folder that has come, and those in it.
+    fn follow_all_below(&mut self, folder: &Path, tell: Tell) {
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            match self.add(&folder) {
+                Ok(()) => {}
+                Err(Refusal::Gone) => continue,
+                Err(Refusal::TooMany) => return self.tell(ChangeKind::Overflow, folder, true, 0),
+            }
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries.flatten() {
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if tell == Tell::Found {
+                    self.tell(ChangeKind::Created, entry.path(), is_folder, 0);
+                }
+                if is_folder {
+                    folders.push(entry.path());
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, folder: &Path) -> Result<(), Refusal> {
+        if self.paths.len() >= limits::WATCHED_FOLDERS_MAX {
+            return Err(Refusal::TooMany);
+        }
+        let flags = changes_of_interest() | AddWatchFlags::IN_ONLYDIR | AddWatchFlags::IN_DONT_FOLLOW;
+        match self.notes.add_watch(folder, flags) {
+            Ok(wd) => {
+                // Also for a folder that we know by an older name.
+                self.paths.insert(wd, folder.to_owned());
+                Ok(())
+            }
+            Err(Errno::ENOSPC | Errno::ENOMEM) => Err(Refusal::TooMany),
+            Err(_) => Err(Refusal::Gone),
+        }
+    }
+
+    fn tell(&mut self, kind: ChangeKind, path: PathBuf, folder: bool, cookie: u32) {
+        let path = path.to_string_lossy().into_owned();
+        self.changes.push(Change { kind, path, folder, cookie: (cookie != 0).then_some(cookie) });
+    }
+}
+
+/// Whether what is found in a new folder is news.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tell {
+    Found,
+    Nothing,
+}
+
+/// Why a folder is not watched.
+enum Refusal {
+    /// It is no folder any more.
+    Gone,
+    TooMany,
+}
+
+fn changes_of_interest() -> AddWatchFlags {
+    AddWatchFlags::IN_CREATE
+        | AddWatchFlags::IN_MODIFY
+        | AddWatchFlags::IN_CLOSE_WRITE
+        | AddWatchFlags::IN_DELETE
+        | AddWatchFlags::IN_MOVED_FROM
+        | AddWatchFlags::IN_MOVED_TO
+        | AddWatchFlags::IN_ATTRIB
+        | AddWatchFlags::IN_DELETE_SELF
+        | AddWatchFlags::IN_MOVE_SELF
+}
+
+fn kind_of(mask: AddWatchFlags) -> Option<ChangeKind> {
+    let kinds = [
+        (AddWatchFlags::IN_CREATE, ChangeKind::Created),
+        (AddWatchFlags::IN_MODIFY, ChangeKind::Modified),
+        (AddWatchFlags::IN_CLOSE_WRITE, ChangeKind::Written),
+        (AddWatchFlags::IN_DELETE, ChangeKind::Deleted),
+        (AddWatchFlags::IN_MOVED_FROM, ChangeKind::MovedFrom),
+        (AddWatchFlags::IN_MOVED_TO, ChangeKind::MovedTo),
+        (AddWatchFlags::IN_ATTRIB, ChangeKind::Attributes),
+    ];
+    kinds.into_iter().find_map(|(flag, kind)| mask.contains(flag).then_some(kind))
+}
+
+fn folders_in(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}

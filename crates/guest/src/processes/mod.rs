@@ -1,0 +1,160 @@
+//! Processes that outlive whoever asked for them: started, listed, read, fed, signalled, forgotten. They and their output
+//! are the agent's own memory, so they are still there after a sleep, in every fork, and for a host that starts anew.
+
+mod log;
+mod process;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+};
+
+use pandastack_wire_guest::{
+    Attach, ErrorKind, Feed, Forget, Frame, Kind, Message, Position, ProcessList, Spawn, Tell, Which, Written,
+};
+
+use crate::{
+    Agent, limits,
+    rebirth::done,
+    session::{Channel, Fault},
+};
+use log::Side;
+use process::Process;
+
+/// Every process that is remembered, oldest first.
+#[derive(Default)]
+pub(crate) struct Processes {
+    last: Cell<u64>,
+    known: RefCell<BTreeMap<u64, Rc<Process>>>,
+}
+
+impl Processes {
+    fn find(&self, id: u64) -> Result<Rc<Process>, Fault> {
+        let found = self.known.borrow().get(&id).cloned();
+        found.ok_or_else(|| Fault::new(ErrorKind::Missing, "no such process"))
+    }
+
+    fn add(&self, process: Rc<Process>) {
+        self.known.borrow_mut().insert(process.id, process);
+    }
+
+    fn remove(&self, id: u64) {
+        self.known.borrow_mut().remove(&id);
+    }
+
+    /// Makes room for one more.
+    fn make_room(&self) -> Result<(), Fault> {
+        let mut known = self.known.borrow_mut();
+        if known.len() < limits::PROCESSES_MAX {
+            return Ok(());
+        }
+        let oldest = known.values().find(|process| process.has_ended()).map(|process| process.id);
+        match oldest.and_then(|id| known.remove(&id)) {
+            Some(_) => Ok(()),
+            None => {
+                let text = format!("{} processes run already; end one first", limits::PROCESSES_MAX);
+                Err(Fault::new(ErrorKind::Full, text))
+            }
+        }
+    }
+}
+
+/// Starts a process.
+pub(crate) async fn spawn(agent: &Rc<Agent>, channel: &Channel, ask: Spawn) -> Result<Frame, Fault> {
+    if ask.tag.as_ref().is_some_and(|tag| tag.len() > limits::TAG_BYTES_MAX) {
+        let text = format!("the tag is longer than {} bytes", limits::TAG_BYTES_MAX);
+        return Err(Fault::new(ErrorKind::Invalid, text));
+    }
+    let processes = &agent.processes;
+    processes.make_room()?;
+    let id = processes.last.get() + 1;
+    processes.last.set(id);
+    match Process::start(agent, id, ask).await {
+        Ok(process) => Ok(process.describe().frame(channel.id)),
+        Err(refusal) => Ok(Frame { channel: channel.id, ..refusal }),
+    }
+}
+
+/// Describes all processes, or one.
+pub(crate) fn list(agent: &Agent, channel: &Channel, Which { id }: Which) -> Result<Frame, Fault> {
+    let processes = match id {
+        Some(id) => vec![agent.processes.find(id)?.describe()],
+        None => agent.processes.known.borrow().values().map(|process| process.describe()).collect(),
+    };
+    Ok(ProcessList { processes }.frame(channel.id))
+}
+
+/// Sends output from an offset on, as fast as the host takes it. A process never waits for that: a reader who falls behind by
+/// more than is kept is told where it goes on.
+pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Result<Frame, Fault> {
+    let Attach { id, offset, follow } = ask;
+    let process = agent.processes.find(id)?;
+    let until = process.log.borrow().end();
+    if offset > until {
+        return Err(Fault::new(ErrorKind::Invalid, format!("offset {offset} is past the end, which is {until}")));
+    }
+    let (mut at, mut told) = (offset, None);
+    // Without `follow` the answer is of this moment, however much comes meanwhile.
+    let now = process.describe();
+    loop {
+        let room = channel.room(limits::OUTPUT_CHUNK_BYTES).await;
+        let log = process.log.borrow();
+        at = at.max(log.start());
+        if told != Some(at) {
+            room.send(Position { offset: at }.frame(channel.id));
+            told = Some(at);
+            continue;
+        }
+        let limit =
+            if follow { room.bytes } else { room.bytes.min(usize::try_from(until - at.min(until)).unwrap_or(0)) };
+        match log.read(at, limit) {
+            Some((side, bytes)) => {
+                at += bytes.len() as u64;
+                told = Some(at);
+                let kind = match side {
+                    Side::Stdout => Kind::Stdout,
+                    Side::Stderr => Kind::Stderr,
+                };
+                room.send(Frame::new(channel.id, kind, bytes));
+            }
+            None if !follow => return Ok(now.frame(channel.id)),
+            None if process.has_ended() => return Ok(process.describe().frame(channel.id)),
+            None => {
+                drop((room, log));
+                process.changed.notified().await;
+            }
+        }
+    }
+}
+
+/// Takes standard input in.
+pub(crate) async fn feed(agent: &Agent, channel: &Channel, Feed { id, close }: Feed) -> Result<Frame, Fault> {
+    let process = agent.processes.find(id)?;
+    process.check_takes_input()?;
+    let mut taken = 0;
+    while let Some(bytes) = channel.take_input().await {
+        for piece in bytes.chunks(limits::FEED_PIECE_BYTES) {
+            process.feed(piece).await?;
+        }
+        taken += bytes.len() as u64;
+        channel.credit_back(bytes.len()).await;
+    }
+    if close {
+        process.close_input();
+    }
+    Ok(Written { bytes: taken }.frame(channel.id))
+}
+
+/// Signals the group of a process.
+pub(crate) fn tell(agent: &Agent, channel: &Channel, Tell { id, number }: Tell) -> Result<Frame, Fault> {
+    agent.processes.find(id)?.signal(number)?;
+    Ok(done(channel))
+}
+
+/// Kills the group of a process and forgets it. Who reads its output still gets to the end.
+pub(crate) fn forget(agent: &Agent, channel: &Channel, Forget { id }: Forget) -> Result<Frame, Fault> {
+    agent.processes.find(id)?.kill();
+    agent.processes.remove(id);
+    Ok(done(channel))
+}

@@ -1,0 +1,214 @@
+//! One process that outlives its request. It runs as every process of ours does, on a channel of its own whose far end is not
+//! a connection but the log: so it starts, takes signals and input, keeps its deadline and ends by the same code.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use pandastack_wire_guest::{self as wire, Ended, ErrorKind, Exit, Frame, Kind, Message, Program, Start, Started};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::timeout,
+};
+
+use super::log::{Log, Side};
+use crate::{
+    Agent, exec, limits,
+    session::{Channel, Fate, Fault, Outlet, open_lanes},
+};
+
+/// A process and what is remembered of it.
+pub(super) struct Process {
+    pub(super) id: u64,
+    command: String,
+    tag: Option<String>,
+    started_ms: u64,
+    pid: Cell<u32>,
+    ended: RefCell<Option<Ended>>,
+    stdin_open: Cell<bool>,
+    pub(super) log: RefCell<Log>,
+    /// The far end of its streams.
+    channel: Rc<Channel>,
+    /// Rung for more output, for room for input, and for the end.
+    pub(super) changed: Notify,
+}
+
+/// Whether a process has started, or the frame that says why not.
+type Outcome = Result<(), Frame>;
+
+impl Process {
+    /// Starts a process. It is known from now on, whether or not its caller stays to hear so; if it fails to start, nothing is
+    /// left of it.
+    pub(super) async fn start(agent: &Rc<Agent>, id: u64, ask: wire::Spawn) -> Result<Rc<Self>, Frame> {
+        let wire::Spawn { start, tag } = ask;
+        let (lanes, outlet) = open_lanes();
+        let channel = Rc::new(Channel::new(0, lanes));
+        // Nobody has to read for it to go on.
+        channel.set_adrift();
+        let process = Rc::new(Self {
+            id,
+            command: shown(&start.program),
+            tag,
+            started_ms: now_ms(),
+            pid: Cell::new(0),
+            ended: RefCell::default(),
+            stdin_open: Cell::new(start.stdin),
+            log: RefCell::default(),
+            channel,
+            changed: Notify::new(),
+        });
+        agent.processes.add(process.clone());
+        let (tx, rx) = oneshot::channel();
+        tokio::task::spawn_local(process.clone().live(agent.clone(), start, outlet, tx));
+        let unheard = || Fault::new(ErrorKind::Failed, "the agent failed on this request").frame(0);
+        rx.await.unwrap_or_else(|_| Err(unheard()))?;
+        Ok(process)
+    }
+
+    async fn live(self: Rc<Self>, agent: Rc<Agent>, start: Start, outlet: Outlet, tx: oneshot::Sender<Outcome>) {
+        let run = async {
+            let last = exec::run(&agent, &self.channel, start).await.unwrap_or_else(|fault| fault.frame(0));
+            // In order with the output, so that the end is written down after it.
+            self.channel.send(last).await;
+        };
+        tokio::join!(run, self.record(&agent, outlet, tx));
+    }
+
+    /// Writes down what the process does, to its end.
+    async fn record(&self, agent: &Agent, mut outlet: Outlet, tx: oneshot::Sender<Outcome>) {
+        let mut tx = Some(tx);
+        while let Some(frame) = outlet.next().await {
+            match frame.kind {
+                Kind::Started => {
+                    self.pid.set(Started::parse(&frame.payload).map_or(0, |started| started.pid));
+                    // Nobody may be waiting any more.
+                    let _ = tx.take().map(|tx| tx.send(Ok(())));
+                }
+                Kind::Stdout => self.note(Side::Stdout, &frame),
+                Kind::Stderr => self.note(Side::Stderr, &frame),
+                Kind::Exit => return self.end(Exit::parse(&frame.payload).ok()),
+                Kind::Error => {
+                    self.end(None);
+                    if let Some(tx) = tx.take() {
+                        agent.processes.remove(self.id);
+                        let _ = tx.send(Err(frame));
+                    }
+                    return;
+                }
+                // Credit: it has read some of its input.
+                _ => {}
+            }
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn note(&self, side: Side, frame: &Frame) {
+        let mut log = self.log.borrow_mut();
+        log.push(side, &frame.payload);
+        if frame.flags.is_end() {
+            log.finish(side);
+        }
+    }
+
+    fn end(&self, exit: Option<Exit>) {
+        let mut log = self.log.borrow_mut();
+        log.finish(Side::Stdout);
+        log.finish(Side::Stderr);
+        let killed = Exit { code: 128 + libc::SIGKILL, timed_out: false, signal: Some(libc::SIGKILL) };
+        let Exit { code, timed_out, signal } = exit.unwrap_or(killed);
+        *self.ended.borrow_mut() = Some(Ended { code, signal, timed_out, at_ms: now_ms() });
+        self.stdin_open.set(false);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.borrow().is_some()
+    }
+
+    /// Signals the group of a process that runs.
+    pub(super) fn signal(&self, number: i32) -> Result<(), Fault> {
+        if !(1..64).contains(&number) {
+            return Err(Fault::new(ErrorKind::Invalid, format!("{number} is no signal")));
+        }
+        self.check_runs()?;
+        self.channel.put_signal(number);
+        Ok(())
+    }
+
+    /// Kills the whole group, at once.
+    pub(super) fn kill(&self) {
+        self.channel.put_signal(libc::SIGKILL);
+        self.channel.doom(Fate::Cancelled);
+    }
+
+    /// Hands input over, waiting for a process that reads slowly but not for one that does not read.
+    pub(super) async fn feed(&self, piece: &[u8]) -> Result<(), Fault> {
+        loop {
+            self.check_takes_input()?;
+            if self.channel.window() >= piece.len() {
+                self.channel.put_input(piece, false);
+                return Ok(());
+            }
+            if timeout(limits::FEED_STALL_MAX, self.changed.notified()).await.is_err() {
+                let seconds = limits::FEED_STALL_MAX.as_secs();
+                let text = format!("the process has not read its standard input for {seconds}s");
+                return Err(Fault::new(ErrorKind::Full, text));
+            }
+        }
+    }
+
+    /// Closes standard input after what was handed over.
+    pub(super) fn close_input(&self) {
+        self.channel.put_input(&[], true);
+        self.stdin_open.set(false);
+    }
+
+    pub(super) fn check_takes_input(&self) -> Result<(), Fault> {
+        self.check_runs()?;
+        match self.stdin_open.get() {
+            true => Ok(()),
+            false => Err(Fault::new(ErrorKind::Denied, "the standard input of the process is closed")),
+        }
+    }
+
+    fn check_runs(&self) -> Result<(), Fault> {
+        match self.has_ended() {
+            false => Ok(()),
+            true => Err(Fault::new(ErrorKind::Denied, "the process has ended")),
+        }
+    }
+
+    /// Describes it as it is now.
+    pub(super) fn describe(&self) -> wire::Process {
+        let log = self.log.borrow();
+        wire::Process {
+            id: self.id,
+            pid: self.pid.get(),
+            command: self.command.clone(),
+            tag: self.tag.clone(),
+            started_ms: self.started_ms,
+            ended: self.ended.borrow().clone(),
+            stdout_bytes: log.written(Side::Stdout),
+            stderr_bytes: log.written(Side::Stderr),
+            kept_from: log.start(),
+            stdin_open: self.stdin_open.get(),
+        }
+    }
+}
+
+/// The beginning of a command, for people.
+fn shown(program: &Program) -> String {
+    let mut text = match program {
+        Program::Shell(text) => text.clone(),
+        Program::Argv(argv) => argv.join(" "),
+    };
+    text.truncate(text.floor_char_boundary(limits::COMMAND_SHOWN_BYTES));
+    text
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,96 @@
+//! The host as the edge sees it, for what goes beyond single commands and files: processes that outlive their requests, and folders
+//! as wholes. Every verb finds the sandbox, waking it if it sleeps, and asks its guest.
+
+use async_trait::async_trait;
+use pandastack_model::{Fault, SandboxId};
+use pandastack_wire_fleet::{
+    Afterwards, AttachAsk, ByteStream, ChangeStream, InTheWay, OutputStream, ProcessNumber, ProcessPort, ProcessView,
+    Reach, SpawnAsk, TreePort, Unpacked, WalkAsk, Walked,
+};
+
+use crate::{
+    Host,
+    guest::{process, tree},
+};
+
+#[async_trait]
+impl ProcessPort for Host {
+    async fn spawn(&self, id: SandboxId, ask: SpawnAsk) -> Result<ProcessView, Fault> {
+        let (session, _using) = self.session(id).await?;
+        process::spawn(&session, ask).await
+    }
+
+    async fn processes(&self, id: SandboxId) -> Result<Vec<ProcessView>, Fault> {
+        let (session, _using) = self.session(id).await?;
+        process::list(&session).await
+    }
+
+    async fn process(&self, id: SandboxId, number: ProcessNumber) -> Result<ProcessView, Fault> {
+        let (session, _using) = self.session(id).await?;
+        process::describe(&session, number).await
+    }
+
+    async fn attach(&self, id: SandboxId, ask: AttachAsk) -> Result<OutputStream, Fault> {
+        let (session, _using) = self.session(id).await?;
+        process::attach(&session, ask).await
+    }
+
+    async fn feed(
+        &self,
+        id: SandboxId,
+        number: ProcessNumber,
+        body: ByteStream,
+        afterwards: Afterwards,
+    ) -> Result<u64, Fault> {
+        let (session, _using) = self.session(id).await?;
+        process::feed(&session, number, body, afterwards).await
+    }
+
+    async fn signal(&self, id: SandboxId, number: ProcessNumber, signal: i32) -> Result<(), Fault> {
+        let (session, _using) = self.session(id).await?;
+        process::signal(&session, number, signal).await
+    }
+
+    async fn forget(&self, id: SandboxId, number: ProcessNumber) -> Result<(), Fault> {
+        let (session, _using) = self.session(id).await?;
+        process::forget(&session, number).await
+    }
+}
+
+#[async_trait]
+impl TreePort for Host {
+    async fn make_dir(&self, id: SandboxId, path: &str, above: Reach) -> Result<(), Fault> {
+        let (session, _using) = self.session(id).await?;
+        tree::make_dir(&session, path, above).await
+    }
+
+    async fn move_path(&self, id: SandboxId, from: &str, to: &str, in_the_way: InTheWay) -> Result<(), Fault> {
+        let (session, _using) = self.session(id).await?;
+        tree::move_path(&session, from, to, in_the_way).await
+    }
+
+    async fn chmod(&self, id: SandboxId, path: &str, mode: u32, below: Reach) -> Result<(), Fault> {
+        let (session, _using) = self.session(id).await?;
+        tree::chmod(&session, path, mode, below).await
+    }
+
+    async fn walk(&self, id: SandboxId, ask: WalkAsk) -> Result<Walked, Fault> {
+        let (session, _using) = self.session(id).await?;
+        tree::walk(&session, ask).await
+    }
+
+    async fn watch(&self, id: SandboxId, path: &str, below: Reach) -> Result<ChangeStream, Fault> {
+        let (session, _using) = self.session(id).await?;
+        tree::watch(&session, path, below).await
+    }
+
+    async fn read_tree(&self, id: SandboxId, path: &str) -> Result<ByteStream, Fault> {
+        let (session, _using) = self.session(id).await?;
+        tree::read_tree(&session, path).await
+    }
+
+    async fn write_tree(&self, id: SandboxId, path: &str, body: ByteStream) -> Result<Unpacked, Fault> {
+        let (session, _using) = self.session(id).await?;
+        tree::write_tree(&session, path, body).await
+    }
+}

@@ -1,0 +1,170 @@
+//! Processes that outlive their requests: asks the guest, which keeps them, and checks what it says.
+
+use futures_util::stream;
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{
+    Afterwards, AttachAsk, ByteStream, OutputStep, OutputStream, ProcessEnd, ProcessNumber, ProcessView, SpawnAsk,
+    Until,
+};
+use pandastack_wire_guest::{
+    self as wire, Attach, Error, ErrorKind, Feed, Forget, Frame, Kind, Message, PROCESSES_SINCE, Position, Process,
+    ProcessList, Spawn, Tell, Which, Written,
+};
+
+use super::{
+    channel::Channel,
+    exec::start,
+    fault::{guest_fault, parse},
+    files::{confused, next, upload},
+    limits::{PROCESS_TEXT_CHARS_MAX, PROCESSES_MAX},
+    session::{LinkError, Session},
+};
+
+/// Starts a process.
+pub async fn spawn(session: &Session, ask: SpawnAsk) -> Result<ProcessView, Fault> {
+    let SpawnAsk { exec, tag } = ask;
+    let frame = self::ask(session, |number| Spawn { start: start(exec), tag }.frame(number)).await?;
+    let refusal = |error: Error| match error.kind {
+        ErrorKind::Full => Fault::new(FaultKind::Quota, "process.too_many", error.text),
+        _ => guest_fault(error),
+    };
+    checked_reply(frame, refusal).and_then(parse::<Process>).map(view)
+}
+
+/// Lists the processes that the guest remembers.
+pub async fn list(session: &Session) -> Result<Vec<ProcessView>, Fault> {
+    let frame = ask(session, |number| Which { id: None }.frame(number)).await?;
+    let list: ProcessList = parse(checked_reply(frame, refusal)?)?;
+    Ok(list.processes.into_iter().take(PROCESSES_MAX).map(view).collect())
+}
+
+/// Describes one.
+pub async fn describe(session: &Session, process: ProcessNumber) -> Result<ProcessView, Fault> {
+    let frame = ask(session, |number| Which { id: Some(process.0) }.frame(number)).await?;
+    let list: ProcessList = parse(checked_reply(frame, refusal)?)?;
+    list.processes.into_iter().next().map(view).ok_or_else(confused)
+}
+
+/// Signals its group.
+pub async fn signal(session: &Session, process: ProcessNumber, signal: i32) -> Result<(), Fault> {
+    let frame = ask(session, |number| Tell { id: process.0, number: signal }.frame(number)).await?;
+    super::fault::reply(checked_reply(frame, refusal)?, Kind::Done).map(drop)
+}
+
+/// Kills its group and forgets it.
+pub async fn forget(session: &Session, process: ProcessNumber) -> Result<(), Fault> {
+    let frame = ask(session, |number| Forget { id: process.0 }.frame(number)).await?;
+    super::fault::reply(checked_reply(frame, refusal)?, Kind::Done).map(drop)
+}
+
+/// Writes to its standard input.
+pub async fn feed(
+    session: &Session,
+    process: ProcessNumber,
+    mut body: ByteStream,
+    afterwards: Afterwards,
+) -> Result<u64, Fault> {
+    let mut channel = session.channel_since(PROCESSES_SINCE)?;
+    let close = afterwards == Afterwards::Closes;
+    channel.send(Feed { id: process.0, close }.frame(channel.number())).await?;
+    let last = upload(&mut channel, &mut body).await?;
+    Ok(parse::<Written>(checked_reply(last, refusal)?)?.bytes)
+}
+
+/// Reads its output. A process that is not known is an error here, not in the stream.
+pub async fn attach(session: &Session, ask: AttachAsk) -> Result<OutputStream, Fault> {
+    let AttachAsk { process, offset, until } = ask;
+    let mut channel = session.channel_since(PROCESSES_SINCE)?;
+    let follow = until == Until::End;
+    channel.send(Attach { id: process.0, offset, follow }.frame(channel.number())).await?;
+    let first = next(&mut channel).await?;
+    if first.kind == Kind::Error {
+        channel.finish();
+    }
+    let first = step(&mut channel, checked_reply(first, refusal)?).await?;
+    let state = Some((channel, Some(first)));
+    Ok(Box::pin(stream::unfold(state, |state| async move {
+        let (mut channel, first) = state?;
+        let step = match first {
+            Some(first) => Ok(first),
+            None => next_step(&mut channel).await,
+        };
+        let goes_on = !matches!(step, Ok(OutputStep::End(_)) | Err(_));
+        Some((step, goes_on.then_some((channel, None))))
+    })))
+}
+
+async fn next_step(channel: &mut Channel) -> Result<OutputStep, Fault> {
+    // A process may be silent for as long as it likes.
+    let frame = channel.next().await?;
+    if frame.kind == Kind::Error {
+        channel.finish();
+    }
+    step(channel, checked_reply(frame, refusal)?).await
+}
+
+async fn step(channel: &mut Channel, frame: Frame) -> Result<OutputStep, Fault> {
+    let payload = frame.payload.clone();
+    let step = match frame.kind {
+        Kind::Position => OutputStep::At(parse::<Position>(frame)?.offset),
+        Kind::Stdout => OutputStep::Stdout(frame.payload),
+        Kind::Stderr => OutputStep::Stderr(frame.payload),
+        Kind::Process => {
+            channel.finish();
+            return Ok(OutputStep::End(view(parse(frame)?)));
+        }
+        found => return Err(LinkError::Unexpected { wanted: Kind::Stdout, found }.into()),
+    };
+    channel.consumed(&payload).await?;
+    Ok(step)
+}
+
+async fn ask(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<Frame, Fault> {
+    let mut channel = session.channel_since(PROCESSES_SINCE)?;
+    channel.send(question(channel.number())).await?;
+    let frame = next(&mut channel).await?;
+    channel.finish();
+    Ok(frame)
+}
+
+/// Turns the guest's refusal into a fault of this topic.
+fn checked_reply(frame: Frame, refusal: impl FnOnce(Error) -> Fault) -> Result<Frame, Fault> {
+    match frame.kind {
+        Kind::Error => Err(Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal)),
+        _ => Ok(frame),
+    }
+}
+
+fn refusal(error: Error) -> Fault {
+    match error.kind {
+        ErrorKind::Missing => Fault::new(FaultKind::Missing, "process.not_found", error.text),
+        ErrorKind::Denied => Fault::new(FaultKind::Conflict, "process.ended", error.text),
+        ErrorKind::Full => Fault::new(FaultKind::Conflict, "process.stdin_full", error.text),
+        ErrorKind::Invalid => Fault::new(FaultKind::Caller, "process.bad_request", error.text),
+        _ => guest_fault(error),
+    }
+}
+
+fn view(process: Process) -> ProcessView {
+    let Process { id, pid, command, tag, started_ms, ended, stdout_bytes, stderr_bytes, kept_from, stdin_open } =
+        process;
+    ProcessView {
+        number: ProcessNumber(id),
+        pid,
+        command: short(&command),
+        tag: tag.as_deref().map(short),
+        started_ms,
+        ended: ended.map(|ended| {
+            let wire::Ended { code, signal, timed_out, at_ms } = ended;
+            ProcessEnd { code, signal, timed_out, at_ms }
+        }),
+        stdout_bytes,
+        stderr_bytes,
+        kept_from,
+        stdin_open,
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(PROCESS_TEXT_CHARS_MAX).collect()
+}

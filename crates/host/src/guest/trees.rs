@@ -1,0 +1,155 @@
+//! Folders of a guest as wholes: asks the guest, checks the names it tells, streams archives both ways.
+
+use futures_util::stream;
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{ByteStream, Change, ChangeKind, ChangeStream, InTheWay, Reach, Unpacked, WalkAsk, Walked};
+use pandastack_wire_guest::{
+    self as wire, Branches, Changes, Chmod, Error, ErrorKind, Frame, Kind, MakeDir, Message, Meta, Move, Path,
+    TREES_SINCE, Walk, Watch,
+};
+
+use super::{
+    channel::Channel,
+    fault::{guest_fault, parse, reply},
+    files::{is_plain, next, next_piece, told, upload},
+    limits::TREE_DEADLINE,
+    session::{LinkError, Session},
+};
+
+/// Makes a folder.
+pub async fn make_dir(session: &Session, path: &str, above: Reach) -> Result<(), Fault> {
+    let (path, parents) = (path.to_owned(), above == Reach::All);
+    done(session, |number| MakeDir { path, parents }.frame(number)).await
+}
+
+/// Moves a path.
+pub async fn move_path(session: &Session, from: &str, to: &str, in_the_way: InTheWay) -> Result<(), Fault> {
+    let (from, to, overwrite) = (from.to_owned(), to.to_owned(), in_the_way == InTheWay::Goes);
+    done(session, |number| Move { from, to, overwrite }.frame(number)).await
+}
+
+/// Sets permission bits.
+pub async fn chmod(session: &Session, path: &str, mode: u32, below: Reach) -> Result<(), Fault> {
+    let (path, recursive) = (path.to_owned(), below == Reach::All);
+    done(session, |number| Chmod { path, mode, recursive }.frame(number)).await
+}
+
+/// Lists a folder and what is below it.
+pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
+    let WalkAsk { path, depth, entries_max } = ask;
+    let mut channel = session.channel_since(TREES_SINCE)?;
+    channel.send(Walk { path, depth, entries_max }.frame(channel.number())).await?;
+    let mut walked = Walked { entries: Vec::new(), truncated: false };
+    loop {
+        let frame = next(&mut channel).await?;
+        let last = frame.flags.is_end() || frame.kind == Kind::Error;
+        if last {
+            channel.finish();
+        }
+        let part: Branches = parse(frame)?;
+        let inside = part.entries.into_iter().filter(|entry| entry.name.split('/').all(is_plain));
+        walked.entries.extend(inside.map(told));
+        walked.truncated |= part.truncated;
+        if walked.entries.len() > entries_max as usize {
+            walked.entries.truncate(entries_max as usize);
+            walked.truncated = true;
+        }
+        if last || walked.truncated {
+            return Ok(walked);
+        }
+    }
+}
+
+/// Watches a path. Answers when the guest watches.
+pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<ChangeStream, Fault> {
+    let mut channel = session.channel_since(TREES_SINCE)?;
+    let (path, recursive) = (path.to_owned(), below == Reach::All);
+    channel.send(Watch { path, recursive }.frame(channel.number())).await?;
+    let first = patiently(&mut channel).await?;
+    if first.kind == Kind::Error {
+        channel.finish();
+        return Err(refused(first, |error| match error.kind {
+            ErrorKind::Full => Fault::new(FaultKind::Quota, "fs.too_many_watches", error.text),
+            _ => guest_fault(error),
+        }));
+    }
+    reply(first, Kind::Watching)?;
+    Ok(Box::pin(stream::unfold(Some(channel), |channel| async move {
+        let mut channel = channel?;
+        let changes = next_changes(&mut channel).await;
+        let goes_on = changes.is_ok();
+        Some((changes, goes_on.then_some(channel)))
+    })))
+}
+
+async fn next_changes(channel: &mut Channel) -> Result<Vec<Change>, Fault> {
+    // Nothing may change for as long as it likes.
+    let frame = channel.next().await?;
+    if frame.kind == Kind::Error {
+        channel.finish();
+    }
+    channel.consumed(&frame.payload).await?;
+    Ok(parse::<Changes>(frame)?.changes.into_iter().map(change).collect())
+}
+
+/// Gives a folder as a tar archive.
+pub async fn read_tree(session: &Session, path: &str) -> Result<ByteStream, Fault> {
+    let mut channel = session.channel_since(TREES_SINCE)?;
+    channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::Pack)).await?;
+    let first = next(&mut channel).await?;
+    if first.kind == Kind::Error {
+        channel.finish();
+    }
+    parse::<Meta>(first)?;
+    Ok(Box::pin(stream::unfold(Some(channel), next_piece)))
+}
+
+/// Puts what a tar archive holds below a folder.
+pub async fn write_tree(session: &Session, path: &str, mut body: ByteStream) -> Result<Unpacked, Fault> {
+    let mut channel = session.channel_since(TREES_SINCE)?;
+    channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::Unpack)).await?;
+    let last = upload(&mut channel, &mut body).await?;
+    if last.kind == Kind::Error {
+        return Err(refused(last, |error| match error.kind {
+            ErrorKind::Invalid => Fault::new(FaultKind::Caller, "fs.bad_archive", error.text),
+            _ => guest_fault(error),
+        }));
+    }
+    let wire::Unpacked { entries, bytes } = parse(last)?;
+    Ok(Unpacked { entries, bytes })
+}
+
+async fn done(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<(), Fault> {
+    let mut channel = session.channel_since(TREES_SINCE)?;
+    channel.send(question(channel.number())).await?;
+    let frame = patiently(&mut channel).await?;
+    channel.finish();
+    reply(frame, Kind::Done).map(drop)
+}
+
+/// Waits for the first word about what may be a large tree.
+async fn patiently(channel: &mut Channel) -> Result<Frame, Fault> {
+    match tokio::time::timeout(TREE_DEADLINE, channel.next()).await {
+        Ok(frame) => Ok(frame?),
+        Err(_) => Err(LinkError::Deadline.into()),
+    }
+}
+
+fn refused(frame: Frame, refusal: impl FnOnce(Error) -> Fault) -> Fault {
+    Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal)
+}
+
+fn change(change: wire::Change) -> Change {
+    let wire::Change { kind, path, folder, cookie } = change;
+    let kind = match kind {
+        wire::ChangeKind::Created => ChangeKind::Created,
+        wire::ChangeKind::Modified => ChangeKind::Modified,
+        wire::ChangeKind::Written => ChangeKind::Written,
+        wire::ChangeKind::Deleted => ChangeKind::Deleted,
+        wire::ChangeKind::MovedFrom => ChangeKind::MovedFrom,
+        wire::ChangeKind::MovedTo => ChangeKind::MovedTo,
+        wire::ChangeKind::Attributes => ChangeKind::Attributes,
+        wire::ChangeKind::Overflow => ChangeKind::Overflow,
+    };
+    Change { kind, path, folder, cookie }
+}

@@ -1,0 +1,131 @@
+//! Processes that outlive the request that started them. They and their output live in the guest.
+
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::Stream;
+use pandastack_model::{Fault, FaultKind, SandboxId};
+
+use crate::{ByteStream, ExecAsk};
+
+/// Names a process within its sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessNumber(pub u64);
+
+/// Asks for a process that lives on without its caller.
+#[derive(Clone, Debug)]
+pub struct SpawnAsk {
+    /// `stdin` keeps standard input open for `feed`.
+    pub exec: ExecAsk,
+    /// The caller's own name for it.
+    pub tag: Option<String>,
+}
+
+/// A process as its guest tells it. Texts come from an untrusted guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessView {
+    pub number: ProcessNumber,
+    pub pid: u32,
+    pub command: String,
+    pub tag: Option<String>,
+    /// Guest's wall clock, Unix milliseconds.
+    pub started_ms: u64,
+    /// `None` while it runs.
+    pub ended: Option<ProcessEnd>,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    /// Offset of the oldest byte that is still kept.
+    pub kept_from: u64,
+    pub stdin_open: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessEnd {
+    /// Exit status, or 128 + N after signal N.
+    pub code: i32,
+    pub signal: Option<i32>,
+    pub timed_out: bool,
+    pub at_ms: u64,
+}
+
+/// Asks for output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachAsk {
+    pub process: ProcessNumber,
+    /// Bytes of both streams that the caller has had.
+    pub offset: u64,
+    pub until: Until,
+}
+
+/// How long output is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// To what is there now.
+    Now,
+    /// To the process's end.
+    End,
+}
+
+/// A step of a process's output. The first is `At`, the last is `End`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputStep {
+    /// The next byte stands here: at the start, and wherever bytes are lost.
+    At(u64),
+    Stdout(Bytes),
+    Stderr(Bytes),
+    End(ProcessView),
+}
+
+/// Output under way. Not reading it stops nothing but itself; dropping it ends it.
+pub type OutputStream = Pin<Box<dyn Stream<Item = Result<OutputStep, Fault>> + Send>>;
+
+/// A host whose guests keep processes.
+#[async_trait]
+pub trait ProcessPort: Send + Sync + 'static {
+    /// Starts a process and answers once it runs.
+    async fn spawn(&self, _: SandboxId, _: SpawnAsk) -> Result<ProcessView, Fault> {
+        cannot()
+    }
+
+    /// Lists every process that is remembered, oldest first.
+    async fn processes(&self, _: SandboxId) -> Result<Vec<ProcessView>, Fault> {
+        cannot()
+    }
+
+    async fn process(&self, _: SandboxId, _: ProcessNumber) -> Result<ProcessView, Fault> {
+        cannot()
+    }
+
+    /// Reads output, from any offset and as often as anybody likes.
+    async fn attach(&self, _: SandboxId, _: AttachAsk) -> Result<OutputStream, Fault> {
+        cannot()
+    }
+
+    /// Writes to standard input, and then closes it if told so. Gives the number of bytes taken.
+    async fn feed(&self, _: SandboxId, _: ProcessNumber, _: ByteStream, _: Afterwards) -> Result<u64, Fault> {
+        cannot()
+    }
+
+    /// Signals the group of a process that runs.
+    async fn signal(&self, _: SandboxId, _: ProcessNumber, _number: i32) -> Result<(), Fault> {
+        cannot()
+    }
+
+    /// Kills the group of a process and forgets it.
+    async fn forget(&self, _: SandboxId, _: ProcessNumber) -> Result<(), Fault> {
+        cannot()
+    }
+}
+
+/// What becomes of standard input after a piece of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Afterwards {
+    StaysOpen,
+    Closes,
+}
+
+fn cannot<T>() -> Result<T, Fault> {
+    Err(Fault::new(FaultKind::Conflict, "host.cannot", "this host does not keep processes"))
+}
