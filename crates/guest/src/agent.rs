@@ -12,7 +12,7 @@ use pandastack_sys::process;
 use pandastack_wire_guest::Variable;
 use tokio::sync::Notify;
 
-use crate::{exec::Reaper, limits, rebirth::System};
+use crate::{code::Sessions, exec::Reaper, limits, rebirth::System};
 
 /// The agent's state. Lives on one thread.
 pub struct Agent {
@@ -23,6 +23,7 @@ pub struct Agent {
     /// Fires at each rebirth: connections from before it are dead.
     pub(crate) reborn: Notify,
     pub(crate) reaper: Reaper,
+    pub(crate) sessions: Sessions,
     pub(crate) system: Box<dyn System>,
     pub(crate) frozen: Cell<bool>,
     pub(crate) thawed: Notify,
@@ -46,6 +47,7 @@ impl Agent {
             births: Cell::new(0),
             reborn: Notify::new(),
             reaper: Reaper::new()?,
+            sessions: Sessions::default(),
             system,
             frozen: Cell::new(false),
             thawed: Notify::new(),

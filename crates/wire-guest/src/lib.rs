@@ -10,17 +10,22 @@
 //! exactly one terminal frame from the guest: a reply, `Exit`, or `Error`.
 //! Bulk data is credited: each side may send [`WINDOW_BYTES`] of data payload per channel and direction before it needs `Credit`.
 
+mod code;
 mod frame;
 mod message;
 
+pub use code::*;
 pub use frame::{Decoder, Flags, Frame, FrameError, HEADER_BYTES, Kind};
 pub use message::*;
 
 /// The newest protocol generation this build speaks.
-pub const GENERATION: u32 = 2;
+pub const GENERATION: u32 = 3;
 
 /// The first generation whose guests have volumes.
 pub const VOLUMES_SINCE: u32 = 2;
+
+/// The first generation whose guests have code sessions.
+pub const CODE_SINCE: u32 = 3;
 
 /// The TCP port the agent listens on inside the guest. Never exposed as a preview.
 pub const AGENT_PORT: u16 = 1050;
