@@ -1,9 +1,11 @@
 //! What our own servers say to each other. Today all roles share one process and the ports are called directly; the same
 //! traits get a network form when a fleet arrives.
 
+mod code;
 mod control;
 mod host;
 
+pub use code::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
 pub use control::{Caller, ControlPort, PreviewGrant, WorkspaceId};
 pub use host::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind,

@@ -16,6 +16,7 @@ mod ports;
 mod preview;
 mod promote;
 mod resume;
+mod run_code;
 mod snapshot;
 mod ssh;
 mod tree;
@@ -37,6 +38,8 @@ pub enum SandboxCommand {
     Get(get::GetArgs),
     /// Run a command in a sandbox
     Exec(exec::ExecArgs),
+    /// Run code in a sandbox, and show its output and results
+    RunCode(run_code::RunCodeArgs),
     /// Open a shell in a sandbox, with this terminal as its own
     Ssh(ssh::SshArgs),
     /// Stop a sandbox's CPUs; its memory stays
@@ -79,6 +82,7 @@ pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Re
         SandboxCommand::List(args) => list::list(args, global).await,
         SandboxCommand::Get(args) => get::get(args, global).await,
         SandboxCommand::Exec(args) => exec::exec(args, global).await,
+        SandboxCommand::RunCode(args) => run_code::run_code(args, global).await,
         SandboxCommand::Ssh(args) => ssh::ssh(args, global).await,
         SandboxCommand::Pause(args) => pause::pause(args, global).await,
         SandboxCommand::Resume(args) => resume::resume(args, global).await,

@@ -2,6 +2,7 @@
 
 mod activity;
 mod channel;
+mod code;
 mod exec;
 mod fault;
 mod files;
@@ -12,6 +13,7 @@ mod spare;
 mod volumes;
 
 pub use activity::Use;
+pub use code::{close_code, code_sessions, open_code, run_cell};
 pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};

@@ -65,6 +65,8 @@ pub(super) struct Shared {
     activity: Activity,
     /// Room for connections to the guest's own ports.
     streams: Arc<Semaphore>,
+    /// What the guest speaks.
+    generation: u32,
 }
 
 impl Drop for Shared {
@@ -89,25 +91,31 @@ impl Session {
         scope: &Scope,
     ) -> Result<Self, LinkError> {
         let new_life: Vec<Frame> = rebirth.map(|rebirth| rebirth.frame(0)).into_iter().collect();
-        let mut decoder = greet(&mut link, secret, &new_life).await?;
+        let (mut decoder, generation) = greet(&mut link, secret, &new_life).await?;
         if rebirth.is_some() {
             answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
         }
-        Ok(Self::start(link, decoder, scope))
+        Ok(Self::start(link, decoder, generation, scope))
     }
 
-    /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest a new life.
-    pub(super) async fn resume(mut link: Box<dyn Link>, rebirth: &Rebirth, scope: &Scope) -> Result<Self, LinkError> {
+    /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest a new life. It has said its
+    /// generation long ago.
+    pub(super) async fn resume(
+        mut link: Box<dyn Link>,
+        rebirth: &Rebirth,
+        generation: u32,
+        scope: &Scope,
+    ) -> Result<Self, LinkError> {
         let mut first = BytesMut::new();
         rebirth.frame(0).encode(&mut first);
         link.write_all(&first).await?;
         let mut decoder = Decoder::default();
         answer::<Reborn>(&read_frame(&mut link, &mut decoder).await?)?;
-        Ok(Self::start(link, decoder, scope))
+        Ok(Self::start(link, decoder, generation, scope))
     }
 
     /// Starts the tasks that serve a link on which hands were shaken.
-    fn start(link: Box<dyn Link>, decoder: Decoder, scope: &Scope) -> Self {
+    fn start(link: Box<dyn Link>, decoder: Decoder, generation: u32, scope: &Scope) -> Self {
         let (read, write) = tokio::io::split(link);
         let (out, queue) = mpsc::channel(OUT_QUEUE);
         let (tx, broken) = watch::channel(false);
@@ -131,12 +139,17 @@ impl Session {
             let _ = tx.send(true);
         });
         let (activity, streams) = (Activity::default(), Arc::new(Semaphore::new(STREAMS_MAX)));
-        Self { shared: Arc::new(Shared { out, table, broken, end, activity, streams }) }
+        Self { shared: Arc::new(Shared { out, table, broken, end, activity, streams, generation }) }
     }
 
     /// Ends the link at once; everything under way on it fails.
     pub fn close(&self) {
         self.shared.end.cancel();
+    }
+
+    /// The protocol's generation that the guest speaks.
+    pub(super) fn generation(&self) -> u32 {
+        self.shared.generation
     }
 
     /// Who uses the guest.
@@ -265,8 +278,8 @@ fn answer<M: Message>(frame: &Frame) -> Result<M, LinkError> {
     Ok(M::parse(&frame.payload)?)
 }
 
-/// Shakes hands, and sends more in the same write. What the guest answers to that is still to be read.
-pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -> Result<Decoder, LinkError> {
+/// Shakes hands, and sends more in the same write. What the guest answers to that is still to be read. Gives the generation too.
+pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -> Result<(Decoder, u32), LinkError> {
     let mut first = BytesMut::new();
     Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0).encode(&mut first);
     more.iter().for_each(|frame| frame.encode(&mut first));
@@ -277,7 +290,7 @@ pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -
         return Err(LinkError::Generation(welcome.generation));
     }
     tracing::debug!(generation = welcome.generation, "guest welcomes");
-    Ok(decoder)
+    Ok((decoder, welcome.generation))
 }
 
 async fn read_frame(link: &mut impl Link, decoder: &mut Decoder) -> Result<Frame, LinkError> {

@@ -122,11 +122,12 @@ pub async fn take_up(
     machine: &dyn Machine,
     state: &LinkState,
     rebirth: &Rebirth,
+    generation: u32,
     scope: &Scope,
 ) -> Result<Session, LinkError> {
     let taken_up = async {
         let link = machine.take_up(state).await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
-        Session::resume(link, rebirth, scope).await
+        Session::resume(link, rebirth, generation, scope).await
     };
     tokio::time::timeout(TAKE_UP_DEADLINE, taken_up).await.map_err(|_| LinkError::Deadline)?
 }

@@ -104,6 +104,17 @@ class Case(unittest.TestCase):
         if hasattr(self, "folder"):
             self.folder.cleanup()
 
+    def interrupted(self, source):
+        self.kernel.send(source)
+        deadline = time.monotonic() + 30
+        while "started" not in self.kernel.said()[0] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(self.kernel.process.pid, signal.SIGINT)
+        # An exception in a finalizer is ignored by Python, also this one; the agent asks twice for the same reason.
+        while not select.select([self.kernel.control], [], [], 1)[0] and time.monotonic() < deadline:
+            os.kill(self.kernel.process.pid, signal.SIGINT)
+        return self.kernel.reply()
+
 
 class Python(Case):
     def start(self):
@@ -216,17 +227,6 @@ class Python(Case):
     def test_input_fails_clearly_and_stdin_is_empty(self):
         self.assertIn("input() is not available", self.run_cell("input('name? ')")[2])
         self.assertEqual(self.run_cell("import sys; sys.stdin.read()")[1], [{"text/plain": "''"}])
-
-    def interrupted(self, source):
-        self.kernel.send(source)
-        deadline = time.monotonic() + 30
-        while "started" not in self.kernel.said()[0] and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.kill(self.kernel.process.pid, signal.SIGINT)
-        # An exception in a finalizer is ignored by Python, also this one; the agent asks twice for the same reason.
-        while not select.select([self.kernel.control], [], [], 1)[0] and time.monotonic() < deadline:
-            os.kill(self.kernel.process.pid, signal.SIGINT)
-        return self.kernel.reply()
 
     def test_an_interrupt_ends_the_cell_and_keeps_the_state(self):
         for source in (
@@ -362,12 +362,7 @@ class Node(Case):
     def test_an_interrupt_ends_the_cell(self):
         self.run_cell("var kept = 1")
         for source in ("console.log('started'); while (true) {}", "console.log('started'); await new Promise(() => setInterval(() => {}, 1000))"):
-            self.kernel.send(source)
-            while "started" not in self.kernel.said()[0]:
-                time.sleep(0.01)
-            time.sleep(0.05)
-            os.kill(self.kernel.process.pid, signal.SIGINT)
-            self.assertEqual(self.kernel.reply()[1], 1)
+            self.assertEqual(self.interrupted(source)[1], 1)
         self.assertEqual(self.run_cell("kept")[1], [{"text/plain": "1"}])
 
 
