@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What a shell reports for a command that ran out of time.
-const TIMED_OUT: u8 = 124;
+pub const TIMED_OUT: u8 = 124;
 
 /// Where output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

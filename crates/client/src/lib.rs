@@ -1,6 +1,7 @@
 //! Typed client of the public API. Speaks only `wire-public`; keeps no state but a connection pool.
 
 mod client;
+mod code;
 mod config;
 mod error;
 mod events;

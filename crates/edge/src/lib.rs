@@ -5,9 +5,11 @@ mod access;
 mod exec;
 mod files;
 pub mod limits;
+mod mcp;
 mod preview;
 mod processes;
 mod proxy;
+mod repl;
 mod serve;
 mod socket;
 
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use axum::{
     Router,
     middleware::from_fn_with_state,
-    routing::{any, get, post},
+    routing::{any, delete, get, post},
 };
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
@@ -78,6 +80,13 @@ impl Edge {
             .route("/v1/sandboxes/{id}/processes/{process}/output", get(processes::output))
             .route("/v1/sandboxes/{id}/processes/{process}/stdin", post(processes::feed))
             .route("/v1/sandboxes/{id}/processes/{process}/signal", post(processes::signal))
+            .route("/v1/sandboxes/{id}/repl", post(repl::once))
+            .route("/v1/sandboxes/{id}/repl/sessions", get(repl::list).post(repl::open))
+            .route("/v1/sandboxes/{id}/repl/sessions/{session}", delete(repl::close))
+            .route("/v1/sandboxes/{id}/repl/sessions/{session}/run", post(repl::cell))
+            .route("/v1/sandboxes/{id}/mcp", post(mcp::mcp))
+            .route("/v1/repl/languages", get(repl::languages))
+            .route("/repl/languages", get(repl::languages))
             .method_not_allowed_fallback(no_method);
         // What these answer is a guest's, so we add nothing to it.
         let passed = Router::new()

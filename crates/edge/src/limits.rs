@@ -41,6 +41,21 @@ const _: () = assert!(SOCKET_PIECE_BYTES < SOCKET_MESSAGE_BYTES_MAX, "what we se
 pub const TERMINAL_ROWS: u16 = 24;
 pub const TERMINAL_COLS: u16 = 80;
 
+/// Output of one cell that is kept, for each of its two streams, and what else it may say. The guest keeps to the same.
+pub const CELL_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+pub const CELL_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+const _: () = assert!(COLLECTED_BYTES_MAX >= CELL_BODY_BYTES_MAX + 2 * CELL_OUTPUT_BYTES_MAX, "one full cell fits");
+
+/// Messages in one batch to the tools of a sandbox.
+pub const MCP_BATCH_MAX: usize = 16;
+/// What a tool answers at most: text of one part, a file, entries of a directory, all images of a cell as base64.
+pub const MCP_TEXT_BYTES_MAX: usize = 256 * 1024;
+pub const MCP_FILE_BYTES_MAX: usize = 1024 * 1024;
+pub const MCP_ENTRIES_MAX: usize = 2000;
+pub const MCP_IMAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Time limit of a tool if nothing is said.
+pub const MCP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+
 /// Largest file that can be written.
 pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Entries of one recursive listing.

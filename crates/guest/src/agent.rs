@@ -12,7 +12,7 @@ use pandastack_sys::process;
 use pandastack_wire_guest::Variable;
 use tokio::sync::Notify;
 
-use crate::{exec::Reaper, files::Watchers, limits, processes::Processes, rebirth::System};
+use crate::{code::Sessions, exec::Reaper, files::Watchers, limits, processes::Processes, rebirth::System};
 
 /// The agent's state. Lives on one thread.
 pub struct Agent {
@@ -26,6 +26,7 @@ pub struct Agent {
     /// Those that outlive whoever asked for them.
     pub(crate) processes: Processes,
     pub(crate) watchers: Watchers,
+    pub(crate) sessions: Sessions,
     pub(crate) system: Box<dyn System>,
     pub(crate) frozen: Cell<bool>,
     pub(crate) thawed: Notify,
@@ -51,6 +52,7 @@ impl Agent {
             reaper: Reaper::new()?,
             processes: Processes::default(),
             watchers: Watchers::default(),
+            sessions: Sessions::default(),
             system,
             frozen: Cell::new(false),
             thawed: Notify::new(),

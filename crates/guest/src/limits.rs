@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pandastack_wire_guest::{FRAME_BYTES_MAX, WINDOW_BYTES};
+use pandastack_wire_guest::{CODE_GRACE_MS_MAX, CODE_START_MS_MAX, FRAME_BYTES_MAX, WINDOW_BYTES};
 
 /// Connections open at a time, dead ones from before a restore included.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -54,6 +54,26 @@ pub const TERMINAL_DRAIN_BYTES: usize = 1024 * 1024;
 
 /// Pipes of ended processes that are emptied for their detached children; further ones are closed.
 pub const UNHEARD_PIPES_MAX: usize = 1024;
+
+/// Code sessions of one guest.
+pub const SESSIONS_MAX: usize = 8;
+
+/// Cells that wait for their turn in one session.
+pub const CELLS_WAITING_MAX: usize = 16;
+
+/// Time a kernel has from its start until it is ready.
+pub const KERNEL_START_WITHIN: Duration = Duration::from_millis(CODE_START_MS_MAX);
+
+/// Time a late cell has to obey each of the two interrupts, and its kernel to end.
+pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
+
+/// Longest line that a kernel may say.
+pub const KERNEL_LINE_BYTES: usize = 64;
+
+/// How much of what a kernel wrote is told if it ended before it was ready.
+pub const KERNEL_SAID_BYTES: usize = 2048;
+
+const _: () = assert!(3 * INTERRUPT_GRACE.as_millis() as u64 <= CODE_GRACE_MS_MAX, "a cell's end is forced in time");
 
 /// Bytes of a listing put into one frame, estimated.
 pub const ENTRIES_BYTES: usize = 128 * 1024;

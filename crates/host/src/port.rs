@@ -1,9 +1,9 @@
 //! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives the driver's answer.
 
 use async_trait::async_trait;
-use pandastack_model::{Ask, Bytes, Egress, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step};
+use pandastack_model::{Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step};
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
+    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
     HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
     VolumeView, WriteAsk,
 };
@@ -159,6 +159,31 @@ impl HostPort for Host {
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
         let (session, _using) = self.session(id).await?;
         guest::exec(&session, ask, &self.parts.scope).await
+    }
+
+    async fn open_code(
+        &self,
+        id: SandboxId,
+        session: &CodeSessionId,
+        language: CodeLanguage,
+    ) -> Result<CodeSessionView, Fault> {
+        let (link, _using) = self.session(id).await?;
+        guest::open_code(&link, session, language).await
+    }
+
+    async fn code_sessions(&self, id: SandboxId) -> Result<Vec<CodeSessionView>, Fault> {
+        let (link, _using) = self.session(id).await?;
+        guest::code_sessions(&link).await
+    }
+
+    async fn close_code(&self, id: SandboxId, session: &CodeSessionId) -> Result<(), Fault> {
+        let (link, _using) = self.session(id).await?;
+        guest::close_code(&link, session).await
+    }
+
+    async fn run_cell(&self, id: SandboxId, ask: CellAsk) -> Result<CellStream, Fault> {
+        let (link, _using) = self.session(id).await?;
+        guest::run_cell(&link, ask).await
     }
 
     async fn read_file(&self, id: SandboxId, path: &str) -> Result<FileBody, Fault> {

@@ -14,6 +14,13 @@ pub struct BadId {
     text: String,
 }
 
+impl BadId {
+    /// Quotes the beginning of the text.
+    pub(crate) fn new(kind: &'static str, text: &str) -> Self {
+        Self { kind, text: text.chars().take(80).collect() }
+    }
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $prefix:literal) => {
         $(#[$doc])*
@@ -48,7 +55,7 @@ macro_rules! id {
             type Err = BadId;
 
             fn from_str(text: &str) -> Result<Self, BadId> {
-                let bad = || BadId { kind: $kind, text: text.chars().take(80).collect() };
+                let bad = || BadId::new($kind, text);
                 let bare = text.strip_prefix($prefix).ok_or_else(bad)?;
                 // Only the canonical lowercase form: other spellings would be a second name for the same thing.
                 let uuid = Uuid::try_parse(bare).map_err(|_| bad())?;

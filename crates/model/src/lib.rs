@@ -1,6 +1,7 @@
 //! Pure values of the product: ids, sizes, states and faults. No I/O, no async, no clock.
 
 mod bytes;
+mod code;
 mod egress;
 mod fault;
 mod id;
@@ -14,6 +15,7 @@ mod tier;
 mod volume;
 
 pub use bytes::Bytes;
+pub use code::{CodeLanguage, CodeSessionId};
 pub use egress::{BadRule, EGRESS_RULES_MAX, Egress, EgressRule};
 pub use fault::{Fault, FaultKind};
 pub use id::{BadId, HostId, LayerId, MachineId, SandboxId, VolumeId};

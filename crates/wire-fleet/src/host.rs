@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
 use pandastack_model::{
-    Bytes as Size, Egress, Fault, GuestPort, LayerId, SandboxId, SandboxSpec, SandboxState, Tier, VolumeId,
+    Bytes as Size, CodeLanguage, CodeSessionId, Egress, Fault, GuestPort, LayerId, SandboxId, SandboxSpec,
+    SandboxState, Tier, VolumeId,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -14,6 +15,8 @@ use tokio::{
 };
 
 use crate::{ProcessPort, TreePort};
+
+use crate::{CellAsk, CellStream, CodeSessionView};
 
 /// A body that is never held whole. An error ends it.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
@@ -358,6 +361,23 @@ pub trait HostPort: ProcessPort + TreePort {
     async fn attend(&self, id: SandboxId) -> Result<Presence, Fault>;
 
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault>;
+
+    /// Opens a code session. Asking again for the same id answers the same.
+    async fn open_code(
+        &self,
+        id: SandboxId,
+        session: &CodeSessionId,
+        language: CodeLanguage,
+    ) -> Result<CodeSessionView, Fault>;
+
+    /// Lists the code sessions of a sandbox, oldest first.
+    async fn code_sessions(&self, id: SandboxId) -> Result<Vec<CodeSessionView>, Fault>;
+
+    /// Closes a code session and ends what runs in it.
+    async fn close_code(&self, id: SandboxId, session: &CodeSessionId) -> Result<(), Fault>;
+
+    /// Runs a cell, after those that were asked for before it in the same session.
+    async fn run_cell(&self, id: SandboxId, ask: CellAsk) -> Result<CellStream, Fault>;
 
     async fn read_file(&self, id: SandboxId, path: &str) -> Result<FileBody, Fault>;
 

@@ -1,11 +1,13 @@
 //! What our own servers say to each other. Today all roles share one process and the ports are called directly; the same
 //! traits get a network form when a fleet arrives.
 
+mod code;
 mod control;
 mod host;
 mod process;
 mod tree;
 
+pub use code::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
 pub use control::{Caller, ControlPort, PreviewGrant, WorkspaceId};
 pub use host::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind,

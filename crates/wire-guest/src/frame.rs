@@ -124,6 +124,15 @@ kinds! {
     Mount = 53,
     /// host, from generation 2: `Volumes`. Fill each disk that has grown with the file system on it. Answered by `Done`.
     Grow = 54,
+    /// host, from generation 3: `CodeOpen`. Start a code session, or find the one of that id. Answered by `CodeOpened`.
+    CodeOpen = 64,
+    /// host, from generation 3: empty. Answered by `CodeList`.
+    CodeSessions = 65,
+    /// host, from generation 3: `CodeClose`. Answered by `Done`.
+    CodeClose = 66,
+    /// host, from generation 3: `CodeRun`, then `Data` frames with the code, the last with END. Answered, when the cell has
+    /// ended, by its `Stdout`, `Stderr` and `Data` (what else it said, as JSON), and then `CodeRan`.
+    CodeRun = 67,
 
     /// guest: `Welcome`.
     Welcome = 129,
@@ -165,6 +174,12 @@ kinds! {
     Figures = 177,
     /// guest: empty. Terminal.
     Done = 178,
+    /// guest: `CodeOpened`. Terminal.
+    CodeOpened = 192,
+    /// guest: `CodeList`. Terminal.
+    CodeList = 193,
+    /// guest: `CodeRan`. Terminal.
+    CodeRan = 194,
     /// guest: `Error`. Terminal.
     Error = 255,
 }

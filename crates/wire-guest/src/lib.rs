@@ -10,11 +10,13 @@
 //! exactly one terminal frame from the guest: a reply, `Exit`, or `Error`.
 //! Bulk data is credited: each side may send [`WINDOW_BYTES`] of data payload per channel and direction before it needs `Credit`.
 
+mod code;
 mod frame;
 mod message;
 mod process;
 mod tree;
 
+pub use code::*;
 pub use frame::{Decoder, Flags, Frame, FrameError, HEADER_BYTES, Kind};
 pub use message::*;
 pub use process::*;
@@ -31,6 +33,9 @@ pub const PROCESSES_SINCE: u32 = 3;
 
 /// The first generation whose guests handle folders as wholes.
 pub const TREES_SINCE: u32 = 3;
+
+/// The first generation whose guests have code sessions.
+pub const CODE_SINCE: u32 = 3;
 
 /// The TCP port the agent listens on inside the guest. Never exposed as a preview.
 pub const AGENT_PORT: u16 = 1050;

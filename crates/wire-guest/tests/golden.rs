@@ -168,7 +168,7 @@ fn third() -> Vec<(String, Frame)> {
         ("unpack", Path { path: "/a".into() }.frame(3, Kind::Unpack)),
         ("unpacked", Unpacked { entries: 3, bytes: 1 << 33 }.frame(3)),
     ];
-    named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).chain(change_kinds()).collect()
+    named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).chain(change_kinds()).chain(code()).collect()
 }
 
 fn process() -> Process {
@@ -204,6 +204,28 @@ fn volumes() -> Volumes {
         size: 1 << 28,
     };
     Volumes { volumes: vec![volume("rw0", "/data", false), volume("ro3", "/models", true)] }
+}
+
+/// Code contexts, of generation 3.
+fn code() -> Vec<(String, Frame)> {
+    let session = |id: &str, language| CodeSession { id: id.into(), language, created_ms: 1_700_000_000_000, cells: 3 };
+    let sessions = vec![
+        session("ctx_1", Language::Python),
+        session("ctx_2", Language::JavaScript),
+        session("ctx_3", Language::Bash),
+    ];
+    let named = [
+        ("code open", CodeOpen { id: "ctx_1".into(), language: Language::Python }.frame(6)),
+        ("code sessions", Frame::new(6, Kind::CodeSessions, vec![])),
+        ("code close", CodeClose { id: "ctx_1".into() }.frame(6)),
+        ("code run", CodeRun { id: "ctx_1".into(), deadline_ms: 30_000 }.frame(6)),
+        ("code opened", CodeOpened { session: sessions[0].clone() }.frame(6)),
+        ("code list", CodeList { sessions }.frame(6)),
+    ];
+    let ran = |end| CodeRan { end, exit: 137, duration_ms: 1500, anew: true, lost: false, stdout_cut: true, stderr_cut: false };
+    use CellEnd::*;
+    let ends = [Told, Late, NeverBegun, KernelEnded].map(|end| (format!("code ran {end:?}"), ran(end).frame(6)));
+    named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).chain(ends).collect()
 }
 
 fn samples() -> Vec<(String, Frame)> {

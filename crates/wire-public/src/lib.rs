@@ -2,6 +2,7 @@
 //! Never does I/O; the `http` feature adds what the two doors share when they speak these types over HTTP.
 
 mod audit;
+mod code;
 mod egress;
 pub mod endpoint;
 mod event;
@@ -29,6 +30,10 @@ pub mod tree;
 mod volume;
 
 pub use audit::Audit;
+pub use code::{
+    CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OnceSpec, OpenSession, RanOnce, RunCell,
+    RunOnce, cell_timeout,
+};
 pub use egress::{EgressList, SetEgress, egress_list};
 pub use event::{Event, EventList};
 pub use exec::{Command, ExecChunk, ExecExit, ExecFailure, ExecRequest, ExecResponse, ExecSpec, exec_timeout};

@@ -45,6 +45,12 @@ pub const COMMAND_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Longest time limit of a command; a longer one is shortened to this.
 pub const EXEC_TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Longest code of one cell, and of code that is run once: that is an argument of a process, whose length Linux limits.
+pub const CODE_BYTES_MAX: usize = 1024 * 1024;
+pub const ONCE_CODE_BYTES_MAX: usize = 127 * 1024;
+/// Time limit of a cell if nothing is said. Published clients give up after 30 s of silence; they should hear of the limit first.
+pub const CELL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(28);
+
 /// Longest id that a client may choose for a command on a socket.
 pub const SOCKET_ID_BYTES_MAX: usize = 256;
 

@@ -20,6 +20,7 @@ mod promote;
 mod ps;
 mod resume;
 mod signal;
+mod run_code;
 mod snapshot;
 mod spawn;
 mod ssh;
@@ -42,6 +43,8 @@ pub enum SandboxCommand {
     Get(get::GetArgs),
     /// Run a command in a sandbox
     Exec(exec::ExecArgs),
+    /// Run code in a sandbox, and show its output and results
+    RunCode(run_code::RunCodeArgs),
     /// Open a shell in a sandbox, with this terminal as its own
     Ssh(ssh::SshArgs),
     /// Start a process that goes on by itself, and print its id
@@ -95,6 +98,7 @@ pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Re
         SandboxCommand::List(args) => list::list(args, global).await,
         SandboxCommand::Get(args) => get::get(args, global).await,
         SandboxCommand::Exec(args) => exec::exec(args, global).await,
+        SandboxCommand::RunCode(args) => run_code::run_code(args, global).await,
         SandboxCommand::Ssh(args) => ssh::ssh(args, global).await,
         SandboxCommand::Spawn(args) => spawn::spawn(args, global).await,
         SandboxCommand::Ps(args) => ps::ps(args, global).await,

@@ -12,11 +12,11 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_model::{
-    Access, Ask, Bytes, Egress, Fault, FaultKind, GuestPort, LayerId, Next, Origin, SandboxId, SandboxState, Tier,
+    Access, Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, Next, Origin, SandboxId, SandboxState, Tier,
     VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream, Hold,
+    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream, Hold,
     HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, ProcessPort, SandboxView, SealAsk,
     TemplateView, TreePort, VolumeView, WriteAsk,
 };
@@ -287,6 +287,27 @@ impl HostPort for StubHost {
     }
 
     async fn exec(&self, _: SandboxId, _: ExecAsk) -> Result<ExecSession, Fault> {
+        not_ours()
+    }
+
+    async fn open_code(
+        &self,
+        _: SandboxId,
+        _: &CodeSessionId,
+        _: CodeLanguage,
+    ) -> Result<CodeSessionView, Fault> {
+        not_ours()
+    }
+
+    async fn code_sessions(&self, _: SandboxId) -> Result<Vec<CodeSessionView>, Fault> {
+        not_ours()
+    }
+
+    async fn close_code(&self, _: SandboxId, _: &CodeSessionId) -> Result<(), Fault> {
+        not_ours()
+    }
+
+    async fn run_cell(&self, _: SandboxId, _: CellAsk) -> Result<CellStream, Fault> {
         not_ours()
     }
 

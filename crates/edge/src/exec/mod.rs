@@ -10,4 +10,4 @@ pub use ask::Start;
 pub use budget::Budget;
 pub use run::{Run, Step, lost};
 pub use stream::{event_stream, stream};
-pub use whole::whole;
+pub use whole::{Kept, collect, whole};

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use axum::{Json, body::Body, extract::State};
+use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_public::{ExecResponse, http::Answer};
 
 use super::{
-    ask,
+    ask::{self, Start},
     budget::{Budget, Share},
     run::{Run, Step},
 };
@@ -15,41 +16,60 @@ use crate::{Edge, access::Admitted, limits::OUTPUT_BYTES_MAX};
 /// Runs a command and answers with its output. A client that hangs up ends it.
 pub async fn whole(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<ExecResponse>> {
     let start = ask::parse(body).await?;
+    Ok(Json(collect(&edge, id, start).await?))
+}
+
+/// Runs a command to its end and gives its output.
+pub async fn collect(edge: &Edge, id: SandboxId, start: Start) -> Result<ExecResponse, Fault> {
     let began = Instant::now();
     let mut run = Run::start(&*edge.host, id, start).await?;
-    let (mut stdout, mut stderr) = (Kept::default(), Kept::default());
+    let (mut stdout, mut stderr) = (Kept::new(OUTPUT_BYTES_MAX), Kept::new(OUTPUT_BYTES_MAX));
     let exit_code = loop {
         match run.next().await {
             Step::Stdout(piece) => stdout.push(&piece, &edge.budget),
             Step::Stderr(piece) => stderr.push(&piece, &edge.budget),
             Step::Quiet => {}
             Step::Exit(code) => break code,
-            Step::Failed(fault) => return Err(fault.into()),
+            Step::Failed(fault) => return Err(fault),
         }
     };
-    Ok(Json(ExecResponse {
+    Ok(ExecResponse {
         truncated: stdout.cut || stderr.cut,
         stdout: stdout.into_text(),
         stderr: stderr.into_text(),
         exit_code,
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }))
+    })
 }
 
 /// The beginning of an output stream.
-#[derive(Default)]
-struct Kept {
+pub struct Kept {
     bytes: Vec<u8>,
+    bytes_max: usize,
     share: Share,
     cut: bool,
 }
 
 impl Kept {
-    fn push(&mut self, piece: &[u8], budget: &Budget) {
+    /// Keeps so many bytes, if the common budget has room for them.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { bytes: Vec::new(), bytes_max, share: Share::default(), cut: false }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether there was more.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    pub fn push(&mut self, piece: &[u8], budget: &Budget) {
         if self.cut {
             return;
         }
-        let piece_kept = &piece[..piece.len().min(OUTPUT_BYTES_MAX - self.bytes.len())];
+        let piece_kept = &piece[..piece.len().min(self.bytes_max - self.bytes.len())];
         if !budget.cover(&mut self.share, self.bytes.len() + piece_kept.len()) {
             self.cut = true;
             return;
@@ -58,13 +78,18 @@ impl Kept {
         self.cut = piece_kept.len() < piece.len();
     }
 
-    fn into_text(self) -> String {
-        let kept = self.bytes.len();
-        let mut text = match String::from_utf8(self.bytes) {
+    /// Gives it as text; bytes that are none are replaced.
+    pub fn into_plain_text(self) -> String {
+        match String::from_utf8(self.bytes) {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        };
-        if self.cut {
+        }
+    }
+
+    fn into_text(self) -> String {
+        let (kept, cut) = (self.bytes.len(), self.cut);
+        let mut text = self.into_plain_text();
+        if cut {
             text.push_str(&format!("\n[output truncated after {kept} bytes; use exec/stream for all of it]\n"));
         }
         text
@@ -78,7 +103,7 @@ mod tests {
     #[test]
     fn output_past_the_limit_is_dropped_and_marked() {
         let budget = Budget::new(2 * OUTPUT_BYTES_MAX);
-        let mut kept = Kept::default();
+        let mut kept = Kept::new(OUTPUT_BYTES_MAX);
         kept.push(&vec![b'x'; OUTPUT_BYTES_MAX - 1], &budget);
         kept.push(b"yz", &budget);
         kept.push(b"more", &budget);
@@ -91,14 +116,14 @@ mod tests {
 
     #[test]
     fn output_past_the_common_budget_is_dropped_too() {
-        let mut kept = Kept::default();
+        let mut kept = Kept::new(OUTPUT_BYTES_MAX);
         kept.push(&[b'x'; 4096], &Budget::new(1024));
         assert!(kept.cut && kept.bytes.is_empty());
     }
 
     #[test]
     fn a_full_stream_is_not_cut() {
-        let mut kept = Kept::default();
+        let mut kept = Kept::new(OUTPUT_BYTES_MAX);
         kept.push(b"caf\xc3\xa9 \xff", &Budget::new(OUTPUT_BYTES_MAX));
         assert!(!kept.cut);
         assert_eq!(kept.into_text(), "café \u{fffd}");

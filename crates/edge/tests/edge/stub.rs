@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_model::{
-    Bytes as Size, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId, Tier, VolumeId,
+    Bytes as Size, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId,
+    Tier, VolumeId,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
+    AuditReport, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
     FileEntry, FileKind, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
     ListeningPort, Presence, PreviewGrant, SandboxView, SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk,
 };
@@ -67,6 +68,12 @@ pub struct Played {
     pub control: mpsc::Receiver<ExecControl>,
 }
 
+/// The far end of a cell.
+pub struct PlayedCell {
+    pub ask: CellAsk,
+    pub events: mpsc::Sender<CellEvent>,
+}
+
 /// The far end of a connection to a port: the test is the program that listens.
 pub struct Connected {
     pub id: SandboxId,
@@ -88,12 +95,17 @@ pub struct StubHost {
     pub refuse: Mutex<Option<Fault>>,
     connected: mpsc::Sender<Connected>,
     pub beyond: crate::beyond::Beyond,
+    pub sessions: Mutex<Vec<CodeSessionView>>,
+    cells: mpsc::Sender<PlayedCell>,
+    /// Taken by the test that plays cells.
+    pub played_cells: Mutex<Option<mpsc::Receiver<PlayedCell>>>,
 }
 
 impl StubHost {
     pub fn new() -> (Arc<Self>, mpsc::Receiver<Played>, mpsc::Receiver<Connected>) {
         let (played, far_end) = mpsc::channel(8);
         let (connected, ports) = mpsc::channel(256);
+        let (cells, played_cells) = mpsc::channel(8);
         let host = Self {
             played,
             files: Mutex::default(),
@@ -104,8 +116,16 @@ impl StubHost {
             refuse: Mutex::default(),
             connected,
             beyond: crate::beyond::Beyond::default(),
+            sessions: Mutex::default(),
+            cells,
+            played_cells: Mutex::new(Some(played_cells)),
         };
         (Arc::new(host), far_end, ports)
+    }
+
+    fn session(&self, id: &CodeSessionId) -> Result<(), Fault> {
+        let known = self.sessions.lock().unwrap().iter().any(|session| session.id == *id);
+        if known { Ok(()) } else { Err(Fault::new(FaultKind::Missing, "session.not_found", "session not found")) }
     }
 
     fn file(&self, path: &str) -> Result<Vec<u8>, Fault> {
@@ -225,6 +245,41 @@ impl HostPort for StubHost {
         let ((event_tx, events), (control, control_rx)) = (mpsc::channel(WINDOW), mpsc::channel(WINDOW));
         self.played.send(Played { ask, events: event_tx, control: control_rx }).await.unwrap();
         Ok(ExecSession { events, control })
+    }
+
+    async fn open_code(
+        &self,
+        _: SandboxId,
+        session: &CodeSessionId,
+        language: CodeLanguage,
+    ) -> Result<CodeSessionView, Fault> {
+        if let Some(fault) = self.refusal.lock().unwrap().clone() {
+            return Err(fault);
+        }
+        let view = CodeSessionView { id: session.clone(), language, created_ms: 1_700_000_000_000, cells: 0 };
+        let mut sessions = self.sessions.lock().unwrap();
+        if !sessions.iter().any(|other| other.id == view.id) {
+            sessions.push(view.clone());
+        }
+        Ok(view)
+    }
+
+    async fn code_sessions(&self, _: SandboxId) -> Result<Vec<CodeSessionView>, Fault> {
+        Ok(self.sessions.lock().unwrap().clone())
+    }
+
+    async fn close_code(&self, _: SandboxId, session: &CodeSessionId) -> Result<(), Fault> {
+        self.session(session)?;
+        self.sessions.lock().unwrap().retain(|other| other.id != *session);
+        Ok(())
+    }
+
+    async fn run_cell(&self, _: SandboxId, ask: CellAsk) -> Result<CellStream, Fault> {
+        self.session(&ask.session)?;
+        let (event_tx, events) = mpsc::channel(WINDOW);
+        self.cells.send(PlayedCell { ask, events: event_tx }).await.unwrap();
+        let next = |mut events: mpsc::Receiver<CellEvent>| async { Some((events.recv().await?, events)) };
+        Ok(Box::pin(stream::unfold(events, next)))
     }
 
     async fn read_file(&self, _: SandboxId, path: &str) -> Result<FileBody, Fault> {

@@ -14,7 +14,7 @@ pub(super) struct Account {
 
 /// A user that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AccountError {
+pub(crate) enum AccountError {
     #[error("no user {user}")]
     Unknown { user: String },
     #[error("read {path}")]

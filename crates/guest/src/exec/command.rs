@@ -21,7 +21,7 @@ const ROOT_HOME: &str = "/root";
 
 /// A process that was not started.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StartError {
+pub(crate) enum StartError {
     #[error("the command is empty")]
     Empty,
     #[error("{what} holds a zero byte")]
@@ -54,9 +54,10 @@ pub(super) enum StartError {
     System(#[source] std::io::Error),
 }
 
-impl From<StartError> for Fault {
-    fn from(error: StartError) -> Self {
-        let kind = match &error {
+impl StartError {
+    /// What the host is told it is.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
             StartError::Empty
             | StartError::ZeroByte { .. }
             | StartError::Variable { .. }
@@ -67,14 +68,19 @@ impl From<StartError> for Fault {
             | StartError::Program { cause, .. }
             | StartError::User { cause, .. }
             | StartError::System(cause) => kind_of(cause),
-        };
-        Fault::describe(kind, &error)
+        }
+    }
+}
+
+impl From<StartError> for Fault {
+    fn from(error: StartError) -> Self {
+        Fault::describe(error.kind(), &error)
     }
 }
 
 /// A request that can be started.
 #[derive(Debug)]
-pub(super) struct Command {
+pub(crate) struct Command {
     programs: Vec<CString>,
     argv: Vec<CString>,
     env: Vec<CString>,
@@ -85,7 +91,7 @@ pub(super) struct Command {
 impl Command {
     /// Checks a request and fills in what it leaves out. Later sources of the environment win: ours, the user's, the
     /// machine's, the sandbox's, the request's.
-    pub(super) fn resolve(start: &Start, sandbox_env: &[Variable]) -> Result<Self, StartError> {
+    pub(crate) fn resolve(start: &Start, sandbox_env: &[Variable]) -> Result<Self, StartError> {
         let account = start.user.as_deref().map(account::find).transpose()?;
         let (name, home) = match &account {
             Some(account) => (account.name.as_str(), account.home.as_str()),
@@ -131,7 +137,7 @@ impl Command {
     }
 
     /// Starts it and returns its process id.
-    pub(super) fn spawn(&self, stdio: Stdio<'_>) -> Result<i32, StartError> {
+    pub(crate) fn spawn(&self, stdio: Stdio<'_>) -> Result<i32, StartError> {
         let spawn = Spawn {
             programs: &self.programs,
             argv: &self.argv,

@@ -12,15 +12,17 @@ use std::rc::Rc;
 use pandastack_wire_guest::{Exit, Frame, Message, Start, Started};
 use tokio::time::{Duration, Instant};
 
-pub(crate) use reaper::Reaper;
+pub(crate) use command::{Command, StartError};
+pub(crate) use reaper::{Ended, Reaper};
+pub(crate) use streams::output_pipe;
+pub(crate) use supervise::Group;
 
 use crate::{
     Agent,
     session::{Channel, Fate, Fault},
 };
-use command::Command;
 use streams::Streams;
-use supervise::{Group, Verdict, supervise};
+use supervise::{Verdict, supervise};
 
 /// Starts what the host asked for and stays until it ended. The main process's end is the end, even if a detached child
 /// keeps a pipe open; everything written until then is sent before it.

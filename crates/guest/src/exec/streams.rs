@@ -153,15 +153,16 @@ impl Streams {
     }
 }
 
-fn output_pipe() -> Result<(Watched, OwnedFd), StreamsError> {
+/// Makes a pipe of which we read one end.
+pub(crate) fn output_pipe() -> io::Result<(Watched, OwnedFd)> {
     let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
     Ok((watched(near)?, far))
 }
 
 /// Only our end must not block: programs expect theirs to.
-fn watched(fd: OwnedFd) -> Result<Watched, StreamsError> {
+fn watched(fd: OwnedFd) -> io::Result<Watched> {
     fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(io::Error::from)?;
-    Ok(watch(fd)?)
+    watch(fd)
 }
 
 /// Reads output until its end.

@@ -11,7 +11,7 @@ use super::{reaper::Ended, streams::Streams};
 use crate::{limits, session::Channel};
 
 /// A process group that dies with this value, unless it was let go.
-pub(super) struct Group {
+pub(crate) struct Group {
     id: i32,
     held: bool,
 }
@@ -25,15 +25,15 @@ pub(super) struct Verdict {
 }
 
 impl Group {
-    pub(super) fn new(id: i32) -> Self {
+    pub(crate) fn new(id: i32) -> Self {
         Self { id, held: true }
     }
 
-    pub(super) fn id(&self) -> i32 {
+    pub(crate) fn id(&self) -> i32 {
         self.id
     }
 
-    fn signal(&self, number: i32) {
+    pub(crate) fn signal(&self, number: i32) {
         // The only refusals are a group that is gone and a number that is no signal: both leave nothing to do.
         let _ = process::signal_group(self.id, number);
     }

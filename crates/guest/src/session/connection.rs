@@ -8,7 +8,7 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    Attach, Chmod, Credit, Decoder, ErrorKind, Feed, Forget, Frame, GENERATION, Hello, Kind, MakeDir, Message, Move,
+    Attach, Chmod, CodeClose, CodeOpen, CodeRun, Credit, Decoder, ErrorKind, Feed, Forget, Frame, GENERATION, Hello, Kind, MakeDir, Message, Move,
     Path, Read, Rebirth, Resize, Signal, Spawn, Start, Tell, Volumes, Walk, Watch, Welcome, Which, Write,
 };
 use tokio::{
@@ -22,7 +22,7 @@ use super::{
     fault::Fault,
     lanes::{self, Lanes},
 };
-use crate::{Agent, exec, figures, files, limits, ports, processes, rebirth, volumes};
+use crate::{Agent, code, exec, figures, files, limits, ports, processes, rebirth, volumes};
 
 /// Why a connection is over.
 enum End {
@@ -204,6 +204,18 @@ impl Connection {
             }
             Kind::Delete => self.begin(frame, Work::Request, async |agent, channel, frame| {
                 files::delete(agent, channel, path(frame)?).await
+            }),
+            Kind::CodeOpen => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                code::open(agent, channel, parse::<CodeOpen>(frame)?).await
+            }),
+            Kind::CodeSessions => {
+                self.begin(frame, Work::Request, async |agent, channel, _| Ok(code::list(agent, channel)))
+            }
+            Kind::CodeClose => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                code::close(agent, channel, &parse::<CodeClose>(frame)?)
+            }),
+            Kind::CodeRun => self.begin(frame, Work::Process, async |agent, channel, frame| {
+                code::run(agent, channel, parse::<CodeRun>(frame)?).await
             }),
             Kind::Ports => {
                 self.begin(frame, Work::Request, async |agent, channel, _| Ok(ports::list(agent).frame(channel.id)))

@@ -2,6 +2,7 @@
 
 mod activity;
 mod channel;
+mod code;
 mod exec;
 mod fault;
 mod files;
@@ -14,6 +15,7 @@ mod trees;
 mod volumes;
 
 pub use activity::Use;
+pub use code::{close_code, code_sessions, open_code, run_cell};
 pub use exec::exec;
 
 pub use files::{delete_path, list_dir, read_file, stat, write_file};

@@ -104,7 +104,11 @@ impl Session {
     }
 
     /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest a new life.
-    pub(super) async fn resume(mut link: Box<dyn Link>, rebirth: &Rebirth, scope: &Scope) -> Result<Self, LinkError> {
+    pub(super) async fn resume(
+        mut link: Box<dyn Link>,
+        rebirth: &Rebirth,
+        scope: &Scope,
+    ) -> Result<Self, LinkError> {
         let mut first = BytesMut::new();
         rebirth.frame(0).encode(&mut first);
         link.write_all(&first).await?;
@@ -144,6 +148,11 @@ impl Session {
     /// Ends the link at once; everything under way on it fails.
     pub fn close(&self) {
         self.shared.end.cancel();
+    }
+
+    /// The protocol's generation that the guest speaks.
+    pub(super) fn generation(&self) -> u32 {
+        self.shared.generation
     }
 
     /// Who uses the guest.

@@ -26,6 +26,11 @@ pub async fn optional_json_body<T: DeserializeOwned + Default>(body: Body) -> Re
     if bytes.is_empty() { Ok(T::default()) } else { object(&bytes) }
 }
 
+/// Reads a body within the size and time of a JSON body, whatever it holds.
+pub async fn whole_body(body: Body) -> Result<Bytes, Fault> {
+    whole(body).await
+}
+
 async fn whole(body: Body) -> Result<Bytes, Fault> {
     let collected = tokio::time::timeout(JSON_ARRIVAL_MAX, Limited::new(body, JSON_BYTES_MAX).collect()).await;
     match collected {

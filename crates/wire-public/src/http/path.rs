@@ -1,9 +1,7 @@
 //! The sandbox that a path names. Text that is no id names no sandbox: that is a miss, not a mistake worth telling apart.
 
-use std::collections::HashMap;
-
 use axum::{
-    extract::{FromRequestParts, Path},
+    extract::{FromRequestParts, RawPathParams},
     http::request::Parts,
 };
 use pandastack_model::{Fault, SandboxId};
@@ -18,9 +16,9 @@ impl<S: Send + Sync> FromRequestParts<S> for SandboxPath {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        // A route may name more than the sandbox.
-        let named = Path::<HashMap<String, String>>::from_request_parts(parts, state).await;
-        let id = named.ok().and_then(|Path(named)| named.get("id")?.parse().ok());
-        id.map(SandboxPath).ok_or_else(|| Fault::no_sandbox().into())
+        // By its name: a route may have more of them.
+        let named = RawPathParams::from_request_parts(parts, state).await.ok();
+        let id = named.iter().flatten().find_map(|(name, value)| (name == "id").then_some(value));
+        id.and_then(|id| id.parse().ok()).map(SandboxPath).ok_or_else(|| Fault::no_sandbox().into())
     }
 }

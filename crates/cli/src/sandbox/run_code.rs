@@ -1,0 +1,104 @@
+//! `pandastack sandbox run-code`
+
+use std::{
+    io::{self, Read, Write},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use pandastack_client::{
+    Client, ClientError,
+    wire::{CellResult, RunCell},
+};
+
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    follow::{TIMED_OUT, exit_code},
+    output,
+};
+
+/// Arguments of `sandbox run-code`.
+#[derive(Debug, clap::Args)]
+pub struct RunCodeArgs {
+    /// Sandbox id
+    id: String,
+    /// File with the code; `-` is standard input
+    #[arg(required_unless_present = "code", conflicts_with = "code")]
+    file: Option<String>,
+    /// The code itself
+    #[arg(long, short)]
+    code: Option<String>,
+    /// python, javascript or bash
+    #[arg(long, default_value = "python")]
+    language: String,
+    /// Run in this session, and keep it; else in a new one, which is closed afterwards
+    #[arg(long, value_name = "SESSION", conflicts_with = "language")]
+    session: Option<String>,
+    /// Interrupt the code after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs code as one cell of a session. Its exit code is ours.
+pub async fn run_code(args: RunCodeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let RunCodeArgs { id, file, code, language, session, timeout, json } = args;
+    let code = match (code, file.as_deref()) {
+        (Some(code), _) => code,
+        (None, Some("-") | None) => {
+            let mut code = String::new();
+            io::stdin().read_to_string(&mut code).context("read the code from standard input")?;
+            code
+        }
+        (None, Some(path)) => std::fs::read_to_string(path).with_context(|| format!("read {path}"))?,
+    };
+    let client = connect(global)?;
+    let ask = RunCell { code: Some(code), timeout_ms: timeout.map(|seconds| seconds * 1000.0) };
+    let ran = match &session {
+        Some(session) => client.run_cell(&id, session, &ask).await,
+        None => in_new_session(&client, &id, &language, &ask).await,
+    };
+    let ran = match ran {
+        Ok(ran) => ran,
+        Err(error) if error.is_timeout() => {
+            eprintln!("error: {error}");
+            return Ok(ExitCode::from(TIMED_OUT));
+        }
+        Err(error) => return Err(advise(error)),
+    };
+    if json {
+        output::json(&ran)?;
+    } else {
+        show(&ran)?;
+    }
+    Ok(exit_code(ran.exit))
+}
+
+async fn in_new_session(client: &Client, id: &str, language: &str, ask: &RunCell) -> Result<CellResult, ClientError> {
+    let session = client.open_code(id, language).await?.id;
+    let ran = client.run_cell(id, &session, ask).await;
+    // Whatever became of the cell, its answer is what counts.
+    let _ = client.close_code(id, &session).await;
+    ran
+}
+
+/// Shows output as it was, and of each result the form that a terminal can show.
+fn show(ran: &CellResult) -> anyhow::Result<()> {
+    write!(io::stdout().lock(), "{}", ran.stdout).context("write to standard output")?;
+    eprint!("{}", ran.stderr);
+    for bundle in &ran.results {
+        let text = ["text/plain", "text/markdown", "text/html", "application/json"];
+        match text.iter().find_map(|mime| bundle.get(*mime)) {
+            Some(text) => output::line(text)?,
+            None => output::line(&format!("[{}]", bundle.keys().cloned().collect::<Vec<_>>().join(", ")))?,
+        }
+    }
+    if let Some(error) = &ran.error {
+        eprintln!("{}", error.trim_end());
+    }
+    Ok(())
+}

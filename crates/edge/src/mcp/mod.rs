@@ -1,0 +1,88 @@
+//! A sandbox as tools for agents: the Model Context Protocol, by its streamable HTTP transport without sessions. Each request is
+//! answered by itself and as plain JSON; there is nothing that we would push.
+//!
+//! `rpc` is the envelope, `tools` what can be called, `call` how.
+
+mod call;
+mod rpc;
+mod tools;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use pandastack_model::SandboxId;
+use pandastack_wire_public::http::{Answer, whole_body};
+use serde_json::{Value, json};
+
+use crate::{Edge, access::Admitted, limits::MCP_BATCH_MAX};
+use rpc::{Problem, Request};
+
+/// The versions of the protocol that we speak, newest first.
+const VERSIONS: &[&str] = &["2025-06-18", "2025-03-26", "2024-11-05"];
+
+const INSTRUCTIONS: &str = "A Linux machine of your own. Commands run as root in fresh shells; files and background processes stay. \
+    run_code keeps variables and imports from call to call.";
+
+/// Answers a message, or a batch of them.
+pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Response> {
+    let bytes = whole_body(body).await?;
+    let Ok(message) = serde_json::from_slice::<Value>(&bytes) else {
+        let problem = Problem::new(rpc::PARSE_ERROR, "the body is not JSON");
+        return Ok((StatusCode::BAD_REQUEST, Json(problem.answer(&Value::Null))).into_response());
+    };
+    let answers = match message {
+        Value::Array(messages) if messages.is_empty() || messages.len() > MCP_BATCH_MAX => {
+            let problem = Problem::new(rpc::INVALID_REQUEST, format!("a batch has 1 to {MCP_BATCH_MAX} messages"));
+            return Ok((StatusCode::BAD_REQUEST, Json(problem.answer(&Value::Null))).into_response());
+        }
+        Value::Array(messages) => {
+            let mut answers = Vec::new();
+            for message in messages {
+                answers.extend(answer(&edge, id, message).await);
+            }
+            (!answers.is_empty()).then_some(Value::Array(answers))
+        }
+        message => answer(&edge, id, message).await,
+    };
+    Ok(match answers {
+        Some(answers) => Json(answers).into_response(),
+        // Nothing was asked.
+        None => StatusCode::ACCEPTED.into_response(),
+    })
+}
+
+/// Answers one message; notifications and answers have none.
+async fn answer(edge: &Edge, id: SandboxId, message: Value) -> Option<Value> {
+    let request = match Request::parse(message) {
+        Ok(request) => request?,
+        Err((asked, problem)) => return Some(problem.answer(&asked)),
+    };
+    let Request { id: asked, method, params } = request;
+    let outcome = match method.as_str() {
+        "initialize" => Ok(introduction(&params)),
+        "ping" => Ok(json!({})),
+        "tools/list" => Ok(json!({"tools": tools::list()})),
+        "tools/call" => call::call(edge, id, params).await,
+        other => Err(Problem::new(rpc::METHOD_NOT_FOUND, format!("no method {:?}", rpc::short(other)))),
+    };
+    Some(match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": asked, "result": result}),
+        Err(problem) => problem.answer(&asked),
+    })
+}
+
+/// Says who we are, in the caller's version of the protocol if we speak it.
+fn introduction(params: &Value) -> Value {
+    let asked = params.get("protocolVersion").and_then(Value::as_str);
+    let version = VERSIONS.iter().find(|version| Some(**version) == asked).unwrap_or(&VERSIONS[0]);
+    json!({
+        "protocolVersion": version,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "pandastack-sandbox", "version": env!("CARGO_PKG_VERSION")},
+        "instructions": INSTRUCTIONS,
+    })
+}

@@ -1,0 +1,180 @@
+//! Runs one cell and collects what it said. The guest limits output and results; here they also share the memory that whole
+//! answers may take.
+
+use std::time::Duration;
+
+use axum::{Json, body::Body, extract::State};
+use futures_util::StreamExt;
+use pandastack_model::{CodeSessionId, Fault, FaultKind, SandboxId};
+use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent};
+use pandastack_wire_public::{
+    CellResult, CellSpec, MimeBundle, RunCell,
+    http::{Answer, json_body},
+};
+
+use super::SessionPath;
+use crate::{
+    Edge,
+    access::Admitted,
+    exec::Kept,
+    limits::{CELL_BODY_BYTES_MAX, CELL_OUTPUT_BYTES_MAX},
+};
+
+const LOST: &str = "what earlier cells left behind is lost";
+
+/// Runs a cell and answers with what it said. A client that hangs up interrupts it.
+pub async fn cell(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    SessionPath(session): SessionPath,
+    body: Body,
+) -> Answer<Json<CellResult>> {
+    let spec = json_body::<RunCell>(body).await?.try_into()?;
+    Ok(Json(run_cell(&edge, id, session, spec).await?))
+}
+
+/// Runs a cell to its end.
+pub async fn run_cell(
+    edge: &Edge,
+    id: SandboxId,
+    session: CodeSessionId,
+    spec: CellSpec,
+) -> Result<CellResult, Fault> {
+    let CellSpec { code, timeout } = spec;
+    let mut cell = edge.host.run_cell(id, CellAsk { session, code: code.into(), limit: timeout }).await?;
+    let mut said = Said::default();
+    loop {
+        match cell.next().await {
+            Some(CellEvent::Stdout(piece)) => said.stdout.push(&piece, &edge.budget),
+            Some(CellEvent::Stderr(piece)) => said.stderr.push(&piece, &edge.budget),
+            Some(CellEvent::Body(piece)) => said.body.push(&piece, &edge.budget),
+            Some(CellEvent::Ended(ended)) => return said.conclude(ended, timeout),
+            Some(CellEvent::Failed(fault)) => return Err(fault),
+            None => return Err(crate::exec::lost()),
+        }
+    }
+}
+
+/// What a cell has said so far.
+struct Said {
+    stdout: Kept,
+    stderr: Kept,
+    body: Kept,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        let output = || Kept::new(CELL_OUTPUT_BYTES_MAX);
+        Self { stdout: output(), stderr: output(), body: Kept::new(CELL_BODY_BYTES_MAX) }
+    }
+}
+
+/// What a kernel says besides its output.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Told {
+    error: Option<String>,
+    results: Vec<MimeBundle>,
+}
+
+impl Said {
+    fn conclude(self, ended: CellEnded, limit: Duration) -> Result<CellResult, Fault> {
+        let CellEnded { how, took, anew, lost, stdout_cut, stderr_cut } = ended;
+        let (exit, told) = match how {
+            CellEnd::Late => return Err(late(limit, lost)),
+            CellEnd::NeverBegun => return Err(never_begun(limit)),
+            CellEnd::Told { exit } => (exit, self.told()),
+            CellEnd::KernelEnded { code } => {
+                (code, Told { error: Some(kernel_ended(code)), ..Told::default() })
+            }
+        };
+        let truncated = stdout_cut || stderr_cut || self.stdout.is_cut() || self.stderr.is_cut();
+        let note = if anew { format!("[the session was restarted: {LOST}]\n") } else { String::new() };
+        Ok(CellResult {
+            stdout: text(self.stdout, stdout_cut),
+            stderr: note + &text(self.stderr, stderr_cut),
+            exit,
+            exit_code: exit,
+            error: told.error.filter(|error| !error.is_empty()),
+            results: told.results,
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            restarted: anew,
+            truncated,
+        })
+    }
+
+    /// Reads what the kernel said. It runs a user's code, so it may have said anything.
+    fn told(&self) -> Told {
+        let body = self.body.bytes();
+        if body.is_empty() && !self.body.is_cut() {
+            return Told::default();
+        }
+        let mut told = serde_json::from_slice::<Told>(body).unwrap_or_else(|_| Told {
+            error: Some("the results of this cell were lost on the way".to_owned()),
+            results: Vec::new(),
+        });
+        // A key that is no MIME type would make clients read the bundle in another way.
+        told.results.iter_mut().for_each(|bundle| bundle.retain(|mime, _| mime.contains('/')));
+        told.results.retain(|bundle| !bundle.is_empty());
+        told
+    }
+}
+
+fn text(kept: Kept, cut: bool) -> String {
+    let bytes = kept.bytes().len();
+    let cut = cut || kept.is_cut();
+    let text = kept.into_plain_text();
+    if cut { format!("{text}\n[output truncated after {bytes} bytes]\n") } else { text }
+}
+
+/// The fault of a cell that ran too long. The published clients look for the word `timeout` in it.
+fn late(limit: Duration, lost: bool) -> Fault {
+    let mut text = format!("cell timeout after {}s", limit.as_secs_f64());
+    if lost {
+        text.push_str(&format!("; it did not stop and the session was restarted: {LOST}"));
+    }
+    Fault::new(FaultKind::Timeout, "session.timeout", text)
+}
+
+fn never_begun(limit: Duration) -> Fault {
+    let text = format!("cell timeout: other cells of this session took longer than {}s", limit.as_secs_f64());
+    Fault::new(FaultKind::Timeout, "session.timeout", text)
+}
+
+fn kernel_ended(code: i32) -> String {
+    let how = match code {
+        129..=192 => format!("was killed by signal {}", code - 128),
+        _ => format!("ended with code {code}"),
+    };
+    format!("the session's process {how} while this cell ran: {LOST}, and the next cell starts anew\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::Budget;
+
+    fn check(body: &str, error: Option<&str>, results: usize) {
+        let mut said = Said::default();
+        said.body.push(body.as_bytes(), &Budget::new(1 << 20));
+        let told = said.told();
+        assert_eq!((told.error.as_deref(), told.results.len()), (error, results), "{body}");
+    }
+
+    #[test]
+    fn a_kernel_may_say_anything() {
+        check("", None, 0);
+        check(r#"{"results":[{"text/plain":"1"},{"type":"x","data":"y"},{}],"more":1}"#, None, 1);
+        check(r#"{"error":"bad"}"#, Some("bad"), 0);
+        for nonsense in ["{", "[]x", r#"{"results":[{"text/plain":1}]}"#, "\u{0}"] {
+            check(nonsense, Some("the results of this cell were lost on the way"), 0);
+        }
+    }
+
+    #[test]
+    fn an_end_says_how() {
+        assert!(kernel_ended(137).contains("killed by signal 9") && kernel_ended(3).contains("ended with code 3"));
+        assert_eq!(late(Duration::from_millis(1500), false).text, "cell timeout after 1.5s");
+        assert!(late(Duration::from_secs(1), true).text.contains("lost"));
+    }
+}

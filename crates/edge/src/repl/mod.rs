@@ -1,0 +1,51 @@
+//! Running code. `sessions` opens and closes what keeps its state, `cell` runs one piece of code in it, `once` runs code by
+//! itself.
+
+mod cell;
+mod once;
+mod sessions;
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, RawPathParams, State},
+    http::{HeaderMap, Uri, request::Parts},
+};
+use pandastack_model::{CodeSessionId, Fault, FaultKind};
+use pandastack_wire_public::{
+    CODE_LANGUAGES,
+    http::{Answer, Refused, bearer},
+};
+
+pub use cell::{cell, run_cell};
+pub use once::once;
+pub use sessions::{close, list, open, open_session};
+
+use crate::Edge;
+
+/// The `{session}` of a route. Text that is no id names no session.
+pub struct SessionPath(pub CodeSessionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let named = RawPathParams::from_request_parts(parts, state).await.ok();
+        let text = named.iter().flatten().find_map(|(name, value)| (name == "session").then_some(value));
+        text.and_then(|text| text.parse().ok()).map(Self).ok_or_else(|| no_session().into())
+    }
+}
+
+/// The fault of a session that is not there.
+fn no_session() -> Fault {
+    Fault::new(FaultKind::Missing, "session.not_found", "session not found")
+}
+
+/// Lists the languages that code can be run in.
+pub async fn languages(
+    State(edge): State<Edge>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Answer<Json<&'static [&'static str]>> {
+    edge.control.authenticate(bearer(&headers, &uri).as_deref()).await?;
+    Ok(Json(CODE_LANGUAGES))
+}

@@ -1,0 +1,47 @@
+//! Runs code by itself, in a new process that ends with it.
+
+use std::collections::BTreeMap;
+
+use axum::{Json, body::Body, extract::State};
+use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_wire_fleet::{ExecAsk, Program};
+use pandastack_wire_public::{
+    OnceSpec, RanOnce, RunOnce,
+    http::{Answer, json_body},
+};
+
+use crate::{
+    Edge,
+    access::Admitted,
+    exec::{Start, collect},
+};
+
+/// Runs code and answers with its output. A client that hangs up ends it.
+pub async fn once(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<RanOnce>> {
+    let spec = json_body::<RunOnce>(body).await?.try_into()?;
+    Ok(Json(run_once(&edge, id, spec).await?))
+}
+
+/// Runs code to its end.
+async fn run_once(edge: &Edge, id: SandboxId, spec: OnceSpec) -> Result<RanOnce, Fault> {
+    let OnceSpec { interpreter, code, timeout } = spec;
+    let program = Program::Argv(vec![interpreter.program.to_owned(), interpreter.flag.to_owned(), code]);
+    let (cwd, env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));
+    let ask = ExecAsk { program, cwd, env, user, stdin: false, deadline, terminal: None };
+    let done = collect(edge, id, Start { ask, stdin: None }).await.map_err(|fault| match fault {
+        // The only path that was named is the interpreter's.
+        Fault { kind: FaultKind::Missing, code: "path.not_found", .. } => {
+            let text = format!("this sandbox has no {}", interpreter.program);
+            Fault::new(FaultKind::Caller, "language.unavailable", text)
+        }
+        other => other,
+    })?;
+    Ok(RanOnce {
+        language: interpreter.language.to_owned(),
+        stdout: done.stdout,
+        stderr: done.stderr,
+        exit_code: done.exit_code,
+        duration_ms: done.duration_ms,
+        truncated: done.truncated,
+    })
+}

@@ -1,0 +1,62 @@
+//! Opens, lists and closes code sessions. They live in the guest; nothing is remembered here.
+
+use axum::{Json, body::Body, extract::State, http::StatusCode};
+use pandastack_model::{CodeLanguage, CodeSessionId, Fault, SandboxId};
+use pandastack_wire_fleet::CodeSessionView;
+use pandastack_wire_public::{
+    CodeSession, OpenSession,
+    http::{Answer, optional_json_body},
+    rfc3339,
+};
+
+use super::SessionPath;
+use crate::{Edge, access::Admitted};
+
+/// Opens a session and answers when it can run cells.
+pub async fn open(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    body: Body,
+) -> Answer<(StatusCode, Json<CodeSession>)> {
+    let language = optional_json_body::<OpenSession>(body).await?.checked()?;
+    let view = open_session(&edge, id, CodeSessionId::random(), language).await?;
+    Ok((StatusCode::CREATED, Json(render(id, view))))
+}
+
+/// Lists the sessions of a sandbox, oldest first.
+pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted) -> Answer<Json<Vec<CodeSession>>> {
+    let sessions = edge.host.code_sessions(id).await?;
+    Ok(Json(sessions.into_iter().map(|view| render(id, view)).collect()))
+}
+
+/// Closes a session and ends what runs in it.
+pub async fn close(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    SessionPath(session): SessionPath,
+) -> Answer<StatusCode> {
+    edge.host.close_code(id, &session).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Opens a session of a chosen id, or finds it. A client that hangs up meanwhile ends what was begun for it.
+pub async fn open_session(
+    edge: &Edge,
+    id: SandboxId,
+    session: CodeSessionId,
+    language: CodeLanguage,
+) -> Result<CodeSessionView, Fault> {
+    edge.host.open_code(id, &session, language).await
+}
+
+fn render(sandbox: SandboxId, view: CodeSessionView) -> CodeSession {
+    let CodeSessionView { id, language, created_ms, cells } = view;
+    CodeSession {
+        id: id.to_string(),
+        session_id: id.to_string(),
+        sandbox_id: sandbox.to_string(),
+        language: language.name().to_owned(),
+        created_at: rfc3339(created_ms.saturating_mul(1_000_000)),
+        cells,
+    }
+}

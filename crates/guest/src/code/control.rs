@@ -1,0 +1,131 @@
+//! The conversation with a kernel over its control socket. The kernel runs a user's code, so what it says is not trusted: a
+//! word out of place is an error, and its length is limited before it is kept.
+//!
+//! Asked: `<number> <length>\n` and the code. Answered: `<number> <exit> <length>\n` and JSON.
+
+use std::io;
+
+use bytes::{Buf, Bytes, BytesMut};
+use pandastack_wire_guest::CODE_BODY_BYTES_MAX;
+use tokio::net::UnixStream;
+
+use crate::limits;
+
+/// What a kernel said about a cell. Cell 0 is its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) number: u64,
+    pub(super) exit: i32,
+    pub(super) body: Bytes,
+}
+
+/// A kernel that cannot be spoken with any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ControlError {
+    #[error("the kernel closed its control socket")]
+    Closed,
+    #[error("the kernel spoke nonsense on its control socket")]
+    Nonsense,
+    #[error("the control socket failed")]
+    Io(#[from] io::Error),
+}
+
+/// Our end.
+pub(super) struct Control {
+    socket: UnixStream,
+    out: BytesMut,
+    heard: BytesMut,
+}
+
+impl Control {
+    pub(super) fn new(socket: UnixStream) -> Self {
+        Self { socket, out: BytesMut::new(), heard: BytesMut::new() }
+    }
+
+    /// Says the kernel's program, before anything else.
+    pub(super) fn put_program(&mut self, program: &str) {
+        self.out.extend_from_slice(format!("{}\n", program.len()).as_bytes());
+        self.out.extend_from_slice(program.as_bytes());
+    }
+
+    /// Asks for a cell. It leaves while the answer is waited for.
+    pub(super) fn put_cell(&mut self, number: u64, code: &[u8]) {
+        self.out.extend_from_slice(format!("{number} {}\n", code.len()).as_bytes());
+        self.out.extend_from_slice(code);
+    }
+
+    /// Waits for the next answer. May be dropped at any time without losing anything.
+    pub(super) async fn reply(&mut self) -> Result<Reply, ControlError> {
+        loop {
+            if let Some(reply) = next_reply(&mut self.heard)? {
+                return Ok(reply);
+            }
+            tokio::select! {
+                ready = self.socket.writable(), if !self.out.is_empty() => {
+                    ready?;
+                    match self.socket.try_write(&self.out) {
+                        Ok(count) => self.out.advance(count),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                ready = self.socket.readable() => {
+                    ready?;
+                    self.heard.reserve(limits::OUTPUT_CHUNK_BYTES);
+                    match self.socket.try_read_buf(&mut self.heard) {
+                        Ok(0) => return Err(ControlError::Closed),
+                        Ok(_) => {}
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Takes the next whole answer out of what was heard.
+fn next_reply(heard: &mut BytesMut) -> Result<Option<Reply>, ControlError> {
+    let Some(end) = heard.iter().take(limits::KERNEL_LINE_BYTES).position(|byte| *byte == b'\n') else {
+        return if heard.len() < limits::KERNEL_LINE_BYTES { Ok(None) } else { Err(ControlError::Nonsense) };
+    };
+    let (number, exit, length) = parse(&heard[..end]).ok_or(ControlError::Nonsense)?;
+    if length > CODE_BODY_BYTES_MAX {
+        return Err(ControlError::Nonsense);
+    }
+    if heard.len() < end + 1 + length {
+        return Ok(None);
+    }
+    heard.advance(end + 1);
+    Ok(Some(Reply { number, exit, body: heard.split_to(length).freeze() }))
+}
+
+fn parse(line: &[u8]) -> Option<(u64, i32, usize)> {
+    let mut words = std::str::from_utf8(line).ok()?.split(' ');
+    let parsed = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    words.next().is_none().then_some(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &[u8], expected: Result<Option<(u64, i32, &[u8])>, ()>) {
+        let got = next_reply(&mut BytesMut::from(text)).map_err(drop);
+        let got = got.map(|reply| reply.map(|reply| (reply.number, reply.exit, reply.body.to_vec())));
+        assert_eq!(got, expected.map(|reply| reply.map(|(n, e, b)| (n, e, b.to_vec()))), "{text:?}");
+    }
+
+    #[test]
+    fn answers_are_cut_out_and_nonsense_is_refused() {
+        check(b"", Ok(None));
+        check(b"1 0", Ok(None));
+        check(b"1 0 0\n", Ok(Some((1, 0, b""))));
+        check(b"2 -1 3\nabcdef", Ok(Some((2, -1, b"abc"))));
+        check(b"2 137 3\nab", Ok(None));
+        for bad in [&b"\n"[..], b"hello\n", b"1 2\n", b"1 2 3 4\n", b"1 2 -3\n", b"1 99999999999 0\n", b"\xff 0 0\n", b"1 0 16777217\n"] {
+            check(bad, Err(()));
+        }
+        check(&[b'1'; 200], Err(()));
+    }
+}

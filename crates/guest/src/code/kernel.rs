@@ -1,0 +1,232 @@
+//! One kernel process: started once, asked for one cell at a time, interrupted when a cell is late, killed when that does not
+//! help. It dies with this value.
+//!
+//! running → interrupted (INT to the kernel) → its group interrupted (a program it waits for may be what hangs) → killed.
+
+use std::{
+    os::{fd::AsFd, unix::net::UnixStream as StdStream},
+    rc::Rc,
+};
+
+use bytes::Bytes;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use pandastack_sys::process::Stdio;
+use pandastack_wire_guest::{ErrorKind, Language, Program, Start};
+use tokio::{
+    net::UnixStream,
+    task::JoinSet,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{
+    capture::{Capture, Output},
+    control::{Control, ControlError, Reply},
+    language::recipe,
+};
+use crate::{
+    Agent,
+    exec::{Command, Ended, Group, StartError, output_pipe},
+    limits,
+    session::{Fault, kind_of},
+};
+
+/// A kernel that did not start.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KernelError {
+    #[error("this sandbox has no {interpreter}")]
+    NoInterpreter { interpreter: &'static str },
+    #[error("make the streams of a kernel")]
+    Streams(#[source] std::io::Error),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("{interpreter} ended before it was ready: {said}")]
+    Ended { interpreter: &'static str, said: String },
+    #[error("{interpreter} was not ready in time")]
+    Slow { interpreter: &'static str },
+}
+
+impl From<KernelError> for Fault {
+    fn from(error: KernelError) -> Self {
+        let kind = match &error {
+            KernelError::NoInterpreter { .. } => ErrorKind::Missing,
+            KernelError::Streams(cause) => kind_of(cause),
+            KernelError::Start(start) => start.kind(),
+            KernelError::Ended { .. } | KernelError::Slow { .. } => ErrorKind::Failed,
+        };
+        Fault::describe(kind, &error)
+    }
+}
+
+/// How a cell ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Told { exit: i32, body: Bytes },
+    /// It was late, and the kernel obeyed.
+    Interrupted,
+    /// It was late, and the kernel had to be killed.
+    Killed,
+    /// The kernel ended by itself, or broke the conversation and was killed.
+    Ended { code: i32 },
+}
+
+/// How far a cell is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Interrupted,
+    GroupInterrupted,
+    Killed,
+}
+
+/// A process that runs cells.
+pub(super) struct Kernel {
+    group: Group,
+    ended: Ended,
+    control: Control,
+    stdout: Rc<Capture>,
+    stderr: Rc<Capture>,
+    /// What reads the streams; ends with the kernel.
+    _listeners: JoinSet<()>,
+}
+
+impl Kernel {
+    /// Starts one and waits until it can run cells.
+    pub(super) async fn start(agent: &Rc<Agent>, language: Language) -> Result<Self, KernelError> {
+        let recipe = recipe(language);
+        let interpreter = recipe.interpreter;
+        let mut kernel = Self::spawn(agent, interpreter, recipe.boot)?;
+        if let Some(program) = recipe.program {
+            kernel.control.put_program(program);
+        }
+        let ready = timeout(limits::KERNEL_START_WITHIN, kernel.control.reply()).await;
+        match ready {
+            Ok(Ok(Reply { number: 0, .. })) => Ok(kernel),
+            Ok(_) => {
+                let said = kernel.stderr.take(agent).bytes;
+                let said = String::from_utf8_lossy(&said[said.len().saturating_sub(limits::KERNEL_SAID_BYTES)..]);
+                Err(KernelError::Ended { interpreter, said: said.trim().to_owned() })
+            }
+            Err(_) => Err(KernelError::Slow { interpreter }),
+        }
+    }
+
+    fn spawn(agent: &Rc<Agent>, interpreter: &'static str, boot: [&str; 2]) -> Result<Self, KernelError> {
+        let argv = [interpreter, boot[0], boot[1]].map(str::to_owned).to_vec();
+        let (program, env) = (Program::Argv(argv), Vec::new());
+        let start = Start { program, cwd: None, env, user: None, stdin: true, deadline_ms: None, terminal: None };
+        let command = Command::resolve(&start, &agent.env())?;
+        let (near, far) = StdStream::pair().map_err(KernelError::Streams)?;
+        near.set_nonblocking(true).map_err(KernelError::Streams)?;
+        let control = Control::new(UnixStream::from_std(near).map_err(KernelError::Streams)?);
+        let (stdout, far_out) = output_pipe().map_err(KernelError::Streams)?;
+        let (stderr, far_err) = output_pipe().map_err(KernelError::Streams)?;
+        let stdio = Stdio::Pipes { stdin: far.as_fd(), stdout: far_out.as_fd(), stderr: far_err.as_fd() };
+        let id = command.spawn(stdio).map_err(|error| match error.kind() {
+            ErrorKind::Missing => KernelError::NoInterpreter { interpreter },
+            _ => error.into(),
+        })?;
+        // Nothing is awaited since the start, so an exit cannot be missed.
+        let (group, ended) = (Group::new(id), agent.reaper.expect(id));
+        let (stdout, stderr) = (Capture::new(stdout), Capture::new(stderr));
+        let mut listeners = JoinSet::new();
+        for capture in [&stdout, &stderr] {
+            let (agent, capture) = (agent.clone(), capture.clone());
+            listeners.spawn_local(async move { capture.listen(&agent).await });
+        }
+        Ok(Self { group, ended, control, stdout, stderr, _listeners: listeners })
+    }
+
+    /// Tells whether the process is gone.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.ended.try_recv().is_ok()
+    }
+
+    /// Asks for a cell.
+    pub(super) fn begin(&mut self, number: u64, code: &[u8]) {
+        self.control.put_cell(number, code);
+    }
+
+    /// Waits for a cell's end, which comes soon after its deadline at the latest.
+    pub(super) async fn finish(&mut self, number: u64, deadline: Instant) -> Outcome {
+        let (mut phase, mut next_at) = (Phase::Running, deadline);
+        loop {
+            tokio::select! {
+                biased;
+                reply = self.control.reply(), if phase != Phase::Killed => match reply {
+                    Ok(reply) if reply.number == number && phase == Phase::Running => {
+                        return Outcome::Told { exit: reply.exit, body: reply.body };
+                    }
+                    Ok(reply) if reply.number == number => return Outcome::Interrupted,
+                    // The late answer of a cell that nobody waits for any more.
+                    Ok(reply) if reply.number < number => {}
+                    Ok(_) => return self.give_up(&mut phase).await,
+                    // Mostly the process is ending, and its status says more.
+                    Err(ControlError::Closed | ControlError::Io(_)) => return self.see_out(phase).await,
+                    Err(ControlError::Nonsense) => return self.give_up(&mut phase).await,
+                },
+                end = &mut self.ended => return ended(phase, end.map_or(128 + libc::SIGKILL, |end| end.code)),
+                () = sleep_until(next_at) => {
+                    (phase, next_at) = (self.press(phase), Instant::now() + limits::INTERRUPT_GRACE);
+                }
+            }
+        }
+    }
+
+    /// Takes what was written to both streams until now.
+    pub(super) fn take_output(&self, agent: &Agent) -> (Output, Output) {
+        (self.stdout.take(agent), self.stderr.take(agent))
+    }
+
+    /// Asks the cell that runs to stop.
+    pub(super) fn interrupt(&self) {
+        // Refused only if it is gone.
+        let _ = kill(Pid::from_raw(self.group.id()), Signal::SIGINT);
+    }
+
+    /// Goes one step further with a cell that is late.
+    fn press(&self, phase: Phase) -> Phase {
+        match phase {
+            Phase::Running => {
+                self.interrupt();
+                Phase::Interrupted
+            }
+            Phase::Interrupted => {
+                self.group.signal(libc::SIGINT);
+                Phase::GroupInterrupted
+            }
+            Phase::GroupInterrupted | Phase::Killed => {
+                self.group.signal(libc::SIGKILL);
+                Phase::Killed
+            }
+        }
+    }
+
+    /// Ends a kernel that says what it must not.
+    async fn give_up(&mut self, phase: &mut Phase) -> Outcome {
+        self.group.signal(libc::SIGKILL);
+        self.see_out(*phase).await
+    }
+
+    /// Waits a little for the end of a kernel that no longer speaks, then forces it.
+    async fn see_out(&mut self, phase: Phase) -> Outcome {
+        let code = match timeout(limits::INTERRUPT_GRACE, &mut self.ended).await {
+            Ok(end) => end.map_or(128 + libc::SIGKILL, |end| end.code),
+            Err(_) => {
+                self.group.signal(libc::SIGKILL);
+                128 + libc::SIGKILL
+            }
+        };
+        ended(phase, code)
+    }
+}
+
+/// What a kernel's end means: the answer to our signals, or its own doing.
+fn ended(phase: Phase, code: i32) -> Outcome {
+    match phase {
+        Phase::Running => Outcome::Ended { code },
+        Phase::Interrupted | Phase::GroupInterrupted | Phase::Killed => Outcome::Killed,
+    }
+}

@@ -1,0 +1,33 @@
+//! What each kernel is: the program that runs it, and our own text that it runs.
+
+use pandastack_wire_guest::Language;
+
+/// How a kernel is started.
+pub(super) struct Recipe {
+    /// Looked up in the sandbox's PATH.
+    pub(super) interpreter: &'static str,
+    /// Flag and text of the first program. Where there is a second, the first only reads it: command lines are seen by everybody
+    /// who looks at the list of processes, and should fit a screen.
+    pub(super) boot: [&'static str; 2],
+    /// Sent over the control socket before anything else.
+    pub(super) program: Option<&'static str>,
+}
+
+/// Gives a language's kernel.
+pub(super) fn recipe(language: Language) -> Recipe {
+    match language {
+        Language::Python => Recipe {
+            interpreter: "python3",
+            boot: ["-c", include_str!("kernels/boot.py")],
+            program: Some(include_str!("kernels/python.py")),
+        },
+        Language::JavaScript => Recipe {
+            interpreter: "node",
+            boot: ["-e", include_str!("kernels/boot.js")],
+            program: Some(include_str!("kernels/node.js")),
+        },
+        Language::Bash => {
+            Recipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Code sessions: kernels that keep their state from cell to cell. They belong to the agent and not to a connection, so that
+//! they outlive every link and are in every copy of the guest.
+
+mod capture;
+mod control;
+mod kernel;
+mod language;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use pandastack_wire_guest::{
+    CODE_BYTES_MAX, CodeClose, CodeList, CodeOpen, CodeOpened, CodeRun, ErrorKind, Frame, Kind, Message,
+};
+
+use crate::{
+    Agent, limits,
+    rebirth::done,
+    session::{Channel, Fate, Fault},
+};
+use session::{Ran, Session, gone};
+
+/// Every session of the guest, oldest first.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    table: RefCell<Vec<Rc<Session>>>,
+    opening: Cell<usize>,
+}
+
+impl Sessions {
+    fn find(&self, id: &str) -> Option<Rc<Session>> {
+        self.table.borrow().iter().find(|session| session.id == id).cloned()
+    }
+}
+
+/// A place for a session that is being opened, given back when it has one or has failed.
+struct Opening<'a>(&'a Cell<usize>);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Opens a session, or finds the one of that id.
+pub(crate) async fn open(agent: &Rc<Agent>, channel: &Channel, ask: CodeOpen) -> Result<Frame, Fault> {
+    let opened = |session: &Session| CodeOpened { session: session.describe() }.frame(channel.id);
+    let CodeOpen { id, language } = ask;
+    let sessions = &agent.sessions;
+    if let Some(session) = sessions.find(&id) {
+        return Ok(opened(&session));
+    }
+    if sessions.table.borrow().len() + sessions.opening.get() >= limits::SESSIONS_MAX {
+        let text = format!("more than {} sessions in one sandbox; close one first", limits::SESSIONS_MAX);
+        return Err(Fault::new(ErrorKind::Full, text));
+    }
+    sessions.opening.set(sessions.opening.get() + 1);
+    let place = Opening(&sessions.opening);
+    let session = Session::open(agent, id, language).await?;
+    drop(place);
+    // Somebody else may have asked for the same meanwhile; then theirs is the one.
+    if let Some(theirs) = sessions.find(&session.id) {
+        return Ok(opened(&theirs));
+    }
+    sessions.table.borrow_mut().push(session.clone());
+    Ok(opened(&session))
+}
+
+/// Lists the sessions.
+pub(crate) fn list(agent: &Agent, channel: &Channel) -> Frame {
+    let sessions = agent.sessions.table.borrow().iter().map(|session| session.describe()).collect();
+    CodeList { sessions }.frame(channel.id)
+}
+
+/// Closes a session.
+pub(crate) fn close(agent: &Agent, channel: &Channel, ask: &CodeClose) -> Result<Frame, Fault> {
+    let session = agent.sessions.find(&ask.id).ok_or_else(gone)?;
+    agent.sessions.table.borrow_mut().retain(|other| other.id != ask.id);
+    session.close();
+    Ok(done(channel))
+}
+
+/// Runs a cell. A host that cancels interrupts it; one that is gone for good does too, because nobody waits for it then.
+pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, ask: CodeRun) -> Result<Frame, Fault> {
+    let session = agent.sessions.find(&ask.id).ok_or_else(gone)?;
+    let work = async {
+        let code = code(channel).await?;
+        session.run(agent, &code, Duration::from_millis(ask.deadline_ms)).await
+    };
+    let Ran { how, stdout, stderr, body } = tokio::select! {
+        biased;
+        fate = channel.doomed() => return Err(fate.into()),
+        ran = work => ran?,
+    };
+    let telling = async {
+        tell(channel, Kind::Stdout, stdout.into()).await;
+        tell(channel, Kind::Stderr, stderr.into()).await;
+        tell(channel, Kind::Data, body).await;
+    };
+    tokio::select! {
+        () = telling => Ok(how.frame(channel.id)),
+        fate = channel.doomed() => Err(fate.into()),
+    }
+}
+
+/// Receives the code of a cell.
+async fn code(channel: &Channel) -> Result<BytesMut, Fault> {
+    let mut code = BytesMut::new();
+    while let Some(piece) = channel.take_input().await {
+        code.extend_from_slice(&piece);
+        if code.len() > CODE_BYTES_MAX {
+            return Err(Fate::Overrun.into());
+        }
+    }
+    Ok(code)
+}
+
+async fn tell(channel: &Channel, kind: Kind, mut bytes: Bytes) {
+    while !bytes.is_empty() {
+        let room = channel.room(limits::FILE_CHUNK_BYTES).await;
+        let piece = bytes.split_to(bytes.len().min(room.bytes));
+        room.send(Frame::new(channel.id, kind, piece));
+    }
+}

@@ -1,0 +1,215 @@
+//! One code session: its cells take turns, and its kernel is replaced when it is lost. Lives in the agent, so it is where its
+//! guest is: asleep, woken, copied, whoever has lost or restarted the link meanwhile.
+
+use std::{cell::Cell, rc::Rc, time::Duration};
+
+use bytes::Bytes;
+use pandastack_wire_guest::{CellEnd, CodeRan, CodeSession, ErrorKind, Language};
+use tokio::{
+    sync::{Mutex, MutexGuard, Notify},
+    time::{Instant, timeout},
+};
+
+use super::{
+    capture::Output,
+    kernel::{Kernel, KernelError, Outcome},
+};
+use crate::{Agent, limits, session::Fault};
+
+/// A session.
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) language: Language,
+    created_ms: u64,
+    cells: Cell<u64>,
+    waiting: Cell<usize>,
+    closed: Cell<bool>,
+    closing: Notify,
+    state: Mutex<State>,
+}
+
+/// What only the cell whose turn it is may touch.
+struct State {
+    kernel: Option<Kernel>,
+    /// Whether a kernel with state was lost since the last cell was told so.
+    lost: bool,
+    /// A cell was left alone before its end.
+    unfinished: bool,
+    number: u64,
+}
+
+/// A cell from its beginning to its end.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) how: CodeRan,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+    pub(super) body: Bytes,
+}
+
+impl Session {
+    /// Starts a session with a kernel that is ready.
+    pub(super) async fn open(agent: &Rc<Agent>, id: String, language: Language) -> Result<Rc<Self>, KernelError> {
+        let kernel = Some(Kernel::start(agent, language).await?);
+        let state = Mutex::new(State { kernel, lost: false, unfinished: false, number: 0 });
+        Ok(Rc::new(Self {
+            id,
+            language,
+            created_ms: agent.system.clock() / 1_000_000,
+            cells: Cell::new(0),
+            waiting: Cell::new(0),
+            closed: Cell::new(false),
+            closing: Notify::new(),
+            state,
+        }))
+    }
+
+    pub(super) fn describe(&self) -> CodeSession {
+        CodeSession {
+            id: self.id.clone(),
+            language: self.language,
+            created_ms: self.created_ms,
+            cells: self.cells.get(),
+        }
+    }
+
+    /// Ends the session, and with it the cell that runs.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        self.closing.notify_waiters();
+    }
+
+    /// Runs a cell when its turn has come. Dropped before the end, it interrupts the cell.
+    pub(super) async fn run(&self, agent: &Rc<Agent>, code: &[u8], limit: Duration) -> Result<Ran, Fault> {
+        let closing = self.closing.notified();
+        let run = async {
+            let Some(mut turn) = self.turn(limit).await? else { return Ok(never_begun()) };
+            turn.run(agent, self, code, limit).await
+        };
+        tokio::select! {
+            biased;
+            () = closing => Err(gone()),
+            ran = run => ran,
+        }
+    }
+
+    /// Waits for this cell's turn. `None` if it did not come in time.
+    async fn turn(&self, limit: Duration) -> Result<Option<Turn<'_>>, Fault> {
+        if self.waiting.get() >= limits::CELLS_WAITING_MAX {
+            let text = format!("more than {} cells wait in this session", limits::CELLS_WAITING_MAX);
+            return Err(Fault::new(ErrorKind::Full, text));
+        }
+        let _waiting = Waiting::new(&self.waiting);
+        match timeout(limit, self.state.lock()).await {
+            Ok(_) if self.closed.get() => Err(gone()),
+            Ok(state) => Ok(Some(Turn { state })),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// The answer of a session that is not there (any more).
+pub(super) fn gone() -> Fault {
+    Fault::new(ErrorKind::Missing, "session not found")
+}
+
+fn never_begun() -> Ran {
+    let how = CodeRan {
+        end: CellEnd::NeverBegun,
+        exit: 1,
+        duration_ms: 0,
+        anew: false,
+        lost: false,
+        stdout_cut: false,
+        stderr_cut: false,
+    };
+    Ran { how, stdout: Vec::new(), stderr: Vec::new(), body: Bytes::new() }
+}
+
+/// A cell that waits for its turn, counted.
+struct Waiting<'a>(&'a Cell<usize>);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// The right to use the kernel.
+struct Turn<'a> {
+    state: MutexGuard<'a, State>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let State { kernel: Some(kernel), unfinished: true, .. } = &*self.state {
+            kernel.interrupt();
+        }
+    }
+}
+
+impl Turn<'_> {
+    async fn run(&mut self, agent: &Rc<Agent>, session: &Session, code: &[u8], limit: Duration) -> Result<Ran, Fault> {
+        self.settle(agent).await;
+        let mut kernel = match self.state.kernel.take() {
+            Some(kernel) => kernel,
+            None => Kernel::start(agent, session.language).await?,
+        };
+        let anew = std::mem::take(&mut self.state.lost);
+        session.cells.set(session.cells.get() + 1);
+        self.state.number += 1;
+        let (number, began) = (self.state.number, Instant::now());
+        kernel.begin(number, code);
+        self.state.unfinished = true;
+        let kernel = self.state.kernel.insert(kernel);
+        let outcome = kernel.finish(number, began + limit).await;
+        self.state.unfinished = false;
+        Ok(self.conclude(agent, outcome, anew, began.elapsed()))
+    }
+
+    /// Brings the kernel to rest: a cell that was left alone is ended, and a kernel that is gone is forgotten.
+    async fn settle(&mut self, agent: &Agent) {
+        let State { kernel: Some(kernel), unfinished, number, lost } = &mut *self.state else { return };
+        let survived = match (kernel.has_ended(), *unfinished) {
+            (true, _) => false,
+            (false, false) => true,
+            (false, true) => {
+                // It was interrupted when it was left, and has the usual time to obey.
+                let outcome = kernel.finish(*number, Instant::now()).await;
+                kernel.take_output(agent);
+                matches!(outcome, Outcome::Told { .. } | Outcome::Interrupted)
+            }
+        };
+        *unfinished = false;
+        if !survived {
+            *lost = true;
+            self.state.kernel = None;
+        }
+    }
+
+    fn conclude(&mut self, agent: &Agent, outcome: Outcome, anew: bool, took: Duration) -> Ran {
+        let output = self.state.kernel.as_ref().map(|kernel| kernel.take_output(agent));
+        let (Output { bytes: stdout, cut: stdout_cut }, Output { bytes: stderr, cut: stderr_cut }) =
+            output.unwrap_or_default();
+        let (end, exit, lost, body) = match outcome {
+            Outcome::Told { exit, body } => (CellEnd::Told, exit, false, body),
+            Outcome::Interrupted => (CellEnd::Late, 1, false, Bytes::new()),
+            Outcome::Killed => (CellEnd::Late, 128 + libc::SIGKILL, true, Bytes::new()),
+            Outcome::Ended { code } => (CellEnd::KernelEnded, code, true, Bytes::new()),
+        };
+        if lost {
+            self.state.lost = true;
+            self.state.kernel = None;
+        }
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let how = CodeRan { end, exit, duration_ms, anew, lost, stdout_cut, stderr_cut };
+        Ran { how, stdout, stderr, body }
+    }
+}

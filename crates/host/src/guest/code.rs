@@ -1,0 +1,195 @@
+//! Code sessions in a guest. What they hold lives there; here is only the way to them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind};
+use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
+use pandastack_wire_guest::{
+    self as wire, CODE_BODY_BYTES_MAX, CODE_GRACE_MS_MAX, CODE_OUTPUT_BYTES_MAX, CODE_SINCE, CODE_START_MS_MAX,
+    CodeClose, CodeList, CodeOpen, CodeOpened, CodeRan, CodeRun, Error, ErrorKind, FRAME_BYTES_MAX, Frame, Kind,
+    Language, Message,
+};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    channel::Channel,
+    fault::{guest_fault, parse, reply},
+    limits::{EXEC_OVERDUE, REQUEST_DEADLINE},
+    session::{LinkError, Session},
+};
+
+const START_MAX: Duration = Duration::from_millis(CODE_START_MS_MAX);
+const GRACE_MAX: Duration = Duration::from_millis(CODE_GRACE_MS_MAX);
+
+/// Opens a session, or finds the one of that id.
+pub async fn open_code(session: &Session, id: &CodeSessionId, language: CodeLanguage) -> Result<CodeSessionView, Fault> {
+    let language = match language {
+        CodeLanguage::Python => Language::Python,
+        CodeLanguage::JavaScript => Language::JavaScript,
+        CodeLanguage::Bash => Language::Bash,
+    };
+    let ask = CodeOpen { id: id.to_string(), language };
+    let frame = ask_for(session, |number| ask.frame(number), START_MAX + EXEC_OVERDUE).await?;
+    let opened: CodeOpened = match refusal(&frame)? {
+        Some(error) => return Err(not_opened(error)),
+        None => parse(frame)?,
+    };
+    view(opened.session).filter(|view| view.id == *id).ok_or_else(confused)
+}
+
+/// Lists the sessions, oldest first.
+pub async fn code_sessions(session: &Session) -> Result<Vec<CodeSessionView>, Fault> {
+    let question = |number| Frame::new(number, Kind::CodeSessions, Bytes::new());
+    let list: CodeList = parse(ask_for(session, question, REQUEST_DEADLINE).await?)?;
+    Ok(list.sessions.into_iter().filter_map(view).collect())
+}
+
+/// Closes a session and ends what runs in it.
+pub async fn close_code(session: &Session, id: &CodeSessionId) -> Result<(), Fault> {
+    let ask = CodeClose { id: id.to_string() };
+    let frame = ask_for(session, |number| ask.frame(number), REQUEST_DEADLINE).await?;
+    match refusal(&frame)? {
+        Some(error) => Err(not_run(error)),
+        None => reply(frame, Kind::Done).map(drop),
+    }
+}
+
+/// Starts a cell; what comes of it flows as it is read.
+pub async fn run_cell(session: &Session, ask: CellAsk) -> Result<CellStream, Fault> {
+    let CellAsk { session: id, mut code, limit } = ask;
+    let channel = channel(session)?;
+    let number = channel.number();
+    let deadline_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    channel.send(CodeRun { id: id.to_string(), deadline_ms }.frame(number)).await?;
+    while code.len() > FRAME_BYTES_MAX {
+        channel.send(Frame::new(number, Kind::Data, code.split_to(FRAME_BYTES_MAX))).await?;
+    }
+    channel.send(Frame::new(number, Kind::Data, code).end()).await?;
+    // The guest keeps the time; one that hangs does not, and must not hold the caller for ever.
+    let overdue = limit.saturating_mul(2).saturating_add(START_MAX + GRACE_MAX + EXEC_OVERDUE);
+    let cell = Cell { channel, overdue_at: Instant::now().checked_add(overdue), room: Room::default() };
+    Ok(Box::pin(stream::unfold(Some(cell), next_event)))
+}
+
+/// A cell under way.
+struct Cell {
+    channel: Channel,
+    overdue_at: Option<Instant>,
+    room: Room,
+}
+
+/// What the guest may still send. Its window bounds what is on the way; this bounds what whoever collects it must hold.
+struct Room {
+    stdout: usize,
+    stderr: usize,
+    body: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { stdout: CODE_OUTPUT_BYTES_MAX, stderr: CODE_OUTPUT_BYTES_MAX, body: CODE_BODY_BYTES_MAX }
+    }
+}
+
+async fn next_event(cell: Option<Cell>) -> Option<(CellEvent, Option<Cell>)> {
+    let mut cell = cell?;
+    match cell.next().await {
+        Ok(event @ (CellEvent::Ended(_) | CellEvent::Failed(_))) => Some((event, None)),
+        Ok(event) => Some((event, Some(cell))),
+        Err(fault) => Some((CellEvent::Failed(fault), None)),
+    }
+}
+
+impl Cell {
+    async fn next(&mut self) -> Result<CellEvent, Fault> {
+        let frame = match self.overdue_at {
+            Some(at) => timeout_at(at, self.channel.next()).await.map_err(|_| LinkError::Deadline)??,
+            None => self.channel.next().await?,
+        };
+        let (room, event): (&mut usize, fn(Bytes) -> CellEvent) = match frame.kind {
+            Kind::Stdout => (&mut self.room.stdout, CellEvent::Stdout),
+            Kind::Stderr => (&mut self.room.stderr, CellEvent::Stderr),
+            Kind::Data => (&mut self.room.body, CellEvent::Body),
+            _ => return self.last(frame),
+        };
+        let payload = frame.payload;
+        *room = room.checked_sub(payload.len()).ok_or_else(confused)?;
+        self.channel.consumed(&payload).await?;
+        Ok(event(payload))
+    }
+
+    fn last(&mut self, frame: Frame) -> Result<CellEvent, Fault> {
+        self.channel.finish();
+        if let Some(error) = refusal(&frame)? {
+            return Ok(CellEvent::Failed(not_run(error)));
+        }
+        let CodeRan { end, exit, duration_ms, anew, lost, stdout_cut, stderr_cut } = parse(frame)?;
+        let how = match end {
+            wire::CellEnd::Told => CellEnd::Told { exit },
+            wire::CellEnd::Late => CellEnd::Late,
+            wire::CellEnd::NeverBegun => CellEnd::NeverBegun,
+            wire::CellEnd::KernelEnded => CellEnd::KernelEnded { code: exit },
+        };
+        let took = Duration::from_millis(duration_ms);
+        Ok(CellEvent::Ended(CellEnded { how, took, anew, lost, stdout_cut, stderr_cut }))
+    }
+}
+
+/// Opens a channel to a guest that has sessions. An older one would take the first word about them for nonsense.
+fn channel(session: &Session) -> Result<Channel, Fault> {
+    if session.generation() < CODE_SINCE {
+        let text = "this sandbox is older than code sessions; make a new one from a template";
+        return Err(Fault::new(FaultKind::Conflict, "session.unsupported", text));
+    }
+    Ok(session.channel()?)
+}
+
+async fn ask_for(session: &Session, question: impl FnOnce(u32) -> Frame, within: Duration) -> Result<Frame, Fault> {
+    let mut channel = channel(session)?;
+    channel.send(question(channel.number())).await?;
+    let frame = tokio::time::timeout(within, channel.next()).await.map_err(|_| LinkError::Deadline)??;
+    channel.finish();
+    Ok(frame)
+}
+
+fn refusal(frame: &Frame) -> Result<Option<Error>, Fault> {
+    match frame.kind {
+        Kind::Error => Ok(Some(Error::parse(&frame.payload).map_err(LinkError::from)?)),
+        _ => Ok(None),
+    }
+}
+
+fn not_opened(error: Error) -> Fault {
+    match error.kind {
+        ErrorKind::Missing => Fault::new(FaultKind::Caller, "language.unavailable", error.text),
+        ErrorKind::Full => Fault::new(FaultKind::Quota, "session.too_many", error.text),
+        ErrorKind::Failed => Fault::new(FaultKind::Conflict, "session.not_started", error.text),
+        _ => guest_fault(error),
+    }
+}
+
+fn not_run(error: Error) -> Fault {
+    match error.kind {
+        ErrorKind::Missing => Fault::new(FaultKind::Missing, "session.not_found", error.text),
+        ErrorKind::Full => Fault::new(FaultKind::Quota, "session.busy", error.text),
+        ErrorKind::Failed => Fault::new(FaultKind::Conflict, "session.not_started", error.text),
+        _ => guest_fault(error),
+    }
+}
+
+/// What an untrusted guest tells of a session; one whose id is none is left out.
+fn view(session: wire::CodeSession) -> Option<CodeSessionView> {
+    let wire::CodeSession { id, language, created_ms, cells } = session;
+    let language = match language {
+        Language::Python => CodeLanguage::Python,
+        Language::JavaScript => CodeLanguage::JavaScript,
+        Language::Bash => CodeLanguage::Bash,
+    };
+    Some(CodeSessionView { id: id.parse().ok()?, language, created_ms, cells })
+}
+
+fn confused() -> Fault {
+    Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
+}

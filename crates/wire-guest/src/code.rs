@@ -1,0 +1,171 @@
+//! Code sessions: a kernel in the guest that runs cells one after the other and keeps their state.
+
+use minicbor::{Decode, Encode};
+
+use crate::{Kind, Message};
+
+/// Longest code of one cell.
+pub const CODE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Output of one cell that is kept, for each of its two streams.
+pub const CODE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest JSON that a cell may say besides.
+pub const CODE_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Longest time from asking for a session until its kernel can run cells.
+pub const CODE_START_MS_MAX: u64 = 60_000;
+
+/// Longest time from a cell's deadline until its end is forced.
+pub const CODE_GRACE_MS_MAX: u64 = 6_000;
+
+const _: () = assert!(CODE_BYTES_MAX <= crate::WINDOW_BYTES, "a cell is sent without waiting for credit");
+
+impl Message for CodeOpen {
+    const KIND: Kind = Kind::CodeOpen;
+}
+impl Message for CodeClose {
+    const KIND: Kind = Kind::CodeClose;
+}
+impl Message for CodeRun {
+    const KIND: Kind = Kind::CodeRun;
+}
+impl Message for CodeOpened {
+    const KIND: Kind = Kind::CodeOpened;
+}
+impl Message for CodeList {
+    const KIND: Kind = Kind::CodeList;
+}
+impl Message for CodeRan {
+    const KIND: Kind = Kind::CodeRan;
+}
+
+/// What a kernel runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Language {
+    #[n(0)]
+    Python,
+    #[n(1)]
+    JavaScript,
+    #[n(2)]
+    Bash,
+}
+
+/// Asks for a session. Its id is the host's choice: asking again for the same one answers the same.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct CodeOpen {
+    #[n(0)]
+    pub id: String,
+    #[n(1)]
+    pub language: Language,
+}
+
+/// Asks for a session's end.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct CodeClose {
+    #[n(0)]
+    pub id: String,
+}
+
+/// Asks for a cell to be run, after those that were asked for before it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct CodeRun {
+    #[n(0)]
+    pub id: String,
+    /// The cell may wait so long for others, and then run so long.
+    #[n(1)]
+    pub deadline_ms: u64,
+}
+
+/// A session as the guest knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct CodeSession {
+    #[n(0)]
+    pub id: String,
+    #[n(1)]
+    pub language: Language,
+    /// Wall clock, milliseconds since the Unix epoch.
+    #[n(2)]
+    pub created_ms: u64,
+    /// Cells begun.
+    #[n(3)]
+    pub cells: u64,
+}
+
+/// A session that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct CodeOpened {
+    #[n(0)]
+    pub session: CodeSession,
+}
+
+/// Every session, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct CodeList {
+    #[n(0)]
+    pub sessions: Vec<CodeSession>,
+}
+
+/// How a cell ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum CellEnd {
+    /// The kernel said how.
+    #[n(0)]
+    Told,
+    /// Its deadline passed, and it was ended.
+    #[n(1)]
+    Late,
+    /// Its deadline passed before its turn came.
+    #[n(2)]
+    NeverBegun,
+    /// The kernel itself ended under it.
+    #[n(3)]
+    KernelEnded,
+}
+
+/// A cell's end.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct CodeRan {
+    #[n(0)]
+    pub end: CellEnd,
+    /// What the cell, or else its kernel, ended with: a status, or 128 + N after signal N.
+    #[n(1)]
+    pub exit: i32,
+    #[n(2)]
+    pub duration_ms: u64,
+    /// The kernel is new: what earlier cells left behind was lost before this one.
+    #[n(3)]
+    pub anew: bool,
+    /// What this and earlier cells left behind is lost.
+    #[n(4)]
+    pub lost: bool,
+    /// More was written than is kept.
+    #[n(5)]
+    pub stdout_cut: bool,
+    #[n(6)]
+    pub stderr_cut: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn garbage_payloads_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = (CodeOpen::parse(&bytes).is_ok(), CodeRun::parse(&bytes).is_ok(), CodeClose::parse(&bytes).is_ok());
+            let _ = (CodeOpened::parse(&bytes).is_ok(), CodeList::parse(&bytes).is_ok(), CodeRan::parse(&bytes).is_ok());
+        }
+    }
+}
