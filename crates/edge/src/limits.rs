@@ -16,6 +16,11 @@ pub const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How long past a command's limit the host may take to say so.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(10);
 
+/// Consoles followed at once; more are refused.
+pub const FOLLOWERS_MAX: usize = 1024;
+/// How much of a console a follower sees of what was there before, unless it says.
+pub const LOG_BACK_BYTES: usize = 4 * 1024;
+
 /// Sockets open at once; more are refused.
 pub const SOCKETS_MAX: usize = 1024;
 /// Largest message from a client on a socket. A command that is longer goes into a file.

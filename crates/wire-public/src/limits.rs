@@ -48,6 +48,9 @@ pub const EXEC_TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Longest id that a client may choose for a command on a socket.
 pub const SOCKET_ID_BYTES_MAX: usize = 256;
 
+/// Longest line of a console that is told as one.
+pub const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
+
 /// Longest path in a guest, as Linux has it.
 pub const PATH_BYTES_MAX: usize = 4096;
 

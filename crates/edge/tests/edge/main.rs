@@ -6,6 +6,7 @@ mod carry;
 mod exec;
 mod files;
 mod guest;
+mod logs;
 mod previews;
 mod proxy;
 mod rig;
