@@ -14,6 +14,7 @@ mod sandboxes;
 mod snapshots;
 mod terminal;
 mod volumes;
+mod watch;
 
 pub use client::Client;
 pub use config::{Config, ConfigError};
@@ -21,3 +22,4 @@ pub use error::ClientError;
 pub use exec::{ExecOutput, ExecStream};
 pub use pandastack_wire_public as wire;
 pub use terminal::{Keyboard, Screen, Shown, TerminalSize};
+pub use watch::Following;

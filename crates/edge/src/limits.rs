@@ -13,6 +13,7 @@ pub const STDIN_PIECE_BYTES: usize = 64 * 1024;
 
 /// A quiet stream says that it is alive this often.
 pub const KEEPALIVE: Duration = Duration::from_secs(15);
+const _: () = assert!(KEEPALIVE.as_secs() <= 15, "published clients give up after 30 s without a byte");
 /// How long past a command's limit the host may take to say so.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(10);
 

