@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pandastack_control::{BootstrapKey, Control};
+use pandastack_control::{BootstrapKey, Control, ControlSettings, Operator, RateSettings};
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock};
@@ -71,9 +71,28 @@ pub struct Up {
     /// Domain of public previews: PORT-SANDBOX.DOMAIN leads to that port
     #[arg(long, default_value = "localhost", env = "PANDASTACK_PREVIEW_SUFFIX", value_name = "DOMAIN")]
     preview_suffix: PreviewSuffix,
+    /// Sandboxes of one workspace at the same time
+    #[arg(long, default_value_t = ControlSettings::default().sandboxes_max, value_name = "COUNT")]
+    max_sandboxes: u64,
+    /// Requests a second of one workspace; 0 is no limit. Without this flag 25, and the first workspace is not limited
+    #[arg(long, value_name = "PER_SECOND")]
+    rate_limit: Option<u32>,
+    /// Requests of one workspace at once, after a rest
+    #[arg(long, default_value_t = ControlSettings::default().rate.burst, value_name = "COUNT")]
+    rate_burst: u32,
+    /// How log lines are written: text, or json for programs
+    #[arg(long, default_value = "text", env = "PANDASTACK_LOG_FORMAT", value_name = "text|json")]
+    log_format: LogFormat,
     /// The API key of the first start, instead of a random one
     #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
     bootstrap_key: Option<String>,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
 }
 
 /// What becomes of running sandboxes when the server stops.
@@ -91,7 +110,7 @@ fn parse_warm(text: &str) -> Result<(TemplateName, usize)> {
 
 impl Up {
     pub async fn run(self) -> Result<ExitCode> {
-        start_log();
+        start_log(self.log_format);
         let tier = choose_tier(self.tier, self.require_isolation)?;
         let place = Place::open(&self.data_dir)?;
         let lock = place.lock()?;
@@ -148,15 +167,27 @@ impl Up {
     ) -> Result<Control> {
         let database = place.data_dir.join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
+        let control = control.with_settings(self.control_settings());
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews(self.preview_suffix.clone());
-        let app = edge.before(control.router().merge(edge.router()));
+        let app = edge.before(control.guard(control.router().merge(edge.router())));
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
         scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));
         asked_to_stop().await;
         eprintln!("stopping; press Ctrl-C again to stop at once");
         Ok(control)
+    }
+
+    fn control_settings(&self) -> ControlSettings {
+        let usual = ControlSettings::default();
+        let rate = RateSettings {
+            per_second: self.rate_limit.unwrap_or(usual.rate.per_second),
+            burst: self.rate_burst,
+            // Who says how fast means everybody; otherwise an operator alone on a box is not slowed down by a default.
+            operator: if self.rate_limit.is_some() { Operator::Limited } else { Operator::Free },
+        };
+        ControlSettings { sandboxes_max: self.max_sandboxes, rate }
     }
 
     async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>) -> Result<Host> {
@@ -254,9 +285,13 @@ async fn asked_to_stop() {
     }
 }
 
-fn start_log() {
+fn start_log(format: LogFormat) {
     use std::io::IsTerminal;
     let filter = tracing_subscriber::EnvFilter::try_from_env("PANDASTACK_LOG").unwrap_or_else(|_| "warn".into());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if std::io::stderr().is_terminal() { log.init() } else { log.with_ansi(false).init() }
+    match format {
+        LogFormat::Json => log.json().init(),
+        LogFormat::Text if std::io::stderr().is_terminal() => log.init(),
+        LogFormat::Text => log.with_ansi(false).init(),
+    }
 }

@@ -2,6 +2,7 @@
 //! A library, so that the binary can put its own commands beside these.
 
 mod advice;
+mod audit;
 mod completion;
 mod connect;
 mod follow;
@@ -15,6 +16,7 @@ mod sandbox;
 mod size;
 mod snapshot;
 mod spinner;
+mod stats;
 mod template;
 mod volume;
 
@@ -42,6 +44,11 @@ pub enum Command {
     /// Make, list, grow and delete durable disks
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
+    /// Tell how fast sandboxes come up
+    #[command(subcommand)]
+    Stats(stats::StatsCommand),
+    /// List who changed what in this workspace
+    Audit(audit::AuditArgs),
     /// Look after the server that runs the machines
     #[command(subcommand)]
     Host(host::HostCommand),
@@ -56,6 +63,8 @@ pub async fn execute(command: Command, global: &GlobalArgs, root: fn() -> clap::
         Command::Sandbox(command) => sandbox::execute(command, global).await,
         Command::Snapshot(command) => snapshot::execute(command, global).await,
         Command::Volume(command) => volume::execute(command, global).await,
+        Command::Stats(command) => stats::execute(command, global).await,
+        Command::Audit(args) => audit::audit(args, global).await,
         Command::Host(command) => host::execute(command, global).await,
         Command::Completion(args) => completion::completion(args, root()),
     }

@@ -17,6 +17,7 @@ mod snapshots;
 mod terminal;
 mod trees;
 mod volumes;
+mod watch;
 
 pub use client::Client;
 pub use config::{Config, ConfigError};
@@ -26,3 +27,4 @@ pub use pandastack_wire_public as wire;
 pub use processes::{Follow, Followed};
 pub use reqwest::Body;
 pub use terminal::{Keyboard, Screen, Shown, TerminalSize};
+pub use watch::Following;

@@ -1,6 +1,6 @@
-//! Pause, resume, hibernate, wake, idle limit, egress and events of a sandbox.
+//! Pause, resume, hibernate, wake, idle limit and egress of a sandbox.
 
-use pandastack_wire_public::{EgressList, Event, EventList, Lifecycle, SetLifecycle, Status};
+use pandastack_wire_public::{EgressList, Lifecycle, SetLifecycle, Status};
 use reqwest::Method;
 
 use crate::{Client, ClientError, client::ANSWER_MAX};
@@ -45,11 +45,5 @@ impl Client {
     /// Changes what a sandbox may reach, at once. No list is no limit; an empty one is nothing at all.
     pub async fn set_egress(&self, id: &str, list: &EgressList) -> Result<EgressList, ClientError> {
         self.json(self.request(Method::PUT, &["sandboxes", id, "egress"])?.timeout(ANSWER_MAX).json(list)).await
-    }
-
-    /// Tells what happened to a sandbox lately, oldest first.
-    pub async fn events(&self, id: &str) -> Result<Vec<Event>, ClientError> {
-        let request = self.request(Method::GET, &["sandboxes", id, "events"])?.timeout(ANSWER_MAX);
-        self.json::<EventList>(request).await.map(|list| list.events)
     }
 }

@@ -3,19 +3,23 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use axum::Router;
+use axum::{Router, middleware::from_fn_with_state};
 use pandastack_kit::{Clock, Scope, random_bytes};
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
     app::{KeyCache, PreviewSigner, Promotions, Settle},
+    boots::Boots,
     door,
     events::EventLog,
-    limits::SETTLE_QUEUE_MAX,
+    guard::{self, Meters, Rates},
+    limits::{AUDIT_QUEUE_MAX, FOLLOWERS_MAX, SETTLE_QUEUE_MAX},
     loops,
-    store::{Store, StoreError},
+    series::AllSeries,
+    settings::ControlSettings,
+    store::{Deed, Store, StoreError},
 };
 
 /// The control plane. Clones are the same one.
@@ -31,6 +35,15 @@ pub struct Control {
     pub(crate) signer: Arc<PreviewSigner>,
     /// The queue of the task that brings rows up to date.
     pub(crate) settle: mpsc::Sender<Settle>,
+    pub(crate) settings: Arc<ControlSettings>,
+    pub(crate) rates: Arc<Rates>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) boots: Arc<Boots>,
+    pub(crate) series: Arc<AllSeries>,
+    /// Room for those who follow events.
+    pub(crate) followers: Arc<Semaphore>,
+    /// The queue of the task that writes the audit trail.
+    pub(crate) deeds: mpsc::Sender<Deed>,
 }
 
 /// Why control did not open.
@@ -53,6 +66,7 @@ impl Control {
         let store = Store::open(database, clock.now_ns()).await.map_err(OpenError::Database)?;
         let key = store.preview_key(random_bytes(), clock.now_ns()).await.map_err(OpenError::Database)?;
         let (settle, unsettled) = mpsc::channel(SETTLE_QUEUE_MAX);
+        let (deeds, unwritten) = mpsc::channel(AUDIT_QUEUE_MAX);
         let control = Self {
             store,
             host,
@@ -63,6 +77,13 @@ impl Control {
             promotions: Arc::default(),
             signer: Arc::new(PreviewSigner::new(key)),
             settle,
+            settings: Arc::default(),
+            rates: Arc::default(),
+            meters: Arc::default(),
+            boots: Arc::default(),
+            series: Arc::default(),
+            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
+            deeds,
         };
         // Subscribed before comparing, so that nothing falls between the two.
         let events = control.host.events();
@@ -70,12 +91,25 @@ impl Control {
         loops::finish(&control).await.map_err(OpenError::Compare)?;
         let listener = control.clone();
         control.scope.start("host events", async move { loops::listen(listener, events, unsettled).await });
+        loops::prune(&control).await;
+        control.scope.start("audit trail", loops::write_trail(control.clone(), unwritten));
+        control.scope.start("samples", loops::sample(control.clone()));
         Ok(control)
     }
 
     /// Gives the routes of this room, with everything that surrounds a request.
     pub fn router(&self) -> Router {
         door::router(self.clone())
+    }
+
+    /// Works by an operator's settings instead of the usual ones. Before the first request.
+    pub fn with_settings(self, settings: ControlSettings) -> Self {
+        Self { settings: Arc::new(settings), ..self }
+    }
+
+    /// Puts what surrounds every request around all routes of the server, this room's and others'.
+    pub fn guard(&self, app: Router) -> Router {
+        app.layer(from_fn_with_state(self.clone(), guard::guard))
     }
 
     /// Closes the database. Requests after this fail.
@@ -92,6 +126,10 @@ impl ControlPort for Control {
 
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
         self.reachable(caller, sandbox).await
+    }
+
+    async fn admit_look(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
+        self.store.state(&caller.workspace, sandbox).await?.map(drop).ok_or_else(Fault::no_sandbox)
     }
 
     async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault> {

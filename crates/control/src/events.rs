@@ -1,13 +1,14 @@
-//! What happened to sandboxes lately: the last events of each, in memory. Who needs more subscribes to the host.
+//! What happened to sandboxes lately: the last events of each, in memory, and whoever waits for the next.
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use pandastack_model::{SandboxId, SandboxState};
 use pandastack_wire_fleet::SandboxView;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
 use crate::{
     app::public_boot_mode,
@@ -25,15 +26,26 @@ pub struct Happening {
 /// The events of every sandbox.
 #[derive(Default)]
 pub struct EventLog {
-    rings: Mutex<HashMap<SandboxId, Ring>>,
+    rings: Mutex<HashMap<SandboxId, Arc<Ring>>>,
+}
+
+/// The events of one sandbox. Who follows holds it beyond the sandbox's end, for the last event.
+#[derive(Default)]
+struct Ring {
+    kept: Mutex<Kept>,
+    /// How many events there have been.
+    news: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Ring {
+struct Kept {
     events: VecDeque<Happening>,
+    /// How many events there have been.
+    count: u64,
     /// The last state that lasts, so that the same news twice is one event.
     last: Option<Lasting>,
     touched_ns: u64,
+    ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,75 +58,145 @@ enum Lasting {
 impl EventLog {
     /// Adds an event.
     pub fn record(&self, id: SandboxId, at_ns: u64, kind: &'static str, payload: Value) {
-        let payload = match payload {
-            Value::Object(payload) => payload,
-            _ => Map::new(),
-        };
-        self.ring(id, at_ns, |ring| ring.push(Happening { at_ns, kind, payload }));
+        self.ring(id, at_ns, |kept| kept.push(Happening { at_ns, kind, payload: object(payload) }));
     }
 
-    /// Adds the event that a new state stands for, if it is news.
-    pub fn state(&self, view: &SandboxView, at_ns: u64) {
-        let Some(now) = lasting(&view.state) else { return };
-        self.ring(view.id, at_ns, |ring| {
-            let kind = match (ring.last.replace(now), now) {
-                (Some(last), now) if last == now => return,
+    /// Adds the event that a new state stands for, if it is news, and gives its kind.
+    pub fn state(&self, view: &SandboxView, at_ns: u64) -> Option<&'static str> {
+        let now = lasting(&view.state)?;
+        self.ring(view.id, at_ns, |kept| {
+            let kind = match (kept.last.replace(now), now) {
+                (Some(last), now) if last == now => return None,
                 (Some(Lasting::Paused), Lasting::Running) => "sandbox.resumed",
                 (Some(Lasting::Asleep), Lasting::Running) => "sandbox.woken",
                 (_, Lasting::Running) => "sandbox.running",
                 (_, Lasting::Paused) => "sandbox.paused",
                 (_, Lasting::Asleep) => "sandbox.hibernated",
             };
-            let boot_ms = u64::try_from(view.boot.as_millis()).unwrap_or(u64::MAX);
             let payload = match now {
-                Lasting::Running => json!({"boot_ms": boot_ms, "boot_mode": public_boot_mode(view.boot_mode)}),
+                Lasting::Running => booted(view),
                 Lasting::Paused | Lasting::Asleep => json!({}),
             };
-            ring.push(Happening { at_ns, kind, payload: payload.as_object().cloned().unwrap_or_default() });
-        });
+            kept.push(Happening { at_ns, kind, payload: object(payload) });
+            if kind == "sandbox.running" {
+                // A terminal is a channel of the agent like any other: ready with it.
+                kept.push(Happening { at_ns, kind: "sandbox.ssh_ready", payload: Map::new() });
+            }
+            Some(kind)
+        })
     }
 
     /// Takes a state as known, without an event.
     pub fn known(&self, id: SandboxId, state: &SandboxState, at_ns: u64) {
         if let Some(now) = lasting(state) {
-            self.ring(id, at_ns, |ring| ring.last = Some(now));
+            self.ring(id, at_ns, |kept| kept.last = Some(now));
         }
     }
 
     /// Gives the last events of a sandbox, oldest first.
     pub fn tail(&self, id: SandboxId, count: usize) -> Vec<Happening> {
-        let rings = self.lock();
-        let Some(ring) = rings.get(&id) else { return Vec::new() };
-        ring.events.iter().skip(ring.events.len().saturating_sub(count)).cloned().collect()
+        let Some(ring) = self.lock().get(&id).cloned() else { return Vec::new() };
+        let kept = ring.lock();
+        kept.events.iter().skip(kept.events.len().saturating_sub(count)).cloned().collect()
     }
 
-    /// Forgets a sandbox.
-    pub fn forget(&self, id: SandboxId) {
-        self.lock().remove(&id);
+    /// Follows a sandbox from its next event on.
+    pub fn follow(&self, id: SandboxId, at_ns: u64) -> Follower {
+        let seen = self.ring(id, at_ns, |kept| kept.count);
+        let ring = self.lock().get(&id).cloned().unwrap_or_default();
+        Follower { news: ring.news.subscribe(), ring, seen }
     }
 
-    fn ring(&self, id: SandboxId, at_ns: u64, change: impl FnOnce(&mut Ring)) {
-        let mut rings = self.lock();
-        if rings.len() >= EVENT_SANDBOXES_MAX && !rings.contains_key(&id) {
-            let oldest = rings.iter().min_by_key(|(_, ring)| ring.touched_ns).map(|(id, _)| *id);
-            oldest.map(|oldest| rings.remove(&oldest));
-        }
-        let ring = rings.entry(id).or_default();
-        ring.touched_ns = at_ns;
-        change(ring);
+    /// Tells the end of a sandbox to who follows it, and forgets it. Told twice, it is told once.
+    pub fn end(&self, id: SandboxId, at_ns: u64, reason: &'static str) {
+        let Some(ring) = self.lock().remove(&id) else { return };
+        let mut kept = ring.lock();
+        kept.push(Happening { at_ns, kind: "sandbox.deleted", payload: object(json!({ "reason": reason })) });
+        kept.ended = true;
+        ring.news.send_replace(kept.count);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Ring>> {
-        self.rings.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn ring<T>(&self, id: SandboxId, at_ns: u64, change: impl FnOnce(&mut Kept) -> T) -> T {
+        let ring = {
+            let mut rings = self.lock();
+            if rings.len() >= EVENT_SANDBOXES_MAX && !rings.contains_key(&id) {
+                let oldest = rings.iter().min_by_key(|(_, ring)| ring.lock().touched_ns).map(|(id, _)| *id);
+                oldest.map(|oldest| rings.remove(&oldest));
+            }
+            rings.entry(id).or_default().clone()
+        };
+        let mut kept = ring.lock();
+        kept.touched_ns = at_ns;
+        let changed = change(&mut kept);
+        ring.news.send_replace(kept.count);
+        changed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Ring>>> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Ring {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
     fn push(&mut self, event: Happening) {
         if self.events.len() >= EVENTS_PER_SANDBOX_MAX {
             self.events.pop_front();
         }
         self.events.push_back(event);
+        self.count += 1;
+    }
+}
+
+/// Somebody who follows a sandbox.
+pub struct Follower {
+    ring: Arc<Ring>,
+    news: watch::Receiver<u64>,
+    seen: u64,
+}
+
+impl Follower {
+    /// Waits for events, oldest first; who is slow may miss some. `None` after the sandbox's end.
+    pub async fn next(&mut self) -> Option<Vec<Happening>> {
+        loop {
+            self.news.mark_unchanged();
+            let (fresh, ended) = {
+                let kept = self.ring.lock();
+                let count = usize::try_from(kept.count - self.seen).unwrap_or(usize::MAX);
+                let skipped = kept.events.len().saturating_sub(count);
+                self.seen = kept.count;
+                (kept.events.iter().skip(skipped).cloned().collect::<Vec<_>>(), kept.ended)
+            };
+            match (fresh.is_empty(), ended) {
+                (false, _) => return Some(fresh),
+                (true, true) => return None,
+                // The ring is ours to hold, so that its sender never closes.
+                (true, false) => drop(self.news.changed().await),
+            }
+        }
+    }
+}
+
+fn booted(view: &SandboxView) -> Value {
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (boot_ms, prepare_ms) = (millis(view.boot), millis(view.prepared));
+    json!({
+        "boot_ms": boot_ms,
+        "boot_mode": public_boot_mode(view.boot_mode),
+        "phases": { "prepare_ms": prepare_ms, "guest_ms": boot_ms.saturating_sub(prepare_ms) },
+        "isolation": view.isolation.as_str(),
+    })
+}
+
+fn object(payload: Value) -> Map<String, Value> {
+    match payload {
+        Value::Object(payload) => payload,
+        _ => Map::new(),
     }
 }
 
@@ -149,9 +231,14 @@ mod tests {
             disk_mib: 256,
             guest_ip: String::new(),
             boot: Duration::from_millis(5),
+            prepared: Duration::from_millis(3),
             boot_mode: "wake",
             idle: Duration::ZERO,
         }
+    }
+
+    fn kinds(events: &[Happening]) -> Vec<&'static str> {
+        events.iter().map(|event| event.kind).collect()
     }
 
     #[test]
@@ -161,19 +248,28 @@ mod tests {
         for state in [Running, Running, Paused, Paused, Running, FallingAsleep, Asleep, Waking, Running] {
             log.state(&view(id, state), 1);
         }
-        let kinds: Vec<_> = log.tail(id, 100).into_iter().map(|event| event.kind).collect();
-        let expected = ["sandbox.running", "sandbox.paused", "sandbox.resumed", "sandbox.hibernated", "sandbox.woken"];
-        assert_eq!(kinds, expected);
-        assert_eq!(log.tail(id, 1)[0].payload["boot_mode"], "wake");
+        let expected = [
+            "sandbox.running",
+            "sandbox.ssh_ready",
+            "sandbox.paused",
+            "sandbox.resumed",
+            "sandbox.hibernated",
+            "sandbox.woken",
+        ];
+        assert_eq!(kinds(&log.tail(id, 100)), expected);
+        let payload = &log.tail(id, 1)[0].payload;
+        assert_eq!((&payload["boot_mode"], &payload["boot_ms"]), (&json!("wake"), &json!(5)));
+        assert_eq!(payload["phases"], json!({"prepare_ms": 3, "guest_ms": 2}));
     }
 
     #[test]
     fn a_known_state_is_no_news() {
         let (log, id) = (EventLog::default(), SandboxId::random());
         log.known(id, &SandboxState::Asleep, 1);
-        log.state(&view(id, SandboxState::Running), 2);
+        assert_eq!(log.state(&view(id, SandboxState::Running), 2), Some("sandbox.woken"));
+        assert_eq!(log.state(&view(id, SandboxState::Running), 2), None);
         assert_eq!(log.tail(id, 9)[0].kind, "sandbox.woken");
-        log.forget(id);
+        log.end(id, 3, "request");
         assert!(log.tail(id, 9).is_empty());
     }
 
@@ -197,5 +293,22 @@ mod tests {
         }
         assert_eq!(log.lock().len(), EVENT_SANDBOXES_MAX);
         assert!(log.tail(first, 1).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_follower_sees_everything_to_the_end_and_nothing_from_before() {
+        let (log, id) = (EventLog::default(), SandboxId::random());
+        log.record(id, 1, "vm.died", json!({}));
+        let mut follower = log.follow(id, 2);
+        log.record(id, 3, "egress.denied", json!({}));
+        log.record(SandboxId::random(), 3, "vm.died", json!({}));
+        assert_eq!(kinds(&follower.next().await.unwrap()), ["egress.denied"]);
+        let waits = tokio::time::timeout(Duration::from_millis(20), follower.next()).await;
+        assert!(waits.is_err());
+        log.end(id, 4, "request");
+        log.end(id, 5, "idleness");
+        let last = follower.next().await.unwrap();
+        assert_eq!((kinds(&last), &last[0].payload["reason"]), (vec!["sandbox.deleted"], &json!("request")));
+        assert_eq!(follower.next().await, None);
     }
 }

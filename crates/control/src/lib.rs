@@ -2,13 +2,18 @@
 //! rest. Never in the path of a sandbox's bytes.
 
 mod app;
+mod boots;
 mod control;
 mod door;
 mod events;
+mod guard;
 pub mod limits;
 mod loops;
 mod plan;
+mod series;
+mod settings;
 mod store;
 
 pub use app::{BootstrapError, BootstrapKey};
 pub use control::{Control, OpenError};
+pub use settings::{ControlSettings, Operator, RateSettings};

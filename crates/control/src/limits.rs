@@ -55,5 +55,54 @@ pub const REAPED_AT_ONCE_MAX: usize = 4;
 pub const EVENTS_PER_SANDBOX_MAX: usize = 100;
 pub const EVENT_SANDBOXES_MAX: usize = 16 * 1024;
 
+/// Followers of events at once; more are refused. A quiet one hears that it is alive this often.
+pub const FOLLOWERS_MAX: usize = 1024;
+pub const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Requests of one workspace: in a second in the long run, and at once after a rest. An operator may choose others.
+pub const RATE_PER_SECOND: u32 = 25;
+pub const RATE_BURST: u32 = 50;
+/// Workspaces whose rate is remembered.
+pub const RATE_BUCKETS_MAX: usize = 4096;
+
+/// How long the answer to a request with an idempotency key is remembered.
+pub const ATTEMPTS_REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+pub const ATTEMPT_KEY_BYTES_MAX: usize = 255;
+/// Largest answer that is remembered.
+pub const ATTEMPT_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Answers of one workspace that are remembered, in number and in bytes. The oldest give way.
+pub const ATTEMPTS_PER_WORKSPACE_MAX: u64 = 10_000;
+pub const ATTEMPT_BYTES_PER_WORKSPACE_MAX: u64 = 64 * 1024 * 1024;
+const _: () = assert!(
+    ATTEMPT_ANSWER_BYTES_MAX as u64 <= ATTEMPT_BYTES_PER_WORKSPACE_MAX,
+    "the newest answer must never give way to itself"
+);
+
+/// Entries of the audit trail: how old, how many of one workspace, how many in one answer.
+pub const AUDIT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const AUDIT_ENTRIES_PER_WORKSPACE_MAX: u64 = 10_000;
+pub const AUDIT_LISTED_DEFAULT: u64 = 200;
+pub const AUDIT_LISTED_MAX: u64 = 1000;
+/// Longest path in an entry.
+pub const AUDIT_PATH_BYTES_MAX: usize = 256;
+/// Entries that wait to be written, how long a request waits for room among them, and how many are written at once.
+pub const AUDIT_QUEUE_MAX: usize = 1024;
+pub const AUDIT_WAIT_MAX: Duration = Duration::from_secs(1);
+pub const AUDIT_BATCH: usize = 64;
+/// Entries between two looks for old ones.
+pub const AUDIT_PRUNE_EVERY: usize = 512;
+
+/// Between two samples of all machines.
+pub const SAMPLE_EVERY: Duration = Duration::from_secs(15);
+/// Sandboxes and workspaces that values over time are kept of.
+pub const SERIES_SANDBOXES_MAX: usize = 1024;
+pub const SERIES_WORKSPACES_MAX: usize = 256;
+/// Longest time that may be asked for at once.
+pub const SERIES_SPAN_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Boots remembered of one workspace, and workspaces that boots are remembered of.
+pub const BOOTS_PER_WORKSPACE_MAX: usize = 500;
+pub const BOOT_WORKSPACES_MAX: usize = 256;
+
 /// Requests to compare a sandbox with its host that may wait.
 pub const SETTLE_QUEUE_MAX: usize = 256;

@@ -2,6 +2,7 @@
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use pandastack_model::SandboxId;
+use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::http::{Refused, SandboxPath, bearer};
 
 use crate::Edge;
@@ -13,10 +14,31 @@ impl FromRequestParts<Edge> for Admitted {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
-        let token = bearer(&parts.headers, &parts.uri);
-        let caller = edge.control.authenticate(token.as_deref()).await?;
-        let SandboxPath(id) = SandboxPath::from_request_parts(parts, edge).await?;
+        let (caller, id) = who_and_what(parts, edge).await?;
         edge.control.admit(&caller, id).await?;
         Ok(Self(id))
     }
+}
+
+/// A sandbox that the caller may look at, whatever state it is in.
+pub struct Visible(pub SandboxId);
+
+impl FromRequestParts<Edge> for Visible {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
+        let (caller, id) = who_and_what(parts, edge).await?;
+        edge.control.admit_look(&caller, id).await?;
+        Ok(Self(id))
+    }
+}
+
+async fn who_and_what(parts: &mut Parts, edge: &Edge) -> Result<(Caller, SandboxId), Refused> {
+    let caller = match parts.extensions.get::<Caller>() {
+        // Whoever surrounds us has asked already.
+        Some(caller) => caller.clone(),
+        None => edge.control.authenticate(bearer(&parts.headers, &parts.uri).as_deref()).await?,
+    };
+    let SandboxPath(id) = SandboxPath::from_request_parts(parts, edge).await?;
+    Ok((caller, id))
 }

@@ -6,6 +6,7 @@ mod exec;
 mod files;
 pub mod limits;
 mod mcp;
+mod logs;
 mod preview;
 mod processes;
 mod proxy;
@@ -25,6 +26,7 @@ use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use pandastack_wire_public::http::{bare_frame, frame, no_method};
 pub use serve::serve;
+use tokio::sync::Semaphore;
 
 use crate::{exec::Budget, socket::Sockets};
 
@@ -40,13 +42,16 @@ pub struct Edge {
     /// The domain of public previews, if there are any.
     suffix: Option<PreviewSuffix>,
     sockets: Sockets,
+    /// Room for those who follow consoles.
+    followers: Arc<Semaphore>,
 }
 
 impl Edge {
     /// Makes an edge between a control plane and a host. Connections that outlive their request belong to the scope.
     pub fn new(control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: Scope) -> Self {
         let (budget, sockets) = (Budget::new(limits::COLLECTED_BYTES_MAX), Sockets::new(scope.clone()));
-        Self { control, host, budget, scope, suffix: None, sockets }
+        let followers = Arc::new(Semaphore::new(limits::FOLLOWERS_MAX));
+        Self { control, host, budget, scope, suffix: None, sockets, followers }
     }
 
     /// Serves public previews below a domain.
@@ -67,6 +72,7 @@ impl Edge {
             .route("/v1/sandboxes/{id}/exec/ws", get(socket::exec))
             .route("/v1/sandboxes/{id}/exec/pty", get(socket::pty))
             .route("/v1/sandboxes/{id}/ssh", get(socket::ssh))
+            .route("/v1/sandboxes/{id}/logs", get(logs::logs))
             .route("/v1/sandboxes/{id}/fs", get(files::read).put(files::write).delete(files::delete))
             .route("/v1/sandboxes/{id}/fs/dir", get(files::list))
             .route("/v1/sandboxes/{id}/fs/stat", get(files::stat))

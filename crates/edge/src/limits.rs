@@ -13,8 +13,14 @@ pub const STDIN_PIECE_BYTES: usize = 64 * 1024;
 
 /// A quiet stream says that it is alive this often.
 pub const KEEPALIVE: Duration = Duration::from_secs(15);
+const _: () = assert!(KEEPALIVE.as_secs() <= 15, "published clients give up after 30 s without a byte");
 /// How long past a command's limit the host may take to say so.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(10);
+
+/// Consoles followed at once; more are refused.
+pub const FOLLOWERS_MAX: usize = 1024;
+/// How much of a console a follower sees of what was there before, unless it says.
+pub const LOG_BACK_BYTES: usize = 4 * 1024;
 
 /// Sockets open at once; more are refused.
 pub const SOCKETS_MAX: usize = 1024;

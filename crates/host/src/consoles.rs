@@ -1,24 +1,175 @@
-//! Keeps the consoles of machines short. A guest writes to its console as much as it likes, and the file lies in the host's
-//! memory; what is too old is cut off, and the machine goes on appending.
+//! The consoles of machines, and of the sandboxes that have had them. A guest writes to its console as much as it likes, and the
+//! file lies in the host's memory: what is too old is cut off, and the machine goes on appending. When a machine goes, the end of
+//! its console stays with its sandbox, so that it can be read while the sandbox sleeps or is dead.
+//!
+//! ```text
+//! position   start ............ start + kept ............ end
+//!            file in the data    the living machine's own
+//!            folder              file
+//! ```
+//!
+//! Positions only grow, through cuts, sleeps and wakes: who follows a console remembers one number.
 
 use std::{
-    fs::File,
+    collections::{HashMap, HashSet},
+    fs::{self, File},
     io::{self, Read, Seek, SeekFrom, Write},
-    path::Path,
-    sync::Arc,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use crate::{recover::folders, sandbox::Parts};
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use pandastack_model::{Fault, MachineId, SandboxId};
+use pandastack_wire_fleet::{ByteStream, ConsoleAsk};
+use tokio::sync::watch;
+
+use crate::{
+    recover::folders,
+    sandbox::{Condition, Parts},
+};
 
 /// A console that is longer is cut.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// What is left of it, from the end.
+/// What is left of it, from the end; also what stays of a machine that is gone.
 const BYTES_KEPT: u64 = 256 * 1024;
 
 /// Between two looks. An emulated serial line carries some megabytes in this time.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// What is read at once: more than there ever is between two looks.
+const READ_BYTES_MAX: u64 = 16 * BYTES_MAX;
+
+/// Between two looks of who follows.
+const FOLLOW_LOOK: Duration = Duration::from_millis(250);
+
+/// The consoles of all sandboxes here.
+pub struct Consoles {
+    run_root: PathBuf,
+    /// Where the consoles of machines that are gone lie, one file for each sandbox.
+    folder: PathBuf,
+    streams: Mutex<HashMap<SandboxId, Stream>>,
+}
+
+/// The console of one sandbox.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    /// Position of the first byte that is still there.
+    start: u64,
+    /// Bytes of machines that are gone.
+    kept: u64,
+    live: Option<MachineId>,
+}
+
+/// Some bytes of a console and the position after them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Piece {
+    bytes: Vec<u8>,
+    next: u64,
+}
+
+impl Consoles {
+    /// Opens the folder, and removes consoles of sandboxes that are not here.
+    pub fn open(run_root: &Path, volume: &Path, here: &HashSet<SandboxId>) -> io::Result<Self> {
+        let folder = volume.join("consoles");
+        fs::create_dir_all(&folder)?;
+        let mut streams = HashMap::new();
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let owner = entry.file_name().to_str().and_then(|name| name.parse::<SandboxId>().ok());
+            match owner.filter(|id| here.contains(id)) {
+                Some(id) => drop(streams.insert(id, Stream { kept: entry.metadata()?.len(), ..Stream::default() })),
+                None => fs::remove_file(entry.path())?,
+            }
+        }
+        Ok(Self { run_root: run_root.to_owned(), folder, streams: Mutex::new(streams) })
+    }
+
+    /// Notes that a sandbox has a machine.
+    pub fn begin(&self, id: SandboxId, machine: MachineId) {
+        self.locked().entry(id).or_default().live = Some(machine);
+    }
+
+    /// Keeps the end of a console whose machine is about to go.
+    pub fn keep(&self, id: SandboxId) -> io::Result<()> {
+        let mut streams = self.locked();
+        let Some(stream) = streams.get_mut(&id) else { return Ok(()) };
+        let whole = self.after(id, stream, stream.start)?;
+        let bytes = end_of(&whole.bytes);
+        let fresh = self.folder.join(format!("{id}.new"));
+        fs::write(&fresh, bytes)?;
+        fs::rename(&fresh, self.file(id))?;
+        let length = bytes.len() as u64;
+        *stream = Stream { start: whole.next - length, kept: length, live: None };
+        Ok(())
+    }
+
+    /// Forgets a sandbox's console.
+    pub fn forget(&self, id: SandboxId) {
+        self.locked().remove(&id);
+        let _ = fs::remove_file(self.file(id));
+    }
+
+    /// Reads what there is from a position on; a position that was cut off is moved to what is left.
+    fn read(&self, id: SandboxId, from: u64) -> io::Result<Piece> {
+        let streams = self.locked();
+        match streams.get(&id) {
+            Some(stream) => self.after(id, stream, from),
+            None => Ok(Piece { bytes: Vec::new(), next: from }),
+        }
+    }
+
+    fn after(&self, id: SandboxId, stream: &Stream, from: u64) -> io::Result<Piece> {
+        let skip = from.saturating_sub(stream.start);
+        let mut bytes = Vec::new();
+        if skip < stream.kept {
+            read_from(&self.file(id), skip, &mut bytes)?;
+            bytes.truncate((stream.kept - skip) as usize);
+        }
+        if let Some(machine) = stream.live {
+            read_from(&self.console_of(&machine.to_string()), skip.saturating_sub(stream.kept), &mut bytes)?;
+        }
+        let next = stream.start + skip + bytes.len() as u64;
+        Ok(Piece { bytes, next })
+    }
+
+    fn cut_all(&self) {
+        for folder in folders(&self.run_root) {
+            match self.cut_one(&folder) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => tracing::warn!(%error, folder, "console not cut"),
+            }
+        }
+    }
+
+    fn cut_one(&self, folder: &str) -> io::Result<()> {
+        // Who reads at the same moment must see both the file and the position before, or both after.
+        let mut streams = self.locked();
+        let dropped = cut(&self.console_of(folder))?;
+        let owner = streams.iter_mut().find(|(_, stream)| stream.live.is_some_and(|live| live.to_string() == folder));
+        if let (Some((id, stream)), true) = (owner, dropped > 0) {
+            stream.start += stream.kept + dropped;
+            stream.kept = 0;
+            let _ = fs::remove_file(self.file(*id));
+        }
+        Ok(())
+    }
+
+    fn console_of(&self, folder: &str) -> PathBuf {
+        self.run_root.join(folder).join("console.log")
+    }
+
+    fn file(&self, id: SandboxId) -> PathBuf {
+        self.folder.join(id.to_string())
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<SandboxId, Stream>> {
+        self.streams.lock().expect("no holder panics")
+    }
+}
 
 /// Looks after all consoles until the host closes.
 pub async fn keep_short(parts: Arc<Parts>) {
@@ -28,39 +179,150 @@ pub async fn keep_short(parts: Arc<Parts>) {
             () = tokio::time::sleep(LOOK) => {}
             () = token.cancelled() => return,
         }
-        let run_root = parts.run_root.clone();
-        let _ = parts.scope.block("consoles", move || cut_all(&run_root)).await;
+        let consoles = parts.consoles.clone();
+        let _ = parts.scope.block("consoles", move || consoles.cut_all()).await;
     }
 }
 
-fn cut_all(run_root: &Path) {
-    for folder in folders(run_root) {
-        let console = run_root.join(folder).join("console.log");
-        match cut(&console) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(%error, console = %console.display(), "console not cut"),
+/// Somebody who reads a console.
+struct Reader {
+    parts: Arc<Parts>,
+    id: SandboxId,
+    /// Closed when the sandbox is gone.
+    condition: watch::Receiver<Condition>,
+    position: u64,
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    First,
+    Later,
+    Last,
+}
+
+/// Reads a console: what is there, and what comes after it if that is wanted.
+pub fn read(parts: &Arc<Parts>, id: SandboxId, condition: watch::Receiver<Condition>, ask: ConsoleAsk) -> ByteStream {
+    let reader = Reader { parts: parts.clone(), id, condition, position: 0, turn: Turn::First };
+    Box::pin(unfold(Some(reader), move |reader| async move {
+        let mut reader = reader?;
+        let piece = reader.next().await?;
+        let goes_on = ask == ConsoleAsk::Follow && piece.is_ok();
+        Some((piece, goes_on.then_some(reader)))
+    }))
+}
+
+impl Reader {
+    /// Gives the next piece; `None` when nothing more can come.
+    async fn next(&mut self) -> Option<Result<Bytes, Fault>> {
+        loop {
+            let piece = match self.look().await {
+                Ok(piece) => piece,
+                Err(fault) => return Some(Err(fault)),
+            };
+            self.position = piece.next;
+            let first = self.turn == Turn::First;
+            if first {
+                self.turn = Turn::Later;
+            }
+            if first || !piece.bytes.is_empty() {
+                return Some(Ok(Bytes::from(piece.bytes)));
+            }
+            if self.turn == Turn::Last {
+                return None;
+            }
+            self.wait().await;
+        }
+    }
+
+    async fn look(&self) -> Result<Piece, Fault> {
+        let (consoles, id, from) = (self.parts.consoles.clone(), self.id, self.position);
+        let read = self.parts.scope.block("read console", move || consoles.read(id, from)).await;
+        read.map_err(Fault::bug)?.map_err(Fault::bug)
+    }
+
+    async fn wait(&mut self) {
+        let token = self.parts.scope.token();
+        tokio::select! {
+            () = tokio::time::sleep(FOLLOW_LOOK) => {}
+            changed = self.condition.changed() => if changed.is_err() {
+                self.turn = Turn::Last;
+            },
+            () = token.cancelled() => self.turn = Turn::Last,
         }
     }
 }
 
-/// Leaves only the end of a console that is too long. Lines that are written in this very moment may be lost.
-fn cut(console: &Path) -> io::Result<()> {
-    if std::fs::metadata(console)?.len() <= BYTES_MAX {
-        return Ok(());
+/// Leaves only the end of a console that is too long, and tells how much it took off. Lines that are written in this very moment
+/// may be lost.
+fn cut(console: &Path) -> io::Result<u64> {
+    if fs::metadata(console)?.len() <= BYTES_MAX {
+        return Ok(0);
     }
     let mut file = File::options().read(true).append(true).open(console)?;
-    file.seek(SeekFrom::End(-(BYTES_KEPT as i64)))?;
+    let begin = file.seek(SeekFrom::End(-(BYTES_KEPT as i64)))?;
     let mut end = Vec::with_capacity(BYTES_KEPT as usize);
     (&file).take(BYTES_KEPT).read_to_end(&mut end)?;
-    let whole_lines = end.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let lines = whole_lines(&end);
     file.set_len(0)?;
-    file.write_all(&end[whole_lines..])
+    file.write_all(lines)?;
+    Ok(begin + (end.len() - lines.len()) as u64)
+}
+
+fn end_of(bytes: &[u8]) -> &[u8] {
+    match bytes.len().checked_sub(BYTES_KEPT as usize) {
+        None | Some(0) => bytes,
+        Some(begin) => whole_lines(&bytes[begin..]),
+    }
+}
+
+/// Gives what follows the first line's end; everything if there is none.
+fn whole_lines(bytes: &[u8]) -> &[u8] {
+    bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |at| &bytes[at + 1..])
+}
+
+/// Adds a file's bytes from an offset on. A file that is not there has none.
+fn read_from(path: &Path, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    file.seek(SeekFrom::Start(offset))?;
+    file.take(READ_BYTES_MAX).read_to_end(bytes).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Ground {
+        folder: tempfile::TempDir,
+        consoles: Consoles,
+        id: SandboxId,
+    }
+
+    impl Ground {
+        fn make() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let consoles = Consoles::open(&folder.path().join("run"), folder.path(), &HashSet::new()).unwrap();
+            Self { folder, consoles, id: SandboxId::random() }
+        }
+
+        fn machine(&self) -> (MachineId, File) {
+            let machine = MachineId::random();
+            let run_dir = self.folder.path().join("run").join(machine.to_string());
+            fs::create_dir_all(&run_dir).unwrap();
+            let writer = File::options().create(true).append(true).open(run_dir.join("console.log")).unwrap();
+            self.consoles.begin(self.id, machine);
+            (machine, writer)
+        }
+
+        fn read(&self, from: u64) -> (String, u64) {
+            let piece = self.consoles.read(self.id, from).unwrap();
+            (String::from_utf8(piece.bytes).unwrap(), piece.next)
+        }
+    }
 
     #[test]
     fn a_long_console_keeps_its_last_lines_and_its_writer() {
@@ -70,14 +332,93 @@ mod tests {
         for number in 0..200_000 {
             writeln!(writer, "line {number}").unwrap();
         }
-        assert!(std::fs::metadata(&console).unwrap().len() > BYTES_MAX);
-        cut(&console).unwrap();
+        let before = fs::metadata(&console).unwrap().len();
+        assert!(before > BYTES_MAX);
+        let dropped = cut(&console).unwrap();
+        assert_eq!(dropped + fs::metadata(&console).unwrap().len(), before);
         writeln!(writer, "after").unwrap();
-        let text = std::fs::read_to_string(&console).unwrap();
+        let text = fs::read_to_string(&console).unwrap();
         assert!(text.len() as u64 <= BYTES_KEPT + 6 && text.starts_with("line "), "{}", &text[..20]);
         assert!(text.ends_with("line 199999\nafter\n"));
         let before = text.len();
-        cut(&console).unwrap();
-        assert_eq!(std::fs::metadata(&console).unwrap().len() as usize, before, "a short one is left alone");
+        assert_eq!(cut(&console).unwrap(), 0);
+        assert_eq!(fs::metadata(&console).unwrap().len() as usize, before, "a short one is left alone");
+    }
+
+    #[test]
+    fn a_follower_misses_nothing_of_a_cut() {
+        let ground = Ground::make();
+        let (_, mut writer) = ground.machine();
+        let (mut position, mut seen) = (0, Vec::new());
+        for round in 0..40 {
+            for line in 0..4000 {
+                writeln!(writer, "line {}", round * 4000 + line).unwrap();
+            }
+            if round % 3 == 0 {
+                ground.consoles.cut_all();
+            }
+            let (text, next) = ground.read(position);
+            seen.extend(text.lines().map(str::to_owned));
+            position = next;
+        }
+        let expected: Vec<_> = (0..160_000).map(|number| format!("line {number}")).collect();
+        assert!(seen == expected, "{} lines", seen.len());
+    }
+
+    #[test]
+    fn who_is_too_late_gets_whole_lines_of_what_is_left() {
+        let ground = Ground::make();
+        let (_, mut writer) = ground.machine();
+        writeln!(writer, "first").unwrap();
+        let (_, position) = ground.read(0);
+        for number in 0..200_000 {
+            writeln!(writer, "line {number}").unwrap();
+        }
+        ground.consoles.cut_all();
+        let (text, next) = ground.read(position);
+        assert!(text.starts_with("line ") && text.ends_with("line 199999\n"));
+        assert_eq!(ground.read(next), (String::new(), next));
+    }
+
+    #[test]
+    fn a_console_outlives_its_machines() {
+        let mut ground = Ground::make();
+        let (machine, mut writer) = ground.machine();
+        writeln!(writer, "one").unwrap();
+        let (text, position) = ground.read(0);
+        assert_eq!(text, "one\n");
+        writeln!(writer, "two").unwrap();
+        ground.consoles.keep(ground.id).unwrap();
+        fs::remove_dir_all(ground.folder.path().join("run").join(machine.to_string())).unwrap();
+        assert_eq!(ground.read(position), ("two\n".into(), 8));
+        assert_eq!(ground.read(0).0, "one\ntwo\n");
+        let here = HashSet::from([ground.id]);
+        ground.consoles = Consoles::open(&ground.folder.path().join("run"), ground.folder.path(), &here).unwrap();
+        assert_eq!(ground.read(0).0, "one\ntwo\n", "it is there after a restart");
+
+        let (_, mut writer) = ground.machine();
+        writeln!(writer, "three").unwrap();
+        assert_eq!(ground.read(8).0, "three\n");
+        assert_eq!(ground.read(0), ("one\ntwo\nthree\n".into(), 14));
+        for number in 0..200_000 {
+            writeln!(writer, "line {number}").unwrap();
+        }
+        ground.consoles.cut_all();
+        let (text, _) = ground.read(14);
+        assert!(text.starts_with("line ") && text.ends_with("line 199999\n"), "{}", &text[..20]);
+        ground.consoles.keep(ground.id).unwrap();
+        ground.consoles.forget(ground.id);
+        assert_eq!(ground.read(5), (String::new(), 5));
+        assert_eq!(fs::read_dir(ground.folder.path().join("consoles")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn consoles_of_nobody_are_removed() {
+        let ground = Ground::make();
+        let (_, mut writer) = ground.machine();
+        writeln!(writer, "one").unwrap();
+        ground.consoles.keep(ground.id).unwrap();
+        Consoles::open(&ground.folder.path().join("run"), ground.folder.path(), &HashSet::new()).unwrap();
+        assert_eq!(fs::read_dir(ground.folder.path().join("consoles")).unwrap().count(), 0);
     }
 }

@@ -20,7 +20,9 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    audit, consoles, denials,
+    audit,
+    consoles::{self, Consoles},
+    denials,
     guest::{Session, Use},
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, NetSettings},
@@ -104,6 +106,7 @@ impl Host {
         let scope = Scope::new();
         let volumes = Volumes::open(volume.root(), ledger.clone(), scope.clone()).await?;
         volumes.retain(&plan.kept_sandboxes()).await?;
+        let consoles = Consoles::open(&run_root, volume.root(), &plan.all_sandboxes())?;
         let parts = Arc::new(Parts {
             driver,
             layers,
@@ -111,6 +114,7 @@ impl Host {
             net,
             ledger,
             volumes,
+            consoles: Arc::new(consoles),
             run_root,
             settings,
             scope,

@@ -2,17 +2,16 @@
 
 use async_trait::async_trait;
 use pandastack_model::{Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step};
+use pandastack_sys::usage;
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
-    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
-    VolumeView, WriteAsk,
+    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk, ConsoleAsk, MachineUsage,
 };
 use tokio::sync::{broadcast, oneshot};
 
 use crate::{
-    Host, audit, fork, guest,
+    Host, audit, consoles, fork, guest,
     host::{Serving, settled},
-    sandbox::{Request, Start, refusal_fault},
+    sandbox::{Condition, Request, Start, refusal_fault},
 };
 
 #[async_trait]
@@ -129,7 +128,31 @@ impl HostPort for Host {
             sandboxes,
             standby: self.standby.count(),
             blanks: self.standby.blanks.count(),
+            memory_promised: Bytes::new(*self.parts.promised.lock().expect("no holder panics")),
+            disk_free: Bytes::new(self.parts.volume.free_bytes()),
+            disk_total: Bytes::new(self.parts.volume.total_bytes()),
+            resident: Bytes::new(usage::of_myself().map_or(0, |usage| usage.resident_bytes)),
         }
+    }
+
+    async fn usage(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault> {
+        let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
+        let now = entry.condition.borrow().clone();
+        Ok(measure(id, &now))
+    }
+
+    async fn usages(&self) -> Vec<MachineUsage> {
+        let entries: Vec<_> = {
+            let sandboxes = self.sandboxes.lock().expect("no holder panics");
+            sandboxes.iter().map(|(id, entry)| (*id, entry.condition.borrow().clone())).collect()
+        };
+        let measured = move || entries.iter().filter_map(|(id, now)| measure(*id, now)).collect();
+        self.parts.scope.block("measure", measured).await.unwrap_or_default()
+    }
+
+    async fn console(&self, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+        let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
+        Ok(consoles::read(&self.parts, id, entry.condition, ask))
     }
 
     async fn templates(&self) -> Vec<TemplateView> {
@@ -229,4 +252,20 @@ impl HostPort for Host {
     fn events(&self) -> broadcast::Receiver<HostEvent> {
         self.events.subscribe()
     }
+}
+
+/// Measures the process of a sandbox's machine, if there is one.
+fn measure(id: SandboxId, now: &Condition) -> Option<MachineUsage> {
+    let pid = now.pid?;
+    // It may have died in this moment.
+    let used = usage::of_process(pid).ok()?;
+    Some(MachineUsage {
+        id,
+        pid,
+        up: now.since.map_or(used.age, |since| since.elapsed()),
+        cpu: used.cpu,
+        resident: Bytes::new(used.resident_bytes),
+        mapped: Bytes::new(used.virtual_bytes),
+        threads: used.threads,
+    })
 }

@@ -4,6 +4,7 @@ use std::{future::Future, time::Duration};
 
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument;
 
 /// Work that did not come back with a value.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +47,13 @@ impl Scope {
         self.tracker.spawn(work)
     }
 
-    /// Runs work that goes on even if the caller of this function is dropped.
+    /// Runs work that goes on even if the caller of this function is dropped. What it logs carries the caller's span.
     pub async fn run<F, T>(&self, name: &'static str, work: F) -> Result<T, ScopeError>
     where
         F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        self.tracker.spawn(work).await.map_err(|error| {
+        self.tracker.spawn(work.in_current_span()).await.map_err(|error| {
             if error.is_panic() { ScopeError::Panicked { name } } else { ScopeError::Cancelled { name } }
         })
     }

@@ -17,6 +17,8 @@ pub enum FaultKind {
     TooLarge,
     /// The caller's own limit is reached.
     Quota,
+    /// The caller asks faster than allowed; nothing was done.
+    TooFast,
     /// No room now; nothing was created.
     Busy,
     /// The host has no memory or disk left; nothing was created.

@@ -20,3 +20,4 @@ pub mod reflink;
 pub mod socket;
 pub mod tap;
 pub mod tcp_repair;
+pub mod usage;

@@ -1,5 +1,7 @@
 //! What the edge asks of the control plane: who is this, and may they reach that sandbox.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use pandastack_model::{Fault, GuestPort, PathRules, SandboxId};
 
@@ -11,6 +13,15 @@ pub struct WorkspaceId(pub String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub workspace: WorkspaceId,
+    /// The idempotency key of the request, where its answer is remembered.
+    pub attempt: Option<Arc<str>>,
+}
+
+impl Caller {
+    /// Makes the caller of a request without an idempotency key.
+    pub fn of(workspace: WorkspaceId) -> Self {
+        Self { workspace, attempt: None }
+    }
 }
 
 /// What a signed preview lets anybody reach.
@@ -29,6 +40,9 @@ pub trait ControlPort: Send + Sync + 'static {
 
     /// Says whether the caller may reach the sandbox. Another tenant's sandbox is `Fault::no_sandbox`, like an unknown one.
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault>;
+
+    /// Says whether the caller may look at what is left of a sandbox, whatever state it is in.
+    async fn admit_look(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault>;
 
     /// Says whether the sandbox may be reached by whoever knows its preview name.
     async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault>;

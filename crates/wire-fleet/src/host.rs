@@ -41,6 +41,8 @@ pub struct SandboxView {
     pub guest_ip: String,
     /// From the request to the guest's first answer.
     pub boot: Duration,
+    /// The first part of it: until there was a machine with the layer in it.
+    pub prepared: Duration,
     /// How the machine was come by: `standby`, `warm`, `cold`, `fork`, `snapshot`, `wake`.
     pub boot_mode: &'static str,
     /// How long nobody has used it.
@@ -142,6 +144,36 @@ pub struct HostStatus {
     pub standby: usize,
     /// Processes that wait for any layer.
     pub blanks: usize,
+    /// Guest memory of all machines together, standby ones included.
+    pub memory_promised: Size,
+    /// The data volume.
+    pub disk_free: Size,
+    pub disk_total: Size,
+    /// What this process itself holds.
+    pub resident: Size,
+}
+
+/// What the process of a sandbox's machine uses of its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineUsage {
+    pub id: SandboxId,
+    pub pid: u32,
+    /// Since the sandbox has had this machine.
+    pub up: Duration,
+    /// Time on CPUs since the process began, which may be before the sandbox had it.
+    pub cpu: Duration,
+    pub resident: Size,
+    pub mapped: Size,
+    pub threads: u64,
+}
+
+/// What to read of a console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsoleAsk {
+    /// What is there now.
+    Past,
+    /// That, and what comes, until the sandbox is gone.
+    Follow,
 }
 
 /// What happened to a sandbox without anybody asking.
@@ -353,6 +385,16 @@ pub trait HostPort: ProcessPort + TreePort {
     async fn observe_all(&self) -> Vec<SandboxView>;
 
     async fn status(&self) -> HostStatus;
+
+    /// Measures the machine of a sandbox; `None` if it has none now, or none with a process.
+    async fn usage(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault>;
+
+    /// Measures all machines that sandboxes have.
+    async fn usages(&self) -> Vec<MachineUsage>;
+
+    /// Reads a sandbox's console, whatever state it is in; neither wakes it nor counts as a use. The first piece is all that
+    /// was there at the time of asking, perhaps nothing; the others are what came after it.
+    async fn console(&self, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault>;
 
     async fn templates(&self) -> Vec<TemplateView>;
 

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// When no other time is known, a busy server asks for a repeat after this.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Who asks too fast may go on after this.
+const TOO_FAST_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The body of every error: flat, because the published clients need `error` to be a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +40,11 @@ pub const WAKE_FAILED: &str = "sandbox.wake_failed";
 pub const PORT_CLOSED: &str = "port.not_listening";
 pub const PORT_BROKEN: &str = "port.bad_answer";
 
+/// The code of a request whose idempotency key stands for another one. Goes out as 422.
+pub const OTHER_REQUEST: &str = "idempotency.other_request";
+/// The code of a request whose sandbox has no machine to be measured now. Goes out as 503 without `Retry-After`.
+pub const NO_MACHINE: &str = "sandbox.no_machine";
+
 /// Renders a fault. Its private detail stays private.
 pub fn reply(fault: &Fault, request_id: &str) -> Reply {
     let (status, retry_after) = status(fault);
@@ -60,13 +67,17 @@ fn status(fault: &Fault) -> (u16, Option<u64>) {
         FaultKind::Unauthorized => (401, None),
         FaultKind::Missing => (404, None),
         FaultKind::Conflict if matches!(fault.code, PORT_CLOSED | PORT_BROKEN) => (502, None),
+        FaultKind::Conflict if fault.code == OTHER_REQUEST => (422, None),
+        FaultKind::Conflict if fault.code == NO_MACHINE => (503, None),
         FaultKind::Conflict => (409, None),
         FaultKind::TooLarge => (413, None),
         FaultKind::Quota => (429, None),
+        FaultKind::TooFast => (429, Some(seconds(fault.retry_after.unwrap_or(TOO_FAST_RETRY_AFTER)))),
         FaultKind::Busy => (503, Some(seconds(fault.retry_after.unwrap_or(BUSY_RETRY_AFTER)))),
         FaultKind::Storage => (507, None),
         FaultKind::Timeout => (504, None),
         FaultKind::Unavailable if fault.code == WAKE_FAILED => (503, None),
+
         FaultKind::Unavailable => match fault.retry_after {
             Some(after) => (503, Some(seconds(after))),
             None => (502, None),
@@ -105,6 +116,7 @@ mod tests {
         check(FaultKind::Conflict, 409, None);
         check(FaultKind::TooLarge, 413, None);
         check(FaultKind::Quota, 429, None);
+        check(FaultKind::TooFast, 429, Some(1));
         check(FaultKind::Busy, 503, Some(5));
         check(FaultKind::Storage, 507, None);
         check(FaultKind::Timeout, 504, None);
@@ -120,6 +132,14 @@ mod tests {
         let outage =
             Fault::new(FaultKind::Unavailable, "host.down", "sandbox host unavailable").with_retry_after(later);
         assert_eq!((reply(&outage, "").status, reply(&outage, "").retry_after), (503, Some(2)));
+    }
+
+    #[test]
+    fn some_conflicts_have_a_status_of_their_own() {
+        for (code, status) in [(OTHER_REQUEST, 422), (NO_MACHINE, 503), (PORT_CLOSED, 502), ("x", 409)] {
+            let reply = reply(&Fault::new(FaultKind::Conflict, code, "t"), "");
+            assert_eq!((reply.status, reply.retry_after), (status, None), "{code}");
+        }
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub const SOCKET_ID_BYTES_MAX: usize = 256;
 /// Longest tag of a process.
 pub const TAG_BYTES_MAX: usize = 128;
 
+/// Longest line of a console that is told as one.
+pub const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
+
 /// Longest path in a guest, as Linux has it.
 pub const PATH_BYTES_MAX: usize = 4096;
 

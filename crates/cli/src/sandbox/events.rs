@@ -2,23 +2,36 @@
 
 use std::process::ExitCode;
 
-use pandastack_client::wire::Event;
+use pandastack_client::{Client, wire::Event};
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    interrupt::{INTERRUPTED, Interrupt},
+    output,
+};
 
 /// Arguments of `sandbox events`.
 #[derive(Debug, clap::Args)]
 pub struct EventsArgs {
     /// Sandbox id
     id: String,
-    /// Print as JSON
+    /// Go on with what happens, until the sandbox is deleted
+    #[arg(long, short)]
+    follow: bool,
+    /// Print as JSON; one object a line with --follow
     #[arg(long)]
     json: bool,
 }
 
 /// Tells what happened to a sandbox lately.
 pub async fn events(args: EventsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
-    let events = connect(global)?.events(&args.id).await.map_err(advise)?;
+    let client = connect(global)?;
+    if args.follow {
+        return follow(&client, &args).await;
+    }
+    let events = client.events(&args.id).await.map_err(advise)?;
     if args.json {
         output::json(&events)?;
     } else if events.is_empty() {
@@ -28,6 +41,23 @@ pub async fn events(args: EventsArgs, global: &GlobalArgs) -> anyhow::Result<Exi
         output::table(&["TIME", "EVENT", "ABOUT"], &rows)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn follow(client: &Client, args: &EventsArgs) -> anyhow::Result<ExitCode> {
+    let mut interrupt = Interrupt::listen()?;
+    let mut events = client.follow_events(&args.id, None).await.map_err(advise)?;
+    loop {
+        let next = tokio::select! {
+            () = interrupt.recv() => return Ok(ExitCode::from(INTERRUPTED)),
+            next = events.next() => next,
+        };
+        let Some(event) = next else { return Ok(ExitCode::SUCCESS) };
+        let event = event.map_err(advise)?;
+        match args.json {
+            true => output::line(&serde_json::to_string(&event)?)?,
+            false => output::line(row(&event).join("  ").trim_end())?,
+        }
+    }
 }
 
 fn row(event: &Event) -> Vec<String> {

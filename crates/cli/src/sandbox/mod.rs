@@ -12,6 +12,8 @@ mod get;
 mod hibernate;
 mod lifecycle;
 mod list;
+mod logs;
+mod metrics;
 mod mount;
 mod pause;
 mod ports;
@@ -84,8 +86,12 @@ pub enum SandboxCommand {
     Ports(ports::PortsArgs),
     /// Make a link to a port that needs no key, for some paths and some time
     Preview(preview::PreviewArgs),
+    /// Show a sandbox's console
+    Logs(logs::LogsArgs),
     /// Tell what happened to a sandbox lately
     Events(events::EventsArgs),
+    /// Show what a sandbox's machine uses of its host
+    Metrics(metrics::MetricsArgs),
     /// Delete sandboxes
     #[command(alias = "rm")]
     Delete(delete::DeleteArgs),
@@ -117,7 +123,9 @@ pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Re
         SandboxCommand::Egress(args) => egress::egress(args, global).await,
         SandboxCommand::Ports(args) => ports::ports(args, global).await,
         SandboxCommand::Preview(args) => preview::preview(args, global).await,
+        SandboxCommand::Logs(args) => logs::logs(args, global).await,
         SandboxCommand::Events(args) => events::events(args, global).await,
+        SandboxCommand::Metrics(args) => metrics::metrics(args, global).await,
         SandboxCommand::Delete(args) => delete::delete(args, global).await,
     }
 }

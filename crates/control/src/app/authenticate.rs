@@ -19,24 +19,33 @@ const KEY_HEX: usize = 32;
 /// Good keys seen lately. Only hashes are kept.
 #[derive(Default)]
 pub struct KeyCache {
-    entries: Mutex<HashMap<String, (WorkspaceId, u64)>>,
+    entries: Mutex<HashMap<String, Remembered>>,
+}
+
+/// A good key.
+#[derive(Clone)]
+struct Remembered {
+    workspace: WorkspaceId,
+    since_ns: u64,
+    expires_at_ns: Option<u64>,
 }
 
 impl KeyCache {
     fn get(&self, hash: &str, now_ns: u64) -> Option<WorkspaceId> {
         let entries = self.entries.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (workspace, since) = entries.get(hash)?;
-        let age_ns = u128::from(now_ns.saturating_sub(*since));
-        (age_ns < KEY_CACHE_MAX_AGE.as_nanos()).then(|| workspace.clone())
+        let Remembered { workspace, since_ns, expires_at_ns } = entries.get(hash)?;
+        let age_ns = u128::from(now_ns.saturating_sub(*since_ns));
+        let good = age_ns < KEY_CACHE_MAX_AGE.as_nanos() && expires_at_ns.is_none_or(|end_ns| now_ns < end_ns);
+        good.then(|| workspace.clone())
     }
 
-    fn put(&self, hash: String, workspace: WorkspaceId, now_ns: u64) {
+    fn put(&self, hash: String, key: Remembered) {
         let mut entries = self.entries.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // Starting over is simple and rare: only real keys get here.
         if entries.len() >= KEY_CACHE_ENTRIES_MAX {
             entries.clear();
         }
-        entries.insert(hash, (workspace, now_ns));
+        entries.insert(hash, key);
     }
 }
 
@@ -49,12 +58,15 @@ impl Control {
         }
         let (hash, now_ns) = (key_hash(token), self.clock.now_ns());
         if let Some(workspace) = self.keys.get(&hash, now_ns) {
-            return Ok(Caller { workspace });
+            return Ok(Caller::of(workspace));
         }
-        let workspace = self.store.workspace_of_key(&hash).await?;
-        let workspace = workspace.ok_or_else(|| unauthorized("unknown API key"))?;
-        self.keys.put(hash, workspace.clone(), now_ns);
-        Ok(Caller { workspace })
+        let known = self.store.workspace_of_key(&hash).await?;
+        let (workspace, expires_at_ns) = known.ok_or_else(|| unauthorized("unknown API key"))?;
+        if expires_at_ns.is_some_and(|end_ns| end_ns <= now_ns) {
+            return Err(unauthorized("this API key has expired"));
+        }
+        self.keys.put(hash, Remembered { workspace: workspace.clone(), since_ns: now_ns, expires_at_ns });
+        Ok(Caller::of(workspace))
     }
 }
 
@@ -89,9 +101,12 @@ mod tests {
     #[test]
     fn a_remembered_key_ages() {
         let cache = KeyCache::default();
-        cache.put("h".into(), WorkspaceId("w".into()), 0);
+        let key = Remembered { workspace: WorkspaceId("w".into()), since_ns: 0, expires_at_ns: None };
+        cache.put("h".into(), key.clone());
         let max_ns = KEY_CACHE_MAX_AGE.as_nanos() as u64;
         assert!(cache.get("h", max_ns - 1).is_some());
         assert!(cache.get("h", max_ns).is_none());
+        cache.put("h".into(), Remembered { expires_at_ns: Some(5), ..key });
+        assert!(cache.get("h", 4).is_some() && cache.get("h", 5).is_none(), "an end counts at once");
     }
 }

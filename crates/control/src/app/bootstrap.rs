@@ -14,6 +14,11 @@ pub const FIRST_WORKSPACE: &str = "default";
 /// How much of a key may be shown.
 const SHOWN_BYTES: usize = KEY_PREFIX.len() + 8;
 
+/// Gives the part of a key that may be shown.
+pub fn shown_prefix(key: &str) -> &str {
+    key.get(..SHOWN_BYTES).unwrap_or_default()
+}
+
 /// The first workspace's key after a start.
 pub enum BootstrapKey {
     /// Made just now. Only its hash is kept, so this is the one time it can be shown.
@@ -70,10 +75,21 @@ impl Control {
 
     /// Makes sure that a workspace exists and that this key opens it.
     pub async fn ensure_key(&self, workspace: &WorkspaceId, key: &str, label: &str) -> Result<(), BootstrapError> {
+        self.ensure_key_until(workspace, key, label, None).await
+    }
+
+    /// Does the same for a key that works only until a time.
+    pub async fn ensure_key_until(
+        &self,
+        workspace: &WorkspaceId,
+        key: &str,
+        label: &str,
+        expires_at_ns: Option<u64>,
+    ) -> Result<(), BootstrapError> {
         if !is_key(key) {
             return Err(BootstrapError::BadKey);
         }
-        let row = KeyRow { hash: &key_hash(key), prefix: &key[..SHOWN_BYTES], label };
+        let row = KeyRow { hash: &key_hash(key), prefix: &key[..SHOWN_BYTES], label, expires_at_ns };
         self.store.ensure_key(workspace, row, self.clock.now_ns()).await.map_err(BootstrapError::Keep)
     }
 }

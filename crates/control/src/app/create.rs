@@ -2,14 +2,15 @@
 //! before the caller hears of it, so that a refusal always means that nothing was made.
 
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
-use pandastack_wire_fleet::{Caller, Ensure, SandboxView};
+use pandastack_wire_fleet::{Caller, Ensure, SandboxView, WorkspaceId};
 use pandastack_wire_public::{SandboxAsk, Start};
 
 use crate::{
     Control,
-    limits::{CREATE_MAX, SANDBOXES_PER_WORKSPACE_MAX},
+    boots::Boot,
+    limits::CREATE_MAX,
     plan,
-    store::{Committed, Intent, Observed, Size},
+    store::{Committed, Intent, Made, Observed, Size},
 };
 
 impl Control {
@@ -24,19 +25,20 @@ impl Control {
         let view = self.view(&caller, &wanted).await?;
         let ask = plan::Ask {
             id: SandboxId::random(),
-            workspace: caller.workspace,
+            workspace: caller.workspace.clone(),
             created_at_ns: self.clock.now_ns(),
             wanted,
         };
         let mut intent = plan::place(&view, ask)?;
-        match self.store.commit(std::slice::from_ref(&intent), SANDBOXES_PER_WORKSPACE_MAX).await? {
+        self.note_made(&caller, Made::Sandbox, &[intent.id.to_string()]).await?;
+        match self.store.commit(std::slice::from_ref(&intent), self.settings.sandboxes_max).await? {
             Committed::Yes => {}
             Committed::Full => return Err(plan::full()),
         }
         match self.bring_up(&intent).await {
             Ok(seen) => {
                 (intent.size, intent.observed, intent.state) = (size(&seen), observed(&seen), SandboxState::Running);
-                self.came_up(&seen);
+                self.came_up(&intent, &seen);
                 tracing::info!(sandbox = %intent.id, boot_ms = intent.observed.boot_ms, "sandbox created");
                 Ok(intent)
             }
@@ -57,13 +59,22 @@ impl Control {
             volumes.extend(self.store.find_volume(&caller.workspace, mount.name.as_str()).await?);
         }
         let sandboxes = self.store.count(&caller.workspace).await?;
-        Ok(plan::View { templates, snapshot, volumes, sandboxes, sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX })
+        Ok(plan::View { templates, snapshot, volumes, sandboxes, sandboxes_max: self.settings.sandboxes_max })
     }
 
     /// Notes that a sandbox came up. Its state may have changed since the host answered, hence the second look.
-    pub(super) fn came_up(&self, seen: &SandboxView) {
+    pub(super) fn came_up(&self, intent: &Intent, seen: &SandboxView) {
         self.events.state(seen, self.clock.now_ns());
+        self.booted(&intent.workspace, intent.spec.template.as_str(), seen);
         self.settle_soon(seen.id);
+    }
+
+    /// Counts a boot.
+    pub(crate) fn booted(&self, workspace: &WorkspaceId, template: &str, seen: &SandboxView) {
+        let Observed { boot_ms, boot_mode: mode, .. } = observed(seen);
+        self.meters.booted(&mode);
+        let (at_ns, template) = (self.clock.now_ns(), template.to_owned());
+        self.boots.add(workspace, Boot { at_ns, sandbox: seen.id, template, mode, boot_ms });
     }
 
     /// Asks the host and records its answer.

@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use super::{observed, size};
 use crate::{
     Control,
-    limits::{FORK_MAX, SANDBOXES_PER_WORKSPACE_MAX},
+    limits::FORK_MAX,
     plan,
-    store::{Committed, Intent},
+    store::{Committed, Intent, Made},
 };
 
 /// Whether the children of a fork belong together.
@@ -94,7 +94,7 @@ impl Control {
         let view = plan::ForkView {
             parent: self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?,
             sandboxes: self.store.count(&caller.workspace).await?,
-            sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX,
+            sandboxes_max: self.settings.sandboxes_max,
         };
         let ask = plan::ForkPlanAsk {
             ids: (0..wish.count).map(|_| SandboxId::random()).collect(),
@@ -104,7 +104,9 @@ impl Control {
             created_at_ns: self.clock.now_ns(),
         };
         let children = plan::fork(&view, &ask)?;
-        match self.store.commit(&children, SANDBOXES_PER_WORKSPACE_MAX).await? {
+        let ids: Vec<_> = children.iter().map(|child| child.id.to_string()).collect();
+        self.note_made(caller, Made::Sandbox, &ids).await?;
+        match self.store.commit(&children, self.settings.sandboxes_max).await? {
             Committed::Yes => {}
             Committed::Full => return Err(plan::full()),
         }
@@ -128,7 +130,16 @@ impl Control {
         // A parent that slept was woken for it.
         self.settle_soon(forks.parent);
         let outcomes = match asked {
-            Ok(forked) => forked.children,
+            Ok(forked) => {
+                let payload = json!({
+                    "snapshot": forks.layer.uuid().to_string(),
+                    "tree_id": forks.tree,
+                    "requested": planned.len(),
+                    "pause_ms": u64::try_from(forked.layer.pause.as_millis()).unwrap_or(u64::MAX),
+                });
+                self.events.record(forks.parent, self.clock.now_ns(), "fork.staged", payload);
+                forked.children
+            }
             Err(fault) => {
                 self.undo_all(&planned).await;
                 return Err(fault);
@@ -139,7 +150,11 @@ impl Control {
             let outcome = outcomes.next().unwrap_or_else(|| Err(Fault::bug("the host said nothing about a child")));
             match self.record(child, outcome).await {
                 Ok(child) => forks.children.push(child),
-                Err(fault) => forks.failures.push((index, fault)),
+                Err(fault) => {
+                    let payload = json!({"index": index, "error": fault.text, "code": fault.code});
+                    self.events.record(forks.parent, self.clock.now_ns(), "fork.child_failed", payload);
+                    forks.failures.push((index, fault));
+                }
             }
         }
         if forks.children.is_empty() {
@@ -159,7 +174,7 @@ impl Control {
         match (outcome, written) {
             (Ok(seen), Ok(true)) => {
                 (child.size, child.observed, child.state) = (size(&seen), observed(&seen), SandboxState::Running);
-                self.came_up(&seen);
+                self.came_up(&child, &seen);
                 Ok(child)
             }
             (_, Ok(_)) => {
@@ -182,7 +197,7 @@ impl Control {
     async fn undo_all(&self, children: &[Intent]) {
         for child in children {
             self.undo_create(child.id).await;
-            self.events.forget(child.id);
+            self.events.end(child.id, self.clock.now_ns(), "undone");
         }
     }
 
@@ -195,6 +210,16 @@ impl Control {
             "failed": forks.failures.len(),
         });
         self.events.record(forks.parent, self.clock.now_ns(), "sandbox.forked", payload);
+        let (succeeded, failed) = (forks.children.len(), forks.failures.len());
+        let payload = json!({
+            "tree_id": forks.tree,
+            "snapshot": forks.layer.uuid().to_string(),
+            "requested": succeeded + failed,
+            "succeeded": succeeded,
+            "failed": failed,
+        });
+        let kind = if forks.tree.is_some() { "fork_tree.completed" } else { "fork.completed" };
+        self.events.record(forks.parent, self.clock.now_ns(), kind, payload);
         tracing::info!(
             parent = %forks.parent,
             children = forks.children.len(),

@@ -1,5 +1,6 @@
 //! One file per verb. A verb reads a view, plans, commits, and asks the host.
 
+mod attempts;
 mod audit;
 mod authenticate;
 mod bootstrap;
@@ -24,6 +25,7 @@ mod wake;
 
 pub use authenticate::KeyCache;
 pub use bootstrap::{BootstrapError, BootstrapKey};
+pub(crate) use bootstrap::{FIRST_WORKSPACE, shown_prefix};
 pub(crate) use create::{observed, public_boot_mode, size};
 pub(crate) use fork::{Family, Forks};
 pub(crate) use ports::SeenPort;

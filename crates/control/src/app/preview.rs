@@ -103,7 +103,7 @@ impl Control {
         }
         let port = GuestPort::try_from(i64::from(claims.port)).map_err(Fault::bug)?;
         let paths = PathRules::new(claims.paths).map_err(Fault::bug)?;
-        self.reachable(&Caller { workspace: WorkspaceId(claims.workspace) }, claims.sandbox).await?;
+        self.reachable(&Caller::of(WorkspaceId(claims.workspace)), claims.sandbox).await?;
         Ok(PreviewGrant { sandbox: claims.sandbox, port, paths })
     }
 }

@@ -7,7 +7,7 @@ use pandastack_wire_fleet::{Caller, Hold, SealAsk};
 use crate::{
     Control,
     limits::{SNAPSHOT_MAX, SNAPSHOTS_PER_WORKSPACE_MAX},
-    store::{Committed, Intent, Snapshot, StoreError},
+    store::{Committed, Intent, Made, Snapshot, StoreError},
 };
 
 impl Control {
@@ -25,6 +25,7 @@ impl Control {
             own: Bytes::new(0),
             created_at_ns: self.clock.now_ns(),
         };
+        self.note_made(caller, Made::Snapshot, &[snapshot.layer.to_string()]).await?;
         let control = self.clone();
         self.in_time("snapshot", SNAPSHOT_MAX, async move { control.keep(snapshot).await }).await
     }

@@ -9,7 +9,7 @@ use pandastack_wire_public::VolumeName;
 use crate::{
     Control,
     limits::{CHANGE_MAX, VOLUMES_PER_WORKSPACE_MAX},
-    store::{Named, Volume},
+    store::{Made, Named, Volume},
 };
 
 /// A volume with what its host says about it.
@@ -33,6 +33,7 @@ impl Control {
             size,
             created_at_ns: self.clock.now_ns(),
         };
+        self.note_made(caller, Made::Volume, &[volume.id.to_string()]).await?;
         let control = self.clone();
         self.in_time("create volume", CHANGE_MAX, async move { control.make_to_the_end(volume).await }).await
     }

@@ -1,28 +1,81 @@
-//! What happened to a sandbox lately. Looking neither wakes it nor counts as a use.
+//! What happened to a sandbox lately, and what happens to it next. Looking neither wakes it nor counts as a use.
 
-use axum::{Json, extract::State, http::Uri};
-use pandastack_model::{Fault, SandboxId};
+use axum::{
+    Json,
+    extract::State,
+    http::Uri,
+    response::{IntoResponse, Response},
+};
+use futures_util::stream::unfold;
+use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_public::{
     Event, EventList,
-    http::{Answer, SandboxPath, query_value},
-    rfc3339,
+    http::{Answer, SandboxPath, event_stream, flag, query_time, query_value},
+    rfc3339, sse,
 };
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::caller::Authenticated;
-use crate::{Control, events::Happening, limits::EVENTS_PER_SANDBOX_MAX};
+use crate::{
+    Control,
+    events::{Follower, Happening},
+    limits::{EVENTS_PER_SANDBOX_MAX, FOLLOWERS_MAX, KEEPALIVE},
+};
 
-/// Lists the last events, oldest first; fewer with `tail`.
+/// Lists the last events, oldest first; fewer with `tail` and `since`. With `follow` they come as they happen, after those.
 pub async fn list(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
     SandboxPath(id): SandboxPath,
     uri: Uri,
-) -> Answer<Json<EventList>> {
+) -> Answer<Response> {
     let known = control.store.state(&caller.workspace, id).await.map_err(Fault::from)?;
     known.ok_or_else(Fault::no_sandbox)?;
     let tail = query_value(&uri, "tail").and_then(|tail| tail.parse().ok()).unwrap_or(EVENTS_PER_SANDBOX_MAX);
-    let events = control.events.tail(id, tail).into_iter().map(|event| render(id, event)).collect();
-    Ok(Json(EventList { events }))
+    let since_ns = query_time(&uri, "since")?.unwrap_or(0);
+    let past = |events: Vec<Happening>| -> Vec<Event> {
+        let recent = events.into_iter().filter(|event| event.at_ns >= since_ns).map(|event| render(id, event));
+        recent.collect()
+    };
+    if !flag(&uri, "follow") {
+        return Ok(Json(EventList { events: past(control.events.tail(id, tail)) }).into_response());
+    }
+    let room = control.followers.clone().try_acquire_owned().map_err(|_| {
+        let text = format!("{FOLLOWERS_MAX} sandboxes are being followed; try again later");
+        Fault::new(FaultKind::Busy, "events.too_many", text)
+    })?;
+    // Before looking back: an event between the two is rather told twice than never.
+    let follower = control.events.follow(id, control.clock.now_ns());
+    let said =
+        past(control.events.tail(id, tail)).iter().fold(": open\n\n".to_owned(), |said, event| said + &write(event));
+    let telling = Telling { id, follower, _room: room };
+    Ok(event_stream(unfold((Some(said), Some(telling)), |(said, telling)| async move {
+        match said {
+            Some(said) => Some((said, (None, telling))),
+            None => telling?.next().await.map(|(said, telling)| (said, (None, Some(telling)))),
+        }
+    })))
+}
+
+struct Telling {
+    id: SandboxId,
+    follower: Follower,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Telling {
+    async fn next(mut self) -> Option<(String, Self)> {
+        let said = match tokio::time::timeout(KEEPALIVE, self.follower.next()).await {
+            Ok(Some(events)) => events.into_iter().map(|event| write(&render(self.id, event))).collect(),
+            Ok(None) => return None,
+            Err(_) => sse::KEEPALIVE.to_owned(),
+        };
+        Some((said, self))
+    }
+}
+
+fn write(event: &Event) -> String {
+    sse::event("event", event)
 }
 
 fn render(id: SandboxId, event: Happening) -> Event {

@@ -8,15 +8,21 @@ mod forks;
 mod health;
 mod lifecycle;
 mod me;
+mod metrics;
+mod once;
 mod ports;
 mod sandboxes;
 mod snapshots;
+mod stats;
 mod templates;
+mod tokens;
+mod trail;
 mod tree;
 mod volumes;
 
 use axum::{
     Router,
+    middleware::from_fn_with_state,
     routing::{delete, get, post},
 };
 use pandastack_wire_public::http::{frame, no_method, no_route};
@@ -30,7 +36,15 @@ pub fn router(control: Control) -> Router {
         .route("/v1/healthz", get(health::health))
         .route("/version", get(health::version))
         .route("/v1/version", get(health::version))
+        .route("/metrics", get(metrics::prometheus))
+        .route("/v1/metrics", get(metrics::prometheus))
         .route("/v1/me", get(me::me))
+        .route("/v1/me/tokens", get(tokens::refuse).post(tokens::refuse))
+        .route("/v1/me/tokens/{prefix}", delete(tokens::refuse))
+        .route("/v1/metrics/overview", get(metrics::overview))
+        .route("/v1/metrics/sandbox/{id}", get(metrics::sandbox_series))
+        .route("/v1/stats/boot", get(stats::boot))
+        .route("/v1/audit", get(trail::list))
         .route("/v1/templates", get(templates::list))
         .route("/v1/templates/{name}", get(templates::get))
         .route("/v1/sandboxes", get(sandboxes::list).post(sandboxes::create))
@@ -44,6 +58,7 @@ pub fn router(control: Control) -> Router {
         .route("/v1/sandboxes/{id}/lifecycle", get(lifecycle::show).patch(lifecycle::change))
         .route("/v1/sandboxes/{id}/egress", get(egress::show).put(egress::change))
         .route("/v1/sandboxes/{id}/events", get(events::list))
+        .route("/v1/sandboxes/{id}/metrics", get(metrics::sandbox))
         .route("/v1/sandboxes/{id}/snapshots", post(snapshots::create))
         .route("/v1/sandboxes/{id}/fork", post(forks::fork))
         .route("/v1/sandboxes/{id}/fork-tree", post(forks::tree))
@@ -60,5 +75,5 @@ pub fn router(control: Control) -> Router {
         .route("/v1/host/audit", get(audit::audit))
         .method_not_allowed_fallback(no_method)
         .fallback(no_route);
-    frame(routes).with_state(control)
+    frame(routes.layer(from_fn_with_state(control.clone(), once::once))).with_state(control)
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use pandastack_model::{SandboxId, SandboxState};
 use pandastack_wire_fleet::SandboxView;
+use serde_json::json;
 
 use super::listen::{bury, write_state};
 use crate::{
@@ -28,7 +29,10 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
                 Err(fault) => tracing::warn!(sandbox = %id, %fault, "a delete that was cut off could not be finished"),
             },
             (SandboxState::Creating, None) => control.store.forget(id).await?,
-            (_, None) => control.store.mark_failed(id, GONE).await?,
+            (_, None) => {
+                control.store.mark_failed(id, GONE).await?;
+                control.events.record(id, control.clock.now_ns(), "recover.orphaned", json!({ "reason": GONE }));
+            }
             (SandboxState::Creating, Some(view)) if view.state == SandboxState::Creating => {}
             (SandboxState::Creating, Some(view)) => {
                 control.store.mark_running(id, size(view), &observed(view)).await?;
@@ -38,7 +42,11 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
         }
     }
     for view in seen.values() {
-        control.events.known(view.id, &view.state, control.clock.now_ns());
+        let now_ns = control.clock.now_ns();
+        control.events.known(view.id, &view.state, now_ns);
+        if view.state == SandboxState::Asleep {
+            control.events.record(view.id, now_ns, "recover.hibernated", json!({}));
+        }
     }
     Ok(())
 }

@@ -15,5 +15,23 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
             tracing::warn!(%volume, %fault, "an unfinished volume could not be removed");
         }
     }
+    take_back(control).await
+}
+
+/// Takes back what requests with an idempotency key had made when they were cut off. Their callers were told nothing, and will
+/// ask again.
+async fn take_back(control: &Control) -> Result<(), StoreError> {
+    for (attempt, made) in control.store.unfinished_attempts().await? {
+        let mut clean = true;
+        for (kind, id) in made {
+            if let Err(fault) = control.take_back_made(kind, &id).await {
+                tracing::warn!(?kind, id, %fault, "what an unfinished request made could not be taken back");
+                clean = false;
+            }
+        }
+        if clean {
+            control.store.drop_attempt(&attempt).await?;
+        }
+    }
     Ok(())
 }

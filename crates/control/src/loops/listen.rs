@@ -1,7 +1,7 @@
 //! Writes down what happens to sandboxes: the one task that changes the state of a row after its sandbox has come up.
 
 use pandastack_model::{SandboxId, SandboxState};
-use pandastack_wire_fleet::{HostEvent, SandboxView};
+use pandastack_wire_fleet::{HostEvent, RemovedBy, SandboxView};
 use serde_json::json;
 use tokio::sync::{
     broadcast::{self, error::RecvError},
@@ -53,7 +53,11 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             control.store.mark_failed(id, &reason).await
         }
         HostEvent::Changed { view } => {
-            control.events.state(&view, now_ns);
+            if control.events.state(&view, now_ns) == Some("sandbox.woken")
+                && let Some((workspace, template)) = control.store.owner(view.id).await?
+            {
+                control.booted(&workspace, &template, &view);
+            }
             // The host's word of now, not that of the event: a request may have changed the sandbox again since.
             refresh(control, view.id).await
         }
@@ -63,6 +67,11 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
         }
         HostEvent::Removed { id, why } => {
             tracing::info!(sandbox = %id, ?why, "sandbox removed");
+            let reason = match why {
+                RemovedBy::Request => "request",
+                RemovedBy::Idleness => "idle",
+            };
+            control.events.end(id, now_ns, reason);
             bury(control, id).await
         }
     }
@@ -101,6 +110,6 @@ pub(super) async fn write_state(control: &Control, view: &SandboxView) -> Result
 pub(super) async fn bury(control: &Control, id: SandboxId) -> Result<(), StoreError> {
     let now_ns = control.clock.now_ns();
     let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
-    control.events.forget(id);
+    control.events.end(id, now_ns, "request");
     control.store.bury(id, now_ns, since_ns).await
 }

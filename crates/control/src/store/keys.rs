@@ -2,17 +2,18 @@
 
 use pandastack_wire_fleet::WorkspaceId;
 
-use super::{Store, StoreError, failed, to_sql};
+use super::{Store, StoreError, failed, from_sql, to_sql};
 
 impl Store {
-    /// Finds the workspace that a key's hash belongs to.
-    pub async fn workspace_of_key(&self, hash: &str) -> Result<Option<WorkspaceId>, StoreError> {
-        let found: Option<String> = sqlx::query_scalar("SELECT workspace FROM api_key WHERE hash = ?")
-            .bind(hash)
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(failed("look up a key"))?;
-        Ok(found.map(WorkspaceId))
+    /// Finds the workspace that a key's hash belongs to, and when the key stops working.
+    pub async fn workspace_of_key(&self, hash: &str) -> Result<Option<(WorkspaceId, Option<u64>)>, StoreError> {
+        let found: Option<(String, Option<i64>)> =
+            sqlx::query_as("SELECT workspace, expires_at FROM api_key WHERE hash = ?")
+                .bind(hash)
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(failed("look up a key"))?;
+        Ok(found.map(|(workspace, expires_at)| (WorkspaceId(workspace), expires_at.map(from_sql))))
     }
 
     /// Gives the prefix of a workspace's oldest key.
@@ -33,7 +34,8 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed("make a workspace"))?;
-        let insert = "INSERT INTO api_key (hash, prefix, workspace, label, created_at) VALUES (?, ?, ?, ?, ?)
+        let insert = "INSERT INTO api_key (hash, prefix, workspace, label, created_at, expires_at)
+                      VALUES (?, ?, ?, ?, ?, ?)
                       ON CONFLICT (hash) DO NOTHING";
         sqlx::query(insert)
             .bind(key.hash)
@@ -41,6 +43,7 @@ impl Store {
             .bind(&workspace.0)
             .bind(key.label)
             .bind(to_sql(now_ns))
+            .bind(key.expires_at_ns.map(to_sql))
             .execute(&mut *tx)
             .await
             .map_err(failed("make a key"))?;
@@ -53,4 +56,5 @@ pub struct KeyRow<'a> {
     pub hash: &'a str,
     pub prefix: &'a str,
     pub label: &'a str,
+    pub expires_at_ns: Option<u64>,
 }

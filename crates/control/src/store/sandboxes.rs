@@ -5,7 +5,7 @@ use pandastack_wire_fleet::WorkspaceId;
 
 use super::{
     IdleLimit, Intent, Lineage, Store, StoreError, failed, from_sql,
-    intent::{egress_to_sql, map_to_sql, read_id, read_intent, read_state, volumes_to_sql},
+    intent::{column, egress_to_sql, map_to_sql, read_id, read_intent, read_state, volumes_to_sql},
     to_sql,
 };
 
@@ -109,6 +109,36 @@ impl Store {
             .await
             .map_err(failed("list all sandboxes"))?;
         rows.iter().map(|row| Ok((read_id(row)?, read_state(row)?))).collect()
+    }
+
+    /// Lists every sandbox with its workspace and its state.
+    pub async fn population(&self) -> Result<Vec<(SandboxId, WorkspaceId, SandboxState)>, StoreError> {
+        let rows = sqlx::query("SELECT id, workspace, status, status_reason FROM sandbox")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list all sandboxes"))?;
+        let one = |row| Ok((read_id(row)?, WorkspaceId(column(row, "workspace")?), read_state(row)?));
+        rows.iter().map(one).collect()
+    }
+
+    /// Counts all sandboxes by the name of their state.
+    pub async fn count_by_status(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let counted: Vec<(String, i64)> =
+            sqlx::query_as("SELECT status, COUNT(*) FROM sandbox GROUP BY status ORDER BY status")
+                .fetch_all(&self.pool)
+                .await
+                .map_err(failed("count sandboxes by state"))?;
+        Ok(counted.into_iter().map(|(status, count)| (status, from_sql(count))).collect())
+    }
+
+    /// Tells whose a sandbox is, and what it was made from.
+    pub async fn owner(&self, id: SandboxId) -> Result<Option<(WorkspaceId, String)>, StoreError> {
+        let found: Option<(String, String)> = sqlx::query_as("SELECT workspace, template FROM sandbox WHERE id = ?")
+            .bind(id.to_string())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("find a sandbox's owner"))?;
+        Ok(found.map(|(workspace, template)| (WorkspaceId(workspace), template)))
     }
 
     /// Changes what a sandbox may reach.

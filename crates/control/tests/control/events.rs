@@ -20,11 +20,14 @@ async fn a_life_is_told_in_order() {
     let path = format!("/v1/sandboxes/{id}");
     let expected = [
         "sandbox.running",
+        "sandbox.ssh_ready",
         "sandbox.paused",
         "sandbox.resumed",
         "sandbox.hibernated",
         "sandbox.woken",
+        "fork.staged",
         "sandbox.forked",
+        "fork.completed",
         "egress.denied",
         "vm.died",
     ];
@@ -32,11 +35,11 @@ async fn a_life_is_told_in_order() {
         rig.post(&format!("{path}/{verb}")).await;
         // The host's word travels by itself; the order between it and ours is what is checked here.
         let came = match verb {
-            "pause" => 2,
-            "resume" => 3,
-            "hibernate" => 4,
-            "wake" => 5,
-            _ => 6,
+            "pause" => 3,
+            "resume" => 4,
+            "hibernate" => 5,
+            "wake" => 6,
+            _ => 9,
         };
         wait_for(verb, || async { kinds(&rig, &id).await.len() == came }).await;
     }

@@ -2,8 +2,8 @@
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
-use pandastack_control::Control;
-use pandastack_kit::{Scope, SystemClock};
+use pandastack_control::{Control, ControlSettings};
+use pandastack_kit::{Clock, Scope, SystemClock};
 use pandastack_wire_fleet::WorkspaceId;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -29,13 +29,24 @@ impl Rig {
     }
 
     pub async fn start_in(folder: TempDir, host: Arc<StubHost>) -> Self {
+        Self::start_with(folder, host, ControlSettings::default(), Arc::new(SystemClock)).await
+    }
+
+    pub async fn start_with(
+        folder: TempDir,
+        host: Arc<StubHost>,
+        settings: ControlSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let scope = Scope::new();
-        let control = open(folder.path(), host.clone(), scope.clone()).await;
+        let database = folder.path().join("control.db");
+        let control = Control::open(&database, host.clone(), scope.clone(), clock).await.unwrap();
+        let control = control.with_settings(settings);
         control.bootstrap(Some(KEY.into())).await.unwrap();
         control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (app, token) = (control.router(), scope.token());
+        let (app, token) = (control.guard(control.router()), scope.token());
         scope.start("serve", async move {
             tokio::select! {
                 served = async { axum::serve(listener, app).await } => served.unwrap(),

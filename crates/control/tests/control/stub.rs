@@ -16,9 +16,7 @@ use pandastack_model::{
     VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream, Hold,
-    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, ProcessPort, SandboxView, SealAsk,
-    TemplateView, TreePort, VolumeView, WriteAsk,
+    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, ProcessPort, SandboxView, SealAsk, TemplateView, TreePort, VolumeView, WriteAsk, ConsoleAsk, MachineUsage,
 };
 use tokio::sync::{Semaphore, broadcast};
 
@@ -151,6 +149,7 @@ pub fn view(id: SandboxId) -> SandboxView {
         disk_mib: 1024,
         guest_ip: "10.0.0.2".into(),
         boot: Duration::from_millis(12),
+        prepared: Duration::from_millis(7),
         boot_mode: "standby",
         idle: Duration::from_secs(7),
     }
@@ -268,7 +267,43 @@ impl HostPort for StubHost {
     }
 
     async fn status(&self) -> HostStatus {
-        HostStatus { tier: Tier::Fake, sandboxes: self.count(), standby: 0, blanks: 0 }
+        HostStatus {
+            tier: Tier::Fake,
+            sandboxes: self.count(),
+            standby: 3,
+            blanks: 2,
+            memory_promised: Bytes::mib(512),
+            disk_free: Bytes::mib(64),
+            disk_total: Bytes::mib(128),
+            resident: Bytes::mib(32),
+        }
+    }
+
+    async fn usage(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault> {
+        let state = self.here.lock().unwrap().get(&id).map(|view| view.state.clone()).ok_or_else(Fault::no_sandbox)?;
+        let usage = MachineUsage {
+            id,
+            pid: 77,
+            up: Duration::from_secs(9),
+            cpu: Duration::from_secs(1),
+            resident: Bytes::mib(10),
+            mapped: Bytes::mib(20),
+            threads: 4,
+        };
+        Ok((state == SandboxState::Running).then_some(usage))
+    }
+
+    async fn usages(&self) -> Vec<MachineUsage> {
+        let ids: Vec<_> = self.here.lock().unwrap().keys().copied().collect();
+        let mut usages = Vec::new();
+        for id in ids {
+            usages.extend(self.usage(id).await.ok().flatten());
+        }
+        usages
+    }
+
+    async fn console(&self, _: SandboxId, _: ConsoleAsk) -> Result<ByteStream, Fault> {
+        not_ours()
     }
 
     async fn templates(&self) -> Vec<TemplateView> {

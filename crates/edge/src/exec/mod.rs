@@ -9,5 +9,5 @@ mod whole;
 pub use ask::Start;
 pub use budget::Budget;
 pub use run::{Run, Step, lost};
-pub use stream::{event_stream, stream};
+pub use stream::stream;
 pub use whole::{Kept, collect, whole};

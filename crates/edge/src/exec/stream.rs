@@ -1,18 +1,12 @@
 //! A command's output as an event stream. Ends with exactly one `exit` or `error`: one published client takes a stream
 //! without either for a success.
 
-use axum::{
-    Extension,
-    body::Body,
-    extract::State,
-    http::{HeaderValue, header},
-    response::{IntoResponse, Response},
-};
+use axum::{Extension, body::Body, extract::State};
 use futures_util::stream::unfold;
 use pandastack_model::Fault;
 use pandastack_wire_public::{
     ExecChunk, ExecExit, ExecFailure, TextTail,
-    http::{Answer, RequestId, log_fault},
+    http::{Answer, RequestId, event_stream, log_fault},
     reply, sse,
 };
 
@@ -33,21 +27,7 @@ pub async fn stream(
     let start = ask::parse(body).await?;
     let run = Run::start(&*edge.host, id, start).await?;
     let telling = Telling { run, stdout: TextTail::new(), stderr: TextTail::new(), request };
-    let events = unfold(Some(telling), |telling| async move {
-        let (text, telling) = telling?.next().await;
-        Some((Ok::<_, std::convert::Infallible>(text), telling))
-    });
-    Ok(event_stream(Body::from_stream(events)))
-}
-
-/// Gives events the head that clients and the servers between need.
-pub fn event_stream(events: Body) -> Response {
-    let mut response = events.into_response();
-    let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
-    set(header::CONTENT_TYPE, sse::CONTENT_TYPE);
-    set(header::CACHE_CONTROL, "no-cache");
-    set(header::HeaderName::from_static("x-accel-buffering"), "no");
-    response
+    Ok(event_stream(unfold(Some(telling), |telling| async move { Some(telling?.next().await) })))
 }
 
 /// A command being told about.

@@ -5,10 +5,10 @@ use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{FileEntry, FileKind, WalkAsk, Walked};
 use pandastack_wire_public::{
     DirListing, Entry, checked_path,
-    http::{Answer, query_value},
+    http::{Answer, flag, query_value},
 };
 
-use super::{is_set, path};
+use super::path;
 use crate::{Edge, access::Admitted, limits::TREE_ENTRIES_MAX};
 
 /// Lists a directory, by name; the root if none is named. With `recursive=1` or a `depth` also what is below, each directory
@@ -43,7 +43,7 @@ pub async fn stat(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) ->
 /// How many levels are asked for; `None` is the plain listing.
 fn depth(uri: &Uri) -> Result<Option<u32>, Fault> {
     match query_value(uri, "depth") {
-        None if is_set(uri, "recursive") => Ok(Some(u32::MAX)),
+        None if flag(uri, "recursive") => Ok(Some(u32::MAX)),
         None => Ok(None),
         Some(text) => match text.parse() {
             Ok(depth) if depth > 0 => Ok(Some(depth)),

@@ -21,8 +21,3 @@ pub use write::{Broken, delete, upload, write};
 fn path(uri: &Uri) -> Result<String, Fault> {
     checked_path(query_value(uri, "path"))
 }
-
-/// Tells whether a switch of the query is on.
-pub fn is_set(uri: &Uri, name: &str) -> bool {
-    query_value(uri, name).is_some_and(|value| matches!(value.as_str(), "1" | "true"))
-}

@@ -1,24 +1,22 @@
 //! Changes below a path as an event stream. The guest watches before the head of the answer is sent, so whoever has the head
 //! misses nothing that happens afterwards.
 
-use std::convert::Infallible;
-
-use axum::{Extension, body::Body, extract::State, http::Uri};
+use axum::{Extension, extract::State, http::Uri};
 use futures_util::{StreamExt, stream::unfold};
 use pandastack_model::Fault;
 use pandastack_wire_fleet::{Change, ChangeKind, ChangeStream, Reach};
 use pandastack_wire_public::{
     ExecFailure,
-    http::{Answer, RequestId, log_fault},
+    http::{Answer, RequestId, event_stream, flag, log_fault},
     reply, sse,
     tree::{self, WatchNote},
 };
 
-use super::{is_set, path};
+use super::path;
 use crate::{
     Edge,
     access::Admitted,
-    exec::{event_stream, lost},
+    exec::lost,
     limits::KEEPALIVE,
 };
 
@@ -30,15 +28,11 @@ pub async fn watch(
     uri: Uri,
 ) -> Answer {
     let path = path(&uri)?;
-    let reach = if is_set(&uri, "recursive") { Reach::All } else { Reach::Only };
+    let reach = if flag(&uri, "recursive") { Reach::All } else { Reach::Only };
     let changes = edge.host.watch(id, &path, reach).await?;
     let ready = sse::event("ready", &WatchNote { path });
     let watching = Watching { changes, ready: Some(ready), request };
-    let events = unfold(Some(watching), |watching| async move {
-        let (text, watching) = watching?.next().await;
-        Some((Ok::<_, Infallible>(text), watching))
-    });
-    Ok(event_stream(Body::from_stream(events)))
+    Ok(event_stream(unfold(Some(watching), |watching| async move { Some(watching?.next().await) })))
 }
 
 struct Watching {

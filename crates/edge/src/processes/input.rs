@@ -9,18 +9,18 @@ use axum::{
 use pandastack_wire_fleet::Afterwards;
 use pandastack_wire_public::{
     Fed, SignalRequest,
-    http::{Answer, json_body},
+    http::{Answer, flag, json_body},
 };
 
 use super::Named;
 use crate::{
     Edge,
-    files::{Broken, is_set, upload},
+    files::{Broken, upload},
 };
 
 /// Writes the body to standard input, and closes it after that with `?end=1`.
 pub async fn feed(State(edge): State<Edge>, Named(id, process): Named, uri: Uri, body: Body) -> Answer<Json<Fed>> {
-    let afterwards = if is_set(&uri, "end") { Afterwards::Closes } else { Afterwards::StaysOpen };
+    let afterwards = if flag(&uri, "end") { Afterwards::Closes } else { Afterwards::StaysOpen };
     let broken = Broken::default();
     let fed = edge.host.feed(id, process, upload(body, broken.clone()), afterwards).await;
     Ok(Json(Fed { bytes: broken.settle(fed)? }))

@@ -1,11 +1,8 @@
 //! What a process wrote, from any offset on: as one answer, or followed as an event stream. Every piece tells the offset after
 //! it, so a reader that lost its connection goes on there; pieces hold whole characters, because the guest cuts them so.
 
-use std::convert::Infallible;
-
 use axum::{
     Extension, Json,
-    body::Body,
     extract::State,
     http::{HeaderMap, Uri},
     response::{IntoResponse, Response},
@@ -15,15 +12,14 @@ use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{AttachAsk, OutputStep, OutputStream, ProcessView, Until};
 use pandastack_wire_public::{
     ExecFailure, FollowedChunk, FollowedExit, LostOutput, OutputChunk, ProcessOutput,
-    http::{Answer, RequestId, log_fault, query_value},
+    http::{Answer, RequestId, event_stream, flag, log_fault, query_value},
     reply, sse,
 };
 
 use super::{Named, status};
 use crate::{
     Edge,
-    exec::{event_stream, lost},
-    files::is_set,
+    exec::lost,
     limits::{KEEPALIVE, PROCESS_OUTPUT_BYTES_MAX},
 };
 
@@ -36,7 +32,7 @@ pub async fn output(
     headers: HeaderMap,
     uri: Uri,
 ) -> Answer {
-    let follow = is_set(&uri, "follow");
+    let follow = flag(&uri, "follow");
     let offset = offset(&uri, follow.then_some(&headers))?;
     let until = if follow { Until::End } else { Until::Now };
     let steps = edge.host.attach(id, AttachAsk { process, offset, until }).await?;
@@ -97,11 +93,7 @@ async fn whole(mut steps: OutputStream, asked: u64) -> Result<Json<ProcessOutput
 }
 
 fn followed(following: Following) -> Response {
-    let events = unfold(Some(following), |following| async move {
-        let (text, following) = following?.next().await;
-        Some((Ok::<_, Infallible>(text), following))
-    });
-    event_stream(Body::from_stream(events))
+    event_stream(unfold(Some(following), |following| async move { Some(following?.next().await) }))
 }
 
 /// A process being followed.

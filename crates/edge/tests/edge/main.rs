@@ -8,6 +8,7 @@ mod exec;
 mod files;
 mod guest;
 mod mcp;
+mod logs;
 mod previews;
 mod processes;
 mod proxy;

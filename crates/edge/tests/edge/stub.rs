@@ -9,13 +9,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_model::{
-    Bytes as Size, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId,
-    Tier, VolumeId,
+    Bytes as Size, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId, VolumeId,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
-    FileEntry, FileKind, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
-    ListeningPort, Presence, PreviewGrant, SandboxView, SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk,
+    AuditReport, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, PreviewGrant, SandboxView, SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk, ConsoleAsk, MachineUsage,
 };
 use tokio::{
     io::DuplexStream,
@@ -35,11 +32,15 @@ pub struct StubControl(pub SandboxId);
 impl ControlPort for StubControl {
     async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault> {
         let token = token.ok_or_else(|| Fault::new(FaultKind::Unauthorized, "unauthorized", "no key"))?;
-        Ok(Caller { workspace: WorkspaceId(token.to_owned()) })
+        Ok(Caller::of(WorkspaceId(token.to_owned())))
     }
 
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
         if caller.workspace.0 == "mine" && sandbox == self.0 { Ok(()) } else { Err(Fault::no_sandbox()) }
+    }
+
+    async fn admit_look(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
+        self.admit(caller, sandbox).await
     }
 
     async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault> {
@@ -99,7 +100,12 @@ pub struct StubHost {
     cells: mpsc::Sender<PlayedCell>,
     /// Taken by the test that plays cells.
     pub played_cells: Mutex<Option<mpsc::Receiver<PlayedCell>>>,
+    /// The console: what is there, and what comes.
+    pub console: Mutex<Option<Console>>,
 }
+
+/// What a console has said, and how it goes on.
+pub type Console = (Vec<u8>, mpsc::Receiver<Vec<u8>>);
 
 impl StubHost {
     pub fn new() -> (Arc<Self>, mpsc::Receiver<Played>, mpsc::Receiver<Connected>) {
@@ -119,6 +125,7 @@ impl StubHost {
             sessions: Mutex::default(),
             cells,
             played_cells: Mutex::new(Some(played_cells)),
+            console: Mutex::default(),
         };
         (Arc::new(host), far_end, ports)
     }
@@ -224,7 +231,30 @@ impl HostPort for StubHost {
     }
 
     async fn status(&self) -> HostStatus {
-        HostStatus { tier: Tier::Fake, sandboxes: 1, standby: 0, blanks: 0 }
+        not_ours().expect("nobody asks")
+    }
+
+    async fn usage(&self, _: SandboxId) -> Result<Option<MachineUsage>, Fault> {
+        not_ours()
+    }
+
+    async fn usages(&self) -> Vec<MachineUsage> {
+        Vec::new()
+    }
+
+    async fn console(&self, _: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+        let (past, comes) = self.console.lock().unwrap().take().ok_or_else(Fault::no_sandbox)?;
+        let first = stream::iter([Ok(Bytes::from(past))]);
+        match ask {
+            ConsoleAsk::Past => Ok(Box::pin(first)),
+            ConsoleAsk::Follow => {
+                let comes = stream::unfold(comes, |mut comes| async move {
+                    let piece: Vec<u8> = comes.recv().await?;
+                    Some((Ok(Bytes::from(piece)), comes))
+                });
+                Ok(Box::pin(first.chain(comes)))
+            }
+        }
     }
 
     async fn templates(&self) -> Vec<TemplateView> {

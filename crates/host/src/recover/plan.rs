@@ -59,6 +59,11 @@ impl Plan {
         living.chain(self.asleep.iter().map(|sandbox| sandbox.id)).collect()
     }
 
+    /// Ids of the sandboxes that are here after the start, dead ones included.
+    pub fn all_sandboxes(&self) -> HashSet<SandboxId> {
+        self.kept_sandboxes().into_iter().chain(self.failed.iter().map(|(sandbox, _)| sandbox.id)).collect()
+    }
+
     /// Ids of the machines that stay.
     pub fn kept_machines(&self) -> HashSet<String> {
         self.adopt.iter().map(|(_, machine)| machine.id.to_string()).collect()

@@ -125,6 +125,8 @@ impl Adopted {
             claim,
             undo,
             boot,
+            prepared: Duration::ZERO,
+            since: None,
             boot_mode,
         }
     }

@@ -211,6 +211,7 @@ impl Owned<'_> {
             // From here on the sandbox is its layer: what follows is only clearing away.
             if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Asleep(layer)) {
                 living.session.close();
+                self.keep_console().await;
                 living.undo.unwind().await;
             }
             self.tell.send_modify(|now| now.without(SandboxState::Asleep));

@@ -152,6 +152,7 @@ impl Owned<'_> {
         match start {
             Start::Create => self.create(generation).await,
             Start::Adopted(living, state) => {
+                self.parts.consoles.begin(self.id, living.machine.id());
                 living.spare.fill_later(&living.machine, &living.secret, &self.parts.scope);
                 self.tell.send_modify(|now| now.living(&living, state));
                 self.body = Body::Living(living);
@@ -206,6 +207,7 @@ impl Owned<'_> {
             return Err(Box::new(living));
         }
         tracing::info!(sandbox = %self.id, boot_ms = living.boot.as_millis() as u64, mode = living.boot_mode, "{what}");
+        self.parts.consoles.begin(self.id, living.machine.id());
         self.tell.send_modify(|now| now.living(&living, SandboxState::Running));
         living.spare.fill_later(&living.machine, &living.secret, &self.parts.scope);
         self.body = Body::Living(Box::new(living));
@@ -248,6 +250,7 @@ impl Owned<'_> {
         self.tell.send_modify(|now| now.without(failed.clone()));
         self.log(self.parts.ledger.record(self.id, &Record { state: failed, layer: None, secret: None }).await);
         let _ = self.events.send(HostEvent::Failed { id: self.id, reason });
+        self.keep_console().await;
         living.undo.unwind().await;
         self.let_go_volumes().await;
         self.parts.collect_layers().await;
@@ -310,8 +313,19 @@ impl Owned<'_> {
     /// Takes the sandbox off the ledger, and with it what only it used.
     async fn forget(&self) {
         self.let_go_volumes().await;
+        let (consoles, id) = (self.parts.consoles.clone(), self.id);
+        let _ = self.parts.scope.block("forget console", move || consoles.forget(id)).await;
         self.log(self.parts.ledger.sandbox_gone(self.id).await);
         self.parts.collect_layers().await;
+    }
+
+    /// Keeps the end of the machine's console: its folder is about to go.
+    pub(super) async fn keep_console(&self) {
+        let (consoles, id) = (self.parts.consoles.clone(), self.id);
+        match self.parts.scope.block("keep console", move || consoles.keep(id)).await {
+            Ok(Ok(())) | Err(_) => {}
+            Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "console not kept"),
+        }
     }
 
     /// Lets the sandbox's volumes go: its machine is gone.

@@ -166,7 +166,22 @@ async fn start_life(
             let (boot, secret) = (started.elapsed(), Secret::new(secret));
             tracing::debug!(sandbox = %wanted.id, boot_mode, ?prepared_after, ?boot, "launch stages");
             let (claim, spare) = (wanted.claim.clone(), SparePlace::default());
-            Ok(Living { machine, session, spare, secret, layer, disk, slot, claim, undo, boot, boot_mode })
+            let (prepared, since) = (prepared_after, Some(Instant::now()));
+            Ok(Living {
+                machine,
+                session,
+                spare,
+                secret,
+                layer,
+                disk,
+                slot,
+                claim,
+                undo,
+                boot,
+                prepared,
+                since,
+                boot_mode,
+            })
         }
         Err(error) => {
             undo.unwind().await;

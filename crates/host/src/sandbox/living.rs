@@ -1,6 +1,10 @@
 //! A machine whose guest answers, with everything it holds.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use pandastack_kit::{Secret, Undo};
 use pandastack_layers::Layer;
@@ -29,5 +33,9 @@ pub struct Living {
     pub claim: Claim,
     pub undo: Undo,
     pub boot: Duration,
+    /// The part of it before the guest ran.
+    pub prepared: Duration,
+    /// When it came to life; unknown of one that an earlier process started.
+    pub since: Option<Instant>,
     pub boot_mode: &'static str,
 }

@@ -25,6 +25,7 @@ use super::{
     fault::volume_fault,
 };
 use crate::{
+    consoles::Consoles,
     guest::Session,
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, Slot},
@@ -43,6 +44,7 @@ pub struct Parts {
     pub net: Arc<NetPool>,
     pub ledger: Ledger,
     pub volumes: Volumes,
+    pub consoles: Arc<Consoles>,
     pub run_root: PathBuf,
     pub settings: HostSettings,
     pub scope: Scope,

@@ -1,6 +1,6 @@
 //! What others may see of a sandbox: the last value of a watch channel, written by its driver only.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pandastack_layers::Manifest;
 use pandastack_model::{Fault, SandboxId, SandboxState, Tier};
@@ -17,6 +17,10 @@ pub struct Condition {
     pub session: Option<Session>,
     /// The machine's place in the network, as long as there is a link.
     pub slot: Option<SlotHandle>,
+    /// The process of its machine, as long as it has one.
+    pub pid: Option<u32>,
+    /// Since when it has had it; unknown of one that an earlier process started.
+    pub since: Option<Instant>,
     /// Why the launch failed, if it did; the sandbox is gone then.
     pub refused: Option<Fault>,
 }
@@ -33,10 +37,11 @@ impl Condition {
             disk_mib: 0,
             guest_ip: GUEST.to_string(),
             boot: Duration::ZERO,
+            prepared: Duration::ZERO,
             boot_mode: "cold",
             idle: Duration::ZERO,
         };
-        Self { view, session: None, slot: None, refused: None }
+        Self { view, session: None, slot: None, pid: None, since: None, refused: None }
     }
 
     /// Gives the view with the idle time of this moment, in whole seconds.
@@ -51,6 +56,8 @@ impl Condition {
         self.sized(&living.layer.manifest);
         self.view.state = state;
         (self.view.boot, self.view.boot_mode) = (living.boot, living.boot_mode);
+        self.view.prepared = living.prepared;
+        (self.pid, self.since) = (living.machine.pid(), living.since);
         self.session = Some(living.session.clone());
         self.slot = Some(living.slot.clone());
     }
@@ -65,6 +72,7 @@ impl Condition {
     pub fn without(&mut self, state: SandboxState) {
         self.view.state = state;
         (self.session, self.slot) = (None, None);
+        (self.pid, self.since) = (None, None);
     }
 
     fn sized(&mut self, manifest: &Manifest) {

@@ -9,11 +9,14 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pandastack_model::{Fault, FaultKind};
 use serde::de::DeserializeOwned;
 
-use crate::limits::{JSON_ARRIVAL_MAX, JSON_BYTES_MAX};
+use crate::{
+    limits::{JSON_ARRIVAL_MAX, JSON_BYTES_MAX},
+    parse_rfc3339,
+};
 
 /// Reads a JSON body whatever its content type says: published clients do not always set it.
 pub async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Fault> {
-    let bytes = whole(body).await?;
+    let bytes = whole_body(body).await?;
     if bytes.is_empty() {
         return Err(caller("body.bad_json", "bad JSON: the body is empty"));
     }
@@ -22,16 +25,12 @@ pub async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Fault> {
 
 /// Reads a JSON body that may be left out.
 pub async fn optional_json_body<T: DeserializeOwned + Default>(body: Body) -> Result<T, Fault> {
-    let bytes = whole(body).await?;
+    let bytes = whole_body(body).await?;
     if bytes.is_empty() { Ok(T::default()) } else { object(&bytes) }
 }
 
-/// Reads a body within the size and time of a JSON body, whatever it holds.
+/// Reads a small body whole.
 pub async fn whole_body(body: Body) -> Result<Bytes, Fault> {
-    whole(body).await
-}
-
-async fn whole(body: Body) -> Result<Bytes, Fault> {
     let collected = tokio::time::timeout(JSON_ARRIVAL_MAX, Limited::new(body, JSON_BYTES_MAX).collect()).await;
     match collected {
         Err(_) => Err(caller("body.slow", format!("the body did not arrive within {}s", JSON_ARRIVAL_MAX.as_secs()))),
@@ -56,6 +55,21 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
 pub fn query_value(uri: &Uri, name: &str) -> Option<String> {
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).ok()?.0;
     pairs.into_iter().find_map(|(key, value)| (key == name).then_some(value))
+}
+
+/// Says whether a value of a query is a yes, in any of the spellings that clients use.
+pub fn flag(uri: &Uri, name: &str) -> bool {
+    query_value(uri, name)
+        .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"))
+}
+
+/// Gives a time of a query in nanoseconds since the Unix epoch; `None` if there is none.
+pub fn query_time(uri: &Uri, name: &str) -> Result<Option<u64>, Fault> {
+    let Some(text) = query_value(uri, name).filter(|text| !text.is_empty()) else { return Ok(None) };
+    // An unescaped plus in a query is a space.
+    let time = parse_rfc3339(&text.replace(' ', "+"));
+    let bad = || caller("query.bad_time", format!("{name} must be a time such as 2024-05-01T12:00:00Z"));
+    time.map(Some).ok_or_else(bad)
 }
 
 fn caller(code: &'static str, text: impl Into<String>) -> Fault {
@@ -92,6 +106,20 @@ mod tests {
     async fn a_body_that_never_ends_is_given_up() {
         let stuck = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
         refused(Body::from_stream(stuck), FaultKind::Caller, "body.slow").await;
+    }
+
+    #[test]
+    fn flags_and_times_are_read_in_every_spelling() {
+        let uri: Uri = "/x?a=1&b=true&c=0&d=False&e=TRUE&t=1970-01-01T00:00:01Z&u=1970-01-01T01:00:01+01:00&v=soon&w="
+            .parse()
+            .unwrap();
+        let yes: Vec<_> = ["a", "b", "c", "d", "e", "f"].into_iter().filter(|name| flag(&uri, name)).collect();
+        assert_eq!(yes, ["a", "b", "e"]);
+        for name in ["t", "u"] {
+            assert_eq!(query_time(&uri, name).unwrap(), Some(1_000_000_000), "{name}");
+        }
+        assert_eq!((query_time(&uri, "w").unwrap(), query_time(&uri, "x").unwrap()), (None, None));
+        assert_eq!(query_time(&uri, "v").unwrap_err().code, "query.bad_time");
     }
 
     #[test]

@@ -34,13 +34,29 @@ pub fn bare_frame<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router
 
 /// Surrounds work whose answer is a guest's: the request id, the rendering of our own faults, and the net under panics.
 pub async fn pass<W: Future<Output = Response>>(mut request: Request, work: impl FnOnce(Request) -> W) -> Response {
-    let id = request_id(request.headers());
-    request.extensions_mut().insert(RequestId(id.clone()));
+    let id = ensure_request_id(&mut request);
     let mut response = netted(work(request)).await;
     if let Some(refused) = response.extensions_mut().remove::<Refused>() {
         response = refused.render(&id);
         dress(response.headers_mut(), &id);
     }
+    response
+}
+
+/// Gives the id of a request and makes sure that it has one: the caller's if it is short printable ASCII, else a new one.
+pub fn ensure_request_id(request: &mut Request) -> String {
+    if let Some(RequestId(id)) = request.extensions().get() {
+        return id.clone();
+    }
+    let id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    id
+}
+
+/// Renders a fault for who stands around the frame.
+pub fn refuse(fault: Fault, id: &str) -> Response {
+    let mut response = Refused::from(fault).render(id);
+    dress(response.headers_mut(), id);
     response
 }
 
@@ -63,8 +79,7 @@ pub async fn no_method() -> Refused {
 }
 
 async fn surround(mut request: Request, next: Next) -> Response {
-    let id = request_id(request.headers());
-    request.extensions_mut().insert(RequestId(id.clone()));
+    let id = ensure_request_id(&mut request);
     let mut response = if request.method() == Method::OPTIONS {
         StatusCode::NO_CONTENT.into_response()
     } else {
@@ -94,8 +109,11 @@ fn dress(headers: &mut HeaderMap, id: &str) {
     let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
     set(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     set(header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-    set(header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, accept, x-request-id");
-    set(header::ACCESS_CONTROL_EXPOSE_HEADERS, "x-request-id, retry-after");
+    set(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        "authorization, content-type, accept, x-request-id, idempotency-key, x-pandastack-org",
+    );
+    set(header::ACCESS_CONTROL_EXPOSE_HEADERS, "x-request-id, retry-after, idempotent-replayed");
     set(header::ACCESS_CONTROL_MAX_AGE, "86400");
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 }

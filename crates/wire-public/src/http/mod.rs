@@ -6,10 +6,12 @@ mod credential;
 mod frame;
 mod path;
 mod refused;
+mod stream;
 
 pub use base::{forwarded_proto, public_base};
-pub use body::{json_body, optional_json_body, query_value, whole_body};
+pub use body::{flag, json_body, optional_json_body, query_time, query_value, whole_body};
 pub use credential::{bearer, socket_protocol};
-pub use frame::{RequestId, bare_frame, frame, no_method, no_route, pass, preflight};
+pub use frame::{RequestId, bare_frame, ensure_request_id, frame, no_method, no_route, pass, preflight, refuse};
 pub use path::SandboxPath;
 pub use refused::{Answer, Refused, log_fault};
+pub use stream::event_stream;

@@ -26,6 +26,18 @@ impl Refused {
         Self { fault: Box::new(fault), status: Some(status) }
     }
 
+    /// Gives the fault.
+    pub fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
+    /// Gives status and body as they will be shown, but for the request's id.
+    pub fn shown(&self) -> (u16, Vec<u8>) {
+        let reply = reply(&self.fault, "");
+        let body = serde_json::to_vec(&reply.body).expect("plain texts are always JSON");
+        (self.status.map_or(reply.status, |status| status.as_u16()), body)
+    }
+
     /// Renders the fault and logs it, both by its kind.
     pub(super) fn render(self, request_id: &str) -> Response {
         let reply = reply(&self.fault, request_id);

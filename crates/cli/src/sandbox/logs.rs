@@ -1,0 +1,64 @@
+//! `pandastack sandbox logs`
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    interrupt::{INTERRUPTED, Interrupt},
+    output,
+};
+
+/// Arguments of `sandbox logs`.
+#[derive(Debug, clap::Args)]
+pub struct LogsArgs {
+    /// Sandbox id
+    id: String,
+    /// Go on with what comes, until the sandbox is deleted
+    #[arg(long, short)]
+    follow: bool,
+    /// Begin with this many lines only
+    #[arg(long, value_name = "LINES")]
+    tail: Option<usize>,
+    /// Print each line as a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows a sandbox's console. Neither wakes it nor keeps it awake.
+pub async fn logs(args: LogsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let LogsArgs { id, follow, tail, json } = args;
+    let client = connect(global)?;
+    if !follow {
+        let text = client.logs(&id, tail).await.map_err(advise)?;
+        text.lines().try_for_each(|line| show(line, json))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut interrupt = Interrupt::listen()?;
+    let mut lines = client.follow_logs(&id, tail).await.map_err(advise)?;
+    loop {
+        let next = tokio::select! {
+            () = interrupt.recv() => return Ok(ExitCode::from(INTERRUPTED)),
+            next = lines.next() => next,
+        };
+        match next {
+            Some(line) => show(line.map_err(advise)?.line.trim_end_matches('\n'), json)?,
+            None => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+fn show(line: &str, json: bool) -> anyhow::Result<()> {
+    if json {
+        output::line(&serde_json::json!({ "line": line }).to_string())?
+    } else {
+        output::line(line)?
+    }
+    // Who reads through a pipe wants each line at once.
+    let _ = io::stdout().flush();
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Looking: consoles, events, what sandboxes use, how fast they boot, and who changed what.
+
+use std::{collections::VecDeque, marker::PhantomData};
+
+use pandastack_wire_public::{
+    AuditTrail, BootStats, Event as SandboxEvent, EventList, LogLine, MachineMetrics, MetricSeries,
+};
+use reqwest::{Method, Response};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    Client, ClientError,
+    client::ANSWER_MAX,
+    events::{Event, EventReader},
+};
+
+/// Something that comes as it happens, until its sandbox is gone.
+pub struct Following<T> {
+    response: Response,
+    reader: EventReader,
+    ready: VecDeque<Event>,
+    url: String,
+    name: &'static str,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl Client {
+    /// Gives a sandbox's console, or its last lines.
+    pub async fn logs(&self, id: &str, tail: Option<usize>) -> Result<String, ClientError> {
+        let tail = tail.map(|tail| tail.to_string());
+        let values: Vec<_> = tail.iter().map(|tail| ("tail", tail.as_str())).collect();
+        let request = self.query_request(Method::GET, &["sandboxes", id, "logs"], &values)?.timeout(ANSWER_MAX);
+        let text = self.send(request).await?.text().await;
+        text.map_err(|cause| ClientError::sending(self.url(), cause))
+    }
+
+    /// Follows a sandbox's console.
+    pub async fn follow_logs(&self, id: &str, tail: Option<usize>) -> Result<Following<LogLine>, ClientError> {
+        self.follow_stream(&["sandboxes", id, "logs"], tail, "line").await
+    }
+
+    /// Tells what happened to a sandbox lately, oldest first.
+    pub async fn events(&self, id: &str) -> Result<Vec<SandboxEvent>, ClientError> {
+        let request = self.request(Method::GET, &["sandboxes", id, "events"])?.timeout(ANSWER_MAX);
+        self.json::<EventList>(request).await.map(|list| list.events)
+    }
+
+    /// Follows what happens to a sandbox.
+    pub async fn follow_events(&self, id: &str, tail: Option<usize>) -> Result<Following<SandboxEvent>, ClientError> {
+        self.follow_stream(&["sandboxes", id, "events"], tail, "event").await
+    }
+
+    /// Shows what a sandbox's machine uses now.
+    pub async fn metrics(&self, id: &str) -> Result<MachineMetrics, ClientError> {
+        self.json(self.request(Method::GET, &["sandboxes", id, "metrics"])?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Shows what a sandbox used over a time such as `6h`.
+    pub async fn metric_series(&self, id: &str, range: &str) -> Result<MetricSeries, ClientError> {
+        let path = ["metrics", "sandbox", id];
+        self.json(self.query_request(Method::GET, &path, &[("range", range)])?.timeout(ANSWER_MAX)).await
+    }
+
+    /// Summarizes how fast sandboxes came up, and lists the last few.
+    pub async fn boot_stats(&self, limit: usize) -> Result<BootStats, ClientError> {
+        let request = self.query_request(Method::GET, &["stats", "boot"], &[("limit", &limit.to_string())])?;
+        self.json(request.timeout(ANSWER_MAX)).await
+    }
+
+    /// Lists changing requests, newest first.
+    pub async fn audit_trail(&self, since: Option<&str>, limit: usize) -> Result<AuditTrail, ClientError> {
+        let limit = limit.to_string();
+        let values: Vec<_> =
+            since.map(|since| ("since", since)).into_iter().chain([("limit", limit.as_str())]).collect();
+        self.json(self.query_request(Method::GET, &["audit"], &values)?.timeout(ANSWER_MAX)).await
+    }
+
+    async fn follow_stream<T>(
+        &self,
+        path: &[&str],
+        tail: Option<usize>,
+        name: &'static str,
+    ) -> Result<Following<T>, ClientError> {
+        let tail = tail.map(|tail| tail.to_string());
+        let values: Vec<_> = tail.iter().map(|tail| ("tail", tail.as_str())).chain([("follow", "1")]).collect();
+        let response = self.send(self.query_request(Method::GET, path, &values)?).await?;
+        let (reader, ready, url) = (EventReader::default(), VecDeque::new(), self.url().to_owned());
+        Ok(Following { response, reader, ready, url, name, kind: PhantomData })
+    }
+}
+
+impl<T: DeserializeOwned> Following<T> {
+    /// Waits for the next one; `None` when the sandbox is gone.
+    pub async fn next(&mut self) -> Option<Result<T, ClientError>> {
+        loop {
+            while let Some(event) = self.ready.pop_front() {
+                // A newer server may say more than we know.
+                if event.name == self.name {
+                    return Some(serde_json::from_str(&event.data).map_err(|error| self.protocol(error.to_string())));
+                }
+            }
+            match self.response.chunk().await {
+                Ok(Some(piece)) => match self.reader.push(&piece) {
+                    Ok(events) => self.ready.extend(events),
+                    Err(what) => return Some(Err(self.protocol(what))),
+                },
+                Ok(None) => return None,
+                Err(cause) => return Some(Err(ClientError::Broken { url: self.url.clone(), cause })),
+            }
+        }
+    }
+
+    fn protocol(&self, what: String) -> ClientError {
+        ClientError::Protocol { url: self.url.clone(), what }
+    }
+}

@@ -1,0 +1,37 @@
+//! Requests with an idempotency key that make something: what they make is written down first, and taken back by the next start
+//! if their answer was never given.
+
+use pandastack_model::{Fault, LayerId, SandboxId, VolumeId};
+use pandastack_wire_fleet::Caller;
+
+use crate::{
+    Control,
+    limits::DELETED_REMEMBERED,
+    store::{Attempt, Made},
+};
+
+impl Control {
+    /// Writes down what the caller's request is about to make, if it has a key.
+    pub(super) async fn note_made(&self, caller: &Caller, made: Made, ids: &[String]) -> Result<(), Fault> {
+        let Some(key) = &caller.attempt else { return Ok(()) };
+        let attempt = Attempt { workspace: caller.workspace.clone(), key: key.to_string() };
+        Ok(self.store.note_made(&attempt, made, ids).await?)
+    }
+
+    /// Takes one thing back that nobody was told of. Things that are not there are fine.
+    pub(crate) async fn take_back_made(&self, made: Made, id: &str) -> Result<(), Fault> {
+        match made {
+            Made::Sandbox => {
+                let id: SandboxId = id.parse().map_err(Fault::bug)?;
+                self.store.mark_leaving(id).await?;
+                self.host.remove(id).await?;
+                let now_ns = self.clock.now_ns();
+                let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
+                self.events.end(id, now_ns, "request");
+                Ok(self.store.bury(id, now_ns, since_ns).await?)
+            }
+            Made::Snapshot => self.give_up(id.parse::<LayerId>().map_err(Fault::bug)?).await,
+            Made::Volume => self.unmake(id.parse::<VolumeId>().map_err(Fault::bug)?).await,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Creating requests that carry an `Idempotency-Key`: done once, answered as often as asked.
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{MatchedPath, Request, State},
+    http::{HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::Caller;
+use pandastack_wire_public::{
+    OTHER_REQUEST,
+    http::{Refused, bearer, whole_body},
+};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    Control,
+    limits::{ATTEMPT_ANSWER_BYTES_MAX, ATTEMPT_KEY_BYTES_MAX, ATTEMPTS_REMEMBERED},
+    store::{Attempt, Begun},
+};
+
+const KEY: &str = "idempotency-key";
+/// On an answer that was given before.
+const REPLAYED: &str = "idempotent-replayed";
+
+/// The routes whose POST creates something.
+const CREATING: [&str; 7] = [
+    "/v1/sandboxes",
+    "/v1/sandboxes/{id}/fork",
+    "/v1/sandboxes/{id}/fork-tree",
+    "/v1/sandboxes/{id}/snapshots",
+    "/v1/sandboxes/{id}/preview-token",
+    "/v1/sandboxes/{id}/preview",
+    "/v1/volumes",
+];
+
+/// Lets a request through, or answers in its place.
+pub async fn once(State(control): State<Control>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let creates = request.method() == Method::POST && route.is_some_and(|route| CREATING.contains(&route.as_str()));
+    let Some(key) = request.headers().get(KEY).filter(|_| creates).cloned() else { return next.run(request).await };
+    let caller = match request.extensions().get::<Caller>().cloned() {
+        Some(caller) => Ok(caller),
+        None => control.caller(bearer(request.headers(), request.uri()).as_deref()).await,
+    };
+    let answered = async {
+        let (caller, key) = (caller?, checked(&key)?);
+        answer(&control, caller, key, request, next).await
+    };
+    answered.await.unwrap_or_else(|fault: Fault| Refused::from(fault).into_response())
+}
+
+async fn answer(
+    control: &Control,
+    caller: Caller,
+    key: String,
+    request: Request,
+    next: Next,
+) -> Result<Response, Fault> {
+    let (mut parts, body) = request.into_parts();
+    let body = whole_body(body).await?;
+    let digest = digest(parts.uri.path(), &body);
+    let attempt = Attempt { workspace: caller.workspace.clone(), key: key.clone() };
+    let now_ns = control.clock.now_ns();
+    let since_ns = now_ns.saturating_sub(ATTEMPTS_REMEMBERED.as_nanos() as u64);
+    let conflict = |code, text| Err(Fault::new(FaultKind::Conflict, code, text));
+    match control.store.begin_attempt(&attempt, &digest, now_ns, since_ns).await? {
+        Begun::New => {}
+        Begun::InFlight => {
+            return conflict(
+                "idempotency.in_flight",
+                "a request with this idempotency key is under way; ask again later",
+            );
+        }
+        Begun::Other => return conflict(OTHER_REQUEST, "this idempotency key was used for another request"),
+        Begun::Answered { status, body: Some(body) } => return Ok(replay(status, body)),
+        Begun::Answered { body: None, .. } => {
+            return conflict(
+                "idempotency.answer_lost",
+                "the request was carried out, but its answer was too large to keep",
+            );
+        }
+    }
+    parts.extensions.insert(Caller { attempt: Some(key.into()), ..caller });
+    let (control, request) = (control.clone(), Request::from_parts(parts, Body::from(body)));
+    let scope = control.scope.clone();
+    // To its end, whoever hangs up: a key must not stay taken for nothing.
+    let work = async move {
+        let response = next.run(request).await;
+        control.remember(&attempt, response).await
+    };
+    scope.run("keyed request", work).await.map_err(Fault::bug)?
+}
+
+impl Control {
+    /// Keeps an answer, or frees its key if nothing was made.
+    async fn remember(&self, attempt: &Attempt, response: Response) -> Result<Response, Fault> {
+        if let Some(refused) = response.extensions().get::<Refused>() {
+            let (status, body) = refused.shown();
+            match refused.fault() {
+                // These may still make something, or may have.
+                fault if fault.kind == FaultKind::Bug || fault.code == "sandbox.slow" => {
+                    self.store.answer_attempt(attempt, status, Some(&body)).await?;
+                }
+                _ => self.store.drop_attempt(attempt).await?,
+            }
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.map_err(Fault::bug)?;
+        let kept = Some(&body[..]).filter(|body| body.len() <= ATTEMPT_ANSWER_BYTES_MAX);
+        self.store.answer_attempt(attempt, parts.status.as_u16(), kept).await?;
+        Ok(Response::from_parts(parts, Body::from(body)))
+    }
+}
+
+fn replay(status: u16, body: Vec<u8>) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, Bytes::from(body)).into_response();
+    let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
+    set(header::CONTENT_TYPE, "application/json");
+    set(header::HeaderName::from_static(REPLAYED), "true");
+    response
+}
+
+fn checked(key: &HeaderValue) -> Result<String, Fault> {
+    let text = key.to_str().ok().map(str::trim).filter(|key| (1..=ATTEMPT_KEY_BYTES_MAX).contains(&key.len()));
+    text.map(str::to_owned).ok_or_else(|| {
+        let text = format!("an idempotency key has 1 to {ATTEMPT_KEY_BYTES_MAX} printable ASCII characters");
+        Fault::new(FaultKind::Caller, "idempotency.bad_key", text)
+    })
+}
+
+fn digest(path: &str, body: &[u8]) -> String {
+    let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(body).finalize();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

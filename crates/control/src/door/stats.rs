@@ -1,0 +1,16 @@
+//! How fast the caller's sandboxes came up.
+
+use axum::{Json, extract::State, http::Uri};
+use pandastack_wire_public::{BootStats, http::query_value};
+
+use super::caller::Authenticated;
+use crate::{Control, limits::BOOTS_PER_WORKSPACE_MAX};
+
+/// Samples that are listed if the caller does not say.
+const RECENT: usize = 50;
+
+/// Summarizes the last boots.
+pub async fn boot(State(control): State<Control>, Authenticated(caller): Authenticated, uri: Uri) -> Json<BootStats> {
+    let limit = query_value(&uri, "limit").and_then(|limit| limit.parse().ok()).unwrap_or(RECENT);
+    Json(control.boots.stats(&caller.workspace, limit.min(BOOTS_PER_WORKSPACE_MAX), control.clock.now_ns()))
+}

@@ -1,0 +1,199 @@
+//! What the server counts for a Prometheus to read. Labels are closed sets: route templates, methods, classes of status, modes.
+
+use std::{fmt, time::Duration};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+/// Seconds to an answer's head. The finest are for reads, the longest for creates on a slow host.
+const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 25.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: String,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    route: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Mode {
+    mode: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Status {
+    status: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    of: &'static str,
+}
+
+/// Every meter of the server.
+pub struct Meters {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    durations: Family<Route, Histogram>,
+    refused: Counter,
+    boots: Family<Mode, Counter>,
+    sandboxes: Family<Status, Gauge>,
+    machines: Family<Of, Gauge>,
+    bytes: Family<Of, Gauge>,
+    resident: Gauge,
+}
+
+/// What is looked at when somebody reads the meters.
+pub struct Reading {
+    /// How many sandboxes are in each state.
+    pub sandboxes: Vec<(String, u64)>,
+    /// How many machines serve, stand by, and wait for a layer.
+    pub machines: [u64; 3],
+    pub memory_promised: u64,
+    pub disk_free: u64,
+    pub disk_total: u64,
+    pub resident: u64,
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("pandastack");
+        let meters = Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            refused: Counter::default(),
+            boots: Family::default(),
+            sandboxes: Family::default(),
+            machines: Family::default(),
+            bytes: Family::default(),
+            resident: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register("requests", "Requests answered", meters.requests.clone());
+        let about = "Time to the head of an answer";
+        registry.register_with_unit("request_duration", about, Unit::Seconds, meters.durations.clone());
+        registry.register("rate_limited", "Requests refused because they came too fast", meters.refused.clone());
+        registry.register("boots", "Sandboxes that came up, by how their machine was come by", meters.boots.clone());
+        registry.register("sandboxes", "Sandboxes by state", meters.sandboxes.clone());
+        registry.register("machines", "Machines: in use, standing by, waiting for a layer", meters.machines.clone());
+        registry.register_with_unit(
+            "host",
+            "Memory promised to guests, and the data volume",
+            Unit::Bytes,
+            meters.bytes.clone(),
+        );
+        let about = "Memory of the server's process";
+        registry.register_with_unit("process_resident_memory", about, Unit::Bytes, meters.resident.clone());
+        Self { registry, ..meters }
+    }
+}
+
+impl Meters {
+    /// The content type of what `encode` writes.
+    pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    /// Counts an answered request.
+    pub fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let labels = Answered { method: known(method), route: route.to_owned(), class: class(status) };
+        self.requests.get_or_create(&labels).inc();
+        self.durations.get_or_create(&Route { route: route.to_owned() }).observe(took.as_secs_f64());
+    }
+
+    /// Counts a request that came too fast.
+    pub fn too_fast(&self) {
+        self.refused.inc();
+    }
+
+    /// Counts a sandbox that came up.
+    pub fn booted(&self, mode: &str) {
+        self.boots.get_or_create(&Mode { mode: mode.to_owned() }).inc();
+    }
+
+    /// Writes everything down.
+    pub fn encode(&self, reading: Reading) -> Result<String, fmt::Error> {
+        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        // A state that nobody is in any more must not keep its last number.
+        self.sandboxes.clear();
+        for (status, count) in reading.sandboxes {
+            self.sandboxes.get_or_create(&Status { status }).set(whole(count));
+        }
+        for (of, count) in ["sandbox", "standby", "blank"].into_iter().zip(reading.machines) {
+            self.machines.get_or_create(&Of { of }).set(whole(count));
+        }
+        let bytes = [
+            ("memory_promised", reading.memory_promised),
+            ("disk_free", reading.disk_free),
+            ("disk_total", reading.disk_total),
+        ];
+        for (of, count) in bytes {
+            self.bytes.get_or_create(&Of { of }).set(whole(count));
+        }
+        self.resident.set(whole(reading.resident));
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+fn known(method: &str) -> &'static str {
+    let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    methods.into_iter().find(|known| *known == method).unwrap_or("other")
+}
+
+fn class(status: u16) -> &'static str {
+    match status {
+        100..200 => "1xx",
+        200..300 => "2xx",
+        300..400 => "3xx",
+        400..500 => "4xx",
+        _ => "5xx",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_counted_is_written() {
+        let meters = Meters::default();
+        meters.answered("GET", "/v1/sandboxes/{id}", 404, Duration::from_millis(3));
+        meters.answered("BREW", "none", 503, Duration::from_secs(60));
+        meters.booted("standby");
+        meters.too_fast();
+        let reading = |status: &str| Reading {
+            sandboxes: vec![(status.into(), 2)],
+            machines: [2, 1, 0],
+            memory_promised: 5,
+            disk_free: 6,
+            disk_total: 7,
+            resident: 8,
+        };
+        meters.encode(reading("paused")).unwrap();
+        let text = meters.encode(reading("running")).unwrap();
+        for line in [
+            "pandastack_requests_total{method=\"GET\",route=\"/v1/sandboxes/{id}\",class=\"4xx\"} 1",
+            "pandastack_requests_total{method=\"other\",route=\"none\",class=\"5xx\"} 1",
+            "pandastack_request_duration_seconds_bucket{le=\"0.005\",route=\"/v1/sandboxes/{id}\"} 1",
+            "pandastack_request_duration_seconds_bucket{le=\"+Inf\",route=\"none\"} 1",
+            "pandastack_boots_total{mode=\"standby\"} 1",
+            "pandastack_rate_limited_total 1",
+            "pandastack_sandboxes{status=\"running\"} 2",
+            "pandastack_machines{of=\"standby\"} 1",
+            "pandastack_host_bytes{of=\"disk_free\"} 6",
+            "pandastack_process_resident_memory_bytes 8",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|said| said == line), "{line} is not in:\n{text}");
+        }
+        assert!(!text.contains("paused"));
+    }
+}

@@ -1,0 +1,148 @@
+//! What stands before every route of the server: the trace id, who asks, how fast, and what is written down of it. Knows no
+//! resource.
+
+mod meters;
+mod rate;
+
+use std::time::{Duration, Instant};
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, Method},
+    middleware::Next,
+    response::Response,
+};
+pub use meters::{Meters, Reading};
+use pandastack_wire_fleet::Caller;
+use pandastack_wire_public::http::{bearer, ensure_request_id, refuse};
+pub use rate::Rates;
+use tracing::Instrument;
+
+use crate::{
+    Control,
+    app::shown_prefix,
+    limits::{AUDIT_PATH_BYTES_MAX, AUDIT_WAIT_MAX},
+    store::Deed,
+};
+
+/// The route of a request that none was found for.
+const NO_ROUTE: &str = "none";
+
+/// Routes that anybody may ask as often as they like.
+const EXEMPT: [&str; 6] = ["/healthz", "/v1/healthz", "/version", "/v1/version", "/metrics", "/v1/metrics"];
+
+/// Routes whose requests are a guest's: neither counted against a rate nor written down.
+const PASSED: &str = "/v1/sandboxes/{id}/proxy/";
+
+/// Stands around one request.
+pub async fn guard(State(control): State<Control>, mut request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = ensure_request_id(&mut request);
+    drop_identity(request.headers_mut());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or(NO_ROUTE, MatchedPath::as_str).to_owned();
+    let span = tracing::error_span!("request", trace = %id, %method, route);
+    let asking = if EXEMPT.contains(&route.as_str()) { None } else { asking(&control, &mut request).await };
+    let passed = route.starts_with(PASSED);
+    let deed = asking.as_ref().filter(|_| changes(&method) && !passed).map(|asking| Deed {
+        workspace: asking.caller.workspace.clone(),
+        at_ns: control.clock.now_ns(),
+        request_id: id.clone(),
+        method: method.as_str().to_owned(),
+        route: route.clone(),
+        path: request.uri().path().chars().take(AUDIT_PATH_BYTES_MAX).collect(),
+        status: 0,
+        duration_ms: 0,
+        key_prefix: asking.key_prefix.clone(),
+    });
+    let paced = match &asking {
+        Some(asking) if !passed => {
+            control.rates.take(&control.settings.rate, &asking.caller.workspace, control.clock.now_ns())
+        }
+        _ => Ok(()),
+    };
+    let response = match paced {
+        Ok(()) => next.run(request).instrument(span).await,
+        Err(fault) => {
+            control.meters.too_fast();
+            refuse(fault, &id)
+        }
+    };
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    control.meters.answered(method.as_str(), &route, status, took);
+    tracing::info!(trace = %id, %method, route, status, took_ms = millis(took), "answered");
+    if let Some(deed) = deed {
+        control.write_down(Deed { status, duration_ms: millis(took), ..deed }).await;
+    }
+    response
+}
+
+struct Asking {
+    caller: Caller,
+    key_prefix: String,
+}
+
+/// Finds out who asks, and tells the handler. A bad credential is for the handler to refuse.
+async fn asking(control: &Control, request: &mut Request) -> Option<Asking> {
+    let token = bearer(request.headers(), request.uri())?;
+    let caller = control.caller(Some(&token)).await.ok()?;
+    request.extensions_mut().insert(caller.clone());
+    Some(Asking { caller, key_prefix: shown_prefix(&token).to_owned() })
+}
+
+fn changes(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+}
+
+/// Takes off what only our own servers say to each other about a caller. A client that sends these pretends to be one.
+fn drop_identity(headers: &mut HeaderMap) {
+    // Which organisation is meant is a user's to say.
+    const CHOICE: &str = "x-pandastack-org";
+    let identity = |name: &&HeaderName| {
+        let name = name.as_str();
+        (name.starts_with("x-fcs-") || name.starts_with("x-pandastack-")) && name != CHOICE
+    };
+    let named: Vec<HeaderName> = headers.keys().filter(identity).cloned().collect();
+    for name in named {
+        headers.remove(name);
+    }
+}
+
+impl Control {
+    /// Puts a request into the queue of the audit trail. Waits a moment for room; past it the request is only logged.
+    async fn write_down(&self, deed: Deed) {
+        if let Err(error) = self.deeds.send_timeout(deed, AUDIT_WAIT_MAX).await {
+            tracing::warn!(%error, "a request is missing in the audit trail");
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_says_who_they_are_but_we() {
+        let mut headers = HeaderMap::new();
+        for name in [
+            "x-fcs-workspace",
+            "x-pandastack-user-id",
+            "x-pandastack-auth-method",
+            "x-pandastack-org-id",
+            "x-pandastack-user-email",
+            "x-pandastack-org",
+            "x-request-id",
+        ] {
+            headers.append(name, "v".parse().unwrap());
+        }
+        headers.append("x-fcs-workspace", "w".parse().unwrap());
+        drop_identity(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["x-pandastack-org", "x-request-id"]);
+    }
+}

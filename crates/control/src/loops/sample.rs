@@ -1,0 +1,40 @@
+//! Measures all machines every so often.
+
+use std::collections::HashMap;
+
+use pandastack_model::SandboxState;
+
+use crate::{Control, limits::SAMPLE_EVERY, series::Sampled};
+
+/// Samples until shutdown.
+pub async fn sample(control: Control) {
+    let token = control.scope.token();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(SAMPLE_EVERY) => {}
+            () = token.cancelled() => return,
+        }
+        control.sample().await;
+    }
+}
+
+impl Control {
+    /// Takes one sample of everything.
+    pub async fn sample(&self) {
+        let mut usages: HashMap<_, _> = self.host.usages().await.into_iter().map(|usage| (usage.id, usage)).collect();
+        let population = match self.store.population().await {
+            Ok(population) => population,
+            Err(error) => {
+                tracing::warn!(%error, "no sample was taken");
+                return;
+            }
+        };
+        let sampled = population.into_iter().map(|(id, workspace, state)| Sampled {
+            id,
+            workspace,
+            running: state == SandboxState::Running,
+            usage: usages.remove(&id),
+        });
+        self.series.sample(&sampled.collect::<Vec<_>>(), self.clock.now_ns());
+    }
+}

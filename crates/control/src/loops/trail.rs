@@ -1,0 +1,48 @@
+//! Writes the audit trail: many requests in one transaction, and old ones away now and then.
+
+use tokio::sync::mpsc;
+
+use crate::{
+    Control,
+    limits::{AUDIT_AGE_MAX, AUDIT_BATCH, AUDIT_ENTRIES_PER_WORKSPACE_MAX, AUDIT_PRUNE_EVERY},
+    store::Deed,
+};
+
+/// Writes until shutdown, and then what is still waiting.
+pub async fn write_trail(control: Control, mut deeds: mpsc::Receiver<Deed>) {
+    let token = control.scope.token();
+    let (mut batch, mut unpruned) = (Vec::with_capacity(AUDIT_BATCH), 0);
+    loop {
+        tokio::select! {
+            biased;
+            _ = deeds.recv_many(&mut batch, AUDIT_BATCH) => {}
+            () = token.cancelled() => {
+                deeds.close();
+                deeds.recv_many(&mut batch, usize::MAX).await;
+                write(&control, &batch).await;
+                return;
+            }
+        }
+        write(&control, &batch).await;
+        unpruned += batch.len();
+        if unpruned >= AUDIT_PRUNE_EVERY {
+            unpruned = 0;
+            prune(&control).await;
+        }
+        batch.clear();
+    }
+}
+
+async fn write(control: &Control, batch: &[Deed]) {
+    if let Err(error) = control.store.add_deeds(batch).await {
+        tracing::error!(%error, lost = batch.len(), "requests are missing in the audit trail");
+    }
+}
+
+/// Drops what is too old or too much.
+pub async fn prune(control: &Control) {
+    let before_ns = control.clock.now_ns().saturating_sub(AUDIT_AGE_MAX.as_nanos() as u64);
+    if let Err(error) = control.store.prune_deeds(before_ns, AUDIT_ENTRIES_PER_WORKSPACE_MAX).await {
+        tracing::warn!(%error, "the audit trail could not be shortened");
+    }
+}

@@ -1,0 +1,198 @@
+//! Requests with an idempotency key: what each was, what it answered, and what it made.
+
+use pandastack_wire_fleet::WorkspaceId;
+use sqlx::Row;
+
+use super::{Store, StoreError, failed, to_sql};
+use crate::limits::{ATTEMPT_BYTES_PER_WORKSPACE_MAX, ATTEMPTS_PER_WORKSPACE_MAX};
+
+/// A request's key within its workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    pub workspace: WorkspaceId,
+    pub key: String,
+}
+
+/// What is known of a key when a request comes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Nothing: from now on it stands for this request.
+    New,
+    /// The same request is under way.
+    InFlight,
+    /// It stood for another request.
+    Other,
+    /// The same request was answered. The body is missing if it was too large to keep.
+    Answered { status: u16, body: Option<Vec<u8>> },
+}
+
+/// What a request makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    Sandbox,
+    Snapshot,
+    Volume,
+}
+
+impl Made {
+    fn as_str(self) -> &'static str {
+        match self {
+            Made::Sandbox => "sandbox",
+            Made::Snapshot => "snapshot",
+            Made::Volume => "volume",
+        }
+    }
+
+    fn from_str(text: &str) -> Option<Self> {
+        [Made::Sandbox, Made::Snapshot, Made::Volume].into_iter().find(|made| made.as_str() == text)
+    }
+}
+
+impl Store {
+    /// Takes a key for a request, or tells what it stands for. Keys from before a time are forgotten.
+    pub async fn begin_attempt(
+        &self,
+        attempt: &Attempt,
+        digest: &str,
+        now_ns: u64,
+        forget_before_ns: u64,
+    ) -> Result<Begun, StoreError> {
+        let Attempt { workspace, key } = attempt;
+        // A read first would make the transaction fail instead of wait when another writer is at work.
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an attempt"))?;
+        sqlx::query("DELETE FROM attempt WHERE created_at < ? AND status IS NOT NULL")
+            .bind(to_sql(forget_before_ns))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("forget old attempts"))?;
+        let insert = "INSERT INTO attempt (workspace, key, digest, created_at) VALUES (?, ?, ?, ?)
+                      ON CONFLICT (workspace, key) DO NOTHING";
+        let done = sqlx::query(insert)
+            .bind(&workspace.0)
+            .bind(key)
+            .bind(digest)
+            .bind(to_sql(now_ns))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("take an idempotency key"))?;
+        let begun = if done.rows_affected() == 1 {
+            Begun::New
+        } else {
+            let sql = "SELECT digest, status, answer FROM attempt WHERE workspace = ? AND key = ?";
+            let row = sqlx::query(sql).bind(&workspace.0).bind(key).fetch_one(&mut *tx).await;
+            read(&row.map_err(failed("look an idempotency key up"))?, digest)?
+        };
+        tx.commit().await.map_err(failed("commit an attempt"))?;
+        Ok(begun)
+    }
+
+    /// Writes down what a request is about to make, before it does.
+    pub async fn note_made(&self, attempt: &Attempt, made: Made, ids: &[String]) -> Result<(), StoreError> {
+        for id in ids {
+            sqlx::query(
+                "INSERT INTO attempt_made (workspace, key, kind, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            )
+            .bind(&attempt.workspace.0)
+            .bind(&attempt.key)
+            .bind(made.as_str())
+            .bind(id)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("note what an attempt makes"))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the answer of a request. The oldest answers of the workspace give way past its limits.
+    pub async fn answer_attempt(&self, attempt: &Attempt, status: u16, body: Option<&[u8]>) -> Result<(), StoreError> {
+        let Attempt { workspace, key } = attempt;
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an answer"))?;
+        sqlx::query("UPDATE attempt SET status = ?, answer = ? WHERE workspace = ? AND key = ?")
+            .bind(i64::from(status))
+            .bind(body)
+            .bind(&workspace.0)
+            .bind(key)
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("keep an answer"))?;
+        sqlx::query("DELETE FROM attempt_made WHERE workspace = ? AND key = ?")
+            .bind(&workspace.0)
+            .bind(key)
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("forget what an attempt made"))?;
+        // Newest first: whatever comes after too many others, or after too many bytes of others, goes.
+        let prune = "DELETE FROM attempt WHERE workspace = ? AND status IS NOT NULL AND key IN (
+                         SELECT key FROM (
+                             SELECT key, ROW_NUMBER() OVER newest AS number,
+                                    SUM(COALESCE(LENGTH(answer), 0)) OVER newest AS bytes
+                             FROM attempt WHERE workspace = ?
+                             WINDOW newest AS (ORDER BY created_at DESC, key ROWS UNBOUNDED PRECEDING)) AS ranked
+                         WHERE number > ? OR bytes > ?)";
+        sqlx::query(prune)
+            .bind(&workspace.0)
+            .bind(&workspace.0)
+            .bind(to_sql(ATTEMPTS_PER_WORKSPACE_MAX))
+            .bind(to_sql(ATTEMPT_BYTES_PER_WORKSPACE_MAX))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("drop old answers"))?;
+        tx.commit().await.map_err(failed("commit an answer"))
+    }
+
+    /// Frees a key: nothing came of its request.
+    pub async fn drop_attempt(&self, attempt: &Attempt) -> Result<(), StoreError> {
+        for sql in [
+            "DELETE FROM attempt WHERE workspace = ? AND key = ?",
+            "DELETE FROM attempt_made WHERE workspace = ? AND key = ?",
+        ] {
+            sqlx::query(sql)
+                .bind(&attempt.workspace.0)
+                .bind(&attempt.key)
+                .execute(&self.pool)
+                .await
+                .map_err(failed("free an idempotency key"))?;
+        }
+        Ok(())
+    }
+
+    /// Lists requests that were cut off, with what they may have made.
+    pub async fn unfinished_attempts(&self) -> Result<Vec<(Attempt, Vec<(Made, String)>)>, StoreError> {
+        let rows = sqlx::query("SELECT workspace, key FROM attempt WHERE status IS NULL")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list unfinished attempts"))?;
+        let mut found = Vec::new();
+        for row in rows {
+            let bad = failed("read an attempt");
+            let attempt = Attempt {
+                workspace: WorkspaceId(row.try_get("workspace").map_err(&bad)?),
+                key: row.try_get("key").map_err(&bad)?,
+            };
+            let made = sqlx::query("SELECT kind, id FROM attempt_made WHERE workspace = ? AND key = ?")
+                .bind(&attempt.workspace.0)
+                .bind(&attempt.key)
+                .fetch_all(&self.pool)
+                .await
+                .map_err(failed("list what an attempt made"))?;
+            let read = |row: &sqlx::sqlite::SqliteRow| {
+                let (kind, id): (String, String) = (row.try_get("kind").ok()?, row.try_get("id").ok()?);
+                Some((Made::from_str(&kind)?, id))
+            };
+            found.push((attempt, made.iter().filter_map(read).collect()));
+        }
+        Ok(found)
+    }
+}
+
+fn read(row: &sqlx::sqlite::SqliteRow, digest: &str) -> Result<Begun, StoreError> {
+    let bad = failed("read an attempt");
+    let known: String = row.try_get("digest").map_err(&bad)?;
+    let status: Option<i64> = row.try_get("status").map_err(&bad)?;
+    let body: Option<Vec<u8>> = row.try_get("answer").map_err(&bad)?;
+    Ok(match status {
+        _ if known != digest => Begun::Other,
+        None => Begun::InFlight,
+        Some(status) => Begun::Answered { status: u16::try_from(status).unwrap_or(500), body },
+    })
+}

@@ -1,0 +1,94 @@
+//! The audit trail: who changed what, within limits of age and number.
+
+use pandastack_wire_fleet::WorkspaceId;
+use sqlx::{Row, sqlite::SqliteRow};
+
+use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
+
+/// One changing request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deed {
+    pub workspace: WorkspaceId,
+    pub at_ns: u64,
+    pub request_id: String,
+    pub method: String,
+    pub route: String,
+    pub path: String,
+    pub status: u16,
+    pub duration_ms: u64,
+    /// The shown part of the key that came with it.
+    pub key_prefix: String,
+}
+
+impl Store {
+    /// Adds requests, all or none.
+    pub async fn add_deeds(&self, deeds: &[Deed]) -> Result<(), StoreError> {
+        let mut tx = self.pool.begin().await.map_err(failed("begin an audit"))?;
+        let sql =
+            "INSERT INTO audit (id, workspace, at, request_id, method, route, path, status, duration_ms, key_prefix)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        for deed in deeds {
+            sqlx::query(sql)
+                .bind(pandastack_kit::random_hex::<16>())
+                .bind(&deed.workspace.0)
+                .bind(to_sql(deed.at_ns))
+                .bind(&deed.request_id)
+                .bind(&deed.method)
+                .bind(&deed.route)
+                .bind(&deed.path)
+                .bind(i64::from(deed.status))
+                .bind(to_sql(deed.duration_ms))
+                .bind(&deed.key_prefix)
+                .execute(&mut *tx)
+                .await
+                .map_err(failed("write to the audit trail"))?;
+        }
+        tx.commit().await.map_err(failed("commit an audit"))
+    }
+
+    /// Drops what is older than a time, and the oldest of each workspace that has more than so many.
+    pub async fn prune_deeds(&self, before_ns: u64, per_workspace_max: u64) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM audit WHERE at < ?")
+            .bind(to_sql(before_ns))
+            .execute(&self.pool)
+            .await
+            .map_err(failed("drop an old audit"))?;
+        let many = "DELETE FROM audit WHERE id IN (SELECT id FROM (
+                        SELECT id, ROW_NUMBER() OVER (PARTITION BY workspace ORDER BY at DESC, id) AS number FROM audit)
+                        AS ranked WHERE number > ?)";
+        sqlx::query(many)
+            .bind(to_sql(per_workspace_max))
+            .execute(&self.pool)
+            .await
+            .map(drop)
+            .map_err(failed("shorten an audit"))
+    }
+
+    /// Lists the last requests of a workspace since a time, newest first.
+    pub async fn deeds(&self, workspace: &WorkspaceId, since_ns: u64, limit: u64) -> Result<Vec<Deed>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM audit WHERE workspace = ? AND at >= ? ORDER BY at DESC, id LIMIT ?")
+            .bind(&workspace.0)
+            .bind(to_sql(since_ns))
+            .bind(to_sql(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("read the audit trail"))?;
+        rows.iter().map(read).collect()
+    }
+}
+
+fn read(row: &SqliteRow) -> Result<Deed, StoreError> {
+    let text = |name| column::<String>(row, name);
+    let status: i64 = row.try_get("status").map_err(failed("read a row"))?;
+    Ok(Deed {
+        workspace: WorkspaceId(text("workspace")?),
+        at_ns: column(row, "at").map(from_sql)?,
+        request_id: text("request_id")?,
+        method: text("method")?,
+        route: text("route")?,
+        path: text("path")?,
+        status: u16::try_from(status).unwrap_or(0),
+        duration_ms: column(row, "duration_ms").map(from_sql)?,
+        key_prefix: text("key_prefix")?,
+    })
+}

@@ -1,0 +1,177 @@
+//! Idempotency keys: done once, answered as often as asked, through a crash too.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use pandastack_model::{Fault, FaultKind};
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use crate::{
+    rig::{OTHER_KEY, Rig, answer, wait_for},
+    stub::StubHost,
+};
+
+async fn keyed(rig: &Rig, path: &str, key: &str, body: Value) -> Response {
+    rig.call(Method::POST, path).header("Idempotency-Key", key).json(&body).send().await.unwrap()
+}
+
+async fn read(response: Response) -> (u16, bool, Value) {
+    let (status, replayed) = (response.status().as_u16(), response.headers().get("idempotent-replayed").is_some());
+    let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+    assert_eq!(kind, "application/json");
+    (status, replayed, response.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn the_same_request_creates_once() {
+    let rig = Rig::start().await;
+    let body = json!({"template": "mini", "metadata": {"secret.k": "hidden"}});
+    let (status, replayed, first) = read(keyed(&rig, "/v1/sandboxes", "k1", body.clone()).await).await;
+    assert_eq!((status, replayed), (201, false));
+    for _ in 0..3 {
+        assert_eq!(read(keyed(&rig, "/v1/sandboxes", "k1", body.clone()).await).await, (201, true, first.clone()));
+    }
+    assert_eq!(rig.host.count(), 1);
+    let (status, _, refused) = read(keyed(&rig, "/v1/sandboxes", "k1", json!({"template": "base"})).await).await;
+    assert_eq!((status, &refused["code"]), (422, &json!("idempotency.other_request")));
+    assert_eq!(read(keyed(&rig, "/v1/sandboxes", "k2", body.clone()).await).await.0, 201);
+    let theirs =
+        rig.http.post(format!("{}/v1/sandboxes", rig.url)).bearer_auth(OTHER_KEY).header("idempotency-key", "k1");
+    let (status, other) = answer(theirs.json(&body)).await;
+    assert_eq!((status, other["metadata"]["workspace"].as_str()), (201, Some("other")), "keys are a workspace's own");
+    assert_eq!(rig.host.count(), 3);
+    let database = std::fs::read(rig.folder.path().join("control.db-wal")).unwrap();
+    assert!(first.to_string().find("hidden").is_none() && !database.is_empty());
+}
+
+#[tokio::test]
+async fn every_creating_route_takes_a_key() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    for (path, body) in [
+        (format!("/v1/sandboxes/{id}/fork"), json!({"count": 2})),
+        (format!("/v1/sandboxes/{id}/fork-tree"), json!({"count": 2})),
+        (format!("/v1/sandboxes/{id}/snapshots"), json!({})),
+        (format!("/v1/sandboxes/{id}/preview-token"), json!({"port": 3000})),
+        ("/v1/volumes".to_owned(), json!({"name": "data"})),
+    ] {
+        let (status, replayed, first) = read(keyed(&rig, &path, &path, body.clone()).await).await;
+        assert!((200..300).contains(&status) && !replayed, "{path}: {status} {first}");
+        assert_eq!(read(keyed(&rig, &path, &path, body).await).await, (status, true, first), "{path}");
+    }
+    assert_eq!(rig.host.count(), 5);
+    // What creates nothing does not look at the header.
+    for _ in 0..2 {
+        let path = format!("/v1/sandboxes/{id}/pause");
+        assert_eq!(rig.call(Method::POST, &path).header("idempotency-key", "p").send().await.unwrap().status(), 204);
+    }
+}
+
+#[tokio::test]
+async fn a_key_under_way_is_a_conflict_and_outlives_who_hangs_up() {
+    let rig = Rig::start().await;
+    rig.host.gated.store(true, Ordering::SeqCst);
+    let request =
+        rig.call(Method::POST, "/v1/sandboxes").header("idempotency-key", "k").json(&json!({"template": "mini"}));
+    let impatient = tokio::time::timeout(std::time::Duration::from_millis(200), request.send()).await;
+    assert!(impatient.is_err(), "it waits at the gate");
+    let (status, _, refused) = read(keyed(&rig, "/v1/sandboxes", "k", json!({"template": "mini"})).await).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("idempotency.in_flight")));
+    rig.host.gate.add_permits(1);
+    wait_for("the first request's end", || async {
+        keyed(&rig, "/v1/sandboxes", "k", json!({"template": "mini"})).await.status() == 201
+    })
+    .await;
+    assert_eq!(rig.host.count(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_frees_the_key_and_what_is_unclear_stays_so() {
+    let rig = Rig::start().await;
+    let body = json!({"template": "mini"});
+    rig.host.fail_next("ensure", Fault::new(FaultKind::Busy, "host.full", "no compute capacity available"));
+    assert_eq!(read(keyed(&rig, "/v1/sandboxes", "k", body.clone()).await).await.0, 503);
+    assert_eq!(read(keyed(&rig, "/v1/sandboxes", "k", json!({"template": "nope"})).await).await.0, 400);
+    let (status, replayed, _) = read(keyed(&rig, "/v1/sandboxes", "k", body.clone()).await).await;
+    assert_eq!((status, replayed, rig.host.count()), (201, false, 1));
+    rig.host.fail_next("ensure", Fault::bug("on fire"));
+    for replayed in [false, true, true] {
+        let (status, again, refused) = read(keyed(&rig, "/v1/sandboxes", "bad", body.clone()).await).await;
+        assert_eq!((status, again, &refused["code"]), (500, replayed, &json!("internal")));
+    }
+    assert_eq!(rig.host.count(), 1);
+    for bad in ["", " ", &"x".repeat(256)] {
+        let (status, _, refused) = read(keyed(&rig, "/v1/sandboxes", bad, body.clone()).await).await;
+        assert_eq!((status, &refused["code"]), (400, &json!("idempotency.bad_key")), "{bad:?}");
+    }
+    let nobody = rig.http.post(format!("{}/v1/sandboxes", rig.url)).header("idempotency-key", "k").json(&body);
+    assert_eq!(answer(nobody).await.0, 401);
+}
+
+/// The server ends between the host's work and its answer, at every place where that can happen.
+#[tokio::test]
+async fn a_crash_in_the_middle_never_creates_twice() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    let paths = [
+        ("/v1/sandboxes".to_owned(), json!({"template": "mini"})),
+        (format!("/v1/sandboxes/{id}/fork-tree"), json!({"count": 3})),
+        (format!("/v1/sandboxes/{id}/snapshots"), json!({})),
+        ("/v1/volumes".to_owned(), json!({"name": "data"})),
+    ];
+    for (path, body) in &paths {
+        assert!(keyed(&rig, path, path, body.clone()).await.status().is_success());
+    }
+    let (sandboxes, layers, disks) = counts(&rig.host);
+    // As a crash leaves it: everything is made, and no answer is kept.
+    rig.scope.close(std::time::Duration::from_secs(5)).await;
+    rig.control.close().await;
+    let made = forget_answers(&rig).await;
+    assert_eq!(made.len(), 4);
+    let rig = Rig::start_in(rig.folder, rig.host).await;
+    assert_eq!(counts(&rig.host), (1, layers - 1, 0), "what nobody was told of is gone");
+    for (path, body) in &paths {
+        let (status, replayed, _) = read(keyed(&rig, path, path, body.clone()).await).await;
+        assert!((200..300).contains(&status) && !replayed, "{path}");
+        assert!(read(keyed(&rig, path, path, body.clone()).await).await.1, "{path}");
+    }
+    // The layer between a parent and its children is the host's to collect; this stub never does.
+    assert_eq!(counts(&rig.host), (sandboxes, layers + 1, disks));
+    let rig = rig.restart_control().await;
+    for (path, body) in &paths {
+        assert!(read(keyed(&rig, path, path, body.clone()).await).await.1, "{path} is remembered through a restart");
+    }
+}
+
+fn counts(host: &Arc<StubHost>) -> (usize, usize, usize) {
+    (host.count(), host.layers.lock().unwrap().len(), host.disks.lock().unwrap().len())
+}
+
+/// Takes the answers away, and puts back what each request had noted before it made anything.
+async fn forget_answers(rig: &Rig) -> Vec<String> {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
+    let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
+    let answers: Vec<(String, Vec<u8>)> =
+        sqlx::query_as("SELECT key, answer FROM attempt").fetch_all(&pool).await.unwrap();
+    for (key, answer) in &answers {
+        let answer: Value = serde_json::from_slice(answer).unwrap();
+        let made: Vec<(&str, String)> = if key == "/v1/sandboxes" {
+            vec![("sandbox", answer["id"].as_str().unwrap().to_owned())]
+        } else if key.ends_with("fork-tree") {
+            let ids = answer["children"].as_array().unwrap().iter();
+            ids.map(|child| ("sandbox", child["id"].as_str().unwrap().to_owned())).collect()
+        } else if key.ends_with("snapshots") {
+            vec![("snapshot", format!("lyr_{}", answer["id"].as_str().unwrap()))]
+        } else {
+            let id: String = sqlx::query_scalar("SELECT id FROM volume").fetch_one(&pool).await.unwrap();
+            vec![("volume", id)]
+        };
+        for (kind, id) in made {
+            let sql = "INSERT INTO attempt_made VALUES ('default', ?, ?, ?)";
+            sqlx::query(sql).bind(key).bind(kind).bind(id).execute(&pool).await.unwrap();
+        }
+    }
+    sqlx::query("UPDATE attempt SET status = NULL, answer = NULL").execute(&pool).await.unwrap();
+    pool.close().await;
+    answers.into_iter().map(|(key, _)| key).collect()
+}

@@ -1,0 +1,144 @@
+//! A sandbox's console: as it is, or line by line as it comes. Looking neither wakes a sandbox nor keeps it awake, and is possible
+//! as long as the sandbox exists, dead or asleep.
+
+use axum::{
+    extract::State,
+    http::{HeaderValue, Uri, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream::unfold};
+use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_wire_fleet::{ByteStream, ConsoleAsk};
+use pandastack_wire_public::{
+    LogLine, LogLines,
+    http::{Answer, event_stream, flag, query_value},
+    plain_line, sse,
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{
+    Edge,
+    access::Visible,
+    limits::{FOLLOWERS_MAX, KEEPALIVE, LOG_BACK_BYTES},
+};
+
+/// The first thing on a stream: it is open, and nothing more.
+const OPEN: &str = ": open\n\n";
+
+/// Shows the console.
+pub async fn logs(State(edge): State<Edge>, Visible(id): Visible, uri: Uri) -> Answer {
+    // Not a number is no wish, as with all values of this query.
+    let tail = query_value(&uri, "tail").and_then(|tail| tail.parse::<usize>().ok());
+    if !flag(&uri, "follow") {
+        return Ok(plain(past(&edge, id).await?, tail));
+    }
+    let room = edge.followers.clone().try_acquire_owned().map_err(|_| {
+        Fault::new(
+            FaultKind::Busy,
+            "logs.too_many",
+            format!("{FOLLOWERS_MAX} logs are being followed; try again later"),
+        )
+    })?;
+    let mut pieces = console(&edge, id, ConsoleAsk::Follow).await?;
+    let mut lines = LogLines::default();
+    let before = lines.push(&first(&mut pieces).await?);
+    let mut said = OPEN.to_owned();
+    for line in recent(&before, tail) {
+        said.push_str(&event(line));
+    }
+    let follower = Follower { pieces, lines, _room: room };
+    Ok(event_stream(unfold((Some(said), Some(follower)), |(said, follower)| async move {
+        match said {
+            Some(said) => Some((said, (None, follower))),
+            None => follower?.next().await.map(|(said, follower)| (said, (None, follower))),
+        }
+    })))
+}
+
+/// Somebody who follows a console.
+struct Follower {
+    pieces: ByteStream,
+    lines: LogLines,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Follower {
+    /// Gives the next text, and itself unless that was the end.
+    async fn next(mut self) -> Option<(String, Option<Self>)> {
+        loop {
+            let text = match tokio::time::timeout(KEEPALIVE, self.pieces.next()).await {
+                Ok(Some(Ok(piece))) => self.lines.push(&piece).iter().map(|line| event(line)).collect::<String>(),
+                // The sandbox is gone, or its host: nothing more comes.
+                Ok(Some(Err(_)) | None) => return self.lines.rest().map(|rest| (event(&rest), None)),
+                // A prompt has no line's end; who waits for so long may see it.
+                Err(_) => self.lines.rest().map_or_else(|| sse::KEEPALIVE.to_owned(), |rest| event(&rest)),
+            };
+            if !text.is_empty() {
+                return Some((text, Some(self)));
+            }
+        }
+    }
+}
+
+async fn past(edge: &Edge, id: SandboxId) -> Result<Vec<String>, Fault> {
+    let mut pieces = console(edge, id, ConsoleAsk::Past).await?;
+    let mut lines = LogLines::default();
+    let mut all = lines.push(&first(&mut pieces).await?);
+    all.extend(lines.rest());
+    Ok(all)
+}
+
+/// Asks the host. A sandbox that only its row remembers has no console any more.
+async fn console(edge: &Edge, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+    match edge.host.console(id, ask).await {
+        Err(fault) if fault.kind == FaultKind::Missing => Ok(Box::pin(futures_util::stream::empty())),
+        other => other,
+    }
+}
+
+async fn first(pieces: &mut ByteStream) -> Result<Bytes, Fault> {
+    pieces.next().await.transpose().map(Option::unwrap_or_default)
+}
+
+fn plain(lines: Vec<String>, tail: Option<usize>) -> Response {
+    let shown = &lines[lines.len().saturating_sub(tail.unwrap_or(usize::MAX))..];
+    let text: String = shown.iter().map(|line| plain_line(line) + "\n").collect();
+    let mut response = text.into_response();
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// The lines that a follower sees first: as many as it wants, or the last few.
+fn recent(lines: &[String], tail: Option<usize>) -> &[String] {
+    let count = tail.unwrap_or_else(|| {
+        let mut bytes = 0;
+        let few = |line: &&String| {
+            bytes += line.len() + 1;
+            bytes <= LOG_BACK_BYTES
+        };
+        lines.iter().rev().take_while(few).count()
+    });
+    &lines[lines.len().saturating_sub(count)..]
+}
+
+fn event(line: &str) -> String {
+    sse::event("line", &LogLine { line: format!("{line}\n") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follower_starts_with_the_last_few_lines() {
+        let lines: Vec<String> = (0..1000).map(|number| format!("line {number:04}")).collect();
+        let some = recent(&lines, None);
+        assert!(some.len() > 100 && some.iter().map(|line| line.len() + 1).sum::<usize>() <= LOG_BACK_BYTES);
+        assert_eq!(some.last(), lines.last());
+        assert_eq!(recent(&lines, Some(2)), &lines[998..]);
+        assert_eq!((recent(&lines, Some(0)).len(), recent(&lines, Some(usize::MAX)).len()), (0, 1000));
+        assert!(recent(&[], None).is_empty());
+    }
+}

@@ -1,0 +1,23 @@
+//! Event streams as answers: the headers that published clients need, and nothing that holds text back.
+
+use axum::{
+    body::Body,
+    http::{HeaderName, HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::{Stream, StreamExt};
+
+use crate::sse;
+
+/// Answers with pieces of event-stream text as they come. Nothing is taken from the stream before the connection has room.
+pub fn event_stream<S>(pieces: S) -> Response
+where
+    S: Stream<Item = String> + Send + 'static,
+{
+    let mut response = Body::from_stream(pieces.map(Ok::<_, std::convert::Infallible>)).into_response();
+    let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
+    set(header::CONTENT_TYPE, sse::CONTENT_TYPE);
+    set(header::CACHE_CONTROL, "no-cache");
+    set(HeaderName::from_static("x-accel-buffering"), "no");
+    response
+}
