@@ -137,7 +137,8 @@ async fn directories_are_made_moved_listed_and_given_modes() {
         write(bed, id, "/srv/a/b/file", "one").await.unwrap();
         write(bed, id, "/srv/taken", "two").await.unwrap();
         assert_eq!(post("move", json!({"from": "/srv/a/b/file", "to": "/srv/taken"})).await.0, 409);
-        let (status, moved) = post("move", json!({"from": "/srv/a/b/file", "to": "/srv/taken", "overwrite": true})).await;
+        let (status, moved) =
+            post("move", json!({"from": "/srv/a/b/file", "to": "/srv/taken", "overwrite": true})).await;
         assert_eq!((status, moved), (200, json!({"path": "/srv/taken"})));
         assert_eq!(read(bed, id, "/srv/taken").await.unwrap(), b"one");
         assert_eq!(post("chmod", json!({"path": "/srv/a", "mode": "0711", "recursive": true})).await.0, 200);
@@ -177,7 +178,10 @@ async fn a_change_made_right_after_the_head_is_told() {
             }
             seen.push(format!("{} {}", data["type"].as_str().unwrap_or_default(), data["path"].as_str().unwrap()));
         };
-        assert!(seen.contains(&"created /srv/w/new".to_owned()) && seen.contains(&"deleted /srv/w/old".to_owned()), "{seen:?}");
+        assert!(
+            seen.contains(&"created /srv/w/new".to_owned()) && seen.contains(&"deleted /srv/w/old".to_owned()),
+            "{seen:?}"
+        );
         assert_eq!(last["error"], "the watched path is gone");
         assert_eq!(events.next().await, None);
         assert_eq!(answer(door.call(Method::GET, id, "/fs/watch?path=/srv/none")).await.0, 404);

@@ -150,7 +150,11 @@ async fn a_process_goes_on_through_sleep_and_in_a_fork() {
         let (name, data) = events.next().await.expect("an end that is said");
         assert_eq!(name, "error", "{data}");
         let found = output(&door, id, &process, 0).await;
-        assert_eq!((found["stdout"].as_str(), found["status"].as_str()), (Some("before\n"), Some("running")), "woken by the question");
+        assert_eq!(
+            (found["stdout"].as_str(), found["status"].as_str()),
+            (Some("before\n"), Some("running")),
+            "woken by the question"
+        );
 
         let child = bed.fork(id, 1).await.unwrap()[0];
         for (sandbox, name) in [(id, "parent"), (child, "child")] {
@@ -175,7 +179,9 @@ async fn a_process_goes_on_through_sleep_and_in_a_fork() {
 async fn signals_reach_the_group_and_removal_kills_all_of_it() {
     with_sandbox(async |bed, id| {
         let door = HttpDoor::open(bed).await;
-        let polite = spawn(&door, id, json!({"cmd": "trap 'echo caught; exit 3' TERM; echo up; while :; do sleep 0.1; done"})).await;
+        let polite =
+            spawn(&door, id, json!({"cmd": "trap 'echo caught; exit 3' TERM; echo up; while :; do sleep 0.1; done"}))
+                .await;
         until(&mut follow(&door, id, &polite, 0).await, "up").await;
         let path = format!("/processes/{polite}/signal");
         assert_eq!(answer(door.call(Method::POST, id, &path).json(&json!({"signal": "TERM"}))).await.0, 204);
@@ -219,11 +225,13 @@ async fn unknown_ids_other_tenants_and_bad_starts_are_refused() {
             let unknown = door.call(method.clone(), id, &format!("/processes/prc_99{route}")).json(&body);
             let (status, refusal) = answer(unknown).await;
             assert_eq!((status, &refusal["code"]), (404, &json!("process.not_found")), "{method} {route}");
-            let theirs = door.call_as("theirs", method.clone(), id, &format!("/processes/{process}{route}")).json(&body);
+            let theirs =
+                door.call_as("theirs", method.clone(), id, &format!("/processes/{process}{route}")).json(&body);
             let (status, refusal) = answer(theirs).await;
             assert_eq!((status, &refusal["code"]), (404, &json!("sandbox.not_found")), "{method} {route}");
         }
-        let (status, refusal) = answer(door.call(Method::POST, id, &format!("/processes/{process}/stdin")).body("x")).await;
+        let (status, refusal) =
+            answer(door.call(Method::POST, id, &format!("/processes/{process}/stdin")).body("x")).await;
         assert_eq!((status, &refusal["code"]), (409, &json!("process.ended")), "its input was never open");
         for ask in [json!({"argv": ["no-such-program"]}), json!({"cmd": "true", "cwd": "/nowhere"})] {
             assert_eq!(answer(door.call(Method::POST, id, "/processes").json(&ask)).await.0, 404, "{ask}");
@@ -275,7 +283,10 @@ async fn a_process_survives_the_servers_death_and_the_command_line_shows_it() {
     let started = pandastack(&server, &["spawn", "--tag", "mine", "--stdin", &id, "cat"]);
     let mine = text(&started.stdout).trim().to_owned();
     let listed: Value = serde_json::from_slice(&pandastack(&server, &["ps", "--json", &id]).stdout).unwrap();
-    assert_eq!((&listed[1]["id"], &listed[1]["tag"], &listed[0]["status"]), (&json!(mine), &json!("mine"), &json!("exited")));
+    assert_eq!(
+        (&listed[1]["id"], &listed[1]["tag"], &listed[0]["status"]),
+        (&json!(mine), &json!("mine"), &json!("exited"))
+    );
     assert!(text(&pandastack(&server, &["ps", &id]).stdout).contains("running"));
     client.feed(&id, &mine, "typed\n", false).await.unwrap();
     let typed = async || (client.output(&id, &mine, 0).await.unwrap().stdout == "typed\n").then_some(());

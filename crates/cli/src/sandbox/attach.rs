@@ -5,10 +5,9 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Context;
 use pandastack_client::{Client, Followed};
-use tokio::io::AsyncReadExt;
 
+use super::ssh::keys;
 use crate::{
     GlobalArgs,
     connect::connect,
@@ -16,9 +15,6 @@ use crate::{
     interrupt::{INTERRUPTED, Interrupt},
     output,
 };
-
-/// What is read from our own standard input at once.
-const INPUT_BYTES: usize = 64 * 1024;
 
 /// Arguments of `sandbox attach`.
 #[derive(Debug, clap::Args)]
@@ -82,15 +78,12 @@ async fn follow(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> 
 
 /// Passes our input on. Comes back only with a failure: the process's end is what ends us.
 async fn feed(client: &Client, args: &AttachArgs) -> anyhow::Result<()> {
-    let mut input = tokio::io::stdin();
-    let mut piece = vec![0; INPUT_BYTES];
-    loop {
-        let count = input.read(&mut piece).await.context("read standard input")?;
-        client.feed(&args.id, &args.process, piece[..count].to_vec(), count == 0).await?;
-        if count == 0 {
-            return std::future::pending().await;
-        }
+    let mut input = keys()?;
+    while let Some(piece) = input.recv().await {
+        client.feed(&args.id, &args.process, piece, false).await?;
     }
+    client.feed(&args.id, &args.process, "", true).await?;
+    std::future::pending().await
 }
 
 fn show(stream: &str, chunk: &str) -> io::Result<()> {
