@@ -104,7 +104,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
     edge("PUT", "/v1/sandboxes/{id}/fs/tar", "unpacks a tar archive into a directory"),
     edge("POST", "/v1/sandboxes/{id}/repl/sessions", "opens a code session, which keeps its state from cell to cell"),
     edge("GET", "/v1/sandboxes/{id}/repl/sessions", "lists code sessions, oldest first"),
-    edge("POST", "/v1/sandboxes/{id}/repl/sessions/{session}/run", "runs a cell and answers with its output and results"),
+    edge(
+        "POST",
+        "/v1/sandboxes/{id}/repl/sessions/{session}/run",
+        "runs a cell and answers with its output and results",
+    ),
     edge("DELETE", "/v1/sandboxes/{id}/repl/sessions/{session}", "closes a code session"),
     edge("POST", "/v1/sandboxes/{id}/repl", "runs code by itself"),
     edge("GET", "/v1/repl/languages", "lists the languages that code can be run in"),

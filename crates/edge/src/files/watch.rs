@@ -13,12 +13,7 @@ use pandastack_wire_public::{
 };
 
 use super::path;
-use crate::{
-    Edge,
-    access::Admitted,
-    exec::lost,
-    limits::KEEPALIVE,
-};
+use crate::{Edge, access::Admitted, exec::lost, limits::KEEPALIVE};
 
 /// Tells changes until the client hangs up or the path is gone; the latter, and every failure, is an `error` event, which is last.
 pub async fn watch(

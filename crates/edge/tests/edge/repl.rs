@@ -48,7 +48,10 @@ async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (
 async fn sessions_are_opened_listed_and_closed() {
     let rig = Rig::start().await;
     let (status, opened) = answer(rig.post("/repl/sessions", &json!({"language": "py"}))).await;
-    assert_eq!((status, &opened["language"], &opened["sandbox_id"]), (201, &json!("python"), &json!(rig.id.to_string())));
+    assert_eq!(
+        (status, &opened["language"], &opened["sandbox_id"]),
+        (201, &json!("python"), &json!(rig.id.to_string()))
+    );
     assert_eq!((&opened["id"], &opened["created_at"]), (&opened["session_id"], &json!("2023-11-14T22:13:20.000Z")));
     assert_eq!(answer(rig.call(Method::POST, "/repl/sessions")).await.0, 201, "a body may be left out");
     let (status, list) = answer(rig.call(Method::GET, "/repl/sessions")).await;
@@ -90,7 +93,10 @@ async fn a_cell_gives_output_results_and_exit_code() {
     let (status, said, played) = run(&rig, &session, json!({"code": "x"}), events).await;
     assert_eq!((status, &said["error"], &said["exit"]), (200, &json!("Traceback"), &json!(1)));
     assert_eq!((&said["restarted"], &said["truncated"]), (&json!(true), &json!(true)));
-    assert!(said["stderr"].as_str().unwrap().contains("restarted") && said["stdout"].as_str().unwrap().contains("truncated"));
+    assert!(
+        said["stderr"].as_str().unwrap().contains("restarted")
+            && said["stdout"].as_str().unwrap().contains("truncated")
+    );
     assert!(played.ask.limit < Duration::from_secs(30), "published clients give up after 30 s");
 }
 
@@ -176,7 +182,8 @@ async fn code_is_run_once_by_its_interpreter() {
     let ((status, said), ()) = tokio::join!(asked, play);
     assert_eq!((status, &said["language"], &said["stdout"]), (200, &json!("javascript"), &json!("1\n")));
     assert_eq!((&said["stderr"], &said["exit_code"]), (&json!(""), &json!(3)));
-    *rig.host.refusal.lock().unwrap() = Some(Fault::new(FaultKind::Missing, "path.not_found", "run ruby: no such file"));
+    *rig.host.refusal.lock().unwrap() =
+        Some(Fault::new(FaultKind::Missing, "path.not_found", "run ruby: no such file"));
     let (status, said) = answer(rig.post("/repl", &json!({"language": "ruby", "code": "puts 1"}))).await;
     assert_eq!((status, &said["error"]), (400, &json!("this sandbox has no ruby")));
 }

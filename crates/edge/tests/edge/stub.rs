@@ -9,10 +9,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_model::{
-    Bytes as Size, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId, VolumeId,
+    Bytes as Size, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId,
+    VolumeId,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, PreviewGrant, SandboxView, SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk, ConsoleAsk, MachineUsage,
+    AuditReport, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ConsoleAsk, ControlPort, Ensure,
+    ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream,
+    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, MachineUsage, Presence, PreviewGrant,
+    SandboxView, SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk,
 };
 use tokio::{
     io::DuplexStream,

@@ -8,8 +8,9 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    Attach, Chmod, CodeClose, CodeOpen, CodeRun, Credit, Decoder, ErrorKind, Feed, Forget, Frame, GENERATION, Hello, Kind, MakeDir, Message, Move,
-    Path, Read, Rebirth, Resize, Signal, Spawn, Start, Tell, Volumes, Walk, Watch, Welcome, Which, Write,
+    Attach, Chmod, CodeClose, CodeOpen, CodeRun, Credit, Decoder, ErrorKind, Feed, Forget, Frame, GENERATION, Hello,
+    Kind, MakeDir, Message, Move, Path, Read, Rebirth, Resize, Signal, Spawn, Start, Tell, Volumes, Walk, Watch,
+    Welcome, Which, Write,
 };
 use tokio::{
     io::AsyncReadExt,

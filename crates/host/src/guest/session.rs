@@ -104,11 +104,7 @@ impl Session {
     }
 
     /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest a new life.
-    pub(super) async fn resume(
-        mut link: Box<dyn Link>,
-        rebirth: &Rebirth,
-        scope: &Scope,
-    ) -> Result<Self, LinkError> {
+    pub(super) async fn resume(mut link: Box<dyn Link>, rebirth: &Rebirth, scope: &Scope) -> Result<Self, LinkError> {
         let mut first = BytesMut::new();
         rebirth.frame(0).encode(&mut first);
         link.write_all(&first).await?;
