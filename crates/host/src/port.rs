@@ -1,7 +1,7 @@
 //! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives the driver's answer.
 
 use async_trait::async_trait;
-use pandastack_model::{Ask, Bytes, Egress, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step};
+use pandastack_model::{Ask, Bytes, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step};
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
     HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
@@ -61,7 +61,12 @@ impl HostPort for Host {
 
     async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
         self.check_open()?;
-        self.request(id, |reply| Request::Seal(ask, reply)).await
+        self.request(id, |reply| Request::Seal(ask, None, reply)).await
+    }
+
+    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
+        self.check_open()?;
+        self.request(id, |reply| Request::Seal(ask, Some(defaults), reply)).await
     }
 
     async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
@@ -157,8 +162,10 @@ impl HostPort for Host {
     }
 
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
-        let (session, _using) = self.session(id).await?;
-        guest::exec(&session, ask, &self.parts.scope).await
+        let Serving { session, using: _using, defaults, .. } = self.serving(id).await?;
+        // The environment of the defaults is the guest's since its birth.
+        let (cwd, user) = (ask.cwd.or(defaults.cwd), ask.user.or(defaults.user));
+        guest::exec(&session, ExecAsk { cwd, user, ..ask }, &self.parts.scope).await
     }
 
     async fn read_file(&self, id: SandboxId, path: &str) -> Result<FileBody, Fault> {
@@ -196,7 +203,7 @@ impl HostPort for Host {
 
     async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
         self.check_open()?;
-        let Serving { session, using, slot } = self.serving(id).await?;
+        let Serving { session, using, slot, .. } = self.serving(id).await?;
         let netns = slot.lock().await.as_ref().map(|slot| slot.netns().clone()).ok_or_else(Fault::no_sandbox)?;
         guest::connect(&session, using, &netns, port).await
     }

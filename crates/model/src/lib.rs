@@ -1,6 +1,7 @@
 //! Pure values of the product: ids, sizes, states and faults. No I/O, no async, no clock.
 
 mod bytes;
+mod defaults;
 mod egress;
 mod fault;
 mod id;
@@ -14,9 +15,10 @@ mod tier;
 mod volume;
 
 pub use bytes::Bytes;
+pub use defaults::ExecDefaults;
 pub use egress::{BadRule, EGRESS_RULES_MAX, Egress, EgressRule};
 pub use fault::{Fault, FaultKind};
-pub use id::{BadId, HostId, LayerId, MachineId, SandboxId, VolumeId};
+pub use id::{BadId, BuildId, HostId, LayerId, MachineId, SandboxId, VolumeId};
 pub use name::{BadName, TemplateName};
 pub use path_rules::{BadPathRule, PATH_RULE_BYTES_MAX, PATH_RULES_MAX, PathRules};
 pub use port::{AGENT_PORT, BadPort, GuestPort};

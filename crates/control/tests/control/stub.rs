@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_model::{
-    Access, Ask, Bytes, Egress, Fault, FaultKind, GuestPort, LayerId, Next, Origin, SandboxId, SandboxState, Tier,
+    Access, Ask, Bytes, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, Next, Origin, SandboxId, SandboxState, Tier,
     VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
@@ -31,6 +31,8 @@ pub struct StubHost {
     /// Which children of the next fork fail, and with what.
     pub fail_children: Mutex<BTreeMap<usize, Fault>>,
     pub layers: Mutex<BTreeMap<LayerId, Hold>>,
+    /// How commands start in what is made from a layer.
+    pub defaults: Mutex<BTreeMap<LayerId, ExecDefaults>>,
     pub disks: Mutex<BTreeMap<VolumeId, Bytes>>,
     pub egress: Mutex<BTreeMap<SandboxId, Egress>>,
     pub lifecycles: Mutex<BTreeMap<SandboxId, Lifecycle>>,
@@ -50,6 +52,7 @@ impl Default for StubHost {
             fail: Mutex::default(),
             fail_children: Mutex::default(),
             layers: Mutex::default(),
+            defaults: Mutex::default(),
             disks: Mutex::default(),
             egress: Mutex::default(),
             lifecycles: Mutex::default(),
@@ -199,6 +202,11 @@ impl HostPort for StubHost {
         self.step("seal", id, Ask::Seal)?;
         self.layers.lock().unwrap().insert(ask.layer, ask.hold);
         Ok(LayerView { layer: ask.layer, own: Bytes::mib(24), pause: Duration::from_millis(5) })
+    }
+
+    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
+        self.defaults.lock().unwrap().insert(ask.layer, defaults);
+        self.seal(id, ask).await
     }
 
     async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {

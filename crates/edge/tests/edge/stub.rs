@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_model::{
-    Bytes as Size, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId, Tier, VolumeId,
+    Bytes as Size, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId, Tier, VolumeId,
 };
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
@@ -154,6 +154,10 @@ impl HostPort for StubHost {
     }
 
     async fn seal(&self, _: SandboxId, _: SealAsk) -> Result<LayerView, Fault> {
+        not_ours()
+    }
+
+    async fn seal_as(&self, _: SandboxId, _: SealAsk, _: ExecDefaults) -> Result<LayerView, Fault> {
         not_ours()
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pandastack_layers::Manifest;
-use pandastack_model::{Fault, SandboxId, SandboxState, Tier};
+use pandastack_model::{ExecDefaults, Fault, SandboxId, SandboxState, Tier};
 use pandastack_wire_fleet::SandboxView;
 
 use super::{SlotHandle, living::Living};
@@ -17,6 +17,8 @@ pub struct Condition {
     pub session: Option<Session>,
     /// The machine's place in the network, as long as there is a link.
     pub slot: Option<SlotHandle>,
+    /// How commands start, as the layer below says.
+    pub defaults: ExecDefaults,
     /// Why the launch failed, if it did; the sandbox is gone then.
     pub refused: Option<Fault>,
 }
@@ -36,7 +38,7 @@ impl Condition {
             boot_mode: "cold",
             idle: Duration::ZERO,
         };
-        Self { view, session: None, slot: None, refused: None }
+        Self { view, session: None, slot: None, defaults: ExecDefaults::default(), refused: None }
     }
 
     /// Gives the view with the idle time of this moment, in whole seconds.
@@ -53,6 +55,7 @@ impl Condition {
         (self.view.boot, self.view.boot_mode) = (living.boot, living.boot_mode);
         self.session = Some(living.session.clone());
         self.slot = Some(living.slot.clone());
+        self.defaults = defaults_of(&living.layer.manifest);
     }
 
     /// Describes it without one: asleep.
@@ -72,4 +75,9 @@ impl Condition {
         self.view.memory_mib = manifest.memory.as_mib();
         self.view.disk_mib = manifest.disk.as_mib();
     }
+}
+
+/// How commands start in what is made from a layer.
+pub fn defaults_of(manifest: &Manifest) -> ExecDefaults {
+    manifest.defaults.clone().map(ExecDefaults::from).unwrap_or_default()
 }
