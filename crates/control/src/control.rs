@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     app::{KeyCache, PreviewSigner, Promotions, Settle},
+    build::Builds,
     door,
     events::EventLog,
     limits::SETTLE_QUEUE_MAX,
@@ -29,6 +30,7 @@ pub struct Control {
     pub(crate) events: Arc<EventLog>,
     pub(crate) promotions: Arc<Promotions>,
     pub(crate) signer: Arc<PreviewSigner>,
+    pub(crate) builds: Arc<Builds>,
     /// The queue of the task that brings rows up to date.
     pub(crate) settle: mpsc::Sender<Settle>,
 }
@@ -38,6 +40,8 @@ pub struct Control {
 pub enum OpenError {
     #[error("open the control database")]
     Database(#[source] StoreError),
+    #[error("open the folder of the builds")]
+    Builds(#[source] std::io::Error),
     #[error("compare the database with what the host runs")]
     Compare(#[source] StoreError),
 }
@@ -52,6 +56,7 @@ impl Control {
     ) -> Result<Self, OpenError> {
         let store = Store::open(database, clock.now_ns()).await.map_err(OpenError::Database)?;
         let key = store.preview_key(random_bytes(), clock.now_ns()).await.map_err(OpenError::Database)?;
+        let builds = Builds::open(&database.with_file_name("builds"), scope.clone()).map_err(OpenError::Builds)?;
         let (settle, unsettled) = mpsc::channel(SETTLE_QUEUE_MAX);
         let control = Self {
             store,
@@ -62,6 +67,7 @@ impl Control {
             events: Arc::default(),
             promotions: Arc::default(),
             signer: Arc::new(PreviewSigner::new(key)),
+            builds: Arc::new(builds),
             settle,
         };
         // Subscribed before comparing, so that nothing falls between the two.

@@ -2,6 +2,7 @@
 //! rest. Never in the path of a sandbox's bytes.
 
 mod app;
+mod build;
 mod control;
 mod door;
 mod events;

@@ -38,6 +38,9 @@ pub const WAKE_FAILED: &str = "sandbox.wake_failed";
 pub const PORT_CLOSED: &str = "port.not_listening";
 pub const PORT_BROKEN: &str = "port.bad_answer";
 
+/// The code of an attempt to change a template that belongs to the server. The caller hears 403.
+pub const TEMPLATE_GLOBAL: &str = "template.global";
+
 /// Renders a fault. Its private detail stays private.
 pub fn reply(fault: &Fault, request_id: &str) -> Reply {
     let (status, retry_after) = status(fault);
@@ -60,6 +63,7 @@ fn status(fault: &Fault) -> (u16, Option<u64>) {
         FaultKind::Unauthorized => (401, None),
         FaultKind::Missing => (404, None),
         FaultKind::Conflict if matches!(fault.code, PORT_CLOSED | PORT_BROKEN) => (502, None),
+        FaultKind::Conflict if fault.code == TEMPLATE_GLOBAL => (403, None),
         FaultKind::Conflict => (409, None),
         FaultKind::TooLarge => (413, None),
         FaultKind::Quota => (429, None),

@@ -5,8 +5,12 @@ use sqlx::sqlite::SqlitePool;
 use super::{StoreError, failed, to_sql};
 
 /// The steps; the first one makes version 1.
-const STEPS: &[&str] =
-    &[include_str!("0001_start.sql"), include_str!("0002_state.sql"), include_str!("0003_previews.sql")];
+const STEPS: &[&str] = &[
+    include_str!("0001_start.sql"),
+    include_str!("0002_state.sql"),
+    include_str!("0003_previews.sql"),
+    include_str!("0006_builds.sql"),
+];
 
 /// Runs the steps that are missing, each in its own transaction.
 pub async fn migrate(pool: &SqlitePool, now_ns: u64) -> Result<(), StoreError> {

@@ -1,5 +1,6 @@
 //! The only SQL. Rows come in and go out as types; nothing above this knows a table.
 
+mod builds;
 mod intent;
 mod keys;
 mod lineage;
@@ -8,10 +9,12 @@ mod ports;
 mod sandboxes;
 mod snapshots;
 mod states;
+mod templates;
 mod volumes;
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path};
 
+pub use builds::{Begun, Build, BuildStatus, Holding};
 pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
 pub use keys::KeyRow;
 pub use lineage::Relative;
@@ -20,6 +23,7 @@ pub use ports::{Declared, SIGNING_KEY_BYTES};
 pub use sandboxes::Committed;
 pub use snapshots::Snapshot;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+pub use templates::{CachedLayer, Template};
 pub use volumes::{Named, Volume};
 
 use crate::limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX};

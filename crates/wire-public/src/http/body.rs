@@ -53,6 +53,11 @@ pub fn query_value(uri: &Uri, name: &str) -> Option<String> {
     pairs.into_iter().find_map(|(key, value)| (key == name).then_some(value))
 }
 
+/// Says whether a value of a query means yes. The published clients spell it in two ways.
+pub fn query_flag(uri: &Uri, name: &str) -> bool {
+    query_value(uri, name).is_some_and(|value| crate::build::truth(&value))
+}
+
 fn caller(code: &'static str, text: impl Into<String>) -> Fault {
     Fault::new(FaultKind::Caller, code, text)
 }
