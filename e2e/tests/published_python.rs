@@ -46,14 +46,65 @@ assert box.id not in [other.id for other in Sandbox.list()]
 print("sdk: ok")
 "#;
 
+const BUILDS: &str = r#"
+import os, tempfile
+from pandastack import Client, Sandbox
+from pandastack.exceptions import TemplateBuildError
+
+client = Client()
+templates = client.templates
+with tempfile.TemporaryDirectory() as folder:
+    os.makedirs(os.path.join(folder, "sub"))
+    with open(os.path.join(folder, "sub", "notes.txt"), "w") as file:
+        file.write("from the context\n")
+    dockerfile = "FROM mini\nENV WHO=world\nWORKDIR /srv\nCOPY sub/notes.txt .\nRUN cat notes.txt && echo done\n"
+    build = templates.build_from_dockerfile("sdk-made", dockerfile, context_dir=folder)
+assert build.status in ("queued", "running", "baking"), build
+lines = list(templates.build_logs(build.id))
+assert "from the context" in lines and "done" in lines, lines
+build = templates.wait_for_build(build.id)
+assert build.is_done and build.ended_at, build
+assert list(templates.build_logs(build.id, follow=False)) == lines
+assert "sdk-made" in [template.name for template in templates.list()]
+assert templates.get("sdk-made").is_global is False
+assert build.id in [other.id for other in templates.builds()]
+
+box = Sandbox.create(template="sdk-made")
+try:
+    assert box.exec("pwd; echo $WHO; cat notes.txt").stdout == "/srv\nworld\nfrom the context\n"
+finally:
+    box.kill()
+
+failing = templates.build_from_dockerfile("sdk-broken", "FROM sdk-made\nRUN exit 4\n")
+try:
+    templates.wait_for_build(failing.id)
+except TemplateBuildError as error:
+    assert "step 1/1" in str(error) and "exit status 4" in str(error), error
+else:
+    raise AssertionError("a failed build looked fine")
+templates.delete("sdk-made")
+assert "sdk-made" not in [template.name for template in templates.list()]
+print("sdk: ok")
+"#;
+
 #[test]
 fn the_published_python_sdk_creates_runs_stores_times_out_and_kills() {
+    follow(SCRIPT);
+}
+
+#[test]
+fn the_published_python_sdk_builds_templates() {
+    follow(BUILDS);
+}
+
+/// Runs a script against a server of its own.
+fn follow(script: &str) {
     let python = environment();
     let data = DataFolder::with_templates().unwrap();
     let server = Server::start(data.path(), &[]).unwrap();
     let home = tempfile::tempdir().unwrap();
     let output = Command::new(python)
-        .args(["-c", SCRIPT])
+        .args(["-c", script])
         .env("PANDASTACK_API", &server.url)
         .env("PANDASTACK_API_KEY", &server.key)
         .env("HOME", home.path())

@@ -1,5 +1,6 @@
 //! Typed client of the public API. Speaks only `wire-public`; keeps no state but a connection pool.
 
+mod builds;
 mod client;
 mod config;
 mod error;
@@ -15,6 +16,7 @@ mod snapshots;
 mod terminal;
 mod volumes;
 
+pub use builds::{BuildForm, BuildLog};
 pub use client::Client;
 pub use config::{Config, ConfigError};
 pub use error::ClientError;
