@@ -8,6 +8,7 @@ use std::{
 };
 
 const PYTHON_CLIENT: &str = "pandastack==0.10.0";
+const MCP_CLIENT: &str = "mcp==2.3.0";
 const TYPESCRIPT_CLIENT: &str = "@pandastack/sdk@0.9.0";
 
 /// Where Node is, for a program that is started without a shell.
@@ -18,9 +19,18 @@ pub fn node() -> PathBuf {
 
 /// A Python that has the client.
 pub fn python() -> PathBuf {
-    let folder = kept("python-client", PYTHON_CLIENT, |folder| {
+    python_with("python-client", PYTHON_CLIENT)
+}
+
+/// A Python that has the client of the Model Context Protocol.
+pub fn python_with_mcp() -> PathBuf {
+    python_with("mcp-client", MCP_CLIENT)
+}
+
+fn python_with(name: &str, package: &str) -> PathBuf {
+    let folder = kept(name, package, |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder));
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PYTHON_CLIENT];
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", package];
         run(Command::new(folder.join("bin/python")).args(install));
     });
     folder.join("bin/python")

@@ -1,6 +1,7 @@
-//! `pandastack template …`: bakes and lists templates of a local data folder.
+//! `pandastack template …`: bakes templates into a local data folder, and passes the rest on to the commands that ask a server.
 
 use std::{
+    collections::HashSet,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -9,11 +10,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use pandastack_host::{
-    bake::{BakeParts, Progress, Recipe, RootFsAsk, bake, builtin, builtin_names, ensure_rootfs},
+    Ledger,
+    bake::{BakeParts, Progress, Recipe, RootFsAsk, bake, builtin, ensure_rootfs},
     net::{NetPool, NetSettings},
 };
 use pandastack_kit::Scope;
-use pandastack_model::Tier;
+use pandastack_model::{LayerId, Tier};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Jail, QemuDriver, choose_tier};
 use serde_json::json;
@@ -30,8 +32,8 @@ const HOST_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 pub enum Template {
     /// Bake a template from a recipe: packages, first boot, sealed layer. Quick when nothing changed
     Bake(Bake),
-    /// List the templates of the data folder
-    List(List),
+    #[command(flatten)]
+    Served(pandastack_cli::TemplateCommand),
 }
 
 #[derive(Args)]
@@ -60,20 +62,11 @@ pub struct Bake {
     json: bool,
 }
 
-#[derive(Args)]
-pub struct List {
-    #[arg(long, default_value_os_t = default_data_dir(), value_name = "DIR")]
-    data_dir: PathBuf,
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 impl Template {
-    pub async fn run(self) -> Result<ExitCode> {
+    pub async fn run(self, global: &pandastack_cli::GlobalArgs) -> Result<ExitCode> {
         match self {
             Template::Bake(bake) => bake.run().await,
-            Template::List(list) => list.run(),
+            Template::Served(command) => pandastack_cli::execute_template(command, global).await,
         }
     }
 }
@@ -97,7 +90,10 @@ impl Bake {
         if baked.is_ok()
             && let Ok(_alone) = place.lock()
         {
-            place.layers.collect(&Default::default());
+            match recorded_layers(&place).await {
+                Ok(in_use) => drop(place.layers.collect(&in_use)),
+                Err(error) => steps.line(&format!("unused layers stay: {error:#}")),
+            }
         }
         place.volume.close();
         let baked = baked?;
@@ -155,39 +151,16 @@ async fn bake_in(
     Ok(baked)
 }
 
-impl List {
-    fn run(self) -> Result<ExitCode> {
-        let place = Place::open(&self.data_dir)?;
-        let templates: Vec<_> = place
-            .layers
-            .templates()
-            .into_iter()
-            .filter_map(|(name, layer)| Some((name, place.layers.manifest(layer).ok()?)))
-            .collect();
-        if self.json {
-            let rows: Vec<_> = templates
-                .iter()
-                .map(|(name, manifest)| json!({ "name": name.as_str(), "layer": manifest.layer, "memory_mb": manifest.memory.as_mib(), "cpu": manifest.cpus, "boot_ms": manifest.boot_ms }))
-                .collect();
-            println!("{}", json!(rows));
-        } else if templates.is_empty() {
-            println!("no templates yet; `pandastack template bake {}` makes one", builtin_names()[0]);
-        } else {
-            println!("{:<20} {:>9} {:>4} {:>9}  LAYER", "NAME", "MEMORY", "CPU", "BOOT");
-            for (name, manifest) in &templates {
-                println!(
-                    "{:<20} {:>5} MiB {:>4} {:>6} ms  {}",
-                    name.as_str(),
-                    manifest.memory.as_mib(),
-                    manifest.cpus,
-                    manifest.boot_ms,
-                    manifest.layer
-                );
-            }
-        }
-        place.volume.close();
-        Ok(ExitCode::SUCCESS)
+/// The layers that sleepers, snapshots and templates of workspaces are kept in.
+async fn recorded_layers(place: &Place) -> Result<HashSet<LayerId>> {
+    let path = place.data_dir.join("ledger.db");
+    if !path.exists() {
+        return Ok(HashSet::new());
     }
+    let ledger = Ledger::open(&path).await.context("open the ledger")?;
+    let layers = ledger.layers().await.context("list layers");
+    ledger.close().await;
+    Ok(layers?.into_iter().map(|row| row.id).collect())
 }
 
 /// Finds the guest agent: as told, or beside this program.

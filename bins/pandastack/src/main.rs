@@ -24,7 +24,7 @@ struct Options {
 enum Command {
     /// Start the server: API, edge and host in one process
     Up(up::Up),
-    /// Make and list templates
+    /// Make, list and delete templates
     #[command(subcommand)]
     Template(bake::Template),
     /// Say what this machine can do, what is missing, and how to fix it
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let done = runtime.block_on(async {
         match options.command {
             Command::Up(up) => up.run().await,
-            Command::Template(template) => template.run().await,
+            Command::Template(template) => template.run(&options.global).await,
             Command::Doctor(doctor) => doctor.run(),
             Command::Client(command) => pandastack_cli::execute(command, &options.global, Options::command).await,
         }

@@ -14,6 +14,9 @@ fn next_step(code: &str) -> Option<&'static str> {
     Some(match code {
         "sandbox.not_found" => "see yours with: pandastack sandbox list",
         "snapshot.not_found" => "see yours with: pandastack snapshot list",
+        "template.not_found" | "template.unknown" => "see yours with: pandastack template list",
+        "template.exists" => "replace it with: pandastack template build --replace",
+        "build.not_found" => "see yours with: pandastack template builds",
         "volume.not_found" => "see yours with: pandastack volume list",
         "volume.exists" => "grow it with: pandastack volume grow",
         "volume.in_use" | "volume.attached" => "see who uses a volume with: pandastack volume get",

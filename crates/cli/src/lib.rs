@@ -22,6 +22,8 @@ mod volume;
 
 use std::process::ExitCode;
 
+pub use template::{TemplateCommand, execute as execute_template};
+
 /// Options of every command.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct GlobalArgs {

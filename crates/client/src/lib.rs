@@ -1,5 +1,6 @@
 //! Typed client of the public API. Speaks only `wire-public`; keeps no state but a connection pool.
 
+mod builds;
 mod client;
 mod code;
 mod config;
@@ -19,6 +20,7 @@ mod trees;
 mod volumes;
 mod watch;
 
+pub use builds::{BuildForm, BuildLog};
 pub use client::Client;
 pub use config::{Config, ConfigError};
 pub use error::ClientError;

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::{
     app::{KeyCache, PreviewSigner, Promotions, Settle},
     boots::Boots,
+    build::Builds,
     door,
     events::EventLog,
     guard::{self, Meters, Rates},
@@ -33,6 +34,7 @@ pub struct Control {
     pub(crate) events: Arc<EventLog>,
     pub(crate) promotions: Arc<Promotions>,
     pub(crate) signer: Arc<PreviewSigner>,
+    pub(crate) builds: Arc<Builds>,
     /// The queue of the task that brings rows up to date.
     pub(crate) settle: mpsc::Sender<Settle>,
     pub(crate) settings: Arc<ControlSettings>,
@@ -51,6 +53,8 @@ pub struct Control {
 pub enum OpenError {
     #[error("open the control database")]
     Database(#[source] StoreError),
+    #[error("open the folder of the builds")]
+    Builds(#[source] std::io::Error),
     #[error("compare the database with what the host runs")]
     Compare(#[source] StoreError),
 }
@@ -65,6 +69,7 @@ impl Control {
     ) -> Result<Self, OpenError> {
         let store = Store::open(database, clock.now_ns()).await.map_err(OpenError::Database)?;
         let key = store.preview_key(random_bytes(), clock.now_ns()).await.map_err(OpenError::Database)?;
+        let builds = Builds::open(&database.with_file_name("builds"), scope.clone()).map_err(OpenError::Builds)?;
         let (settle, unsettled) = mpsc::channel(SETTLE_QUEUE_MAX);
         let (deeds, unwritten) = mpsc::channel(AUDIT_QUEUE_MAX);
         let control = Self {
@@ -76,6 +81,7 @@ impl Control {
             events: Arc::default(),
             promotions: Arc::default(),
             signer: Arc::new(PreviewSigner::new(key)),
+            builds: Arc::new(builds),
             settle,
             settings: Arc::default(),
             rates: Arc::default(),

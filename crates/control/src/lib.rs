@@ -3,6 +3,7 @@
 
 mod app;
 mod boots;
+mod build;
 mod control;
 mod door;
 mod events;

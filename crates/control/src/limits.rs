@@ -106,3 +106,47 @@ pub const BOOT_WORKSPACES_MAX: usize = 256;
 
 /// Requests to compare a sandbox with its host that may wait.
 pub const SETTLE_QUEUE_MAX: usize = 256;
+
+/// Builds of one workspace under way at the same time, waiting ones included, and ended ones that are remembered with their logs.
+pub const BUILDS_UNDER_WAY_MAX: u64 = 8;
+pub const BUILDS_REMEMBERED_MAX: u64 = 100;
+/// Builds that run at the same time; others wait.
+pub const BUILDS_AT_ONCE_MAX: usize = 2;
+/// How long a build may run. Published clients wait 20 minutes.
+pub const BUILD_MAX: Duration = Duration::from_secs(1140);
+const _: () = assert!(BUILD_MAX.as_secs() < 1200, "a build must end before its client gives up");
+/// How long giving up what a build held may take before it is left to the next start.
+pub const BUILD_CLEANUP_MAX: Duration = Duration::from_secs(60);
+/// The idle limit of a build's machine: it goes by itself even if nobody remembers it.
+pub const BUILDER_IDLE_SECONDS: u64 = 900;
+/// How long a build waits for room for its machine, and how often it looks.
+pub const BUILDER_ROOM_MAX: Duration = Duration::from_secs(120);
+pub const BUILDER_ROOM_RETRY: Duration = Duration::from_secs(2);
+/// Steps of one Dockerfile, and how much of one is shown.
+pub const BUILD_STEPS_MAX: usize = 200;
+pub const STEP_TEXT_SHOWN_MAX: usize = 160;
+
+/// Uploads with a build: the context together, its files, their paths; a root file system; a text field.
+pub const CONTEXT_BYTES_MAX: u64 = 50 * 1024 * 1024;
+pub const CONTEXT_FILES_MAX: usize = 10_000;
+pub const CONTEXT_PATH_BYTES_MAX: usize = 1024;
+pub const ROOTFS_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// What all uploads that wait or are used may take together.
+pub const SPOOL_BYTES_MAX: u64 = 4 * ROOTFS_BYTES_MAX;
+pub const BUILD_FIELD_BYTES_MAX: usize = 1024 * 1024;
+/// Uploads of builds at the same time, and how long one may take and may stand still.
+pub const UPLOADS_AT_ONCE_MAX: usize = 4;
+pub const UPLOAD_MAX: Duration = Duration::from_secs(1800);
+pub const UPLOAD_QUIET_MAX: Duration = Duration::from_secs(60);
+/// Files that are written into a build's machine at the same time.
+pub const PLACED_AT_ONCE_MAX: usize = 4;
+
+/// Longest log of a build; what comes after is left out. Lines that may wait to be written.
+pub const BUILD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
+pub const BUILD_LOG_QUEUE_MAX: usize = 256;
+/// How often a quiet log says that it is open. One client gives up after 30 s of nothing.
+pub const LOG_KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// Layers after single steps that one workspace keeps, and what they may take together.
+pub const CACHED_LAYERS_MAX: u64 = 64;
+pub const CACHED_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;

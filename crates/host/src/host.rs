@@ -12,7 +12,7 @@ use std::{
 use futures_util::FutureExt;
 use pandastack_kit::Scope;
 use pandastack_layers::{LayerStore, Volume};
-use pandastack_model::{Ask, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
+use pandastack_model::{Ask, ExecDefaults, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::HostEvent;
 use pandastack_wire_guest::{Figures, Port};
@@ -92,6 +92,7 @@ pub(crate) struct Serving {
     pub session: Session,
     pub using: Use,
     pub slot: SlotHandle,
+    pub defaults: ExecDefaults,
 }
 
 impl Host {
@@ -251,7 +252,7 @@ impl Host {
                 Ok(Next::Serve) => {
                     let (session, slot) = now.session.zip(now.slot).ok_or_else(Fault::no_sandbox)?;
                     if let Some(using) = session.activity().begin() {
-                        return Ok(Serving { session, using, slot });
+                        return Ok(Serving { session, using, slot, defaults: now.defaults });
                     }
                     // It is about to fall asleep: let it, and then wake it.
                     let mut condition = entry.condition.clone();

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use pandastack_model::{
-    Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId,
-    state::step,
+    Ask, Bytes, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId,
+    VolumeId, state::step,
 };
 use pandastack_sys::usage;
 use pandastack_wire_fleet::{
@@ -65,7 +65,12 @@ impl HostPort for Host {
 
     async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
         self.check_open()?;
-        self.request(id, |reply| Request::Seal(ask, reply)).await
+        self.request(id, |reply| Request::Seal(ask, None, reply)).await
+    }
+
+    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
+        self.check_open()?;
+        self.request(id, |reply| Request::Seal(ask, Some(defaults), reply)).await
     }
 
     async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
@@ -185,8 +190,10 @@ impl HostPort for Host {
     }
 
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
-        let (session, _using) = self.session(id).await?;
-        guest::exec(&session, ask, &self.parts.scope).await
+        let Serving { session, using: _using, defaults, .. } = self.serving(id).await?;
+        // The environment of the defaults is the guest's since its birth.
+        let (cwd, user) = (ask.cwd.or(defaults.cwd), ask.user.or(defaults.user));
+        guest::exec(&session, ExecAsk { cwd, user, ..ask }, &self.parts.scope).await
     }
 
     async fn open_code(
@@ -249,7 +256,7 @@ impl HostPort for Host {
 
     async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
         self.check_open()?;
-        let Serving { session, using, slot } = self.serving(id).await?;
+        let Serving { session, using, slot, .. } = self.serving(id).await?;
         let netns = slot.lock().await.as_ref().map(|slot| slot.netns().clone()).ok_or_else(Fault::no_sandbox)?;
         guest::connect(&session, using, &netns, port).await
     }

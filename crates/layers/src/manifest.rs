@@ -1,8 +1,8 @@
 //! What a layer says of itself. Stored as JSON with a format number; unknown formats are refused before anything starts.
 
-use std::{fs, io, path::Path};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
-use pandastack_model::{Bytes, LayerId};
+use pandastack_model::{Bytes, ExecDefaults, LayerId};
 use pandastack_vmm::{LinkState, MachineProfile};
 use serde::{Deserialize, Serialize};
 
@@ -34,10 +34,38 @@ pub struct Manifest {
     pub disk: Bytes,
     /// How long the boot took that this layer saves everybody from.
     pub boot_ms: u64,
+    /// How commands start in what is made from this layer. What is sealed from that inherits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<Defaults>,
     /// Absent for a layer that was sealed from a running machine: reading gigabytes has no place on that path, and its
     /// files never left this host.
     #[serde(default)]
     pub digests: Option<Digests>,
+}
+
+/// [`ExecDefaults`] as they are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Defaults {
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+impl From<ExecDefaults> for Defaults {
+    fn from(defaults: ExecDefaults) -> Self {
+        let ExecDefaults { env, cwd, user } = defaults;
+        Self { env, cwd, user }
+    }
+}
+
+impl From<Defaults> for ExecDefaults {
+    fn from(defaults: Defaults) -> Self {
+        let Defaults { env, cwd, user } = defaults;
+        Self { env, cwd, user }
+    }
 }
 
 /// Digests of the layer's files.
@@ -124,6 +152,16 @@ mod tests {
         let old = Manifest::parse(include_bytes!("../../../schema/layer-manifest-1.json")).unwrap();
         assert_eq!((old.format, old.parent), (1, None));
         assert_eq!(old.digests.unwrap().disk, "bb");
+    }
+
+    #[test]
+    fn defaults_are_kept_and_may_be_absent() {
+        assert_eq!(manifest().defaults, None);
+        let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        let defaults = ExecDefaults { env, cwd: Some("/srv".to_owned()), user: None };
+        let described = Manifest { defaults: Some(defaults.clone().into()), ..manifest() };
+        let read = Manifest::parse(&serde_json::to_vec(&described).unwrap()).unwrap();
+        assert_eq!(read.defaults.map(ExecDefaults::from), Some(defaults));
     }
 
     #[test]

@@ -96,6 +96,10 @@ id!(
     VolumeId, "volume", "vol_"
 );
 id!(
+    /// One attempt to make a template.
+    BuildId, "build", "bld_"
+);
+id!(
     /// A server that runs machines.
     HostId, "host", "hst_"
 );

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod code;
+mod defaults;
 mod egress;
 mod fault;
 mod id;
@@ -16,9 +17,10 @@ mod volume;
 
 pub use bytes::Bytes;
 pub use code::{CodeLanguage, CodeSessionId};
+pub use defaults::ExecDefaults;
 pub use egress::{BadRule, EGRESS_RULES_MAX, Egress, EgressRule};
 pub use fault::{Fault, FaultKind};
-pub use id::{BadId, HostId, LayerId, MachineId, SandboxId, VolumeId};
+pub use id::{BadId, BuildId, HostId, LayerId, MachineId, SandboxId, VolumeId};
 pub use name::{BadName, TemplateName};
 pub use path_rules::{BadPathRule, PATH_RULE_BYTES_MAX, PATH_RULES_MAX, PathRules};
 pub use port::{AGENT_PORT, BadPort, GuestPort};

@@ -342,6 +342,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         cpus: 1,
         disk: Bytes::mib(1),
         boot_ms: 0,
+        defaults: None,
         digests: None,
     };
     let layer = draft.seal(manifest)?;

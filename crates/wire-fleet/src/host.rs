@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
 use pandastack_model::{
-    Bytes as Size, CodeLanguage, CodeSessionId, Egress, Fault, GuestPort, LayerId, SandboxId, SandboxSpec,
-    SandboxState, Tier, VolumeId,
+    Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId,
+    SandboxSpec, SandboxState, Tier, VolumeId,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -350,6 +350,9 @@ pub trait HostPort: ProcessPort + TreePort {
 
     /// Seals it into a layer and lets it go on. A sleeping one is woken first.
     async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault>;
+
+    /// Seals as `seal` does, and says how commands start in what is made from the layer.
+    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault>;
 
     /// Seals once and starts every child from that layer, a few at a time. Fails as a whole only if the seal does.
     async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault>;

@@ -45,6 +45,9 @@ pub const OTHER_REQUEST: &str = "idempotency.other_request";
 /// The code of a request whose sandbox has no machine to be measured now. Goes out as 503 without `Retry-After`.
 pub const NO_MACHINE: &str = "sandbox.no_machine";
 
+/// The code of an attempt to change a template that belongs to the server. The caller hears 403.
+pub const TEMPLATE_GLOBAL: &str = "template.global";
+
 /// Renders a fault. Its private detail stays private.
 pub fn reply(fault: &Fault, request_id: &str) -> Reply {
     let (status, retry_after) = status(fault);
@@ -69,6 +72,7 @@ fn status(fault: &Fault) -> (u16, Option<u64>) {
         FaultKind::Conflict if matches!(fault.code, PORT_CLOSED | PORT_BROKEN) => (502, None),
         FaultKind::Conflict if fault.code == OTHER_REQUEST => (422, None),
         FaultKind::Conflict if fault.code == NO_MACHINE => (503, None),
+        FaultKind::Conflict if fault.code == TEMPLATE_GLOBAL => (403, None),
         FaultKind::Conflict => (409, None),
         FaultKind::TooLarge => (413, None),
         FaultKind::Quota => (429, None),

@@ -2,6 +2,8 @@
 //! Never does I/O; the `http` feature adds what the two doors share when they speak these types over HTTP.
 
 mod audit;
+mod build;
+mod build_log;
 mod code;
 mod egress;
 pub mod endpoint;
@@ -33,6 +35,8 @@ pub mod tree;
 mod volume;
 
 pub use audit::Audit;
+pub use build::{Build, BuildAsk, BuildFields, BuildSource};
+pub use build_log::{BUILD_LOG_END, build_log_event, log_lines};
 pub use code::{
     CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OnceSpec, OpenSession, RanOnce,
     RunCell, RunOnce, cell_timeout,
@@ -40,7 +44,9 @@ pub use code::{
 pub use egress::{EgressList, SetEgress, egress_list};
 pub use event::{Event, EventList};
 pub use exec::{Command, ExecChunk, ExecExit, ExecFailure, ExecRequest, ExecResponse, ExecSpec, exec_timeout};
-pub use failure::{ErrorBody, NO_MACHINE, OTHER_REQUEST, PORT_BROKEN, PORT_CLOSED, Reply, WAKE_FAILED, reply};
+pub use failure::{
+    ErrorBody, NO_MACHINE, OTHER_REQUEST, PORT_BROKEN, PORT_CLOSED, Reply, TEMPLATE_GLOBAL, WAKE_FAILED, reply,
+};
 pub use file::{DirListing, Entry, Written, checked_path};
 pub use fork::{FamilyTree, Fork, ForkFailure, ForkRequest, ForkTree, ForkWish, PromoteRequest, Promotion, TreeNode};
 pub use identity::{Health, Me, Version};

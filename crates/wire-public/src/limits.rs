@@ -37,6 +37,17 @@ pub const PORT_LABEL_BYTES_MAX: usize = 64;
 pub const PREVIEW_TTL_DEFAULT: Duration = Duration::from_secs(3600);
 pub const PREVIEW_TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Size of a build's template: disk, memory and CPUs that may be asked for, in mebibytes and by number.
+pub const BUILD_SIZE_MB_DEFAULT: u64 = 1024;
+pub const BUILD_SIZE_MB_MAX: u64 = 16_384;
+pub const BUILD_MEMORY_MB_MIN: u64 = 128;
+pub const BUILD_MEMORY_MB_MAX: u64 = 65_536;
+pub const BUILD_CPUS_MAX: u64 = 64;
+/// Longest Dockerfile.
+pub const DOCKERFILE_BYTES_MAX: usize = 256 * 1024;
+/// Longest line of a build's log; longer ones are broken.
+pub const BUILD_LOG_LINE_BYTES_MAX: usize = 8 * 1024;
+
 /// Fastest bandwidth limit in megabits a second.
 pub const EGRESS_MBPS_MAX: u32 = 100_000;
 

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use pandastack_e2e::published::{node, python, typescript};
+use pandastack_e2e::published::{node, python, python_with_mcp, typescript};
 use pandastack_testbed::{DataFolder, Server};
 
 /// Names of templates that clients ask for unasked. Here they all mean `mini`: what is checked is the API, and `mini` is small.
@@ -18,6 +18,8 @@ pub enum Client {
     TypeScript,
     /// The command that comes with the TypeScript client.
     CommandLine,
+    /// The official client of the Model Context Protocol.
+    Tools,
 }
 
 /// How the server of a check is started.
@@ -77,6 +79,11 @@ impl Client {
             Self::Python => {
                 let mut command = Command::new(python());
                 command.arg(script("checks.py"));
+                command
+            }
+            Self::Tools => {
+                let mut command = Command::new(python_with_mcp());
+                command.arg(script("checks_mcp.py"));
                 command
             }
             Self::TypeScript => {

@@ -1,5 +1,5 @@
 //! The clients as their authors published them, unchanged, against our server with real machines: the acceptance checks of the
-//! API contract, item by item. Each check is a function of `checks.py`, `checks.mjs` or `checks_cli.py`, and has a server of its
+//! API contract, item by item. Each check is a function of `checks.py`, `checks.mjs`, `checks_cli.py` or `checks_mcp.py`, and has a server of its
 //! own. The clients are pinned and installed once into a kept place.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
@@ -77,5 +77,13 @@ mod command_line {
         file_and_snapshot_commands,
         template_commands,
         ssh_is_a_terminal_that_follows_its_window,
+    }
+}
+
+mod tools {
+    use super::Client;
+
+    checks! { Client::Tools;
+        a_sandbox_is_a_set_of_tools,
     }
 }

@@ -50,16 +50,22 @@ impl Control {
     }
 
     async fn view(&self, caller: &Caller, wanted: &SandboxAsk) -> Result<plan::View, Fault> {
-        let (templates, snapshot) = match &wanted.start {
-            Start::Template(_) => (self.host.templates().await, None),
-            Start::Snapshot(id) => (Vec::new(), self.store.find_snapshot(&caller.workspace, id).await?),
-        };
+        let (mut templates, mut own, mut snapshot) = (Vec::new(), None, None);
+        match &wanted.start {
+            Start::Template(name) => {
+                own = self.store.find_template(&caller.workspace, name.as_str()).await?;
+                if own.is_none() {
+                    templates = self.host.templates().await;
+                }
+            }
+            Start::Snapshot(id) => snapshot = self.store.find_snapshot(&caller.workspace, id).await?,
+        }
         let mut volumes = Vec::new();
         for mount in &wanted.volumes {
             volumes.extend(self.store.find_volume(&caller.workspace, mount.name.as_str()).await?);
         }
         let sandboxes = self.store.count(&caller.workspace).await?;
-        Ok(plan::View { templates, snapshot, volumes, sandboxes, sandboxes_max: self.settings.sandboxes_max })
+        Ok(plan::View { templates, own, snapshot, volumes, sandboxes, sandboxes_max: self.settings.sandboxes_max })
     }
 
     /// Notes that a sandbox came up. Its state may have changed since the host answered, hence the second look.

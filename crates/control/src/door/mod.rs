@@ -1,6 +1,7 @@
 //! The HTTP door: one file per resource. Authenticates, parses, calls a verb, renders. No SQL, no host calls but reads.
 
 mod audit;
+mod builds;
 mod caller;
 mod egress;
 mod events;
@@ -22,6 +23,7 @@ mod volumes;
 
 use axum::{
     Router,
+    extract::DefaultBodyLimit,
     middleware::from_fn_with_state,
     routing::{delete, get, post},
 };
@@ -46,7 +48,11 @@ pub fn router(control: Control) -> Router {
         .route("/v1/stats/boot", get(stats::boot))
         .route("/v1/audit", get(trail::list))
         .route("/v1/templates", get(templates::list))
-        .route("/v1/templates/{name}", get(templates::get))
+        .route("/v1/templates/{name}", get(templates::get).delete(templates::delete))
+        .route("/v1/templates/build", post(builds::build).layer(DefaultBodyLimit::disable()))
+        .route("/v1/templates/builds", get(builds::list))
+        .route("/v1/templates/builds/{build}", get(builds::get))
+        .route("/v1/templates/builds/{build}/logs", get(builds::logs))
         .route("/v1/sandboxes", get(sandboxes::list).post(sandboxes::create))
         .route("/v1/sandboxes/{id}", get(sandboxes::get).delete(sandboxes::delete))
         .route("/v1/sandboxes/{id}/pause", post(lifecycle::pause))

@@ -50,8 +50,9 @@ pub async fn delete(
 
 /// Writes a sandbox as every route shows it.
 pub(super) fn render(intent: Intent) -> Sandbox {
-    let Intent { id, workspace, generation: _, created_at_ns, spec, volume_names, from_snapshot, lineage: _, .. } =
-        intent;
+    let Intent { id, workspace, generation: _, created_at_ns, spec, volume_names, from_snapshot, .. } = intent;
+    // From the caller's own template: a layer, as a snapshot is, and yet no snapshot of anybody's.
+    let from_template = from_snapshot.is_none() && intent.lineage.parent.is_none();
     let mut metadata = visible_metadata(&spec.metadata);
     metadata.insert("workspace".to_owned(), workspace.0);
     let status = intent.state.as_str().to_owned();
@@ -72,7 +73,10 @@ pub(super) fn render(intent: Intent) -> Sandbox {
         created_at: rfc3339(created_at_ns),
         from_snapshot,
         boot_ms: observed.boot_ms,
-        boot_mode: public_boot_mode(&observed.boot_mode).to_owned(),
+        boot_mode: match observed.boot_mode.as_str() {
+            "snapshot" if from_template => public_boot_mode("cold").to_owned(),
+            mode => public_boot_mode(mode).to_owned(),
+        },
         persistent: spec.persistent,
         ttl_seconds: spec.ttl_seconds,
         isolation: observed.isolation,

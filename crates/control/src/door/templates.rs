@@ -1,36 +1,61 @@
-//! Templates, read from the host.
+//! Templates: those of the host, for everybody, and those of the caller.
+
+use std::collections::BTreeMap;
 
 use axum::{
     Json,
     extract::{Path, State, rejection::PathRejection},
+    http::StatusCode,
 };
 use pandastack_model::{Bytes, Fault, FaultKind};
 use pandastack_wire_fleet::TemplateView;
-use pandastack_wire_public::{Template, http::Answer};
+use pandastack_wire_public::{Template, http::Answer, rfc3339};
+use serde_json::{Value, json};
 
 use super::caller::Authenticated;
-use crate::Control;
+use crate::{Control, build::Settings, store};
 
-/// Lists every template, by name. A bare array, which one published client needs.
-pub async fn list(State(control): State<Control>, _: Authenticated) -> Json<Vec<Template>> {
-    let mut templates: Vec<_> = control.host.templates().await.into_iter().map(render).collect();
+/// Lists every template: the host's, then the caller's, each by name. A bare array, which one published client needs.
+pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Template>>> {
+    let mut templates: Vec<_> = control.host.templates().await.into_iter().map(global).collect();
     templates.sort_by(|a, b| a.name.cmp(&b.name));
-    Json(templates)
+    let own = control.store.list_templates(&caller.workspace).await.map_err(Fault::from)?;
+    templates.extend(own.into_iter().map(render));
+    Ok(Json(templates))
 }
 
 /// Shows one template.
 pub async fn get(
     State(control): State<Control>,
-    _: Authenticated,
+    Authenticated(caller): Authenticated,
     name: Result<Path<String>, PathRejection>,
 ) -> Answer<Json<Template>> {
-    let templates = control.host.templates().await;
-    let found = name.ok().and_then(|Path(name)| templates.into_iter().find(|template| template.name == name));
-    let missing = || Fault::new(FaultKind::Missing, "template.not_found", "template not found");
-    Ok(Json(render(found.ok_or_else(missing)?)))
+    let Path(name) = name.map_err(|_| missing())?;
+    if let Some(own) = control.store.find_template(&caller.workspace, &name).await.map_err(Fault::from)? {
+        return Ok(Json(render(own)));
+    }
+    let found = control.host.templates().await.into_iter().find(|template| template.name == name);
+    Ok(Json(global(found.ok_or_else(missing)?)))
 }
 
-fn render(view: TemplateView) -> Template {
+/// Deletes a template of the caller's. Sandboxes made from it go on.
+pub async fn delete(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    name: Result<Path<String>, PathRejection>,
+) -> Answer<StatusCode> {
+    let Path(name) = name.map_err(|_| missing())?;
+    let deleting = control.clone();
+    let deleted = control.scope.run("delete template", async move { deleting.delete_template(&caller, &name).await });
+    deleted.await.map_err(Fault::bug)??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn missing() -> Fault {
+    Fault::new(FaultKind::Missing, "template.not_found", "template not found")
+}
+
+fn global(view: TemplateView) -> Template {
     let TemplateView { name, layer, memory_mib, cpus, disk_mib } = view;
     Template {
         rootfs_path: format!("templates/{name}"),
@@ -39,6 +64,46 @@ fn render(view: TemplateView) -> Template {
         cpu: u32::from(cpus),
         memory_mb: memory_mib,
         is_global: true,
-        meta: [("layer".to_owned(), layer)].into(),
+        workspace: None,
+        base: None,
+        meta: [("layer".to_owned(), json!(layer))].into(),
     }
+}
+
+fn render(template: store::Template) -> Template {
+    let store::Template { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
+    let mut meta = describe(settings);
+    meta.insert("layer".to_owned(), json!(layer));
+    meta.insert("built_at".to_owned(), json!(rfc3339(created_at_ns)));
+    Template {
+        rootfs_path: format!("templates/{name}"),
+        name: name.to_string(),
+        size_bytes: Bytes::mib(disk_mib).get(),
+        cpu: size.cpus,
+        memory_mb: size.memory_mib,
+        is_global: false,
+        workspace: Some(workspace.0),
+        base: Some(base),
+        meta,
+    }
+}
+
+fn describe(settings: Settings) -> BTreeMap<String, Value> {
+    let Settings { env, workdir, user, entrypoint, cmd, ports, labels } = settings;
+    let said = [
+        ("env", json!(env)),
+        ("workdir", json!(workdir)),
+        ("user", json!(user)),
+        ("entrypoint", json!(entrypoint)),
+        ("cmd", json!(cmd)),
+        ("ports", json!(ports)),
+        ("labels", json!(labels)),
+    ];
+    let empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    said.into_iter().filter(|(_, value)| !empty(value)).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,7 +1,9 @@
 //! Finishes what an earlier run of the server had begun: snapshots and volumes that were being made or deleted. Nobody was told
-//! of the former and everybody of the latter, so both go.
+//! of the former and everybody of the latter, so both go. Builds that were under way have failed.
 
 use crate::{Control, store::StoreError};
+
+const CUT_OFF: &str = "the server was stopped during the build; build again";
 
 /// Gives up every layer and disk whose row is not settled. What the host cannot do now is left for the next start.
 pub async fn finish(control: &Control) -> Result<(), StoreError> {
@@ -32,6 +34,16 @@ async fn take_back(control: &Control) -> Result<(), StoreError> {
         if clean {
             control.store.drop_attempt(&attempt).await?;
         }
+    }
+    for build in control.store.unfinished_builds().await? {
+        control.store.fail_build(build.id, CUT_OFF, control.clock.now_ns()).await?;
+        match control.builds.logs.begin(build.id).await {
+            Ok(log) => log.say(format!("build failed: {CUT_OFF}")).await,
+            Err(error) => tracing::warn!(build = %build.id, %error, "a build's log could not be ended"),
+        }
+    }
+    for holding in control.store.holdings(None).await? {
+        control.give_up_holding(holding).await;
     }
     Ok(())
 }

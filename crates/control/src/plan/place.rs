@@ -1,13 +1,18 @@
 //! Decides whether a sandbox may be made, and writes down the intent.
 
-use pandastack_model::{Fault, FaultKind, Origin, SandboxId, SandboxSpec, SandboxState, TemplateName, VolumeMount};
+use pandastack_model::{
+    Fault, FaultKind, GuestPort, Origin, SandboxId, SandboxSpec, SandboxState, TemplateName, VolumeMount,
+};
 use pandastack_wire_fleet::{TemplateView, WorkspaceId};
-use pandastack_wire_public::{NamedMount, SandboxAsk, Start};
+use pandastack_wire_public::{NamedMount, SandboxAsk, Start, declared_key, is_hidden};
 
 use crate::{
     app::{no_snapshot, no_volume},
-    store::{Intent, Lineage, Observed, Size, Snapshot, Volume},
+    store::{Intent, Lineage, Observed, Size, Snapshot, Template, Volume},
 };
+
+/// The label of ports that a template declares.
+const EXPOSED: &str = "exposed";
 
 /// Template names an error lists before it stops.
 const NAMES_SHOWN_MAX: usize = 20;
@@ -15,6 +20,8 @@ const NAMES_SHOWN_MAX: usize = 20;
 /// What the decision looks at.
 pub struct View {
     pub templates: Vec<TemplateView>,
+    /// The template that was asked for, if it is the caller's.
+    pub own: Option<Template>,
     /// The snapshot that was asked for, if it is the caller's.
     pub snapshot: Option<Snapshot>,
     /// Those of the volumes asked for that are the caller's.
@@ -42,8 +49,13 @@ struct Beginning {
 /// Gives the intent to commit, or why there is none.
 pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
     let Ask { id, workspace, created_at_ns, wanted } = ask;
-    let SandboxAsk { start, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes } = wanted;
+    let SandboxAsk { start, ttl_seconds, persistent, mut metadata, env, egress, bandwidth_mbps, volumes } = wanted;
     let Beginning { template, origin, size, from_snapshot } = begin(view, start)?;
+    if let Some(own) = &view.own {
+        let ports = own.settings.ports.iter().filter_map(|port| GuestPort::try_from(i64::from(*port)).ok());
+        let declared = ports.filter(|port| !is_hidden(*port)).map(|port| (declared_key(port), EXPOSED.to_owned()));
+        metadata.extend(declared);
+    }
     let (volumes, volume_names) = attach(view, volumes)?;
     if view.sandboxes >= view.sandboxes_max {
         return Err(full());
@@ -70,6 +82,9 @@ pub fn full() -> Fault {
 
 fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
     match start {
+        Start::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => {
+            Ok(Beginning { template: name, origin: Origin::Layer(own.layer), size: own.size, from_snapshot: None })
+        }
         Start::Template(name) => {
             let known = view.templates.iter().find(|template| template.name == name.as_str());
             let known = known.ok_or_else(|| unknown_template(view, name.as_str()))?;
@@ -121,6 +136,7 @@ mod tests {
                 cpus: 2,
                 disk_mib: 1024,
             }],
+            own: None,
             snapshot: None,
             volumes: Vec::new(),
             sandboxes,

@@ -11,6 +11,7 @@ const STEPS: &[&str] = &[
     include_str!("0003_previews.sql"),
     include_str!("0004_attempts.sql"),
     include_str!("0005_audit.sql"),
+    include_str!("0006_builds.sql"),
 ];
 
 /// Runs the steps that are missing, each in its own transaction.

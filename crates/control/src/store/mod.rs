@@ -1,6 +1,7 @@
 //! The only SQL. Rows come in and go out as types; nothing above this knows a table.
 
 mod attempts;
+mod builds;
 mod intent;
 mod keys;
 mod lineage;
@@ -9,12 +10,14 @@ mod ports;
 mod sandboxes;
 mod snapshots;
 mod states;
+mod templates;
 mod trail;
 mod volumes;
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path};
 
 pub use attempts::{Attempt, Begun, Made};
+pub use builds::{Build, BuildBegun, BuildStatus, Holding};
 pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
 pub use keys::KeyRow;
 pub use lineage::Relative;
@@ -23,6 +26,7 @@ pub use ports::{Declared, SIGNING_KEY_BYTES};
 pub use sandboxes::Committed;
 pub use snapshots::Snapshot;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+pub use templates::{CachedLayer, Template};
 pub use trail::Deed;
 pub use volumes::{Named, Volume};
 

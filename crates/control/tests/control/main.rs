@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod bodies;
+mod builds;
 mod egress;
 mod events;
 mod forks;

@@ -11,17 +11,18 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use pandastack_model::{
-    Access, Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, Next, Origin,
-    SandboxId, SandboxState, Tier, VolumeId, state::step,
+    Access, Ask, Bytes, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, Next,
+    Origin, SandboxId, SandboxState, Tier, VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecSession, FileBody,
-    FileEntry, ForkAsk, Forked, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
-    ListeningPort, MachineUsage, Presence, ProcessPort, SandboxView, SealAsk, TemplateView, TreePort, VolumeView,
-    WriteAsk,
+    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecEvent, ExecSession,
+    FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView,
+    Lifecycle, ListeningPort, MachineUsage, Presence, ProcessPort, Program, SandboxView, SealAsk, TemplateView,
+    TreePort, VolumeView, WriteAsk,
 };
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::{Semaphore, broadcast, mpsc};
 
 pub struct StubHost {
     pub here: Mutex<BTreeMap<SandboxId, SandboxView>>,
@@ -32,6 +33,8 @@ pub struct StubHost {
     /// Which children of the next fork fail, and with what.
     pub fail_children: Mutex<BTreeMap<usize, Fault>>,
     pub layers: Mutex<BTreeMap<LayerId, Hold>>,
+    /// How commands start in what is made from a layer.
+    pub defaults: Mutex<BTreeMap<LayerId, ExecDefaults>>,
     pub disks: Mutex<BTreeMap<VolumeId, Bytes>>,
     pub egress: Mutex<BTreeMap<SandboxId, Egress>>,
     pub lifecycles: Mutex<BTreeMap<SandboxId, Lifecycle>>,
@@ -40,6 +43,12 @@ pub struct StubHost {
     /// Whether `ensure` and `fork` wait for a permit of the gate.
     pub gated: AtomicBool,
     pub gate: Semaphore,
+    /// Commands that never end.
+    pub hung: Mutex<Vec<mpsc::Sender<ExecEvent>>>,
+    /// Every command that was run, and where.
+    pub ran: Mutex<Vec<(SandboxId, ExecAsk)>>,
+    /// Every file that was written, by path.
+    pub written: Mutex<BTreeMap<String, (Option<u32>, Vec<u8>)>>,
     pub events: broadcast::Sender<HostEvent>,
 }
 
@@ -51,6 +60,7 @@ impl Default for StubHost {
             fail: Mutex::default(),
             fail_children: Mutex::default(),
             layers: Mutex::default(),
+            defaults: Mutex::default(),
             disks: Mutex::default(),
             egress: Mutex::default(),
             lifecycles: Mutex::default(),
@@ -58,6 +68,9 @@ impl Default for StubHost {
             listening: Mutex::default(),
             gated: AtomicBool::new(false),
             gate: Semaphore::new(0),
+            hung: Mutex::default(),
+            ran: Mutex::default(),
+            written: Mutex::default(),
             events: broadcast::channel(64).0,
         }
     }
@@ -206,6 +219,11 @@ impl HostPort for StubHost {
         Ok(LayerView { layer: ask.layer, own: Bytes::mib(24), pause: Duration::from_millis(5) })
     }
 
+    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
+        self.defaults.lock().unwrap().insert(ask.layer, defaults);
+        self.seal(id, ask).await
+    }
+
     async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
         self.wait_at_the_gate().await;
         self.check("fork")?;
@@ -324,8 +342,32 @@ impl HostPort for StubHost {
         not_ours()
     }
 
-    async fn exec(&self, _: SandboxId, _: ExecAsk) -> Result<ExecSession, Fault> {
-        not_ours()
+    /// Understands `say WORDS`, `exit CODE` and `hang` as a shell's text; anything else succeeds.
+    async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+        self.check("exec")?;
+        self.observe(id).await.ok_or_else(Fault::no_sandbox)?;
+        let text = match &ask.program {
+            Program::Shell(text) => text.clone(),
+            Program::Argv(argv) => argv.last().cloned().unwrap_or_default(),
+        };
+        self.ran.lock().unwrap().push((id, ask));
+        let (tell, events) = mpsc::channel(8);
+        let (control, _) = mpsc::channel(1);
+        let mut code = 0;
+        for line in text.lines() {
+            match line.split_once(' ') {
+                Some(("say", words)) => {
+                    tell.send(ExecEvent::Stdout(format!("{words}\n").into_bytes().into())).await.unwrap();
+                }
+                Some(("exit", number)) => code = number.parse().unwrap(),
+                _ if line == "hang" => self.hung.lock().unwrap().push(tell.clone()),
+                _ => {}
+            }
+        }
+        if text != "hang" {
+            tell.send(ExecEvent::Exit { code }).await.unwrap();
+        }
+        Ok(ExecSession { events, control })
     }
 
     async fn open_code(&self, _: SandboxId, _: &CodeSessionId, _: CodeLanguage) -> Result<CodeSessionView, Fault> {
@@ -348,20 +390,37 @@ impl HostPort for StubHost {
         not_ours()
     }
 
-    async fn write_file(&self, _: SandboxId, _: WriteAsk, _: ByteStream) -> Result<u64, Fault> {
-        not_ours()
+    async fn write_file(&self, _: SandboxId, ask: WriteAsk, mut body: ByteStream) -> Result<u64, Fault> {
+        self.check("write_file")?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = body.next().await {
+            bytes.extend_from_slice(&piece?);
+        }
+        let count = bytes.len() as u64;
+        self.written.lock().unwrap().insert(ask.path, (ask.mode, bytes));
+        Ok(count)
     }
 
     async fn list_dir(&self, _: SandboxId, _: &str) -> Result<Vec<FileEntry>, Fault> {
         not_ours()
     }
 
-    async fn stat(&self, _: SandboxId, _: &str) -> Result<FileEntry, Fault> {
-        not_ours()
+    async fn stat(&self, _: SandboxId, path: &str) -> Result<FileEntry, Fault> {
+        let missing = Fault::new(FaultKind::Missing, "file.not_found", "no such file");
+        let folder = FileEntry {
+            name: "folder".into(),
+            kind: FileKind::Directory,
+            size: 0,
+            mode: 0o755,
+            modified: 0,
+            target: None,
+        };
+        if path.ends_with("folder") { Ok(folder) } else { Err(missing) }
     }
 
-    async fn delete_path(&self, _: SandboxId, _: &str) -> Result<(), Fault> {
-        not_ours()
+    async fn delete_path(&self, _: SandboxId, path: &str) -> Result<(), Fault> {
+        self.written.lock().unwrap().remove(path);
+        Ok(())
     }
 
     async fn listening(&self, id: SandboxId) -> Result<Vec<ListeningPort>, Fault> {

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_model::{
-    Bytes as Size, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId,
-    VolumeId,
+    Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, PathRules,
+    SandboxId, VolumeId,
 };
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ConsoleAsk, ControlPort, Ensure,
@@ -187,6 +187,10 @@ impl HostPort for StubHost {
     }
 
     async fn seal(&self, _: SandboxId, _: SealAsk) -> Result<LayerView, Fault> {
+        not_ours()
+    }
+
+    async fn seal_as(&self, _: SandboxId, _: SealAsk, _: ExecDefaults) -> Result<LayerView, Fault> {
         not_ours()
     }
 

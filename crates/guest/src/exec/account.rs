@@ -25,7 +25,7 @@ pub(crate) enum AccountError {
     },
 }
 
-/// Finds a user by name or number. A number without an entry is a user without name and home.
+/// Finds a user by name or number, with another group after a colon. A number without an entry is a user without name and home.
 pub(super) fn find(user: &str) -> Result<Account, AccountError> {
     let passwd = read("/etc/passwd")?;
     let group = read("/etc/group")?;
@@ -41,6 +41,13 @@ fn read(path: &'static str) -> Result<String, AccountError> {
 }
 
 fn look_up(user: &str, passwd: &str, group: &str) -> Option<Account> {
+    if let Some((user, named)) = user.split_once(':') {
+        let mut account = look_up(user, passwd, group)?;
+        let id = group.lines().find_map(|line| group_id(line, named)).or_else(|| named.parse().ok())?;
+        // As with a login into that group only: the user's other groups are not asked for.
+        (account.credentials.group, account.credentials.groups) = (id, vec![id]);
+        return Some(account);
+    }
     let number = user.parse::<u32>().ok();
     let entries = || passwd.lines().filter_map(Entry::parse);
     let found =
@@ -74,6 +81,11 @@ impl<'a> Entry<'a> {
     }
 }
 
+fn group_id(line: &str, name: &str) -> Option<u32> {
+    let mut fields = line.split(':');
+    (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+}
+
 fn membership(line: &str, name: &str) -> Option<u32> {
     let mut fields = line.split(':');
     let id = fields.nth(2)?.parse().ok()?;
@@ -103,6 +115,10 @@ mod tests {
         check("0", Some(("root", 0, &[0], "/root")));
         check("7", Some(("7", 9, &[9], "/")));
         check("4242", Some(("4242", 4242, &[4242], "/")));
+        check("ann:docker", Some(("ann", 1000, &[99], "/home/ann")));
+        check("0:27", Some(("root", 0, &[27], "/root")));
+        check("ann:nowhere", None);
+        check("ann:", None);
         check("nobody-here", None);
         check("", None);
         check("-1", None);

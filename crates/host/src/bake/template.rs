@@ -189,6 +189,7 @@ async fn boot_and_seal(
             cpus: recipe.cpus,
             disk: recipe.disk,
             boot_ms: boot.as_millis() as u64,
+            defaults: None,
             digests: None,
         };
         let layer = parts.scope.block("seal", move || draft.seal(manifest)).await;

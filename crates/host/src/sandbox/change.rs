@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pandastack_layers::Durability;
-use pandastack_model::{Ask, Egress, Fault, FaultKind, LayerId, Next, SandboxState, state::step};
+use pandastack_model::{Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, SandboxState, state::step};
 use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
 
 use super::{
@@ -30,8 +30,8 @@ impl Owned<'_> {
             Request::Resume(reply) => drop(reply.send(self.change(Ask::Resume).await)),
             Request::Sleep(reply) => drop(reply.send(self.change(Ask::Sleep).await)),
             Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake).await)),
-            Request::Seal(ask, reply) => {
-                drop(reply.send(self.seal(ask).await));
+            Request::Seal(ask, defaults, reply) => {
+                drop(reply.send(self.seal(ask, defaults).await));
                 // Many short pauses would add up; who asked need not wait for it.
                 if self.tell.borrow().view.state == SandboxState::Running {
                     self.set_clock().await;
@@ -123,7 +123,7 @@ impl Owned<'_> {
         }
     }
 
-    async fn seal(&mut self, ask: SealAsk) -> Result<LayerView, Fault> {
+    async fn seal(&mut self, ask: SealAsk, defaults: Option<ExecDefaults>) -> Result<LayerView, Fault> {
         may_be_sealed(&self.spec.volumes, ask.hold)?;
         if let Some(view) = self.sealed_before(ask).await? {
             return Ok(view);
@@ -138,7 +138,7 @@ impl Owned<'_> {
         };
         // Before the layer exists: nobody may collect it between its seal and its first use.
         self.parts.take_in_hand(ask.layer);
-        let plan = SealPlan { layer: ask.layer, source: self.id, durability, then: Then::GoOn };
+        let plan = SealPlan { layer: ask.layer, source: self.id, durability, then: Then::GoOn, defaults };
         let sealed = seal(&self.parts, living, plan).await;
         let Sealed { layer, pause, own } = match sealed {
             Ok(sealed) => sealed,
@@ -230,7 +230,8 @@ impl Owned<'_> {
 
     async fn seal_for_sleep(&self, layer: LayerId, before: &SandboxState) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
-        let plan = SealPlan { layer, source: self.id, durability: Durability::Now, then: Then::StayPaused };
+        let (durability, then) = (Durability::Now, Then::StayPaused);
+        let plan = SealPlan { layer, source: self.id, durability, then, defaults: None };
         // The sleeper may be deleted without ever waking: what it wrote must be on its volumes then.
         if *before == SandboxState::Running {
             living.claim.flush(&*living.machine, &living.session).await;

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pandastack_model::{Egress, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState};
 use pandastack_wire_fleet::{HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -43,7 +43,7 @@ pub enum Request {
     Resume(Reply<SandboxView>),
     Sleep(Reply<SandboxView>),
     Wake(Reply<SandboxView>),
-    Seal(SealAsk, Reply<LayerView>),
+    Seal(SealAsk, Option<ExecDefaults>, Reply<LayerView>),
     SetEgress(Egress, Reply<()>),
     SetLifecycle(Lifecycle, Reply<SandboxView>),
     /// A volume that it may write has grown.

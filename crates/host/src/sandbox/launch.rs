@@ -2,6 +2,7 @@
 //! fork give the guest a new identity; a wake keeps it.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,6 +18,7 @@ use super::{
     life::{CLOCK_EXCHANGE_MAX, Life, set_clock, unhex},
     living::Living,
     prepare::{Parts, PrepareError, Prepared, SlotHandle},
+    publish::defaults_of,
     standby::Standby,
 };
 use crate::{
@@ -72,11 +74,12 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
     if wanted.given_up.is_cancelled() {
         return Err(LaunchError::Abandoned);
     }
-    let life = Life::New { id: wanted.id, env: &wanted.spec.env };
     let (layer, mode) = match wanted.spec.origin {
         Origin::Template => (parts.layers.template(&wanted.spec.template)?, "cold"),
         Origin::Layer(layer) => (layer, parts.mode_of(layer)),
     };
+    let env = birth_env(parts, layer, wanted.spec);
+    let life = Life::New { id: wanted.id, env: &env };
     if wanted.spec.origin == Origin::Template {
         let (ready, dead) = standby.take(&wanted.spec.template, layer);
         for prepared in dead {
@@ -94,6 +97,14 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
     }
     let prepared = prepare(parts, standby, layer).await?;
     start_life(parts, prepared, mode, started, wanted, &life).await
+}
+
+/// The environment of a new sandbox: its own over that of its layer. A layer that cannot be read is found out by who opens it.
+fn birth_env(parts: &Parts, layer: LayerId, spec: &SandboxSpec) -> BTreeMap<String, String> {
+    let below = parts.layers.manifest(layer).map(|manifest| defaults_of(&manifest).env);
+    let mut env = below.unwrap_or_default();
+    env.extend(spec.env.clone());
+    env
 }
 
 /// Launches a sandbox that sleeps in a layer.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pandastack_layers::Manifest;
-use pandastack_model::{Fault, SandboxId, SandboxState, Tier};
+use pandastack_model::{ExecDefaults, Fault, SandboxId, SandboxState, Tier};
 use pandastack_wire_fleet::SandboxView;
 
 use super::{SlotHandle, living::Living};
@@ -21,6 +21,8 @@ pub struct Condition {
     pub pid: Option<u32>,
     /// Since when it has had it; unknown of one that an earlier process started.
     pub since: Option<Instant>,
+    /// How commands start, as the layer below says.
+    pub defaults: ExecDefaults,
     /// Why the launch failed, if it did; the sandbox is gone then.
     pub refused: Option<Fault>,
 }
@@ -41,7 +43,8 @@ impl Condition {
             boot_mode: "cold",
             idle: Duration::ZERO,
         };
-        Self { view, session: None, slot: None, pid: None, since: None, refused: None }
+        let defaults = ExecDefaults::default();
+        Self { view, session: None, slot: None, pid: None, since: None, defaults, refused: None }
     }
 
     /// Gives the view with the idle time of this moment, in whole seconds.
@@ -60,6 +63,7 @@ impl Condition {
         (self.pid, self.since) = (living.machine.pid(), living.since);
         self.session = Some(living.session.clone());
         self.slot = Some(living.slot.clone());
+        self.defaults = defaults_of(&living.layer.manifest);
     }
 
     /// Describes it without one: asleep.
@@ -80,4 +84,9 @@ impl Condition {
         self.view.memory_mib = manifest.memory.as_mib();
         self.view.disk_mib = manifest.disk.as_mib();
     }
+}
+
+/// How commands start in what is made from a layer.
+pub fn defaults_of(manifest: &Manifest) -> ExecDefaults {
+    manifest.defaults.clone().map(ExecDefaults::from).unwrap_or_default()
 }

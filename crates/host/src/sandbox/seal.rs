@@ -17,8 +17,8 @@ use std::{
 };
 
 use pandastack_kit::ScopeError;
-use pandastack_layers::{Draft, Durability, FORMAT, Layer, Manifest, hot};
-use pandastack_model::{Bytes, LayerId, SandboxId};
+use pandastack_layers::{Defaults, Draft, Durability, FORMAT, Layer, Manifest, hot};
+use pandastack_model::{Bytes, ExecDefaults, LayerId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
@@ -37,12 +37,14 @@ const RESUMES_MAX: usize = 3;
 const RESUME_PAUSE: Duration = Duration::from_millis(20);
 
 /// What to make.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SealPlan {
     pub layer: LayerId,
     pub source: SandboxId,
     pub durability: Durability,
     pub then: Then,
+    /// How commands start in what is made from the layer; as in the layer below if nothing is said.
+    pub defaults: Option<ExecDefaults>,
 }
 
 /// What the machine does once its state is taken.
@@ -97,9 +99,10 @@ pub async fn seal(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result
 
 async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
     let (store, base, disk) = (parts.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
+    let (id, durability) = (plan.layer, plan.durability);
     let hot = living.machine.read_memory(&base).await?;
     let drafted = parts.scope.block("draft layer", move || -> Result<Draft, SealError> {
-        let draft = store.draft_of(plan.layer)?;
+        let draft = store.draft_of(id)?;
         let files = draft.files();
         copied("clone the memory", &base, &files.mem)?;
         // Only hints, so that the first machine on this layer need not wait for the disk.
@@ -137,7 +140,7 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
             let written = delta.write_over(&draft.files().mem);
             written.map_err(|cause| SealError::Io { action: "write the changed memory", cause })?;
         }
-        Ok(draft.seal_unread(manifest, plan.durability)?)
+        Ok(draft.seal_unread(manifest, durability)?)
     });
     let finished = finished.await.map_err(SealError::from).and_then(|layer| layer);
     match finished {
@@ -225,6 +228,7 @@ fn manifest_of(living: &Living, plan: &SealPlan, link: Option<LinkState>) -> Man
         cpus: below.cpus,
         disk: below.disk,
         boot_ms: below.boot_ms,
+        defaults: plan.defaults.clone().map(Defaults::from).or_else(|| below.defaults.clone()),
         digests: None,
     }
 }

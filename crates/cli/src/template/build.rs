@@ -1,0 +1,104 @@
+//! `pandastack template build`
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, bail};
+use pandastack_client::{BuildForm, Client, wire::Build};
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
+
+/// Arguments of `template build`.
+#[derive(Debug, clap::Args)]
+pub struct BuildArgs {
+    /// The template's name
+    name: String,
+    /// The Dockerfile; that of the context if not given
+    #[arg(long, short = 'f', value_name = "FILE")]
+    dockerfile: Option<PathBuf>,
+    /// Folder whose files COPY and ADD take from
+    #[arg(long, value_name = "DIR")]
+    context: Option<PathBuf>,
+    /// Make the template of a snapshot instead
+    #[arg(long, value_name = "ID", conflicts_with_all = ["dockerfile", "context"])]
+    from_snapshot: Option<String>,
+    /// Replace a template of that name
+    #[arg(long)]
+    replace: bool,
+    /// Do not wait for the build's end
+    #[arg(long)]
+    no_wait: bool,
+    /// Print the build as JSON at the end; its log goes to standard error
+    #[arg(long)]
+    json: bool,
+}
+
+/// Begins a build and shows its log until its end.
+pub async fn build(args: BuildArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let client = connect(global)?;
+    let form = form(&args)?;
+    let build = client.build_template(form).await.map_err(advise)?;
+    let build = if args.no_wait { build } else { follow(&client, &build.id).await? };
+    if args.json {
+        output::json(&build)?;
+    } else if args.no_wait {
+        output::line(&build.id)?;
+    }
+    Ok(if build.status == "failed" { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Shows a build's log on standard error and gives the build as it ended.
+pub async fn follow(client: &Client, id: &str) -> anyhow::Result<Build> {
+    let mut log = client.build_log(id, true).await.map_err(advise)?;
+    while let Some(line) = log.next().await {
+        eprintln!("{}", line?);
+    }
+    Ok(client.get_build(id).await?)
+}
+
+fn form(args: &BuildArgs) -> anyhow::Result<BuildForm> {
+    let mut form = BuildForm::default();
+    let mut set = |name: &str, value: String| form.fields.push((name.to_owned(), value));
+    set("name", args.name.clone());
+    if args.replace {
+        set("replace", "true".to_owned());
+    }
+    if let Some(snapshot) = &args.from_snapshot {
+        set("from_snapshot", snapshot.clone());
+        return Ok(form);
+    }
+    let dockerfile = match (&args.dockerfile, &args.context) {
+        (Some(file), _) => file.clone(),
+        (None, Some(context)) => context.join("Dockerfile"),
+        (None, None) => PathBuf::from("Dockerfile"),
+    };
+    let text = fs::read_to_string(&dockerfile).with_context(|| format!("read {}", dockerfile.display()))?;
+    set("dockerfile", text);
+    if let Some(context) = &args.context {
+        collect(context, context, &mut form.files)?;
+        form.files.sort();
+    }
+    Ok(form)
+}
+
+/// Lists every file below a folder by its path from there. Links to folders are not followed.
+fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) -> anyhow::Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("read {}", folder.display()))?;
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(root, &path, files)?;
+        } else if path.is_file() {
+            let name = path.strip_prefix(root).ok().and_then(Path::to_str).map(str::to_owned);
+            match name.filter(|name| !name.contains(['"', '\r', '\n'])) {
+                Some(name) => files.push((name, path)),
+                None => bail!("{} has a name that cannot be sent", path.display()),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Accepts a build: everything that can be wrong with the request itself is found here, before a row is written.
+
+use pandastack_model::{BuildId, Fault, FaultKind, TemplateName};
+use pandastack_wire_fleet::{Caller, WorkspaceId};
+use pandastack_wire_public::{BuildAsk, BuildSource, TEMPLATE_GLOBAL};
+
+use super::{Upload, dockerfile, drive::Job};
+use crate::{
+    Control,
+    app::no_snapshot,
+    limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX},
+    store::{Build, BuildBegun, BuildStatus, Holding},
+};
+
+impl Control {
+    /// Accepts a build and begins it. The answer does not wait for it.
+    pub(crate) async fn build(&self, caller: &Caller, upload: Upload) -> Result<Build, Fault> {
+        let Upload { fields, spool } = upload;
+        let ask = BuildAsk::try_from(fields)?;
+        self.may_be_built(&caller.workspace, &ask).await?;
+        let build = Build {
+            id: BuildId::random(),
+            workspace: caller.workspace.clone(),
+            name: ask.name.clone(),
+            status: BuildStatus::Queued,
+            error: None,
+            size_mb: ask.size_mb,
+            cpus: ask.cpu,
+            memory_mib: ask.memory_mb,
+            bytes: (spool.bytes > 0).then_some(spool.bytes),
+            image_ref: match &ask.source {
+                BuildSource::Image(reference) => Some(reference.clone()),
+                BuildSource::Dockerfile(_) | BuildSource::Snapshot(_) | BuildSource::Rootfs => None,
+            },
+            started_at_ns: self.clock.now_ns(),
+            ended_at_ns: None,
+        };
+        match self.store.begin_build(&build, BUILDS_UNDER_WAY_MAX).await? {
+            BuildBegun::Yes => {}
+            BuildBegun::Twin => {
+                let text = format!("a build of {} is under way; wait for its end", ask.name);
+                return Err(Fault::new(FaultKind::Conflict, "build.under_way", text));
+            }
+            BuildBegun::Full => {
+                let text = "max builds reached; wait until one has ended";
+                return Err(Fault::new(FaultKind::Quota, "quota.builds", text));
+            }
+        }
+        let log = self.builds.logs.begin(build.id).await.map_err(Fault::bug)?;
+        tracing::info!(build = %build.id, template = %build.name, "build accepted");
+        let (control, job) = (self.clone(), Job { build: build.clone(), ask, spool, log });
+        self.scope.start("build", async move { control.see_to(job).await });
+        self.forget_old_builds(&caller.workspace).await?;
+        Ok(build)
+    }
+
+    async fn may_be_built(&self, workspace: &WorkspaceId, ask: &BuildAsk) -> Result<(), Fault> {
+        self.not_global(&ask.name).await?;
+        if !ask.replace && self.store.find_template(workspace, ask.name.as_str()).await?.is_some() {
+            let text = format!("template {} exists; delete it first, or send replace=true", ask.name);
+            return Err(Fault::new(FaultKind::Conflict, "template.exists", text));
+        }
+        match &ask.source {
+            BuildSource::Dockerfile(text) => {
+                let parsed = dockerfile::parse(text);
+                let bad = |error| Fault::new(FaultKind::Caller, "build.bad_dockerfile", format!("{error}"));
+                parsed.map(drop).map_err(bad)
+            }
+            BuildSource::Snapshot(id) => {
+                self.store.find_snapshot(workspace, id).await?.map(drop).ok_or_else(no_snapshot)
+            }
+            BuildSource::Rootfs | BuildSource::Image(_) => {
+                let text = "this server builds from a dockerfile or from_snapshot only";
+                Err(Fault::new(FaultKind::Caller, "build.unsupported", text))
+            }
+        }
+    }
+
+    /// Passes if the name is not one of the host's own templates.
+    async fn not_global(&self, name: &TemplateName) -> Result<(), Fault> {
+        match self.host.templates().await.iter().any(|template| template.name == name.as_str()) {
+            false => Ok(()),
+            true => {
+                let text = format!("{name} is a template of the server itself, which cannot be changed");
+                Err(Fault::new(FaultKind::Conflict, TEMPLATE_GLOBAL, text))
+            }
+        }
+    }
+
+    /// Deletes a template of the caller's. Sandboxes made from it go on.
+    pub(crate) async fn delete_template(&self, caller: &Caller, name: &str) -> Result<(), Fault> {
+        let missing = || Fault::new(FaultKind::Missing, "template.not_found", "template not found");
+        let name: TemplateName = name.parse().map_err(|_| missing())?;
+        match self.store.remove_template(&caller.workspace, &name).await? {
+            Some(layer) => {
+                tracing::info!(template = %name, "template deleted");
+                self.give_up_holding(Holding::Layer(layer)).await;
+                Ok(())
+            }
+            None => {
+                self.not_global(&name).await?;
+                Err(missing())
+            }
+        }
+    }
+
+    async fn forget_old_builds(&self, workspace: &WorkspaceId) -> Result<(), Fault> {
+        for build in self.store.forget_old_builds(workspace, BUILDS_REMEMBERED_MAX).await? {
+            self.builds.logs.remove(build).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! The files that came with a build, and which of them a `COPY` means. Paths are names in the context only: nothing here touches
+//! a file.
+
+use std::collections::BTreeSet;
+
+use crate::limits::CONTEXT_PATH_BYTES_MAX;
+
+/// One file of the context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextFile {
+    /// Relative, without `.` and `..`.
+    pub path: String,
+    /// Digest of its contents.
+    pub digest: String,
+    pub bytes: u64,
+    /// Whether it looks like a program: uploads carry no modes.
+    pub program: bool,
+    /// Which spooled file holds it.
+    pub part: usize,
+}
+
+/// A file that a source means, and its name below the destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meant {
+    /// Index into the context.
+    pub file: usize,
+    pub name: String,
+}
+
+/// What one source means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    pub files: Vec<Meant>,
+    /// Whether it can only go into a folder: it is one, or a pattern.
+    pub many: bool,
+}
+
+/// Accepts a path that an upload names. Absolute ones and those that lead outside are refused.
+pub fn checked(path: &str) -> Result<String, String> {
+    let refused = |why: &str| Err(format!("context path {:?} {why}", path.chars().take(200).collect::<String>()));
+    if path.is_empty() || path.len() > CONTEXT_PATH_BYTES_MAX {
+        return refused(&format!("must have 1 to {CONTEXT_PATH_BYTES_MAX} bytes"));
+    }
+    if path.starts_with('/') || path.contains(['\0', '\\']) {
+        return refused("must be relative, with / between its parts");
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if parts.contains(&"..") {
+        return refused("leads outside of the context");
+    }
+    if parts.is_empty() || path.ends_with('/') {
+        return refused("names no file");
+    }
+    Ok(parts.join("/"))
+}
+
+/// Finds what a source means: a file, everything below a folder, or everything that fits a pattern.
+pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
+    let parts: Vec<&str> = source.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if parts.contains(&"..") {
+        return Err(format!("{source:?} leads outside of the context"));
+    }
+    let pattern = parts.iter().any(|part| part.contains(['*', '?', '[']));
+    let mut meant = Vec::new();
+    let (mut folders, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    for (file, entry) in files.iter().enumerate() {
+        let names: Vec<&str> = entry.path.split('/').collect();
+        let fits = names.len() >= parts.len() && parts.iter().zip(&names).all(|(part, name)| matches(part, name));
+        if !fits {
+            continue;
+        }
+        let name = if names.len() == parts.len() {
+            names[names.len() - 1].to_owned()
+        } else {
+            folders.insert(names[..parts.len()].join("/"));
+            names[parts.len()..].join("/")
+        };
+        // Later ones of the same name win, as if copied one after the other.
+        seen.insert(name.clone());
+        meant.retain(|other: &Meant| other.name != name);
+        meant.push(Meant { file, name });
+    }
+    if meant.is_empty() {
+        return Err(format!("{source:?} is not in the build context"));
+    }
+    Ok(Matched { many: pattern || !folders.is_empty(), files: meant })
+}
+
+/// Says whether one part of a path fits a pattern: `*`, `?`, `[a-z]`, `[^x]`, `\` before a character.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    // Where to go back to when a star took too little.
+    let mut retry: Option<(usize, usize)> = None;
+    let (mut p, mut n) = (0, 0);
+    loop {
+        if p < pattern.len() && pattern[p] == '*' {
+            retry = Some((p + 1, n + 1));
+            p += 1;
+            continue;
+        }
+        if n == name.len() {
+            return p == pattern.len();
+        }
+        match one(&pattern[p.min(pattern.len())..], name[n]) {
+            Some(length) => (p, n) = (p + length, n + 1),
+            None => match retry {
+                Some((star, at)) if at <= name.len() => {
+                    (p, n) = (star, at);
+                    retry = Some((star, at + 1));
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+/// Matches one character; gives how much of the pattern it took.
+fn one(pattern: &[char], c: char) -> Option<usize> {
+    match pattern {
+        ['?', ..] => Some(1),
+        ['\\', escaped, ..] => (*escaped == c).then_some(2),
+        ['[', rest @ ..] => {
+            let end = rest.iter().skip(1).position(|c| *c == ']')? + 1;
+            let (negated, set) = match &rest[..end] {
+                ['^' | '!', set @ ..] => (true, set),
+                set => (false, set),
+            };
+            (in_set(set, c) != negated).then_some(end + 2)
+        }
+        [literal, ..] => (*literal == c).then_some(1),
+        [] => None,
+    }
+}
+
+fn in_set(mut set: &[char], c: char) -> bool {
+    while !set.is_empty() {
+        match set {
+            [low, '-', high, rest @ ..] => {
+                if (*low..=*high).contains(&c) {
+                    return true;
+                }
+                set = rest;
+            }
+            [single, rest @ ..] => {
+                if *single == c {
+                    return true;
+                }
+                set = rest;
+            }
+            [] => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(paths: &[&str]) -> Vec<ContextFile> {
+        let file = |(part, path): (usize, &&str)| ContextFile {
+            path: (*path).to_owned(),
+            digest: String::new(),
+            bytes: 0,
+            program: false,
+            part,
+        };
+        paths.iter().enumerate().map(file).collect()
+    }
+
+    fn check(source: &str, expected: &[(usize, &str)], many: bool) {
+        let files = files(&["a.txt", "b.txt", "src/x.py", "src/deep/y.py", "Dockerfile"]);
+        let found = find(&files, source).unwrap();
+        let names: Vec<_> = found.files.iter().map(|meant| (meant.file, meant.name.as_str())).collect();
+        assert_eq!((names.as_slice(), found.many), (expected, many), "{source}");
+    }
+
+    #[test]
+    fn sources_are_files_folders_and_patterns() {
+        check("a.txt", &[(0, "a.txt")], false);
+        check("./a.txt", &[(0, "a.txt")], false);
+        check("/a.txt", &[(0, "a.txt")], false);
+        check("*.txt", &[(0, "a.txt"), (1, "b.txt")], true);
+        check("src", &[(2, "x.py"), (3, "deep/y.py")], true);
+        check("src/", &[(2, "x.py"), (3, "deep/y.py")], true);
+        check("src/deep/y.py", &[(3, "y.py")], false);
+        check("s*/x.py", &[(2, "x.py")], true);
+        check(".", &[(0, "a.txt"), (1, "b.txt"), (2, "src/x.py"), (3, "src/deep/y.py"), (4, "Dockerfile")], true);
+        assert!(find(&files(&["a"]), "b").unwrap_err().contains("not in the build context"));
+        assert!(find(&files(&["a"]), "../a").unwrap_err().contains("outside"));
+    }
+
+    #[test]
+    fn patterns_are_those_of_a_shell() {
+        for (pattern, name) in [
+            ("*", "x"),
+            ("a*c", "abbc"),
+            ("?b", "ab"),
+            ("[a-c]x", "bx"),
+            ("[^a]x", "bx"),
+            ("\\*", "*"),
+            ("**b", "ab"),
+            ("a*", "a"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [("a", "b"), ("a*c", "ab"), ("?", ""), ("[a-c]", "d"), ("[a", "a"), ("", "x"), ("x", "")]
+        {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+        assert!(!matches(&"*a".repeat(30), &"a".repeat(20)));
+    }
+
+    #[test]
+    fn paths_that_lead_outside_are_refused() {
+        assert_eq!(checked("a/./b//c").unwrap(), "a/b/c");
+        for bad in ["", "/etc/passwd", "../x", "a/../../x", "a/", ".", "a\\b", "x\0", &"x".repeat(2000)] {
+            assert!(checked(bad).is_err(), "{bad:?}");
+        }
+    }
+}

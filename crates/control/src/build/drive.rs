@@ -1,0 +1,387 @@
+//! Drives one build from the queue to its end: within its time, undone by the server's stop, and with nothing left behind.
+
+use std::time::{Duration, Instant};
+
+use pandastack_model::{BuildId, Bytes, LayerId, Origin, TemplateName};
+use pandastack_wire_public::{BuildAsk, BuildSource};
+use tokio::sync::oneshot;
+
+use super::{
+    Settings,
+    dockerfile::{self, Dockerfile},
+    failure::Failure,
+    log::LogWriter,
+    machine::Builder,
+    plan::{self, Act, Plan, Planned},
+    upload::Spool,
+};
+use crate::{
+    Control,
+    limits::{BUILD_CLEANUP_MAX, BUILD_MAX, CACHED_BYTES_MAX, CACHED_LAYERS_MAX},
+    store::{Build, BuildStatus, CachedLayer, Holding, Size, Template},
+};
+
+/// A build that was accepted.
+pub struct Job {
+    pub build: Build,
+    pub ask: BuildAsk,
+    pub spool: Spool,
+    pub log: LogWriter,
+}
+
+/// What a build starts from.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// The name that sandboxes made here have as their template.
+    pub template: TemplateName,
+    pub origin: Origin,
+    /// What stands for it in the keys of the cache.
+    pub key: String,
+    /// What it is, for people.
+    pub base: String,
+    pub size: Size,
+    pub disk_mib: u64,
+    pub settings: Settings,
+}
+
+/// What the next machine of a build starts from.
+struct From {
+    origin: Origin,
+    /// The layer, if it is one of the cache's.
+    cached: Option<LayerId>,
+}
+
+/// A template that is sealed and proven, and not yet anybody's.
+struct Baked {
+    layer: LayerId,
+    ground: Ground,
+    settings: Settings,
+}
+
+impl Control {
+    /// Sees a build through, whatever happens.
+    pub(crate) async fn see_to(&self, job: Job) {
+        let (id, workspace, log) = (job.build.id, job.build.workspace.clone(), job.log.clone());
+        let name = job.build.name.clone();
+        let ended = self.in_its_turn(job).await;
+        let recorded = match &ended {
+            Ok(baked) => self.hand_over(id, &workspace.0, &name, baked).await,
+            Err(failure) => Err(failure.clone()),
+        };
+        if let Err(failure) = &recorded
+            && let Err(error) = self.store.fail_build(id, &failure.0, self.clock.now_ns()).await
+        {
+            tracing::error!(build = %id, %error, "a build's failure could not be recorded");
+        }
+        if tokio::time::timeout(BUILD_CLEANUP_MAX, self.clean_up_after(id, &workspace)).await.is_err() {
+            tracing::warn!(build = %id, "what a build held could not be given up in time; the next start does it");
+        }
+        // After the row: who follows the log to its end looks at the row then.
+        match recorded {
+            Ok(()) => {
+                tracing::info!(build = %id, template = %name, "template built");
+                log.say(format!("template {name} is ready")).await;
+            }
+            Err(failure) => {
+                tracing::info!(build = %id, template = %name, %failure, "build failed");
+                log.say(format!("build failed: {failure}")).await;
+            }
+        }
+    }
+
+    /// Waits for a place, then runs the build until its end, its time or the server's stop.
+    async fn in_its_turn(&self, job: Job) -> Result<Baked, Failure> {
+        let stopped = || Failure::new("the server was stopped during the build; build again");
+        let token = self.scope.token();
+        let _place = tokio::select! {
+            () = token.cancelled() => return Err(stopped()),
+            place = self.builds.running.clone().acquire_owned() => place.map_err(|_| stopped())?,
+        };
+        self.store.mark_build(job.build.id, BuildStatus::Running).await?;
+        let (tell, outcome) = oneshot::channel();
+        let (control, deadline) = (self.clone(), Instant::now() + BUILD_MAX);
+        let steps = self.scope.start("build steps", async move {
+            let _ = tell.send(control.make(&job, deadline).await);
+        });
+        let ended = tokio::select! {
+            biased;
+            () = token.cancelled() => Err(stopped()),
+            ended = tokio::time::timeout(BUILD_MAX, outcome) => match ended {
+                Ok(Ok(ended)) => ended,
+                Ok(Err(_)) => Err(Failure::new("internal error")),
+                Err(_) => Err(Failure::new(format!("timeout: a build may take {} s", BUILD_MAX.as_secs()))),
+            },
+        };
+        // Every step of it is a question to the host, which comes to its own end there.
+        steps.abort();
+        let _ = steps.await;
+        ended
+    }
+
+    async fn make(&self, job: &Job, deadline: Instant) -> Result<Baked, Failure> {
+        let (ground, said, builder) = match &job.ask.source {
+            BuildSource::Dockerfile(text) => {
+                let (ground, settings, builder) = self.follow(job, text, deadline).await?;
+                (ground, Some(settings), builder)
+            }
+            BuildSource::Snapshot(id) => {
+                let ground = self.snapshot_ground(job, id).await?;
+                let builder = Builder::start(self, job, &ground, ground.origin, deadline).await?;
+                // Its layer says by itself how commands start.
+                (ground, None, builder)
+            }
+            BuildSource::Rootfs | BuildSource::Image(_) => return Err(Failure::new("this kind of build is unknown")),
+        };
+        self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
+        job.log.say("baking the template").await;
+        let layer = LayerId::random();
+        self.store.hold(job.build.id, Holding::Layer(layer)).await?;
+        match &said {
+            Some(settings) => builder.seal_template(layer, settings).await?,
+            None => drop(builder.seal(layer).await?),
+        }
+        builder.end().await?;
+        let settings = said.unwrap_or_else(|| ground.settings.clone());
+        self.prove(job, &ground, layer, &settings, deadline).await?;
+        Ok(Baked { layer, ground, settings })
+    }
+
+    /// Starts a sandbox from the new template and runs a command in it: the first user must not be the first to try.
+    async fn prove(
+        &self,
+        job: &Job,
+        ground: &Ground,
+        layer: LayerId,
+        settings: &Settings,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let started = Instant::now();
+        let builder = Builder::start(self, job, ground, Origin::Layer(layer), deadline).await?;
+        let took = started.elapsed();
+        let proven = builder.prove(settings).await;
+        builder.end().await?;
+        proven?;
+        job.log.say(format!("a sandbox of it starts in {} ms", took.as_millis())).await;
+        Ok(())
+    }
+
+    /// Follows a Dockerfile. Gives the machine that the last step left.
+    async fn follow<'a>(
+        &'a self,
+        job: &'a Job,
+        text: &str,
+        deadline: Instant,
+    ) -> Result<(Ground, Settings, Builder<'a>), Failure> {
+        let file = dockerfile::parse(text).map_err(|error| Failure::new(error.to_string()))?;
+        let ground = self.template_ground(job, &file).await?;
+        let plan = plan::plan(&file, ground.settings.clone(), &job.spool.files);
+        let plan = plan.map_err(|error| Failure::new(error.to_string()))?;
+        say_sizes(job, &ground).await;
+        let builder = self.run_steps(job, &ground, &plan, deadline).await?;
+        builder.make_folders(&plan.folders).await?;
+        Ok((ground, plan.settings, builder))
+    }
+
+    async fn run_steps<'a>(
+        &'a self,
+        job: &'a Job,
+        ground: &Ground,
+        plan: &Plan,
+        deadline: Instant,
+    ) -> Result<Builder<'a>, Failure> {
+        let (mut key, mut from) = (ground.key.clone(), From { origin: ground.origin, cached: None });
+        let mut builder: Option<Builder<'a>> = None;
+        for (number, Planned { line, text, act }) in (1..).zip(&plan.steps) {
+            let step = format!("step {number}/{}", plan.steps.len());
+            let Act::Change(change) = act else {
+                let note = if *act == Act::Nothing { " (has no effect here)" } else { "" };
+                job.log.say(format!("{step}: {text}{note}")).await;
+                continue;
+            };
+            key = plan::key(&key, change, &job.spool.files);
+            let now_ns = self.clock.now_ns();
+            if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, now_ns).await? {
+                job.log.say(format!("{step} CACHED: {text}")).await;
+                from = From { origin: Origin::Layer(layer), cached: Some(layer) };
+                if let Some(builder) = builder.take() {
+                    builder.end().await?;
+                }
+                continue;
+            }
+            job.log.say(format!("{step}: {text}")).await;
+            let named = format!("{step} (line {line}: {text})");
+            let machine = match builder.take() {
+                Some(machine) => machine,
+                None => self.begin(job, ground, &from, deadline).await.map_err(|error| error.at(&named))?,
+            };
+            machine.change(change).await.map_err(|error| error.at(&named))?;
+            self.keep_layer(job, &machine, &key).await.map_err(|error| error.at(&named))?;
+            builder = Some(machine);
+        }
+        match builder {
+            Some(builder) => Ok(builder),
+            None => self.begin(job, ground, &from, deadline).await,
+        }
+    }
+
+    /// Starts a machine. A layer of the cache that is of no use is forgotten, so that the next build does without.
+    async fn begin<'a>(
+        &'a self,
+        job: &'a Job,
+        ground: &Ground,
+        from: &From,
+        deadline: Instant,
+    ) -> Result<Builder<'a>, Failure> {
+        let started = Builder::start(self, job, ground, from.origin, deadline).await;
+        if let (Err(_), Some(layer)) = (&started, from.cached) {
+            self.store.uncache_layer(layer).await?;
+            self.give_up_holding(Holding::Layer(layer)).await;
+        }
+        started
+    }
+
+    /// Seals what a step left, so that the same steps need not run again.
+    async fn keep_layer(&self, job: &Job, machine: &Builder<'_>, key: &str) -> Result<(), Failure> {
+        let layer = LayerId::random();
+        self.store.hold(job.build.id, Holding::Layer(layer)).await?;
+        let own = machine.seal(layer).await?;
+        let cached = CachedLayer { key: key.to_owned(), layer, own };
+        // If another build was faster the layer stays ours, and goes with us.
+        self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
+        Ok(())
+    }
+
+    /// Finds the template that `FROM` names: one of the workspace's own, or one of the host's.
+    async fn template_ground(&self, job: &Job, file: &Dockerfile) -> Result<Ground, Failure> {
+        let name = plan::base(file).map_err(|error| Failure::new(error.to_string()))?;
+        let unknown = || {
+            let text = format!("Dockerfile line {}: FROM {name:?} is no template here", file.base_line);
+            Failure::new(text)
+        };
+        // A tag of a template's name is meant for other registries.
+        let bare = name.strip_suffix(":latest").unwrap_or(&name);
+        if let Some(own) = self.store.find_template(&job.build.workspace, bare).await? {
+            return Ok(Ground {
+                template: own.name,
+                origin: Origin::Layer(own.layer),
+                key: own.layer.to_string(),
+                base: bare.to_owned(),
+                size: own.size,
+                disk_mib: own.disk_mib,
+                settings: own.settings,
+            });
+        }
+        let found = self.host.templates().await.into_iter().find(|template| template.name == bare);
+        let found = found.ok_or_else(unknown)?;
+        Ok(Ground {
+            template: bare.parse().map_err(|_| unknown())?,
+            origin: Origin::Template,
+            key: found.layer,
+            base: bare.to_owned(),
+            size: Size { cpus: u32::from(found.cpus), memory_mib: found.memory_mib },
+            disk_mib: found.disk_mib,
+            settings: Settings::default(),
+        })
+    }
+
+    async fn snapshot_ground(&self, job: &Job, id: &str) -> Result<Ground, Failure> {
+        let found = self.store.find_snapshot(&job.build.workspace, id).await?;
+        let found = found.ok_or_else(|| Failure::new("snapshot not found"))?;
+        let template = self.store.find_template(&job.build.workspace, found.template.as_str()).await?;
+        let host = self.host.templates().await.into_iter().find(|view| view.name == found.template.as_str());
+        job.log.say(format!("from snapshot {id} of sandbox {}", found.sandbox)).await;
+        let disk_mib = match (&template, host) {
+            (Some(template), _) => template.disk_mib,
+            (None, Some(view)) => view.disk_mib,
+            (None, None) => 0,
+        };
+        Ok(Ground {
+            origin: Origin::Layer(found.layer),
+            key: found.layer.to_string(),
+            base: format!("snapshot {id}"),
+            size: found.size,
+            disk_mib,
+            // What its template says about commands still holds.
+            settings: template.map(|template| template.settings).unwrap_or_default(),
+            template: found.template,
+        })
+    }
+
+    /// Makes the layer a template and gives up what the name stood for before.
+    async fn hand_over(
+        &self,
+        build: BuildId,
+        workspace: &str,
+        name: &TemplateName,
+        baked: &Baked,
+    ) -> Result<(), Failure> {
+        let Baked { layer, ground, settings } = baked;
+        let template = Template {
+            workspace: pandastack_wire_fleet::WorkspaceId(workspace.to_owned()),
+            name: name.clone(),
+            layer: *layer,
+            base: ground.base.clone(),
+            size: ground.size,
+            disk_mib: ground.disk_mib,
+            settings: settings.clone(),
+            created_at_ns: self.clock.now_ns(),
+        };
+        if let Some(old) = self.store.finish_build(build, &template).await? {
+            self.give_up_holding(Holding::Layer(old)).await;
+        }
+        Ok(())
+    }
+
+    async fn clean_up_after(&self, build: BuildId, workspace: &pandastack_wire_fleet::WorkspaceId) {
+        match self.store.holdings(Some(build)).await {
+            Ok(held) => {
+                for holding in held {
+                    self.give_up_holding(holding).await;
+                }
+            }
+            Err(error) => tracing::error!(%build, %error, "what a build held could not be listed"),
+        }
+        match self.store.trim_cache(workspace, CACHED_LAYERS_MAX, Bytes::new(CACHED_BYTES_MAX)).await {
+            Ok(layers) => {
+                for layer in layers {
+                    self.give_up_holding(Holding::Layer(layer)).await;
+                }
+            }
+            Err(error) => tracing::error!(%build, %error, "the layers of steps could not be trimmed"),
+        }
+    }
+
+    /// Gives up something that no build needs any more. What cannot be given up now is left to the next start.
+    pub(crate) async fn give_up_holding(&self, holding: Holding) {
+        let given_up = match holding {
+            Holding::Sandbox(id) => self.host.remove(id).await,
+            Holding::Layer(layer) => self.host.release(layer).await,
+            Holding::Volume(volume) => self.host.remove_volume(volume).await,
+        };
+        match given_up {
+            Ok(()) => {
+                if let Err(error) = self.store.unhold(holding).await {
+                    tracing::error!(?holding, %error, "what a build held is gone and still recorded");
+                }
+            }
+            Err(fault) => tracing::warn!(?holding, %fault, "what a build held could not be given up"),
+        }
+    }
+}
+
+/// Says once that a machine has the size of what it starts from.
+async fn say_sizes(job: &Job, ground: &Ground) {
+    let Size { cpus, memory_mib } = ground.size;
+    job.log.say(format!("from {} ({cpus} CPUs, {memory_mib} MiB, disk {} MiB)", ground.base, ground.disk_mib)).await;
+    let other = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
+    if other(job.ask.memory_mb, memory_mib) || other(job.ask.cpu.map(u64::from), u64::from(cpus)) {
+        job.log
+            .say("the template has the CPUs and memory of what it is made from; the sizes asked for have no effect")
+            .await;
+    }
+}
+
+/// What is left until a moment.
+pub fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}

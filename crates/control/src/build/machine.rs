@@ -1,0 +1,211 @@
+//! The machine that a build's steps run in: a sandbox of the host's that no caller sees. What goes on in it goes into the log.
+
+use std::time::{Duration, Instant};
+
+use pandastack_model::{Bytes, FaultKind, LayerId, Origin, SandboxId, SandboxSpec};
+use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, Hold, Program, SealAsk, WriteAsk};
+use pandastack_wire_public::TextTail;
+
+use super::{
+    Settings,
+    drive::{Ground, Job, left},
+    failure::Failure,
+    plan::{Change, Run, Verb},
+};
+use crate::{
+    Control,
+    limits::{BUILDER_IDLE_SECONDS, BUILDER_ROOM_MAX, BUILDER_ROOM_RETRY},
+    store::Holding,
+};
+
+/// Where a step's script lies while it runs.
+const SCRIPT: &str = "/tmp/.pandastack-step";
+
+/// How long one of our own small commands may take.
+pub const ERRAND_MAX: Duration = Duration::from_secs(120);
+
+/// A running machine of a build.
+pub struct Builder<'a> {
+    pub(super) control: &'a Control,
+    pub(super) job: &'a Job,
+    pub(super) id: SandboxId,
+    deadline: Instant,
+}
+
+impl<'a> Builder<'a> {
+    /// Starts a machine from a layer. A full host is waited for a while.
+    pub async fn start(
+        control: &'a Control,
+        job: &'a Job,
+        ground: &Ground,
+        origin: Origin,
+        deadline: Instant,
+    ) -> Result<Self, Failure> {
+        let id = SandboxId::random();
+        let spec =
+            SandboxSpec { origin, ttl_seconds: BUILDER_IDLE_SECONDS, ..SandboxSpec::of(ground.template.clone()) };
+        control.store.hold(job.build.id, Holding::Sandbox(id)).await?;
+        let started = Instant::now();
+        loop {
+            match control.host.ensure(Ensure { id, generation: 1, spec: spec.clone() }).await {
+                Ok(_) => return Ok(Self { control, job, id, deadline }),
+                Err(fault)
+                    if matches!(fault.kind, FaultKind::Busy | FaultKind::Storage)
+                        && started.elapsed() < BUILDER_ROOM_MAX.min(left(deadline)) =>
+                {
+                    tokio::time::sleep(BUILDER_ROOM_RETRY).await;
+                }
+                Err(fault) => return Err(Failure::from(fault).at("starting the build's machine")),
+            }
+        }
+    }
+
+    /// Changes the machine as a step says.
+    pub async fn change(&self, change: &Change) -> Result<(), Failure> {
+        self.make_folders(&change.folders).await?;
+        match &change.verb {
+            Verb::Run(run) => self.run(run).await,
+            Verb::Place(place) => self.place(place).await,
+        }
+    }
+
+    /// Makes folders that are not there.
+    pub async fn make_folders(&self, folders: &[String]) -> Result<(), Failure> {
+        if folders.is_empty() {
+            return Ok(());
+        }
+        let words = ["mkdir", "-p", "--"].into_iter().map(str::to_owned);
+        self.errand(words.chain(folders.iter().cloned()).collect()).await
+    }
+
+    async fn run(&self, run: &Run) -> Result<(), Failure> {
+        let Run { argv, script, env, cwd, user } = run;
+        let argv = match script {
+            None => argv.clone(),
+            Some(body) => {
+                let body = bytes::Bytes::from(body.clone().into_bytes());
+                let body = Box::pin(futures_util::stream::iter([Ok(body)]));
+                let ask = WriteAsk { path: SCRIPT.to_owned(), mode: Some(0o755) };
+                self.control.host.write_file(self.id, ask, body).await?;
+                vec![SCRIPT.to_owned()]
+            }
+        };
+        let ask = ExecAsk {
+            program: Program::Argv(argv),
+            cwd: cwd.clone(),
+            env: env.clone(),
+            user: Some(user.clone().unwrap_or_else(|| "root".to_owned())),
+            stdin: false,
+            deadline: Some(left(self.deadline)),
+            terminal: None,
+        };
+        let ran = self.exec(ask).await;
+        if script.is_some() {
+            self.control.host.delete_path(self.id, SCRIPT).await?;
+        }
+        ran
+    }
+
+    /// Runs one of our own commands as root.
+    pub(super) async fn errand(&self, argv: Vec<String>) -> Result<(), Failure> {
+        let ask = ExecAsk {
+            program: Program::Argv(argv),
+            cwd: Some("/".to_owned()),
+            user: Some("root".to_owned()),
+            ..ExecAsk::shell("", ERRAND_MAX.min(left(self.deadline)))
+        };
+        self.exec(ask).await
+    }
+
+    /// Runs a command and puts what it says into the log.
+    async fn exec(&self, ask: ExecAsk) -> Result<(), Failure> {
+        let log = &self.job.log;
+        let mut running = self.control.host.exec(self.id, ask).await?;
+        let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
+        let ended = loop {
+            let (lines, piece) = match running.events.recv().await {
+                Some(ExecEvent::Stdout(piece)) => (&mut stdout, piece),
+                Some(ExecEvent::Stderr(piece)) => (&mut stderr, piece),
+                Some(ExecEvent::Exit { code: 0 }) => break Ok(()),
+                Some(ExecEvent::Exit { code }) => break Err(Failure::new(format!("exit status {code}"))),
+                Some(ExecEvent::TimedOut { .. }) => break Err(Failure::new("timeout: the build's time is over")),
+                Some(ExecEvent::Failed(fault)) => break Err(fault.into()),
+                None => break Err(Failure::new("the machine said nothing more")),
+            };
+            if let Some(text) = lines.push(&piece) {
+                log.output(&text).await;
+            }
+        };
+        for rest in [stdout.finish(), stderr.finish()].into_iter().flatten() {
+            log.output(&rest).await;
+        }
+        ended
+    }
+
+    /// Seals the machine as it is; it goes on. Gives what the layer takes for itself.
+    pub async fn seal(&self, layer: LayerId) -> Result<Bytes, Failure> {
+        let sealed = self.control.host.seal(self.id, SealAsk { layer, hold: Hold::Kept }).await?;
+        Ok(sealed.own)
+    }
+
+    /// Seals the machine as a template.
+    pub async fn seal_template(&self, layer: LayerId, settings: &Settings) -> Result<(), Failure> {
+        let ask = SealAsk { layer, hold: Hold::Kept };
+        self.control.host.seal_as(self.id, ask, settings.defaults()).await?;
+        Ok(())
+    }
+
+    /// Runs a command as every sandbox of the template will.
+    pub async fn prove(&self, settings: &Settings) -> Result<(), Failure> {
+        let tried = self.exec(ExecAsk::shell(":", ERRAND_MAX.min(left(self.deadline)))).await;
+        match tried {
+            Err(failure) if settings.user.is_some() || settings.workdir.is_some() => {
+                Err(failure.at("starting a command as the template's USER in its WORKDIR"))
+            }
+            Err(failure) => {
+                self.job.log.say(format!("note: the template runs no shell commands ({failure})")).await;
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Takes the machine down.
+    pub async fn end(self) -> Result<(), Failure> {
+        self.control.host.remove(self.id).await?;
+        self.control.store.unhold(Holding::Sandbox(self.id)).await?;
+        Ok(())
+    }
+}
+
+/// Gathers output until lines are whole.
+#[derive(Default)]
+struct Lines {
+    tail: TextTail,
+    unfinished: String,
+}
+
+/// A line without an end is passed on when it is this long.
+const UNFINISHED_BYTES_MAX: usize = 16 * 1024;
+
+impl Lines {
+    /// Takes a piece and gives the lines that are whole, without the last line end.
+    fn push(&mut self, piece: &[u8]) -> Option<String> {
+        self.unfinished.push_str(&self.tail.push(piece));
+        match self.unfinished.rfind('\n') {
+            Some(end) => {
+                let rest = self.unfinished.split_off(end + 1);
+                let mut text = std::mem::replace(&mut self.unfinished, rest);
+                text.pop();
+                Some(text)
+            }
+            None if self.unfinished.len() > UNFINISHED_BYTES_MAX => Some(std::mem::take(&mut self.unfinished)),
+            None => None,
+        }
+    }
+
+    fn finish(mut self) -> Option<String> {
+        self.unfinished.push_str(&self.tail.finish());
+        (!self.unfinished.is_empty()).then_some(self.unfinished)
+    }
+}

@@ -1,0 +1,75 @@
+//! Makes templates: takes a request in, runs its steps in machines of the host, seals what they left. The row is written first and
+//! says how it ended; whatever a build holds on the host is written down before it is made, so that nothing outlives it.
+//!
+//! ```text
+//! queued -> running -> baking -> done
+//!    any of the first three   -> failed
+//! ```
+
+mod accept;
+mod context;
+mod dockerfile;
+mod drive;
+mod failure;
+mod log;
+mod machine;
+mod place;
+mod plan;
+mod settings;
+mod upload;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use pandastack_kit::Scope;
+use pandastack_model::{BuildId, Fault, FaultKind};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+pub use log::{BuildLogs, LogReader, Read};
+pub use settings::Settings;
+pub use upload::{Upload, receive};
+
+use crate::limits::{BUILDS_AT_ONCE_MAX, UPLOADS_AT_ONCE_MAX};
+use upload::Spool;
+
+/// What all builds share.
+pub struct Builds {
+    folder: PathBuf,
+    pub logs: BuildLogs,
+    running: Arc<Semaphore>,
+    uploads: Arc<Semaphore>,
+    /// What all uploads hold together.
+    spooled: Arc<AtomicU64>,
+}
+
+impl Builds {
+    /// Opens the folder of the builds. Files that an earlier run left belong to nobody.
+    pub fn open(folder: &Path, scope: Scope) -> io::Result<Self> {
+        let spool = folder.join("spool");
+        match std::fs::remove_dir_all(&spool) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => std::fs::create_dir_all(&spool)?,
+        }
+        use std::os::unix::fs::PermissionsExt;
+        // Contexts hold users' secrets.
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            logs: BuildLogs::new(folder.to_owned(), scope),
+            running: Arc::new(Semaphore::new(BUILDS_AT_ONCE_MAX)),
+            uploads: Arc::new(Semaphore::new(UPLOADS_AT_ONCE_MAX)),
+            spooled: Arc::default(),
+        })
+    }
+
+    /// Gives room for an upload, or says that there is none.
+    pub fn spool(&self) -> Result<(Spool, OwnedSemaphorePermit), Fault> {
+        let busy = |_| Fault::new(FaultKind::Busy, "build.busy", "too many uploads at the same time; try again");
+        let permit = self.uploads.clone().try_acquire_owned().map_err(busy)?;
+        let folder = self.folder.join("spool").join(BuildId::random().to_string());
+        Ok((Spool::new(folder, self.spooled.clone()).map_err(Fault::bug)?, permit))
+    }
+}

@@ -1,0 +1,107 @@
+//! What Dockerfiles mean, and what their cache keys depend on.
+
+use super::*;
+use crate::build::dockerfile::parse;
+
+fn file(path: &str, digest: &str) -> ContextFile {
+    ContextFile { path: path.to_owned(), digest: digest.to_owned(), bytes: 1, program: false, part: 0 }
+}
+
+fn planned(text: &str, context: &[ContextFile]) -> Plan {
+    plan(&parse(text).unwrap(), Settings::default(), context).unwrap()
+}
+
+fn refused(text: &str, line: usize, problem: &str) {
+    let error = plan(&parse(text).unwrap(), Settings::default(), &[file("a", "1")]).unwrap_err();
+    assert!(error.line == line && error.problem.contains(problem), "{error}");
+}
+
+fn change(plan: &Plan, step: usize) -> &Change {
+    match &plan.steps[step].act {
+        Act::Change(change) => change,
+        other => panic!("no change: {other:?}"),
+    }
+}
+
+#[test]
+fn settings_gather_and_reach_commands() {
+    let base = Settings { env: [("PATH".to_owned(), "/bin".to_owned())].into(), ..Settings::default() };
+    let text = "FROM mini\nARG V=1\nENV PATH=/x:$PATH A=$V\nWORKDIR /srv\nWORKDIR app\nUSER ann\nRUN make\n\
+                EXPOSE 80 9000-9001/tcp 53/udp\nCMD [\"run\"]\nENTRYPOINT start\nLABEL a=\"b c\"\n";
+    let plan = plan(&parse(text).unwrap(), base, &[]).unwrap();
+    let Change { folders, verb: Verb::Run(run) } = change(&plan, 5) else { panic!("no command") };
+    assert_eq!(folders, &["/srv", "/srv/app"]);
+    assert_eq!(run.argv, ["/bin/sh", "-c", "make"]);
+    assert_eq!((run.cwd.as_deref(), run.user.as_deref()), (Some("/srv/app"), Some("ann")));
+    assert_eq!((run.env["PATH"].as_str(), run.env["A"].as_str(), run.env["V"].as_str()), ("/x:/bin", "1", "1"));
+    let Settings { env, workdir, user, entrypoint, cmd, ports, labels } = plan.settings;
+    assert!(!env.contains_key("V"), "arguments are for the build only");
+    assert_eq!((workdir.as_deref(), user.as_deref()), (Some("/srv/app"), Some("ann")));
+    assert_eq!((entrypoint.len(), cmd.len()), (3, 0), "an entrypoint resets the command");
+    assert_eq!(ports.into_iter().collect::<Vec<_>>(), [80, 9000, 9001]);
+    assert_eq!(labels["a"], "b c");
+}
+
+#[test]
+fn files_go_where_they_are_meant() {
+    let context = [file("a.txt", "1"), file("src/b", "2")];
+    let text = "FROM mini\nWORKDIR /w\nCOPY a.txt there\nCOPY a.txt .\nCOPY src /d\nADD --chmod=600 --chown=1:2 . /e/\n\
+                COPY <<x /f\n$V$$\nx\n";
+    let plan = planned(text, &context);
+    let place = |step| match &change(&plan, step).verb {
+        Verb::Place(place) => place.clone(),
+        Verb::Run(_) => panic!("no files"),
+    };
+    assert_eq!((place(1).dest.as_str(), place(1).into_folder), ("/w/there", false));
+    assert_eq!((place(2).dest.as_str(), place(2).into_folder), ("/w", true));
+    assert_eq!((place(3).dest.as_str(), place(3).into_folder, place(3).items[0].name.as_str()), ("/d", true, "b"));
+    assert_eq!((place(4).mode, place(4).owner.as_deref(), place(4).unpack), (Some(0o600), Some("1:2"), true));
+    assert_eq!(place(4).items.len(), 2);
+    assert_eq!(place(5).items[0].contents, Contents::Text("$$\n".to_owned()));
+}
+
+#[test]
+fn keys_depend_on_everything_before_and_on_contents() {
+    let text = "FROM mini\nENV A=1\nRUN x\nCOPY a /a\n";
+    let keys = |text: &str, context: &[ContextFile]| {
+        let plan = planned(text, context);
+        let mut before = "base".to_owned();
+        let mut keys = Vec::new();
+        for step in &plan.steps {
+            if let Act::Change(change) = &step.act {
+                before = key(&before, change, context);
+                keys.push(before.clone());
+            }
+        }
+        keys
+    };
+    let first = keys(text, &[file("a", "1")]);
+    assert_eq!(first, keys(text, &[file("a", "1")]));
+    assert_eq!(first, keys(&text.replace("RUN x", "# note\nRUN \\\n x"), &[file("a", "1")]));
+    let other_file = keys(text, &[file("a", "2")]);
+    assert!(first[0] == other_file[0] && first[1] != other_file[1]);
+    let other_env = keys(&text.replace("A=1", "A=2"), &[file("a", "1")]);
+    assert!(first[0] != other_env[0] && first[1] != other_env[1]);
+    assert_ne!(key("one", change(&planned(text, &[file("a", "1")]), 1), &[]), first[0]);
+}
+
+#[test]
+fn refusals_name_the_line() {
+    refused("FROM a\nCOPY b /b\n", 2, "not in the build context");
+    refused("FROM a\nCOPY a a /b\n", 2, "must end in /");
+    refused("FROM a\nCOPY --chmod=9 a /b\n", 2, "octal");
+    refused("FROM a\nEXPOSE 0\n", 2, "no port");
+    refused("FROM a\nEXPOSE 1-9999\n", 2, "ports");
+    refused("FROM a\nENV A=${B\n", 2, "closed");
+    let many: String = (0..300).map(|n| format!("ENV V{n}=1\n")).take(190).collect();
+    assert!(plan(&parse(&format!("FROM a\n{many}")).unwrap(), Settings::default(), &[]).is_ok());
+    refused(&format!("FROM a\nENV {}\n", (0..300).map(|n| format!("V{n}=1 ")).collect::<String>()), 2, "variables");
+}
+
+#[test]
+fn from_may_use_arguments() {
+    let from = |text: &str| base(&parse(text).unwrap());
+    assert_eq!(from("ARG V=mini\nFROM ${V}").unwrap(), "mini");
+    assert_eq!(from("FROM ${V:-mini}").unwrap(), "mini");
+    assert!(from("ARG V\nFROM $V").is_err());
+}

@@ -1,0 +1,31 @@
+//! What a template says about the sandboxes made from it, as its build leaves it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pandastack_model::ExecDefaults;
+use serde::{Deserialize, Serialize};
+
+/// The settings of a template. Stored as JSON with its row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// The environment of every command.
+    pub env: BTreeMap<String, String>,
+    /// The folder commands start in.
+    pub workdir: Option<String>,
+    /// The user commands run as.
+    pub user: Option<String>,
+    /// What the template is meant to run. Kept for its users; nothing starts it.
+    pub entrypoint: Vec<String>,
+    pub cmd: Vec<String>,
+    /// Ports that are declared in every sandbox.
+    pub ports: BTreeSet<u16>,
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Gives what the host applies to every command.
+    pub fn defaults(&self) -> ExecDefaults {
+        ExecDefaults { env: self.env.clone(), cwd: self.workdir.clone(), user: self.user.clone() }
+    }
+}

@@ -1,0 +1,231 @@
+//! Takes the body of a build request in: text fields into memory, files into a spool folder of the build's own. Names that a client
+//! chose never name a file on this host.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use axum::body::{Body, Bytes};
+use futures_util::{Stream, StreamExt};
+use multer::{Field, Multipart};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_public::BuildFields;
+use sha2::{Digest, Sha256};
+use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
+
+use super::context::{self, ContextFile};
+use crate::limits::{
+    BUILD_FIELD_BYTES_MAX, CONTEXT_BYTES_MAX, CONTEXT_FILES_MAX, ROOTFS_BYTES_MAX, SPOOL_BYTES_MAX, UPLOAD_QUIET_MAX,
+};
+
+/// The part that is a root file system, unless there is a Dockerfile.
+const ROOTFS: &str = "rootfs";
+
+/// What a parser may take at once.
+const UNREAD_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// A body that was taken in.
+#[derive(Debug)]
+pub struct Upload {
+    pub fields: BuildFields,
+    pub spool: Spool,
+}
+
+/// The files of one build. Dropped, they are gone.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    pub files: Vec<ContextFile>,
+    /// Which part is the root file system.
+    pub rootfs: Option<usize>,
+    pub bytes: u64,
+    /// What all spools hold together.
+    total: Arc<AtomicU64>,
+}
+
+impl Spool {
+    /// Makes an empty spool.
+    pub fn new(folder: PathBuf, total: Arc<AtomicU64>) -> io::Result<Self> {
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self { folder, files: Vec::new(), rootfs: None, bytes: 0, total })
+    }
+
+    /// Where a part lies.
+    pub fn path(&self, part: usize) -> PathBuf {
+        self.folder.join(format!("part-{part}"))
+    }
+
+    fn charge(&mut self, bytes: u64) -> Result<(), Fault> {
+        self.bytes += bytes;
+        if self.total.fetch_add(bytes, Ordering::Relaxed) + bytes > SPOOL_BYTES_MAX {
+            let text = "insufficient host storage for uploads; try again when other builds have ended";
+            return Err(Fault::new(FaultKind::Storage, "build.no_room", text));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+            tracing::warn!(%error, "a build's files could not be removed; the next start does it");
+        }
+    }
+}
+
+/// Takes a body in, in one of its two encodings.
+pub async fn receive(content_type: &str, body: Body, spool: Spool) -> Result<Upload, Fault> {
+    let upload = Upload { fields: BuildFields::default(), spool };
+    match multer::parse_boundary(content_type) {
+        Ok(boundary) => {
+            let unread = Unread::default();
+            multipart(Multipart::new(unread.watch(body), boundary), &unread, upload).await
+        }
+        Err(_) if content_type.trim_start().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded") => {
+            urlencoded(body, upload).await
+        }
+        Err(_) => {
+            let text = "send multipart/form-data or application/x-www-form-urlencoded";
+            Err(Fault::new(FaultKind::Caller, "build.bad_encoding", text))
+        }
+    }
+}
+
+async fn urlencoded(body: Body, mut upload: Upload) -> Result<Upload, Fault> {
+    let (mut stream, mut bytes) = (body.into_data_stream(), Vec::new());
+    while let Some(piece) = timeout(UPLOAD_QUIET_MAX, stream.next()).await.map_err(|_| slow())? {
+        bytes.extend_from_slice(&piece.map_err(broken)?);
+        // Every byte may be written with three.
+        if bytes.len() > 3 * BUILD_FIELD_BYTES_MAX {
+            return Err(too_large("the form is too large"));
+        }
+    }
+    for (name, value) in form_urlencoded::parse(&bytes) {
+        upload.fields.set(&name, value.into_owned());
+    }
+    Ok(upload)
+}
+
+/// How much a parser has taken without giving anything back: the head of a part must not fill the memory.
+#[derive(Clone, Debug, Default)]
+struct Unread(Arc<AtomicU64>);
+
+impl Unread {
+    fn watch(&self, body: Body) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static {
+        let unread = self.clone();
+        body.into_data_stream().map(move |piece| {
+            let piece = piece.map_err(io::Error::other)?;
+            let bytes = unread.0.fetch_add(piece.len() as u64, Ordering::Relaxed) + piece.len() as u64;
+            if bytes > UNREAD_BYTES_MAX { Err(io::Error::other("the head of a part is too long")) } else { Ok(piece) }
+        })
+    }
+
+    fn given(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+async fn multipart(mut parts: Multipart<'_>, unread: &Unread, mut upload: Upload) -> Result<Upload, Fault> {
+    let mut count = 0;
+    while let Some(field) = timeout(UPLOAD_QUIET_MAX, parts.next_field()).await.map_err(|_| slow())?.map_err(broken)? {
+        unread.given();
+        count += 1;
+        if count > CONTEXT_FILES_MAX {
+            return Err(too_large(&format!("more than {CONTEXT_FILES_MAX} files")));
+        }
+        let name = field.name().unwrap_or_default().to_owned();
+        if field.file_name().is_none() {
+            let value = text(field, unread).await?;
+            upload.fields.set(&name, value);
+        } else {
+            file(Part { field, name, number: count }, unread, &mut upload.spool).await?;
+        }
+    }
+    let Upload { fields, spool } = &mut upload;
+    // With a Dockerfile every file belongs to the context, whatever it is called.
+    if fields.dockerfile.is_none() {
+        fields.rootfs = spool.files.iter().any(|file| file.path == ROOTFS);
+        spool.rootfs = spool.files.iter().find(|file| file.path == ROOTFS).map(|file| file.part);
+        spool.files.retain(|file| file.path != ROOTFS);
+    }
+    let context: u64 = spool.files.iter().map(|file| file.bytes).sum();
+    if context > CONTEXT_BYTES_MAX {
+        return Err(context_too_large());
+    }
+    Ok(upload)
+}
+
+async fn text(mut field: Field<'_>, unread: &Unread) -> Result<String, Fault> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = timeout(UPLOAD_QUIET_MAX, field.chunk()).await.map_err(|_| slow())?.map_err(broken)? {
+        unread.given();
+        bytes.extend_from_slice(&piece);
+        if bytes.len() > BUILD_FIELD_BYTES_MAX {
+            return Err(too_large(&format!("a field is larger than {BUILD_FIELD_BYTES_MAX} bytes")));
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| Fault::new(FaultKind::Caller, "build.bad_field", "a field is not UTF-8"))
+}
+
+/// A part that is a file.
+struct Part<'a> {
+    field: Field<'a>,
+    name: String,
+    number: usize,
+}
+
+async fn file(part: Part<'_>, unread: &Unread, spool: &mut Spool) -> Result<(), Fault> {
+    let Part { mut field, name, number: part } = part;
+    let path = context::checked(&name).map_err(|text| Fault::new(FaultKind::Caller, "build.bad_path", text))?;
+    if spool.files.iter().any(|file| file.path == path) {
+        let text = format!("context path {path:?} came twice");
+        return Err(Fault::new(FaultKind::Caller, "build.bad_path", text));
+    }
+    let before: u64 = spool.files.iter().filter(|file| file.path != ROOTFS).map(|file| file.bytes).sum();
+    let mut to = File::create_new(spool.path(part)).await.map_err(Fault::bug)?;
+    let (mut hasher, mut bytes, mut head) = (Sha256::new(), 0_u64, Vec::new());
+    while let Some(piece) = timeout(UPLOAD_QUIET_MAX, field.chunk()).await.map_err(|_| slow())?.map_err(broken)? {
+        unread.given();
+        bytes += piece.len() as u64;
+        match path == ROOTFS {
+            true if bytes > ROOTFS_BYTES_MAX => {
+                return Err(too_large(&format!("rootfs is larger than {ROOTFS_BYTES_MAX} bytes")));
+            }
+            false if before + bytes > CONTEXT_BYTES_MAX => return Err(context_too_large()),
+            _ => {}
+        }
+        spool.charge(piece.len() as u64)?;
+        hasher.update(&piece);
+        head.extend(piece.iter().take(4_usize.saturating_sub(head.len())));
+        to.write_all(&piece).await.map_err(Fault::bug)?;
+    }
+    to.flush().await.map_err(Fault::bug)?;
+    let digest = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    // Uploads carry no modes; what is meant to be run shows it by its first bytes.
+    let program = head.starts_with(b"#!") || head.starts_with(b"\x7fELF");
+    spool.files.push(ContextFile { path, digest, bytes, program, part });
+    Ok(())
+}
+
+fn context_too_large() -> Fault {
+    too_large(&format!("the build context is larger than {CONTEXT_BYTES_MAX} bytes"))
+}
+
+fn too_large(text: &str) -> Fault {
+    Fault::new(FaultKind::TooLarge, "build.too_large", text)
+}
+
+fn slow() -> Fault {
+    let text = format!("nothing of the body came for {} s", UPLOAD_QUIET_MAX.as_secs());
+    Fault::new(FaultKind::Caller, "body.slow", text)
+}
+
+fn broken(error: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultKind::Caller, "body.broken", "the body ended early or is not well-formed").with_detail(error)
+}

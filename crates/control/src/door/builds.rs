@@ -1,0 +1,139 @@
+//! Builds of templates: begin, list, get, read the log.
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    response::IntoResponse,
+};
+use futures_util::stream::unfold;
+use pandastack_model::{BuildId, Fault, FaultKind};
+use pandastack_wire_public::{
+    BUILD_LOG_END, Build, build_log_event,
+    http::{Answer, flag},
+    rfc3339, sse,
+};
+
+use super::caller::Authenticated;
+use crate::{
+    Control,
+    build::{LogReader, Read, receive},
+    limits::{LOG_KEEPALIVE, UPLOAD_MAX},
+    store,
+};
+
+/// Begins a build and answers at once.
+pub async fn build(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    headers: HeaderMap,
+    uri: Uri,
+    body: Body,
+) -> Answer<(StatusCode, Json<Build>)> {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (spool, _place) = control.builds.spool()?;
+    let received = tokio::time::timeout(UPLOAD_MAX, receive(content_type, body, spool)).await;
+    let slow = |_| Fault::new(FaultKind::Caller, "body.slow", format!("the body took longer than {UPLOAD_MAX:?}"));
+    let mut upload = received.map_err(slow)??;
+    if flag(&uri, "replace") {
+        upload.fields.replace = Some("true".to_owned());
+    }
+    let accepting = control.clone();
+    // Goes on when the caller hangs up: a row without a build behind it would wait for ever.
+    let accepted = control.scope.run("accept build", async move { accepting.build(&caller, upload).await }).await;
+    Ok((StatusCode::ACCEPTED, Json(render(accepted.map_err(Fault::bug)??))))
+}
+
+/// Lists the caller's builds, newest first. A bare array, which one published client needs.
+pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Build>>> {
+    let builds = control.store.list_builds(&caller.workspace).await.map_err(Fault::from)?;
+    Ok(Json(builds.into_iter().map(render).collect()))
+}
+
+/// Shows one build.
+pub async fn get(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    id: Result<Path<String>, PathRejection>,
+) -> Answer<Json<Build>> {
+    let id = parsed(id)?;
+    let found = control.store.find_build(&caller.workspace, id).await.map_err(Fault::from)?;
+    Ok(Json(render(found.ok_or_else(no_build)?)))
+}
+
+/// Replays a build's log as an event stream; with `follow` until the build's end.
+pub async fn logs(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    id: Result<Path<String>, PathRejection>,
+    uri: Uri,
+) -> Answer {
+    let id = parsed(id)?;
+    let found = control.store.find_build(&caller.workspace, id).await.map_err(Fault::from)?;
+    found.ok_or_else(no_build)?;
+    let reader = control.builds.logs.read(id, flag(&uri, "follow")).await.map_err(Fault::bug)?;
+    // A follower must not keep a server from stopping.
+    let token = control.scope.token();
+    let events = unfold(Some(reader), move |reader| {
+        let token = token.clone();
+        async move {
+            let (text, reader) = tokio::select! {
+                () = token.cancelled() => (": the server stops\n\n".to_owned(), None),
+                next = piece(reader?) => next,
+            };
+            Some((Ok::<_, std::convert::Infallible>(text), reader))
+        }
+    });
+    let mut response = Body::from_stream(events).into_response();
+    let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
+    set(header::CONTENT_TYPE, sse::CONTENT_TYPE);
+    set(header::CACHE_CONTROL, "no-cache");
+    set(header::HeaderName::from_static("x-accel-buffering"), "no");
+    Ok(response)
+}
+
+/// Gives the next piece of a stream, and the reader unless that was the end.
+async fn piece(mut reader: LogReader) -> (String, Option<LogReader>) {
+    loop {
+        // Waiting for more is safe to drop: what was read is in the reader.
+        match tokio::time::timeout(LOG_KEEPALIVE, reader.next()).await {
+            Err(_) => return (sse::KEEPALIVE.to_owned(), Some(reader)),
+            Ok(Ok(Read::Lines(lines))) if lines.is_empty() => {}
+            Ok(Ok(Read::Lines(lines))) => {
+                return (lines.iter().map(|line| build_log_event(line)).collect(), Some(reader));
+            }
+            Ok(Ok(Read::Quiet)) => {}
+            Ok(Ok(Read::End)) => return (BUILD_LOG_END.to_owned(), None),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a build's log could not be read");
+                return (BUILD_LOG_END.to_owned(), None);
+            }
+        }
+    }
+}
+
+fn parsed(id: Result<Path<String>, PathRejection>) -> Result<BuildId, Fault> {
+    id.ok().and_then(|Path(id)| id.parse().ok()).ok_or_else(no_build)
+}
+
+fn no_build() -> Fault {
+    Fault::new(FaultKind::Missing, "build.not_found", "build not found")
+}
+
+fn render(build: store::Build) -> Build {
+    let store::Build { id, workspace: _, name, status, error, size_mb, cpus, memory_mib, bytes, image_ref, .. } = build;
+    Build {
+        id: id.to_string(),
+        name: name.to_string(),
+        status: status.as_str().to_owned(),
+        started_at: rfc3339(build.started_at_ns),
+        ended_at: build.ended_at_ns.map(rfc3339),
+        size_mb,
+        cpu: cpus,
+        memory_mb: memory_mib,
+        bytes,
+        image_ref,
+        error,
+    }
+}

@@ -1,0 +1,242 @@
+//! Templates that belong to a workspace, and the layers that builds keep to find them again. Whatever loses its owner becomes a
+//! holding in the same transaction, so that no layer is ever left without a name.
+
+use pandastack_model::{BuildId, Bytes, LayerId, TemplateName};
+use pandastack_wire_fleet::WorkspaceId;
+use sqlx::{Sqlite, Transaction, sqlite::SqliteRow};
+
+use super::{Holding, Size, Store, StoreError, failed, from_sql, intent::column, to_sql};
+use crate::build::Settings;
+
+/// A template as control keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    pub workspace: WorkspaceId,
+    pub name: TemplateName,
+    pub layer: LayerId,
+    /// What it was made from.
+    pub base: String,
+    pub size: Size,
+    pub disk_mib: u64,
+    pub settings: Settings,
+    pub created_at_ns: u64,
+}
+
+/// A layer that a build may find again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachedLayer {
+    pub key: String,
+    pub layer: LayerId,
+    pub own: Bytes,
+}
+
+impl Store {
+    /// Ends a build with its template: the layer is the template's from now on, and what the name stood for before is given up.
+    pub async fn finish_build(&self, build: BuildId, template: &Template) -> Result<Option<LayerId>, StoreError> {
+        let Template { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a template"))?;
+        let old = let_go_of(&mut tx, workspace, name).await?;
+        let sql =
+            "INSERT INTO template (workspace, name, layer, base, cpus, memory_mib, disk_mib, settings, created_at)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        sqlx::query(sql)
+            .bind(&workspace.0)
+            .bind(name.as_str())
+            .bind(layer.to_string())
+            .bind(base)
+            .bind(i64::from(size.cpus))
+            .bind(to_sql(size.memory_mib))
+            .bind(to_sql(*disk_mib))
+            .bind(serde_json::to_string(settings).expect("settings are plain data"))
+            .bind(to_sql(*created_at_ns))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("record a template"))?;
+        sqlx::query("DELETE FROM build_holding WHERE id = ?")
+            .bind(layer.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("hand a layer over"))?;
+        sqlx::query("UPDATE build SET status = 'done', cpus = ?, memory_mib = ?, ended_at = ? WHERE id = ?")
+            .bind(i64::from(size.cpus))
+            .bind(to_sql(size.memory_mib))
+            .bind(to_sql(*created_at_ns))
+            .bind(build.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("finish a build"))?;
+        tx.commit().await.map_err(failed("commit a template"))?;
+        Ok(old)
+    }
+
+    /// Removes a template; its layer is still to be given up.
+    pub async fn remove_template(
+        &self,
+        workspace: &WorkspaceId,
+        name: &TemplateName,
+    ) -> Result<Option<LayerId>, StoreError> {
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a removal"))?;
+        let layer = let_go_of(&mut tx, workspace, name).await?;
+        tx.commit().await.map_err(failed("commit a removal"))?;
+        Ok(layer)
+    }
+
+    /// Finds one template of a workspace.
+    pub async fn find_template(&self, workspace: &WorkspaceId, name: &str) -> Result<Option<Template>, StoreError> {
+        let row = sqlx::query("SELECT * FROM template WHERE workspace = ? AND name = ?")
+            .bind(&workspace.0)
+            .bind(name)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("find a template"))?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Lists a workspace's templates by name.
+    pub async fn list_templates(&self, workspace: &WorkspaceId) -> Result<Vec<Template>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM template WHERE workspace = ? ORDER BY name")
+            .bind(&workspace.0)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list templates"))?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Finds the layer that a step left before, and notes the use.
+    pub async fn cached_layer(
+        &self,
+        workspace: &WorkspaceId,
+        key: &str,
+        now_ns: u64,
+    ) -> Result<Option<LayerId>, StoreError> {
+        let sql = "UPDATE build_layer SET used_at = ? WHERE workspace = ? AND cache_key = ? RETURNING layer";
+        let found: Option<String> = sqlx::query_scalar(sql)
+            .bind(to_sql(now_ns))
+            .bind(&workspace.0)
+            .bind(key)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("look for a step's layer"))?;
+        let corrupt = |_| StoreError::Corrupt { id: key.to_owned(), field: "layer" };
+        found.map(|layer| layer.parse().map_err(corrupt)).transpose()
+    }
+
+    /// Lets a layer that a build holds be found again. False if another build was faster; then it stays a holding.
+    pub async fn cache_layer(
+        &self,
+        workspace: &WorkspaceId,
+        cached: &CachedLayer,
+        now_ns: u64,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to keep a layer"))?;
+        let sql = "INSERT INTO build_layer (workspace, cache_key, layer, bytes, used_at) VALUES (?, ?, ?, ?, ?)
+                   ON CONFLICT (workspace, cache_key) DO NOTHING";
+        let done = sqlx::query(sql)
+            .bind(&workspace.0)
+            .bind(&cached.key)
+            .bind(cached.layer.to_string())
+            .bind(to_sql(cached.own.get()))
+            .bind(to_sql(now_ns))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("keep a step's layer"))?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        sqlx::query("DELETE FROM build_holding WHERE id = ?")
+            .bind(cached.layer.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("hand a layer over"))?;
+        tx.commit().await.map_err(failed("commit a step's layer"))?;
+        Ok(true)
+    }
+
+    /// Drops one kept layer, because it turned out to be of no use.
+    pub async fn uncache_layer(&self, layer: LayerId) -> Result<(), StoreError> {
+        self.evict("DELETE FROM build_layer WHERE layer = ?1 AND ?2 = 0 RETURNING layer", layer.to_string(), 0)
+            .await
+            .map(drop)
+    }
+
+    /// Drops a workspace's kept layers past a number or past an amount of data, those used longest ago first. They are still to
+    /// be given up.
+    pub async fn trim_cache(
+        &self,
+        workspace: &WorkspaceId,
+        layers_max: u64,
+        bytes_max: Bytes,
+    ) -> Result<Vec<LayerId>, StoreError> {
+        let by_count = "DELETE FROM build_layer WHERE workspace = ?1 AND cache_key NOT IN
+                        (SELECT cache_key FROM build_layer WHERE workspace = ?1 ORDER BY used_at DESC LIMIT ?2) RETURNING layer";
+        let mut gone = self.evict(by_count, workspace.0.clone(), layers_max).await?;
+        let by_bytes = "DELETE FROM build_layer WHERE workspace = ?1 AND cache_key IN (SELECT cache_key FROM
+                        (SELECT cache_key, SUM(bytes) OVER (ORDER BY used_at DESC, cache_key) AS total FROM build_layer
+                         WHERE workspace = ?1) WHERE total > ?2) RETURNING layer";
+        gone.extend(self.evict(by_bytes, workspace.0.clone(), bytes_max.get()).await?);
+        Ok(gone)
+    }
+
+    /// Turns kept layers into holdings.
+    async fn evict(&self, sql: &'static str, first: String, second: u64) -> Result<Vec<LayerId>, StoreError> {
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to drop layers"))?;
+        let gone: Vec<String> = sqlx::query_scalar(sql)
+            .bind(first)
+            .bind(to_sql(second))
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(failed("drop layers of steps"))?;
+        let gone: Vec<LayerId> = gone.iter().filter_map(|layer| layer.parse().ok()).collect();
+        for layer in &gone {
+            orphan(&mut tx, *layer).await?;
+        }
+        tx.commit().await.map_err(failed("commit dropped layers"))?;
+        Ok(gone)
+    }
+}
+
+/// Removes the row of a template and makes a holding of its layer.
+async fn let_go_of(
+    tx: &mut Transaction<'_, Sqlite>,
+    workspace: &WorkspaceId,
+    name: &TemplateName,
+) -> Result<Option<LayerId>, StoreError> {
+    let layer: Option<String> =
+        sqlx::query_scalar("DELETE FROM template WHERE workspace = ? AND name = ? RETURNING layer")
+            .bind(&workspace.0)
+            .bind(name.as_str())
+            .fetch_optional(&mut **tx)
+            .await
+            .map_err(failed("remove a template"))?;
+    let layer: Option<LayerId> = layer.and_then(|layer| layer.parse().ok());
+    if let Some(layer) = layer {
+        orphan(tx, layer).await?;
+    }
+    Ok(layer)
+}
+
+async fn orphan(tx: &mut Transaction<'_, Sqlite>, layer: LayerId) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO build_holding (id, kind) VALUES (?, 'layer') ON CONFLICT (id) DO NOTHING")
+        .bind(Holding::Layer(layer).id())
+        .execute(&mut **tx)
+        .await
+        .map(drop)
+        .map_err(failed("record an orphaned layer"))
+}
+
+fn read(row: &SqliteRow) -> Result<Template, StoreError> {
+    let name: String = column(row, "name")?;
+    let corrupt = |field| StoreError::Corrupt { id: format!("template {name}"), field };
+    let text = |name| column::<String>(row, name);
+    let number = |name| column::<i64>(row, name).map(from_sql);
+    Ok(Template {
+        workspace: WorkspaceId(text("workspace")?),
+        name: name.parse().map_err(|_| corrupt("name"))?,
+        layer: text("layer")?.parse().map_err(|_| corrupt("layer"))?,
+        base: text("base")?,
+        size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
+        disk_mib: number("disk_mib")?,
+        settings: serde_json::from_str(&text("settings")?).map_err(|_| corrupt("settings"))?,
+        created_at_ns: number("created_at")?,
+    })
+}

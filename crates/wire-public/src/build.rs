@@ -1,0 +1,196 @@
+//! Builds of templates: what may be asked, and how a build is shown.
+
+use pandastack_model::{Fault, FaultKind, TemplateName};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    failure::bad,
+    limits::{
+        BUILD_CPUS_MAX, BUILD_MEMORY_MB_MAX, BUILD_MEMORY_MB_MIN, BUILD_SIZE_MB_DEFAULT, BUILD_SIZE_MB_MAX,
+        DOCKERFILE_BYTES_MAX,
+    },
+};
+
+/// Names below `/v1/templates/` that are routes.
+const RESERVED: [&str; 2] = ["build", "builds"];
+
+/// One attempt to make a template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    pub id: String,
+    pub name: String,
+    /// `queued`, `running`, `baking`, then `done` or `failed`.
+    pub status: String,
+    pub started_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    pub size_mb: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+    /// How much was uploaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_ref: Option<String>,
+    /// Why it failed; names the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The text fields of a request as they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildFields {
+    pub name: Option<String>,
+    pub size_mb: Option<String>,
+    pub cpu: Option<String>,
+    pub memory_mb: Option<String>,
+    pub dockerfile: Option<String>,
+    pub image_ref: Option<String>,
+    pub from_snapshot: Option<String>,
+    pub replace: Option<String>,
+    /// Whether a root file system was uploaded.
+    pub rootfs: bool,
+}
+
+/// A request that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildAsk {
+    pub name: TemplateName,
+    pub size_mb: u64,
+    pub cpu: Option<u32>,
+    pub memory_mb: Option<u64>,
+    pub source: BuildSource,
+    /// Whether a template of that name may be replaced.
+    pub replace: bool,
+}
+
+/// What a template is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildSource {
+    Dockerfile(String),
+    Snapshot(String),
+    Image(String),
+    Rootfs,
+}
+
+impl BuildFields {
+    /// Sets a field by its name. False if there is no such field.
+    pub fn set(&mut self, name: &str, value: String) -> bool {
+        let field = match name {
+            "name" => &mut self.name,
+            "size_mb" => &mut self.size_mb,
+            "cpu" => &mut self.cpu,
+            "memory_mb" => &mut self.memory_mb,
+            "dockerfile" => &mut self.dockerfile,
+            "image_ref" => &mut self.image_ref,
+            "from_snapshot" => &mut self.from_snapshot,
+            "replace" => &mut self.replace,
+            // Accepted and without effect: there is one kernel.
+            "kernel" => return true,
+            _ => return false,
+        };
+        *field = Some(value);
+        true
+    }
+}
+
+impl TryFrom<BuildFields> for BuildAsk {
+    type Error = Fault;
+
+    fn try_from(fields: BuildFields) -> Result<Self, Fault> {
+        let BuildFields { name, size_mb, cpu, memory_mb, dockerfile, image_ref, from_snapshot, replace, rootfs } =
+            fields;
+        let name = name.filter(|name| !name.is_empty()).ok_or_else(|| bad("build.no_name", "name required"))?;
+        let name: TemplateName = name.parse().map_err(|error| bad("template.bad_name", format!("{error}")))?;
+        if RESERVED.contains(&name.as_str()) {
+            return Err(bad("template.bad_name", format!("a template cannot be called {name}")));
+        }
+        let size_mb = number("size_mb", size_mb, 1..=BUILD_SIZE_MB_MAX)?.unwrap_or(BUILD_SIZE_MB_DEFAULT);
+        let cpu = number("cpu", cpu, 1..=BUILD_CPUS_MAX)?.and_then(|cpu| u32::try_from(cpu).ok());
+        let memory_mb = number("memory_mb", memory_mb, BUILD_MEMORY_MB_MIN..=BUILD_MEMORY_MB_MAX)?;
+        let filled = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        // One published client writes CRLF into every text field.
+        let dockerfile = filled(dockerfile).map(|text| text.replace("\r\n", "\n"));
+        if dockerfile.as_ref().is_some_and(|text| text.len() > DOCKERFILE_BYTES_MAX) {
+            let text = format!("the Dockerfile is larger than {DOCKERFILE_BYTES_MAX} bytes");
+            return Err(Fault::new(FaultKind::TooLarge, "build.too_large", text));
+        }
+        let sources = [
+            dockerfile.map(BuildSource::Dockerfile),
+            filled(image_ref).map(BuildSource::Image),
+            filled(from_snapshot).map(BuildSource::Snapshot),
+            rootfs.then_some(BuildSource::Rootfs),
+        ];
+        let mut sources = sources.into_iter().flatten();
+        let (Some(source), None) = (sources.next(), sources.next()) else {
+            let text = "send exactly one of dockerfile, rootfs, image_ref and from_snapshot";
+            return Err(bad("build.one_source", text));
+        };
+        Ok(Self { name, size_mb, cpu, memory_mb, source, replace: replace.as_deref().is_some_and(truth) })
+    }
+}
+
+/// Reads `true` and `1`, as the published clients spell it.
+pub(crate) fn truth(text: &str) -> bool {
+    matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes")
+}
+
+fn number(field: &str, text: Option<String>, allowed: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, Fault> {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+    let number = text.trim().parse::<u64>().ok().filter(|number| allowed.contains(number));
+    number.map(Some).ok_or_else(|| {
+        let text = format!("{field} must be a number from {} to {}", allowed.start(), allowed.end());
+        bad("build.bad_number", text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pairs: &[(&str, &str)]) -> BuildFields {
+        let mut fields = BuildFields::default();
+        for (name, value) in pairs {
+            match *name {
+                "rootfs" => fields.rootfs = true,
+                name => assert!(fields.set(name, (*value).to_owned()), "{name}"),
+            }
+        }
+        fields
+    }
+
+    fn refused(pairs: &[(&str, &str)], code: &str) {
+        assert_eq!(BuildAsk::try_from(fields(pairs)).unwrap_err().code, code, "{pairs:?}");
+    }
+
+    #[test]
+    fn a_request_is_checked_whole() {
+        let ask = BuildAsk::try_from(fields(&[
+            ("name", "mine"),
+            ("size_mb", "2048"),
+            ("memory_mb", ""),
+            ("dockerfile", "FROM a\r\nRUN b\r\n"),
+            ("replace", "true"),
+        ]));
+        let ask = ask.unwrap();
+        assert_eq!((ask.size_mb, ask.cpu, ask.memory_mb, ask.replace), (2048, None, None, true));
+        assert_eq!(ask.source, BuildSource::Dockerfile("FROM a\nRUN b\n".to_owned()));
+    }
+
+    #[test]
+    fn wrong_requests_are_named() {
+        refused(&[("dockerfile", "FROM a")], "build.no_name");
+        refused(&[("name", "a/b"), ("dockerfile", "FROM a")], "template.bad_name");
+        refused(&[("name", "builds"), ("dockerfile", "FROM a")], "template.bad_name");
+        refused(&[("name", "a")], "build.one_source");
+        refused(&[("name", "a"), ("dockerfile", "x"), ("image_ref", "y")], "build.one_source");
+        refused(&[("name", "a"), ("from_snapshot", "x"), ("rootfs", "")], "build.one_source");
+        refused(&[("name", "a"), ("dockerfile", "x"), ("size_mb", "16385")], "build.bad_number");
+        refused(&[("name", "a"), ("dockerfile", "x"), ("cpu", "0")], "build.bad_number");
+        refused(&[("name", "a"), ("dockerfile", "x"), ("memory_mb", "1e3")], "build.bad_number");
+        let long = "x".repeat(DOCKERFILE_BYTES_MAX + 1);
+        refused(&[("name", "a"), ("dockerfile", &long)], "build.too_large");
+    }
+}

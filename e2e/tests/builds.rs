@@ -1,0 +1,209 @@
+//! Builds of templates on real machines: a Dockerfile and its cache, a failing step, a snapshot, and a server that dies meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use pandastack_client::{
+    BuildForm, Client, Config,
+    wire::{Build, CreateSandbox, ExecRequest, Sandbox},
+};
+use pandastack_testbed::{DataFolder, Server, built};
+use serde_json::Value;
+
+const DOCKERFILE: &str = "\
+ARG BASE=mini
+FROM ${BASE}
+ENV GREETING=\"hello there\" PATH=/opt/tools:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+WORKDIR /srv/app
+COPY --chmod=600 notes.txt ./
+COPY tools /opt/tools
+COPY --chown=nobody <<config.ini /srv/app/
+greeting=$GREETING
+config.ini
+RUN echo ann:x:4321:4321::/home/ann:/bin/sh >> /etc/passwd && chown 4321 /srv/app
+RUN <<EOF
+set -e
+greet > said.txt
+echo made on $(uname -s)
+EOF
+ADD data.tar.gz /data/
+USER ann
+EXPOSE 8080
+CMD [\"python3\", \"-m\", \"http.server\", \"8080\"]
+";
+
+#[tokio::test]
+async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_again() {
+    let data = DataFolder::with_templates().unwrap();
+    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let client = client(&server);
+    let folder = tempfile::tempdir().unwrap();
+    context(folder.path());
+
+    let (built, log) = cli_build(&server, "demo", folder.path());
+    assert_eq!(built["status"], "done", "{log}");
+    assert!(log.contains("made on Linux") && log.contains("step 7/11: RUN") && !log.contains("CACHED"), "{log}");
+
+    let sandbox = create(&client, "demo").await;
+    assert_eq!(sandbox.metadata["port.8080"], "exposed");
+    let said = run(&client, &sandbox.id, "pwd; id -un; echo $GREETING; cat said.txt config.ini; greet").await;
+    assert_eq!(said, "/srv/app\nann\nhello there\nhello there\ngreeting=hello there\nhello there\n");
+    let as_root = ExecRequest {
+        cmd: Some("cat notes.txt; stat -c %a:%U notes.txt config.ini; cat /data/inside".into()),
+        user: Some("root".into()),
+        ..ExecRequest::default()
+    };
+    let said = client.exec(&sandbox.id, &as_root).await.unwrap();
+    assert_eq!(said.stdout, "some notes\n600:root\n644:nobody\npacked\n", "{}", said.stderr);
+    // What is sealed from a sandbox goes on saying the same.
+    let fork = client.fork(&sandbox.id, &Default::default()).await.unwrap().sandbox;
+    assert_eq!(run(&client, &fork.id, "pwd; id -un; echo $GREETING").await, "/srv/app\nann\nhello there\n");
+
+    // Another text in a late step: what came before is there already.
+    std::fs::write(folder.path().join("Dockerfile"), DOCKERFILE.replace("made on", "made again on")).unwrap();
+    let (second, log) = cli_build(&server, "demo-2", folder.path());
+    assert_eq!(second["status"], "done", "{log}");
+    for step in ["step 3/11 CACHED", "step 4/11 CACHED", "step 5/11 CACHED", "step 6/11 CACHED", "made again on Linux"]
+    {
+        assert!(log.contains(step), "{step}: {log}");
+    }
+    let replayed = cli(&server, &["template", "logs", second["id"].as_str().unwrap()]);
+    assert_eq!(replayed.lines().collect::<Vec<_>>(), log.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>());
+
+    let third = build(&client, "broken", "FROM demo\nRUN echo fine\nRUN echo oh no >&2; exit 7\n").await;
+    assert_eq!(third.error.as_deref(), Some("step 2/2 (line 3: RUN echo oh no >&2; exit 7) failed: exit status 7"));
+    assert!(cli(&server, &["template", "logs", &third.id]).contains("oh no"));
+
+    // A deleted template's sandboxes go on.
+    cli(&server, &["template", "delete", "demo"]);
+    assert_eq!(run(&client, &sandbox.id, "cat said.txt").await, "hello there\n");
+    assert_eq!(client.get_template("demo").await.unwrap_err().status(), Some(404));
+    let names: Vec<_> = client.templates().await.unwrap().into_iter().map(|template| template.name).collect();
+    assert!(names.contains(&"demo-2".to_owned()) && !names.contains(&"broken".to_owned()), "{names:?}");
+    clean(&client).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_becomes_a_template_with_everything_that_ran() {
+    let data = DataFolder::with_templates().unwrap();
+    let mut server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let asking = client(&server);
+    let source = create(&asking, "mini").await;
+    let pid = run(&asking, &source.id, "setsid sleep 100000 >/dev/null 2>&1 & echo $!; echo kept > /srv/mark").await;
+    let snapshot = asking.snapshot(&source.id).await.unwrap();
+    let form = BuildForm { fields: fields(&[("name", "frozen"), ("from_snapshot", &snapshot.id)]), files: Vec::new() };
+    let made = ended(&asking, asking.build_template(form).await.unwrap()).await;
+    assert_eq!(made.status, "done", "{made:?}");
+    asking.delete_snapshot(&snapshot.id).await.unwrap();
+    asking.delete(&source.id).await.unwrap();
+    // It is there after a restart, too.
+    drop(asking);
+    assert_eq!(server.stop().unwrap(), Some(0));
+    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let client = client(&server);
+    let sandbox = create(&client, "frozen").await;
+    let said = run(&client, &sandbox.id, &format!("cat /srv/mark; kill -0 {} && echo alive", pid.trim())).await;
+    assert_eq!(said, "kept\nalive\n");
+    clean(&client).await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_a_build_cleans_up_after_it() {
+    let data = DataFolder::with_templates().unwrap();
+    let mut server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let asking = client(&server);
+    let form = fields(&[("name", "cut"), ("dockerfile", "FROM mini\nRUN echo first\nRUN echo second; sleep 600\n")]);
+    let begun = asking.build_template(BuildForm { fields: form, files: Vec::new() }).await.unwrap();
+    let mut log = asking.build_log(&begun.id, true).await.unwrap();
+    while log.next().await.unwrap().unwrap() != "second" {}
+    server.kill().unwrap();
+    drop((log, asking));
+
+    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let client = client(&server);
+    let found = client.get_build(&begun.id).await.unwrap();
+    assert_eq!(found.status, "failed");
+    assert!(found.error.unwrap().contains("stopped during the build"));
+    assert!(cli(&server, &["template", "logs", &begun.id]).contains("second"));
+    // The finished step is still found, and nothing else is left.
+    let again = build(&client, "cut", "FROM mini\nRUN echo first\n").await;
+    assert_eq!(again.status, "done", "{again:?}");
+    assert!(cli(&server, &["template", "logs", &again.id]).contains("step 1/1 CACHED"));
+    clean(&client).await;
+}
+
+fn context(folder: &Path) {
+    std::fs::write(folder.join("Dockerfile"), DOCKERFILE).unwrap();
+    std::fs::write(folder.join("notes.txt"), "some notes\n").unwrap();
+    std::fs::create_dir(folder.join("tools")).unwrap();
+    std::fs::write(folder.join("tools/greet"), "#!/bin/sh\necho \"$GREETING\"\n").unwrap();
+    std::fs::write(folder.join("inside"), "packed\n").unwrap();
+    let packed = Command::new("tar").args(["-czf", "data.tar.gz", "inside"]).current_dir(folder).status().unwrap();
+    assert!(packed.success());
+}
+
+fn client(server: &Server) -> Client {
+    let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
+    Client::new(config.with_key(server.key.clone())).unwrap()
+}
+
+async fn create(client: &Client, template: &str) -> Sandbox {
+    let ask = CreateSandbox { template: Some(template.into()), ..CreateSandbox::default() };
+    client.create(&ask).await.unwrap()
+}
+
+async fn run(client: &Client, id: &str, line: &str) -> String {
+    let ran = client.exec(id, &ExecRequest { cmd: Some(line.into()), ..ExecRequest::default() }).await.unwrap();
+    assert_eq!(ran.exit_code, 0, "{line}: {} {}", ran.stdout, ran.stderr);
+    ran.stdout
+}
+
+fn fields(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+async fn build(client: &Client, name: &str, dockerfile: &str) -> Build {
+    let form = BuildForm { fields: fields(&[("name", name), ("dockerfile", dockerfile)]), files: Vec::new() };
+    ended(client, client.build_template(form).await.unwrap()).await
+}
+
+/// Follows a build to its end.
+async fn ended(client: &Client, build: Build) -> Build {
+    let mut log = client.build_log(&build.id, true).await.unwrap();
+    while let Some(line) = log.next().await {
+        line.unwrap();
+    }
+    client.get_build(&build.id).await.unwrap()
+}
+
+fn command(server: &Server, words: &[&str]) -> std::process::Output {
+    let mut command = Command::new(built("pandastack"));
+    command.args(["--api-url", &server.url]).args(words).env("PANDASTACK_API_KEY", &server.key).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn cli(server: &Server, words: &[&str]) -> String {
+    let output = command(server, words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Builds through the command line; gives the build and its log.
+fn cli_build(server: &Server, name: &str, folder: &Path) -> (Value, String) {
+    let output = command(server, &["template", "build", name, "--context", folder.to_str().unwrap(), "--json"]);
+    let log = String::from_utf8(output.stderr).unwrap();
+    (serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{log}")), log)
+}
+
+/// Deletes every sandbox; then nothing may be left but layers that somebody owns.
+async fn clean(client: &Client) {
+    for sandbox in client.list().await.unwrap() {
+        client.delete(&sandbox.id).await.unwrap();
+    }
+    let audit = client.audit().await.unwrap();
+    assert_eq!((audit.leaks, audit.machines), (Vec::new(), 0));
+}
