@@ -54,7 +54,7 @@ for _ in range(int(sys.argv[1]) + 1):
 
 pub async fn measure(table: &mut Table) -> Result<()> {
     let data = DataFolder::with_templates()?;
-    let server = Server::start(data.path(), &["--rate-limit", "0"])?;
+    let server = Server::start(data.path(), &[])?;
     first_output(&server, table)?;
     let api = Api { address: server.url.trim_start_matches("http://").to_owned(), key: server.key.clone() };
     let sandbox = api.post("/v1/sandboxes", json!({"template": "mini", "ttl_seconds": 3600})).await?;
