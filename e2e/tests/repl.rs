@@ -66,10 +66,12 @@ async fn a_session_keeps_its_state_and_says_everything() {
 /// A kernel that is killed under a cell, between cells, or because it does not stop.
 async fn kernels_die(client: &Client, id: &str, session: &str) {
     let kill = async {
-        let find = "until pgrep -f '^python3 -c' > /dev/null; do sleep 0.1; done; sleep 2; pkill -KILL -f '^python3 -c'";
+        let find =
+            "until pgrep -f '^python3 -c' > /dev/null; do sleep 0.1; done; sleep 2; pkill -KILL -f '^python3 -c'";
         client.exec(id, &line(find)).await.unwrap();
     };
-    let (ran, ()) = tokio::join!(run(client, id, session, "print('last', flush=True)\nimport time; time.sleep(600)"), kill);
+    let (ran, ()) =
+        tokio::join!(run(client, id, session, "print('last', flush=True)\nimport time; time.sleep(600)"), kill);
     let ran = ran.unwrap();
     assert_eq!((ran.stdout.as_str(), ran.exit), ("last\n", 137));
     assert!(ran.error.unwrap().contains("killed by signal 9"));
@@ -185,7 +187,10 @@ async fn code_runs_from_the_command_line_and_as_a_tool() {
     assert!(tool("list_dir", json!({})).await.0.ends_with(" a.txt"));
     assert!(tool("read_file", json!({"path": "/none"})).await.1);
     assert_eq!(tool("run_code", json!({"code": "x = 1", "timeout_ms": LONG_MS})).await, (String::new(), false));
-    assert_eq!(tool("run_code", json!({"code": "x + 1", "timeout_ms": LONG_MS})).await, ("\n[result]\n2".into(), false));
+    assert_eq!(
+        tool("run_code", json!({"code": "x + 1", "timeout_ms": LONG_MS})).await,
+        ("\n[result]\n2".into(), false)
+    );
     assert!(tool("shell", json!({"command": "sleep 60", "timeout_ms": 500})).await.0.contains("timeout"));
 }
 

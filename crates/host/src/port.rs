@@ -1,11 +1,14 @@
 //! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives the driver's answer.
 
 use async_trait::async_trait;
-use pandastack_model::{Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step};
+use pandastack_model::{
+    Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId,
+    state::step,
+};
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
-    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
-    VolumeView, WriteAsk,
+    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry,
+    ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence,
+    SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
 use tokio::sync::{broadcast, oneshot};
 

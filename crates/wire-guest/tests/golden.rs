@@ -168,7 +168,15 @@ fn third() -> Vec<(String, Frame)> {
         ("code opened", CodeOpened { session: sessions[0].clone() }.frame(6)),
         ("code list", CodeList { sessions }.frame(6)),
     ];
-    let ran = |end| CodeRan { end, exit: 137, duration_ms: 1500, anew: true, lost: false, stdout_cut: true, stderr_cut: false };
+    let ran = |end| CodeRan {
+        end,
+        exit: 137,
+        duration_ms: 1500,
+        anew: true,
+        lost: false,
+        stdout_cut: true,
+        stderr_cut: false,
+    };
     use CellEnd::*;
     let ends = [Told, Late, NeverBegun, KernelEnded].map(|end| (format!("code ran {end:?}"), ran(end).frame(6)));
     named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).chain(ends).collect()

@@ -80,7 +80,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
     edge("GET", "/v1/sandboxes/{id}/fs/stat", "describes a path"),
     edge("POST", "/v1/sandboxes/{id}/repl/sessions", "opens a code session, which keeps its state from cell to cell"),
     edge("GET", "/v1/sandboxes/{id}/repl/sessions", "lists code sessions, oldest first"),
-    edge("POST", "/v1/sandboxes/{id}/repl/sessions/{session}/run", "runs a cell and answers with its output and results"),
+    edge(
+        "POST",
+        "/v1/sandboxes/{id}/repl/sessions/{session}/run",
+        "runs a cell and answers with its output and results",
+    ),
     edge("DELETE", "/v1/sandboxes/{id}/repl/sessions/{session}", "closes a code session"),
     edge("POST", "/v1/sandboxes/{id}/repl", "runs code by itself"),
     edge("GET", "/v1/repl/languages", "lists the languages that code can be run in"),

@@ -29,8 +29,8 @@ mod volume;
 
 pub use audit::Audit;
 pub use code::{
-    CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OnceSpec, OpenSession, RanOnce, RunCell,
-    RunOnce, cell_timeout,
+    CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OnceSpec, OpenSession, RanOnce,
+    RunCell, RunOnce, cell_timeout,
 };
 pub use egress::{EgressList, SetEgress, egress_list};
 pub use event::{Event, EventList};

@@ -12,13 +12,13 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_model::{
-    Access, Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, Next, Origin, SandboxId, SandboxState, Tier,
-    VolumeId, state::step,
+    Access, Ask, Bytes, CodeLanguage, CodeSessionId, Egress, Fault, FaultKind, GuestPort, LayerId, Next, Origin,
+    SandboxId, SandboxState, Tier, VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream, Hold,
-    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
-    VolumeView, WriteAsk,
+    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, Ensure, ExecAsk, ExecSession, FileBody, FileEntry,
+    ForkAsk, Forked, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence,
+    SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
 use tokio::sync::{Semaphore, broadcast};
 
@@ -287,12 +287,7 @@ impl HostPort for StubHost {
         not_ours()
     }
 
-    async fn open_code(
-        &self,
-        _: SandboxId,
-        _: &CodeSessionId,
-        _: CodeLanguage,
-    ) -> Result<CodeSessionView, Fault> {
+    async fn open_code(&self, _: SandboxId, _: &CodeSessionId, _: CodeLanguage) -> Result<CodeSessionView, Fault> {
         not_ours()
     }
 

@@ -138,9 +138,11 @@ async fn shell(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Re
 async fn run_code(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<Done, Failure> {
     let code = required(arguments, &["code"])?.to_owned();
     let name = text_of(arguments, &["language"])?.unwrap_or("python");
-    let language = CodeLanguage::find(name)
-        .ok_or_else(|| Failure::Call(format!("unsupported language {:?}: use python, javascript or bash", short(name))))?;
-    let spec = CellSpec { timeout: limit(arguments)?, ..CellSpec::try_from(RunCell { code: Some(code), timeout_ms: None })? };
+    let language = CodeLanguage::find(name).ok_or_else(|| {
+        Failure::Call(format!("unsupported language {:?}: use python, javascript or bash", short(name)))
+    })?;
+    let spec =
+        CellSpec { timeout: limit(arguments)?, ..CellSpec::try_from(RunCell { code: Some(code), timeout_ms: None })? };
     let session = match text_of(arguments, &["session_id", "session", "context_id"])? {
         Some(named) => {
             let bad = |_| Fault::new(FaultKind::Missing, "session.not_found", "session not found");
@@ -227,16 +229,20 @@ async fn list_dir(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) ->
         },
     };
     let entries = entries.map_err(Failure::Sandbox)?;
-    let mut lines: Vec<String> = entries.iter().take(MCP_ENTRIES_MAX).map(|entry| {
-        let letter = match entry.kind {
-            FileKind::File => '-',
-            FileKind::Directory => 'd',
-            FileKind::Symlink => 'l',
-            FileKind::Other => '?',
-        };
-        let target = entry.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
-        format!("{letter} {:>10} {}{target}", entry.size, entry.name)
-    }).collect();
+    let mut lines: Vec<String> = entries
+        .iter()
+        .take(MCP_ENTRIES_MAX)
+        .map(|entry| {
+            let letter = match entry.kind {
+                FileKind::File => '-',
+                FileKind::Directory => 'd',
+                FileKind::Symlink => 'l',
+                FileKind::Other => '?',
+            };
+            let target = entry.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
+            format!("{letter} {:>10} {}{target}", entry.size, entry.name)
+        })
+        .collect();
     if entries.len() > MCP_ENTRIES_MAX {
         lines.push(format!("[{} more entries]", entries.len() - MCP_ENTRIES_MAX));
     }
@@ -284,7 +290,8 @@ mod tests {
         assert_eq!(done["content"][0]["text"], "hi\n\n[result]\n42");
         assert_eq!(done["content"][1], json!({"type": "image", "data": "aWNo", "mimeType": "image/png"}));
         assert_eq!(done["isError"], false);
-        let raised = ran_cell(CellResult { error: Some("Traceback".into()), exit: 1, ..CellResult::default() }).render();
+        let raised =
+            ran_cell(CellResult { error: Some("Traceback".into()), exit: 1, ..CellResult::default() }).render();
         assert_eq!((&raised["isError"], &raised["content"][0]["text"]), (&json!(true), &json!("\n[error]\nTraceback")));
     }
 }

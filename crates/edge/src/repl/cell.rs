@@ -34,12 +34,7 @@ pub async fn cell(
 }
 
 /// Runs a cell to its end.
-pub async fn run_cell(
-    edge: &Edge,
-    id: SandboxId,
-    session: CodeSessionId,
-    spec: CellSpec,
-) -> Result<CellResult, Fault> {
+pub async fn run_cell(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: CellSpec) -> Result<CellResult, Fault> {
     let CellSpec { code, timeout } = spec;
     let mut cell = edge.host.run_cell(id, CellAsk { session, code: code.into(), limit: timeout }).await?;
     let mut said = Said::default();
@@ -84,9 +79,7 @@ impl Said {
             CellEnd::Late => return Err(late(limit, lost)),
             CellEnd::NeverBegun => return Err(never_begun(limit)),
             CellEnd::Told { exit } => (exit, self.told()),
-            CellEnd::KernelEnded { code } => {
-                (code, Told { error: Some(kernel_ended(code)), ..Told::default() })
-            }
+            CellEnd::KernelEnded { code } => (code, Told { error: Some(kernel_ended(code)), ..Told::default() }),
         };
         let truncated = stdout_cut || stderr_cut || self.stdout.is_cut() || self.stderr.is_cut();
         let note = if anew { format!("[the session was restarted: {LOST}]\n") } else { String::new() };

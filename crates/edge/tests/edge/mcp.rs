@@ -33,7 +33,9 @@ async fn it_introduces_itself_and_lists_its_tools() {
     for (asked, given) in [("2025-03-26", "2025-03-26"), ("2024-11-05", "2024-11-05"), ("1999-01-01", "2025-06-18")] {
         let hello = ask(&rig, "initialize", json!({"protocolVersion": asked})).await;
         assert_eq!(hello["result"]["protocolVersion"], given);
-        assert!(hello["result"]["serverInfo"]["name"].is_string() && hello["result"]["capabilities"]["tools"].is_object());
+        assert!(
+            hello["result"]["serverInfo"]["name"].is_string() && hello["result"]["capabilities"]["tools"].is_object()
+        );
     }
     assert_eq!(ask(&rig, "ping", json!({})).await["result"], json!({}));
     let tools = ask(&rig, "tools/list", json!({})).await;
@@ -57,8 +59,16 @@ async fn wrong_messages_have_their_codes() {
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, 200, -32602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fly"}}"#, 200, -32602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{}}}"#, 200, -32602),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"cmd":5}}}"#, 200, -32602),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"a"}}}"#, 200, -32602),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"cmd":5}}}"#,
+            200,
+            -32602,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"a"}}}"#,
+            200,
+            -32602,
+        ),
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, 200, -32602),
     ] {
         let (got, said) = answer(rig.call(Method::POST, "/mcp").body(body)).await;
@@ -84,7 +94,9 @@ async fn a_shell_tool_runs_commands_by_either_spelling() {
             assert_eq!(played.ask.program, Program::Shell("ls".into()));
             assert_eq!(played.ask.deadline, Some(std::time::Duration::from_secs(2)));
             let text = |text: &'static str| Bytes::from_static(text.as_bytes());
-            played.play([ExecEvent::Stdout(text("out\n")), ExecEvent::Stderr(text("err")), ExecEvent::Exit { code: 3 }]).await;
+            played
+                .play([ExecEvent::Stdout(text("out\n")), ExecEvent::Stderr(text("err")), ExecEvent::Exit { code: 3 }])
+                .await;
         };
         let ((_, answer), ()) = tokio::join!(asked, play);
         assert_eq!(said(&answer), ("out\n\n[stderr]\nerr\n[exit code]\n3", true));
@@ -118,7 +130,8 @@ async fn code_runs_in_a_session_that_everybody_shares() {
             played.events.send(CellEvent::Body(body)).await.unwrap();
             played.events.send(CellEvent::Ended(ended(CellEnd::Told { exit: 0 }))).await.unwrap();
         };
-        let (answer, ()) = within("a cell", async { tokio::join!(call(&rig, "run_code", json!({"code": "x"})), play) }).await;
+        let (answer, ()) =
+            within("a cell", async { tokio::join!(call(&rig, "run_code", json!({"code": "x"})), play) }).await;
         assert_eq!(said(&answer), ("\n[result]\n42", false), "round {round}");
         assert_eq!(answer["result"]["content"][1]["mimeType"], "image/png");
     }

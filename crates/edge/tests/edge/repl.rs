@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, ExecEvent, Program};
+use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, ExecEvent, Program};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -29,26 +29,29 @@ async fn open(rig: &Rig) -> String {
 }
 
 /// Runs a cell that the test plays.
-async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (u16, Value, PlayedCell) {
+async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (u16, Value, CellAsk) {
     let mut cells = rig.host.played_cells.lock().unwrap().take().unwrap();
     let play = async {
-        let played = cells.recv().await.unwrap();
+        let PlayedCell { ask, events: played } = cells.recv().await.unwrap();
         for event in events {
-            played.events.send(event).await.unwrap();
+            played.send(event).await.unwrap();
         }
-        played
+        ask
     };
     let asked = answer(rig.post(&format!("/repl/sessions/{session}/run"), &body));
-    let ((status, body), played) = within("a cell", async { tokio::join!(asked, play) }).await;
+    let ((status, body), ask) = within("a cell", async { tokio::join!(asked, play) }).await;
     *rig.host.played_cells.lock().unwrap() = Some(cells);
-    (status, body, played)
+    (status, body, ask)
 }
 
 #[tokio::test]
 async fn sessions_are_opened_listed_and_closed() {
     let rig = Rig::start().await;
     let (status, opened) = answer(rig.post("/repl/sessions", &json!({"language": "py"}))).await;
-    assert_eq!((status, &opened["language"], &opened["sandbox_id"]), (201, &json!("python"), &json!(rig.id.to_string())));
+    assert_eq!(
+        (status, &opened["language"], &opened["sandbox_id"]),
+        (201, &json!("python"), &json!(rig.id.to_string()))
+    );
     assert_eq!((&opened["id"], &opened["created_at"]), (&opened["session_id"], &json!("2023-11-14T22:13:20.000Z")));
     assert_eq!(answer(rig.call(Method::POST, "/repl/sessions")).await.0, 201, "a body may be left out");
     let (status, list) = answer(rig.call(Method::GET, "/repl/sessions")).await;
@@ -75,8 +78,8 @@ async fn a_cell_gives_output_results_and_exit_code() {
         CellEvent::Body(piece(&body[20..])),
         CellEvent::Ended(ended(CellEnd::Told { exit: 0 })),
     ];
-    let (status, said, played) = run(&rig, &session, json!({"code": "x", "timeout_ms": 1500}), events).await;
-    assert_eq!((played.ask.code, played.ask.limit), (piece("x"), Duration::from_millis(1500)));
+    let (status, said, ask) = run(&rig, &session, json!({"code": "x", "timeout_ms": 1500}), events).await;
+    assert_eq!((ask.code, ask.limit), (piece("x"), Duration::from_millis(1500)));
     let expected = json!({
         "stdout": "hé\u{fffd}", "stderr": "warned", "exit": 0, "exit_code": 0, "duration_ms": 1500,
         "results": [{"text/plain": "42", "image/png": "aWNo"}],
@@ -87,11 +90,14 @@ async fn a_cell_gives_output_results_and_exit_code() {
         CellEvent::Body(piece(r#"{"error":"Traceback"}"#)),
         CellEvent::Ended(CellEnded { anew: true, stdout_cut: true, ..ended(CellEnd::Told { exit: 1 }) }),
     ];
-    let (status, said, played) = run(&rig, &session, json!({"code": "x"}), events).await;
+    let (status, said, ask) = run(&rig, &session, json!({"code": "x"}), events).await;
     assert_eq!((status, &said["error"], &said["exit"]), (200, &json!("Traceback"), &json!(1)));
     assert_eq!((&said["restarted"], &said["truncated"]), (&json!(true), &json!(true)));
-    assert!(said["stderr"].as_str().unwrap().contains("restarted") && said["stdout"].as_str().unwrap().contains("truncated"));
-    assert!(played.ask.limit < Duration::from_secs(30), "published clients give up after 30 s");
+    assert!(
+        said["stderr"].as_str().unwrap().contains("restarted")
+            && said["stdout"].as_str().unwrap().contains("truncated")
+    );
+    assert!(ask.limit < Duration::from_secs(30), "published clients give up after 30 s");
 }
 
 #[tokio::test]
@@ -176,7 +182,8 @@ async fn code_is_run_once_by_its_interpreter() {
     let ((status, said), ()) = tokio::join!(asked, play);
     assert_eq!((status, &said["language"], &said["stdout"]), (200, &json!("javascript"), &json!("1\n")));
     assert_eq!((&said["stderr"], &said["exit_code"]), (&json!(""), &json!(3)));
-    *rig.host.refusal.lock().unwrap() = Some(Fault::new(FaultKind::Missing, "path.not_found", "run ruby: no such file"));
+    *rig.host.refusal.lock().unwrap() =
+        Some(Fault::new(FaultKind::Missing, "path.not_found", "run ruby: no such file"));
     let (status, said) = answer(rig.post("/repl", &json!({"language": "ruby", "code": "puts 1"}))).await;
     assert_eq!((status, &said["error"]), (400, &json!("this sandbox has no ruby")));
 }

@@ -123,7 +123,16 @@ mod tests {
         check(b"1 0 0\n", Ok(Some((1, 0, b""))));
         check(b"2 -1 3\nabcdef", Ok(Some((2, -1, b"abc"))));
         check(b"2 137 3\nab", Ok(None));
-        for bad in [&b"\n"[..], b"hello\n", b"1 2\n", b"1 2 3 4\n", b"1 2 -3\n", b"1 99999999999 0\n", b"\xff 0 0\n", b"1 0 16777217\n"] {
+        for bad in [
+            &b"\n"[..],
+            b"hello\n",
+            b"1 2\n",
+            b"1 2 3 4\n",
+            b"1 2 -3\n",
+            b"1 99999999999 0\n",
+            b"\xff 0 0\n",
+            b"1 0 16777217\n",
+        ] {
             check(bad, Err(()));
         }
         check(&[b'1'; 200], Err(()));

@@ -63,13 +63,18 @@ impl From<KernelError> for Fault {
 /// How a cell ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Told { exit: i32, body: Bytes },
+    Told {
+        exit: i32,
+        body: Bytes,
+    },
     /// It was late, and the kernel obeyed.
     Interrupted,
     /// It was late, and the kernel had to be killed.
     Killed,
     /// The kernel ended by itself, or broke the conversation and was killed.
-    Ended { code: i32 },
+    Ended {
+        code: i32,
+    },
 }
 
 /// How far a cell is on its way out.

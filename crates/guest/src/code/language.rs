@@ -26,8 +26,6 @@ pub(super) fn recipe(language: Language) -> Recipe {
             boot: ["-e", include_str!("kernels/boot.js")],
             program: Some(include_str!("kernels/node.js")),
         },
-        Language::Bash => {
-            Recipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None }
-        }
+        Language::Bash => Recipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None },
     }
 }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    CodeClose, CodeOpen, CodeRun, Credit, Decoder, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Path, Read, Rebirth, Resize, Signal, Start,
-    Volumes, Welcome, Write,
+    CodeClose, CodeOpen, CodeRun, Credit, Decoder, ErrorKind, Frame, GENERATION, Hello, Kind, Message, Path, Read,
+    Rebirth, Resize, Signal, Start, Volumes, Welcome, Write,
 };
 use tokio::{
     io::AsyncReadExt,

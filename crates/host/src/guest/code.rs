@@ -24,7 +24,11 @@ const START_MAX: Duration = Duration::from_millis(CODE_START_MS_MAX);
 const GRACE_MAX: Duration = Duration::from_millis(CODE_GRACE_MS_MAX);
 
 /// Opens a session, or finds the one of that id.
-pub async fn open_code(session: &Session, id: &CodeSessionId, language: CodeLanguage) -> Result<CodeSessionView, Fault> {
+pub async fn open_code(
+    session: &Session,
+    id: &CodeSessionId,
+    language: CodeLanguage,
+) -> Result<CodeSessionView, Fault> {
     let language = match language {
         CodeLanguage::Python => Language::Python,
         CodeLanguage::JavaScript => Language::JavaScript,
