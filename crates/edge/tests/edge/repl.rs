@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, ExecEvent, Program};
+use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, ExecEvent, Program};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -29,19 +29,19 @@ async fn open(rig: &Rig) -> String {
 }
 
 /// Runs a cell that the test plays.
-async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (u16, Value, PlayedCell) {
+async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (u16, Value, CellAsk) {
     let mut cells = rig.host.played_cells.lock().unwrap().take().unwrap();
     let play = async {
-        let played = cells.recv().await.unwrap();
+        let PlayedCell { ask, events: played } = cells.recv().await.unwrap();
         for event in events {
-            played.events.send(event).await.unwrap();
+            played.send(event).await.unwrap();
         }
-        played
+        ask
     };
     let asked = answer(rig.post(&format!("/repl/sessions/{session}/run"), &body));
-    let ((status, body), played) = within("a cell", async { tokio::join!(asked, play) }).await;
+    let ((status, body), ask) = within("a cell", async { tokio::join!(asked, play) }).await;
     *rig.host.played_cells.lock().unwrap() = Some(cells);
-    (status, body, played)
+    (status, body, ask)
 }
 
 #[tokio::test]
@@ -78,8 +78,8 @@ async fn a_cell_gives_output_results_and_exit_code() {
         CellEvent::Body(piece(&body[20..])),
         CellEvent::Ended(ended(CellEnd::Told { exit: 0 })),
     ];
-    let (status, said, played) = run(&rig, &session, json!({"code": "x", "timeout_ms": 1500}), events).await;
-    assert_eq!((played.ask.code, played.ask.limit), (piece("x"), Duration::from_millis(1500)));
+    let (status, said, ask) = run(&rig, &session, json!({"code": "x", "timeout_ms": 1500}), events).await;
+    assert_eq!((ask.code, ask.limit), (piece("x"), Duration::from_millis(1500)));
     let expected = json!({
         "stdout": "hé\u{fffd}", "stderr": "warned", "exit": 0, "exit_code": 0, "duration_ms": 1500,
         "results": [{"text/plain": "42", "image/png": "aWNo"}],
@@ -90,14 +90,14 @@ async fn a_cell_gives_output_results_and_exit_code() {
         CellEvent::Body(piece(r#"{"error":"Traceback"}"#)),
         CellEvent::Ended(CellEnded { anew: true, stdout_cut: true, ..ended(CellEnd::Told { exit: 1 }) }),
     ];
-    let (status, said, played) = run(&rig, &session, json!({"code": "x"}), events).await;
+    let (status, said, ask) = run(&rig, &session, json!({"code": "x"}), events).await;
     assert_eq!((status, &said["error"], &said["exit"]), (200, &json!("Traceback"), &json!(1)));
     assert_eq!((&said["restarted"], &said["truncated"]), (&json!(true), &json!(true)));
     assert!(
         said["stderr"].as_str().unwrap().contains("restarted")
             && said["stdout"].as_str().unwrap().contains("truncated")
     );
-    assert!(played.ask.limit < Duration::from_secs(30), "published clients give up after 30 s");
+    assert!(ask.limit < Duration::from_secs(30), "published clients give up after 30 s");
 }
 
 #[tokio::test]

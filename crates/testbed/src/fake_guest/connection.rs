@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use pandastack_wire_guest::{
-    Decoder, Error, ErrorKind, Figures, Frame, GENERATION, Hello, Kind, Message, Port, PortList, Rebirth, Reborn,
-    Start, Volumes, Welcome,
+    CODE_SINCE, Decoder, Error, ErrorKind, Figures, Frame, GENERATION, Hello, Kind, Message, Port, PortList, Rebirth,
+    Reborn, Start, Volumes, Welcome,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf},
@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     Manner, ScriptedGuest,
     channel::{Channel, Out},
-    files, locked, programs,
+    code, files, locked, programs,
 };
 
 /// Frames that wait for the link, and for a channel.
@@ -109,11 +109,11 @@ async fn greet(guest: &ScriptedGuest, frame: &Frame, out: &mpsc::Sender<Out>) ->
         Manner::Garbage => (Out::Raw(vec![0xff; 64]), Verdict::GoOn),
         Manner::OffTopic => (Out::Frame(Frame::new(0, Kind::Done, Bytes::new())), Verdict::GoOn),
         Manner::FromTheFuture => (welcome(GENERATION + 98), Verdict::GoOn),
-        Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth if right => {
+        manner @ (Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth | Manner::Older) if right => {
             guest.script.note_welcome();
-            (welcome(GENERATION), Verdict::GoOn)
+            (welcome(if manner == Manner::Older { CODE_SINCE - 1 } else { GENERATION }), Verdict::GoOn)
         }
-        Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth => {
+        Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth | Manner::Older => {
             let refusal = Error { kind: ErrorKind::Secret, text: "the secret is wrong".to_owned() };
             (Out::Frame(refusal.frame(0)), Verdict::HangUp)
         }
@@ -146,6 +146,7 @@ fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFutur
             Kind::Read | Kind::Write | Kind::List | Kind::Stat | Kind::Delete => {
                 files::serve(&guest.files, frame, &mut channel).await;
             }
+            Kind::CodeOpen | Kind::CodeClose | Kind::CodeRun => code::serve(frame, &mut channel).await,
             // Late frames of a channel that has ended.
             Kind::Cancel | Kind::Credit | Kind::Stdin | Kind::Signal | Kind::Data => {}
             _ => channel.refuse(ErrorKind::Invalid, "unknown request").await,

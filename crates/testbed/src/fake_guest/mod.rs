@@ -2,6 +2,7 @@
 //! manners on request. One per fake machine; what tests steer and count is the bed's one [`Script`].
 
 mod channel;
+mod code;
 mod connection;
 mod files;
 mod memory;
@@ -41,6 +42,8 @@ pub enum Manner {
     OffTopic,
     /// Speaks a generation that the host cannot know.
     FromTheFuture,
+    /// Speaks the last generation without code sessions.
+    Older,
     /// Closes the connection at once.
     HangsUp,
 }

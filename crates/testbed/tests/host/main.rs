@@ -4,6 +4,7 @@
 
 mod admission;
 mod blanks;
+mod code;
 mod crash;
 mod create;
 mod death;

@@ -230,7 +230,11 @@ class Prepare:
         load = spec.loader.exec_module
 
         def load_and_change(module):
-            load(module)
+            try:
+                load(module)
+            except BaseException:
+                cls.wanted[name] = change
+                raise
             change(module)
 
         spec.loader.exec_module = load_and_change
