@@ -67,7 +67,8 @@ async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_aga
     std::fs::write(folder.path().join("Dockerfile"), DOCKERFILE.replace("made on", "made again on")).unwrap();
     let (second, log) = cli_build(&server, "demo-2", folder.path());
     assert_eq!(second["status"], "done", "{log}");
-    for step in ["step 3/11 CACHED", "step 4/11 CACHED", "step 5/11 CACHED", "step 6/11 CACHED", "made again on Linux"] {
+    for step in ["step 3/11 CACHED", "step 4/11 CACHED", "step 5/11 CACHED", "step 6/11 CACHED", "made again on Linux"]
+    {
         assert!(log.contains(step), "{step}: {log}");
     }
     let replayed = cli(&server, &["template", "logs", second["id"].as_str().unwrap()]);

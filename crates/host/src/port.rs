@@ -1,7 +1,9 @@
 //! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives the driver's answer.
 
 use async_trait::async_trait;
-use pandastack_model::{Ask, Bytes, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step};
+use pandastack_model::{
+    Ask, Bytes, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step,
+};
 use pandastack_wire_fleet::{
     AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
     HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,

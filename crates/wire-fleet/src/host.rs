@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
 use pandastack_model::{
-    Bytes as Size, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId, SandboxSpec, SandboxState, Tier, VolumeId,
+    Bytes as Size, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId, SandboxSpec, SandboxState, Tier,
+    VolumeId,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},

@@ -100,7 +100,8 @@ impl TryFrom<BuildFields> for BuildAsk {
     type Error = Fault;
 
     fn try_from(fields: BuildFields) -> Result<Self, Fault> {
-        let BuildFields { name, size_mb, cpu, memory_mb, dockerfile, image_ref, from_snapshot, replace, rootfs } = fields;
+        let BuildFields { name, size_mb, cpu, memory_mb, dockerfile, image_ref, from_snapshot, replace, rootfs } =
+            fields;
         let name = name.filter(|name| !name.is_empty()).ok_or_else(|| bad("build.no_name", "name required"))?;
         let name: TemplateName = name.parse().map_err(|error| bad("template.bad_name", format!("{error}")))?;
         if RESERVED.contains(&name.as_str()) {
@@ -136,11 +137,7 @@ pub(crate) fn truth(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes")
 }
 
-fn number(
-    field: &str,
-    text: Option<String>,
-    allowed: std::ops::RangeInclusive<u64>,
-) -> Result<Option<u64>, Fault> {
+fn number(field: &str, text: Option<String>, allowed: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, Fault> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     let number = text.trim().parse::<u64>().ok().filter(|number| allowed.contains(number));
     number.map(Some).ok_or_else(|| {

@@ -1,7 +1,7 @@
 //! The files that came with a build, and which of them a `COPY` means. Paths are names in the context only: nothing here touches
 //! a file.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use crate::limits::CONTEXT_PATH_BYTES_MAX;
 
@@ -61,8 +61,8 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
         return Err(format!("{source:?} leads outside of the context"));
     }
     let pattern = parts.iter().any(|part| part.contains(['*', '?', '[']));
-    let mut meant = Vec::new();
-    let (mut folders, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    let mut meant: Vec<Meant> = Vec::new();
+    let (mut many, mut places) = (pattern, HashMap::new());
     for (file, entry) in files.iter().enumerate() {
         let names: Vec<&str> = entry.path.split('/').collect();
         let fits = names.len() >= parts.len() && parts.iter().zip(&names).all(|(part, name)| matches(part, name));
@@ -72,18 +72,22 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
         let name = if names.len() == parts.len() {
             names[names.len() - 1].to_owned()
         } else {
-            folders.insert(names[..parts.len()].join("/"));
+            many = true;
             names[parts.len()..].join("/")
         };
         // Later ones of the same name win, as if copied one after the other.
-        seen.insert(name.clone());
-        meant.retain(|other: &Meant| other.name != name);
-        meant.push(Meant { file, name });
+        match places.insert(name.clone(), meant.len()) {
+            Some(before) => {
+                places.insert(name, before);
+                meant[before].file = file;
+            }
+            None => meant.push(Meant { file, name }),
+        }
     }
     if meant.is_empty() {
         return Err(format!("{source:?} is not in the build context"));
     }
-    Ok(Matched { many: pattern || !folders.is_empty(), files: meant })
+    Ok(Matched { many, files: meant })
 }
 
 /// Says whether one part of a path fits a pattern: `*`, `?`, `[a-z]`, `[^x]`, `\` before a character.
@@ -185,21 +189,27 @@ mod tests {
         check("src/", &[(2, "x.py"), (3, "deep/y.py")], true);
         check("src/deep/y.py", &[(3, "y.py")], false);
         check("s*/x.py", &[(2, "x.py")], true);
-        check(
-            ".",
-            &[(0, "a.txt"), (1, "b.txt"), (2, "src/x.py"), (3, "src/deep/y.py"), (4, "Dockerfile")],
-            true,
-        );
+        check(".", &[(0, "a.txt"), (1, "b.txt"), (2, "src/x.py"), (3, "src/deep/y.py"), (4, "Dockerfile")], true);
         assert!(find(&files(&["a"]), "b").unwrap_err().contains("not in the build context"));
         assert!(find(&files(&["a"]), "../a").unwrap_err().contains("outside"));
     }
 
     #[test]
     fn patterns_are_those_of_a_shell() {
-        for (pattern, name) in [("*", "x"), ("a*c", "abbc"), ("?b", "ab"), ("[a-c]x", "bx"), ("[^a]x", "bx"), ("\\*", "*"), ("**b", "ab"), ("a*", "a")] {
+        for (pattern, name) in [
+            ("*", "x"),
+            ("a*c", "abbc"),
+            ("?b", "ab"),
+            ("[a-c]x", "bx"),
+            ("[^a]x", "bx"),
+            ("\\*", "*"),
+            ("**b", "ab"),
+            ("a*", "a"),
+        ] {
             assert!(matches(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in [("a", "b"), ("a*c", "ab"), ("?", ""), ("[a-c]", "d"), ("[a", "a"), ("", "x"), ("x", "")] {
+        for (pattern, name) in [("a", "b"), ("a*c", "ab"), ("?", ""), ("[a-c]", "d"), ("[a", "a"), ("", "x"), ("x", "")]
+        {
             assert!(!matches(pattern, name), "{pattern} {name}");
         }
         assert!(!matches(&"*a".repeat(30), &"a".repeat(20)));

@@ -375,7 +375,9 @@ async fn say_sizes(job: &Job, ground: &Ground) {
     job.log.say(format!("from {} ({cpus} CPUs, {memory_mib} MiB, disk {} MiB)", ground.base, ground.disk_mib)).await;
     let other = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
     if other(job.ask.memory_mb, memory_mib) || other(job.ask.cpu.map(u64::from), u64::from(cpus)) {
-        job.log.say("the template has the CPUs and memory of what it is made from; the sizes asked for have no effect").await;
+        job.log
+            .say("the template has the CPUs and memory of what it is made from; the sizes asked for have no effect")
+            .await;
     }
 }
 

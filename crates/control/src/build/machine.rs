@@ -42,7 +42,8 @@ impl<'a> Builder<'a> {
         deadline: Instant,
     ) -> Result<Self, Failure> {
         let id = SandboxId::random();
-        let spec = SandboxSpec { origin, ttl_seconds: BUILDER_IDLE_SECONDS, ..SandboxSpec::of(ground.template.clone()) };
+        let spec =
+            SandboxSpec { origin, ttl_seconds: BUILDER_IDLE_SECONDS, ..SandboxSpec::of(ground.template.clone()) };
         control.store.hold(job.build.id, Holding::Sandbox(id)).await?;
         let started = Instant::now();
         loop {

@@ -96,7 +96,8 @@ impl Builder<'_> {
         let read = self.open(file).await?.take(512).read_to_end(&mut head).await;
         read.map_err(Fault::bug)?;
         let packed = [(".gz", &b"\x1f\x8b"[..]), (".tgz", b"\x1f\x8b"), (".bz2", b"BZh"), (".xz", b"\xfd7zXZ")];
-        let named = name.ends_with(".tgz") || [".gz", ".bz2", ".xz"].iter().any(|end| name.ends_with(&format!(".tar{end}")));
+        let named =
+            name.ends_with(".tgz") || [".gz", ".bz2", ".xz"].iter().any(|end| name.ends_with(&format!(".tar{end}")));
         let is_packed = named && packed.iter().any(|(end, magic)| name.ends_with(end) && head.starts_with(magic));
         Ok(is_packed || head.get(257..262) == Some(b"ustar"))
     }

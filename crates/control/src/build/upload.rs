@@ -194,7 +194,9 @@ async fn file(part: Part<'_>, unread: &Unread, spool: &mut Spool) -> Result<(), 
         unread.given();
         bytes += piece.len() as u64;
         match path == ROOTFS {
-            true if bytes > ROOTFS_BYTES_MAX => return Err(too_large(&format!("rootfs is larger than {ROOTFS_BYTES_MAX} bytes"))),
+            true if bytes > ROOTFS_BYTES_MAX => {
+                return Err(too_large(&format!("rootfs is larger than {ROOTFS_BYTES_MAX} bytes")));
+            }
             false if before + bytes > CONTEXT_BYTES_MAX => return Err(context_too_large()),
             _ => {}
         }

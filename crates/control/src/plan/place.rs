@@ -1,6 +1,8 @@
 //! Decides whether a sandbox may be made, and writes down the intent.
 
-use pandastack_model::{Fault, FaultKind, GuestPort, Origin, SandboxId, SandboxSpec, SandboxState, TemplateName, VolumeMount};
+use pandastack_model::{
+    Fault, FaultKind, GuestPort, Origin, SandboxId, SandboxSpec, SandboxState, TemplateName, VolumeMount,
+};
 use pandastack_wire_fleet::{TemplateView, WorkspaceId};
 use pandastack_wire_public::{NamedMount, SandboxAsk, Start, declared_key, is_hidden};
 
@@ -80,12 +82,9 @@ pub fn full() -> Fault {
 
 fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
     match start {
-        Start::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => Ok(Beginning {
-            template: name,
-            origin: Origin::Layer(own.layer),
-            size: own.size,
-            from_snapshot: None,
-        }),
+        Start::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => {
+            Ok(Beginning { template: name, origin: Origin::Layer(own.layer), size: own.size, from_snapshot: None })
+        }
         Start::Template(name) => {
             let known = view.templates.iter().find(|template| template.name == name.as_str());
             let known = known.ok_or_else(|| unknown_template(view, name.as_str()))?;

@@ -106,7 +106,8 @@ impl Store {
         if from_sql(column(&row, "held")?) >= under_way_max {
             return Ok(Begun::Full);
         }
-        let sql = "INSERT INTO build (id, workspace, name, status, size_mb, cpus, memory_mib, bytes, image_ref, started_at)
+        let sql =
+            "INSERT INTO build (id, workspace, name, status, size_mb, cpus, memory_mib, bytes, image_ref, started_at)
                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
         sqlx::query(sql)
             .bind(build.id.to_string())

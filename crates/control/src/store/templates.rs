@@ -36,7 +36,8 @@ impl Store {
         let Template { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a template"))?;
         let old = let_go_of(&mut tx, workspace, name).await?;
-        let sql = "INSERT INTO template (workspace, name, layer, base, cpus, memory_mib, disk_mib, settings, created_at)
+        let sql =
+            "INSERT INTO template (workspace, name, layer, base, cpus, memory_mib, disk_mib, settings, created_at)
                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
         sqlx::query(sql)
             .bind(&workspace.0)
@@ -153,7 +154,9 @@ impl Store {
 
     /// Drops one kept layer, because it turned out to be of no use.
     pub async fn uncache_layer(&self, layer: LayerId) -> Result<(), StoreError> {
-        self.evict("DELETE FROM build_layer WHERE layer = ?1 AND ?2 = 0 RETURNING layer", layer.to_string(), 0).await.map(drop)
+        self.evict("DELETE FROM build_layer WHERE layer = ?1 AND ?2 = 0 RETURNING layer", layer.to_string(), 0)
+            .await
+            .map(drop)
     }
 
     /// Drops a workspace's kept layers past a number or past an amount of data, those used longest ago first. They are still to

@@ -43,7 +43,8 @@ impl Rig {
 
     /// Builds and waits for the end.
     async fn built(&self, name: &str, dockerfile: &str, files: &[Part<'_>]) -> Value {
-        let mut parts: Vec<Part<'_>> = vec![("name", None, name.as_bytes()), ("dockerfile", None, dockerfile.as_bytes())];
+        let mut parts: Vec<Part<'_>> =
+            vec![("name", None, name.as_bytes()), ("dockerfile", None, dockerfile.as_bytes())];
         parts.extend_from_slice(files);
         let (status, build) = self.post_parts(&parts).await;
         assert_eq!(status, 202, "{build}");
@@ -152,7 +153,11 @@ async fn logs_are_followed_and_replayed() {
     assert_eq!(build["status"], "queued");
     let id = build["id"].as_str().unwrap();
     let followed = rig.log(id, "?follow=1").await;
-    assert_eq!(rig.get(&format!("/v1/templates/builds/{id}")).await.1["status"], "done", "the row is there before the end");
+    assert_eq!(
+        rig.get(&format!("/v1/templates/builds/{id}")).await.1["status"],
+        "done",
+        "the row is there before the end"
+    );
     assert!(followed.contains("data: | end\n\ndata: | {\"error\":\"x\"}\n\ndata: a\n\ndata: b c\n\n"), "{followed}");
     assert_eq!(followed.matches("event: done").count(), 1);
     assert_eq!((rig.log(id, "").await, rig.log(id, "?follow=true").await), (followed.clone(), followed));
@@ -172,7 +177,10 @@ async fn what_is_wrong_with_a_request_is_said_before_anything_is_made() {
     assert_eq!(code(&[file]).await, refused(400, "build.no_name"));
     assert_eq!(code(&[("name", None, b"x")]).await, refused(400, "build.one_source"));
     assert_eq!(code(&[("name", None, b"mini"), file]).await, refused(403, "template.global"));
-    assert_eq!(code(&[("name", None, b"x"), ("dockerfile", None, b"RUN x")]).await, refused(400, "build.bad_dockerfile"));
+    assert_eq!(
+        code(&[("name", None, b"x"), ("dockerfile", None, b"RUN x")]).await,
+        refused(400, "build.bad_dockerfile")
+    );
     for path in ["/etc/x", "../x", "a/../../x"] {
         assert_eq!(code(&[("name", None, b"x"), file, (path, Some("x"), b"")]).await, refused(400, "build.bad_path"));
     }
@@ -213,7 +221,8 @@ async fn a_name_is_built_once_at_a_time_and_replaced_only_on_request() {
     let (status, body) = rig.post_form("name=y&dockerfile=FROM+mini").await;
     assert_eq!((status, &body["code"]), (409, &json!("build.under_way")));
     let id = build["id"].as_str().unwrap().to_owned();
-    wait_for("the build runs", async || rig.get(&format!("/v1/templates/builds/{id}")).await.1["status"] == "running").await;
+    wait_for("the build runs", async || rig.get(&format!("/v1/templates/builds/{id}")).await.1["status"] == "running")
+        .await;
 }
 
 #[tokio::test]
@@ -221,7 +230,9 @@ async fn others_see_nothing_and_templates_can_be_deleted() {
     let rig = Rig::start().await;
     let build = rig.built("mine", "FROM mini\nENV A=1\n", &[]).await;
     let id = build["id"].as_str().unwrap();
-    for path in [format!("/v1/templates/builds/{id}"), format!("/v1/templates/builds/{id}/logs"), "/v1/templates/mine".into()] {
+    for path in
+        [format!("/v1/templates/builds/{id}"), format!("/v1/templates/builds/{id}/logs"), "/v1/templates/mine".into()]
+    {
         assert_eq!(rig.stranger(Method::GET, &path).await.0, 404, "{path}");
     }
     assert_eq!(rig.stranger(Method::GET, "/v1/templates/builds").await.1, json!([]));

@@ -13,13 +13,13 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use pandastack_model::{
-    Access, Ask, Bytes, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, Next, Origin, SandboxId, SandboxState, Tier,
-    VolumeId, state::step,
+    Access, Ask, Bytes, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, Next, Origin, SandboxId,
+    SandboxState, Tier, VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Ensure, ExecAsk, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream, Hold,
-    HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
-    VolumeView, WriteAsk, Program,
+    AuditReport, ByteStream, Ensure, ExecAsk, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked,
+    GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, Program,
+    SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
 use tokio::sync::{Semaphore, broadcast, mpsc};
 

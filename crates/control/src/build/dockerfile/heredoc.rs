@@ -37,11 +37,7 @@ pub fn opening(word: &str) -> Option<Begun> {
 }
 
 /// Takes the lines of a here-document.
-pub fn read<'a>(
-    begun: Begun,
-    number: usize,
-    lines: impl Iterator<Item = &'a str>,
-) -> Result<HereDoc, DockerfileError> {
+pub fn read<'a>(begun: Begun, number: usize, lines: impl Iterator<Item = &'a str>) -> Result<HereDoc, DockerfileError> {
     let Begun { name, expand, strip_tabs } = begun;
     let (mut body, mut raw) = (String::new(), String::new());
     for line in lines {

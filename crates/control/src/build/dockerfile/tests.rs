@@ -58,10 +58,7 @@ fn commands_have_two_forms() {
 #[test]
 fn here_documents_are_scripts_files_or_input() {
     let script = "FROM mini\nRUN <<END_1\n#!/bin/sh\necho \"$A\" # kept\n\nEND_1\nRUN done\n";
-    assert_eq!(
-        steps(script),
-        [Instruction::Script("#!/bin/sh\necho \"$A\" # kept\n\n".to_owned()), shell("done")]
-    );
+    assert_eq!(steps(script), [Instruction::Script("#!/bin/sh\necho \"$A\" # kept\n\n".to_owned()), shell("done")]);
     assert_eq!(steps("FROM mini\nRUN cat <<A >f\nx\nA\n"), [shell("cat <<A >f\nx\nA\n")]);
     let copy = "FROM mini\nCOPY <<a.txt <<-'b' /srv/\n1\na.txt\n\t2\n\tb\n";
     let Instruction::Transfer(found) = steps(copy).remove(0) else { panic!("no transfer") };
@@ -143,7 +140,9 @@ fn variables_are_replaced() {
 
 #[test]
 fn nonsense_is_refused_and_never_worse() {
-    for text in ["\u{0}", "FROM", "FROM \\", "FROM a\nRUN <<", "FROM a\nCOPY [ x", "\u{feff}FROM a", "FROM a\nENV =", "\\"] {
+    for text in
+        ["\u{0}", "FROM", "FROM \\", "FROM a\nRUN <<", "FROM a\nCOPY [ x", "\u{feff}FROM a", "FROM a\nENV =", "\\"]
+    {
         let _ = parse(text);
     }
     assert!(parse("\u{feff}FROM a").is_ok());
