@@ -1,7 +1,7 @@
 //! The files that came with a build, and which of them a `COPY` means. Paths are names in the context only: nothing here touches
 //! a file.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use crate::limits::CONTEXT_PATH_BYTES_MAX;
 
@@ -61,8 +61,8 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
         return Err(format!("{source:?} leads outside of the context"));
     }
     let pattern = parts.iter().any(|part| part.contains(['*', '?', '[']));
-    let mut meant = Vec::new();
-    let (mut folders, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    let mut meant: Vec<Meant> = Vec::new();
+    let (mut many, mut places) = (pattern, HashMap::new());
     for (file, entry) in files.iter().enumerate() {
         let names: Vec<&str> = entry.path.split('/').collect();
         let fits = names.len() >= parts.len() && parts.iter().zip(&names).all(|(part, name)| matches(part, name));
@@ -72,18 +72,22 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
         let name = if names.len() == parts.len() {
             names[names.len() - 1].to_owned()
         } else {
-            folders.insert(names[..parts.len()].join("/"));
+            many = true;
             names[parts.len()..].join("/")
         };
         // Later ones of the same name win, as if copied one after the other.
-        seen.insert(name.clone());
-        meant.retain(|other: &Meant| other.name != name);
-        meant.push(Meant { file, name });
+        match places.insert(name.clone(), meant.len()) {
+            Some(before) => {
+                places.insert(name, before);
+                meant[before].file = file;
+            }
+            None => meant.push(Meant { file, name }),
+        }
     }
     if meant.is_empty() {
         return Err(format!("{source:?} is not in the build context"));
     }
-    Ok(Matched { many: pattern || !folders.is_empty(), files: meant })
+    Ok(Matched { many, files: meant })
 }
 
 /// Says whether one part of a path fits a pattern: `*`, `?`, `[a-z]`, `[^x]`, `\` before a character.
