@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pandastack_control::{BootstrapKey, Control, ControlSettings, Operator, RateSettings};
+use pandastack_control::{BootstrapKey, Control, ControlSettings, Operator, RateSettings, Reach, WebhookSettings};
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock};
@@ -83,6 +83,9 @@ pub struct Up {
     /// How log lines are written: text, or json for programs
     #[arg(long, default_value = "text", env = "PANDASTACK_LOG_FORMAT", value_name = "text|json")]
     log_format: LogFormat,
+    /// Let webhooks reach loopback and private addresses too: every tenant may then make this server speak to them
+    #[arg(long, env = "PANDASTACK_WEBHOOK_ALLOW_PRIVATE")]
+    webhook_allow_private: bool,
     /// The API key of the first start, instead of a random one
     #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
     bootstrap_key: Option<String>,
@@ -168,6 +171,8 @@ impl Up {
         let database = place.data_dir.join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
         let control = control.with_settings(self.control_settings());
+        let reach = if self.webhook_allow_private { Reach::Private } else { Reach::Public };
+        let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews(self.preview_suffix.clone());

@@ -19,6 +19,7 @@ mod spinner;
 mod stats;
 mod template;
 mod volume;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,9 @@ pub enum Command {
     Stats(stats::StatsCommand),
     /// List who changed what in this workspace
     Audit(audit::AuditArgs),
+    /// Be told of events: subscribe addresses, look at deliveries, replay them
+    #[command(subcommand)]
+    Webhook(webhook::WebhookCommand),
     /// Look after the server that runs the machines
     #[command(subcommand)]
     Host(host::HostCommand),
@@ -67,6 +71,7 @@ pub async fn execute(command: Command, global: &GlobalArgs, root: fn() -> clap::
         Command::Volume(command) => volume::execute(command, global).await,
         Command::Stats(command) => stats::execute(command, global).await,
         Command::Audit(args) => audit::audit(args, global).await,
+        Command::Webhook(command) => webhook::execute(command, global).await,
         Command::Host(command) => host::execute(command, global).await,
         Command::Completion(args) => completion::completion(args, root()),
     }

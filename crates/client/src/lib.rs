@@ -19,6 +19,7 @@ mod terminal;
 mod trees;
 mod volumes;
 mod watch;
+mod webhooks;
 
 pub use builds::{BuildForm, BuildLog};
 pub use client::Client;

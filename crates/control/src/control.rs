@@ -16,6 +16,7 @@ use crate::{
     door,
     events::EventLog,
     guard::{self, Meters, Rates},
+    hooks::{Flights, Sender, WebhookSettings},
     limits::{AUDIT_QUEUE_MAX, FOLLOWERS_MAX, SETTLE_QUEUE_MAX},
     loops,
     series::AllSeries,
@@ -35,6 +36,8 @@ pub struct Control {
     pub(crate) promotions: Arc<Promotions>,
     pub(crate) signer: Arc<PreviewSigner>,
     pub(crate) builds: Arc<Builds>,
+    pub(crate) sender: Arc<Sender>,
+    pub(crate) flights: Arc<Flights>,
     /// The queue of the task that brings rows up to date.
     pub(crate) settle: mpsc::Sender<Settle>,
     pub(crate) settings: Arc<ControlSettings>,
@@ -72,9 +75,12 @@ impl Control {
         let builds = Builds::open(&database.with_file_name("builds"), scope.clone()).map_err(OpenError::Builds)?;
         let (settle, unsettled) = mpsc::channel(SETTLE_QUEUE_MAX);
         let (deeds, unwritten) = mpsc::channel(AUDIT_QUEUE_MAX);
+        let WebhookSettings { reach, roots } = WebhookSettings::default();
         let control = Self {
             store,
             host,
+            sender: Arc::new(Sender::new(reach, roots, scope.clone())),
+            flights: Arc::default(),
             scope,
             clock,
             keys: Arc::default(),
@@ -101,6 +107,15 @@ impl Control {
         control.scope.start("audit trail", loops::write_trail(control.clone(), unwritten));
         control.scope.start("samples", loops::sample(control.clone()));
         Ok(control)
+    }
+
+    /// Starts to deliver events to webhooks. Before this they are kept, and webhooks are held to the public internet.
+    pub fn with_webhooks(mut self, settings: WebhookSettings) -> Self {
+        let WebhookSettings { reach, roots } = settings;
+        self.sender = Arc::new(Sender::new(reach, roots, self.scope.clone()));
+        let courier = self.clone();
+        self.scope.start("webhooks", async move { loops::deliver(courier).await });
+        self
     }
 
     /// Gives the routes of this room, with everything that surrounds a request.

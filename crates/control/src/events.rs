@@ -48,11 +48,48 @@ struct Kept {
     ended: bool,
 }
 
+/// A state that lasts. Between two of them is an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lasting {
+pub enum Lasting {
     Running,
     Paused,
     Asleep,
+}
+
+impl Lasting {
+    /// Gives the state that lasts, if this one does.
+    pub fn of(state: &SandboxState) -> Option<Self> {
+        match state {
+            SandboxState::Running => Some(Lasting::Running),
+            SandboxState::Paused => Some(Lasting::Paused),
+            SandboxState::Asleep => Some(Lasting::Asleep),
+            SandboxState::Creating
+            | SandboxState::FallingAsleep
+            | SandboxState::Waking
+            | SandboxState::Stopping
+            | SandboxState::Failed { .. } => None,
+        }
+    }
+
+    /// Names the event between two states; none if they are the same.
+    pub fn since(self, last: Option<Lasting>) -> Option<&'static str> {
+        match (last, self) {
+            (Some(last), now) if last == now => None,
+            (Some(Lasting::Paused), Lasting::Running) => Some("sandbox.resumed"),
+            (Some(Lasting::Asleep), Lasting::Running) => Some("sandbox.woken"),
+            (_, Lasting::Running) => Some("sandbox.running"),
+            (_, Lasting::Paused) => Some("sandbox.paused"),
+            (_, Lasting::Asleep) => Some("sandbox.hibernated"),
+        }
+    }
+
+    /// Gives what the event tells besides its name.
+    pub fn payload(self, boot_ms: u64, boot_mode: &str) -> Value {
+        match self {
+            Lasting::Running => json!({"boot_ms": boot_ms, "boot_mode": public_boot_mode(boot_mode)}),
+            Lasting::Paused | Lasting::Asleep => json!({}),
+        }
+    }
 }
 
 impl EventLog {
@@ -63,16 +100,9 @@ impl EventLog {
 
     /// Adds the event that a new state stands for, if it is news, and gives its kind.
     pub fn state(&self, view: &SandboxView, at_ns: u64) -> Option<&'static str> {
-        let now = lasting(&view.state)?;
+        let now = Lasting::of(&view.state)?;
         self.ring(view.id, at_ns, |kept| {
-            let kind = match (kept.last.replace(now), now) {
-                (Some(last), now) if last == now => return None,
-                (Some(Lasting::Paused), Lasting::Running) => "sandbox.resumed",
-                (Some(Lasting::Asleep), Lasting::Running) => "sandbox.woken",
-                (_, Lasting::Running) => "sandbox.running",
-                (_, Lasting::Paused) => "sandbox.paused",
-                (_, Lasting::Asleep) => "sandbox.hibernated",
-            };
+            let kind = now.since(kept.last.replace(now))?;
             let payload = match now {
                 Lasting::Running => booted(view),
                 Lasting::Paused | Lasting::Asleep => json!({}),
@@ -88,7 +118,7 @@ impl EventLog {
 
     /// Takes a state as known, without an event.
     pub fn known(&self, id: SandboxId, state: &SandboxState, at_ns: u64) {
-        if let Some(now) = lasting(state) {
+        if let Some(now) = Lasting::of(state) {
             self.ring(id, at_ns, |kept| kept.last = Some(now));
         }
     }
@@ -197,19 +227,6 @@ fn object(payload: Value) -> Map<String, Value> {
     match payload {
         Value::Object(payload) => payload,
         _ => Map::new(),
-    }
-}
-
-fn lasting(state: &SandboxState) -> Option<Lasting> {
-    match state {
-        SandboxState::Running => Some(Lasting::Running),
-        SandboxState::Paused => Some(Lasting::Paused),
-        SandboxState::Asleep => Some(Lasting::Asleep),
-        SandboxState::Creating
-        | SandboxState::FallingAsleep
-        | SandboxState::Waking
-        | SandboxState::Stopping
-        | SandboxState::Failed { .. } => None,
     }
 }
 

@@ -8,6 +8,7 @@ mod control;
 mod door;
 mod events;
 mod guard;
+mod hooks;
 pub mod limits;
 mod loops;
 mod plan;
@@ -17,4 +18,5 @@ mod store;
 
 pub use app::{BootstrapError, BootstrapKey};
 pub use control::{Control, OpenError};
+pub use hooks::{Reach, Roots, WebhookSettings};
 pub use settings::{ControlSettings, Operator, RateSettings};

@@ -150,3 +150,54 @@ pub const LOG_KEEPALIVE: Duration = Duration::from_secs(10);
 /// Layers after single steps that one workspace keeps, and what they may take together.
 pub const CACHED_LAYERS_MAX: u64 = 64;
 pub const CACHED_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
+/// Webhooks of one workspace, and the length of an address.
+pub const WEBHOOKS_PER_WORKSPACE_MAX: u64 = 16;
+pub const WEBHOOK_URL_BYTES_MAX: usize = 2048;
+/// Deliveries that may wait for one webhook; later events are dropped and counted. Those that a guest causes as it likes have
+/// less room, so that they never take that of the others.
+pub const WEBHOOK_PENDING_MAX: u64 = 10_000;
+pub const WEBHOOK_NOISE_PENDING_MAX: u64 = 1_000;
+const _: () = assert!(WEBHOOK_NOISE_PENDING_MAX < WEBHOOK_PENDING_MAX, "noise must leave room");
+/// What is remembered of one webhook's deliveries that ended, and of the tries of one delivery.
+pub const WEBHOOK_DELIVERED_KEPT_MAX: u64 = 500;
+pub const WEBHOOK_DEAD_KEPT_MAX: u64 = 1_000;
+pub const WEBHOOK_ATTEMPTS_KEPT_MAX: usize = 10;
+/// Deliveries in one list, and if not said.
+pub const WEBHOOK_LIST_MAX: usize = 500;
+pub const WEBHOOK_LIST_DEFAULT: usize = 100;
+
+/// How long after each failure the next try comes, give or take a fifth. After the last one a delivery is dead.
+pub const WEBHOOK_BACKOFF: [Duration; 6] = [
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+    Duration::from_secs(120),
+    Duration::from_secs(600),
+    Duration::from_secs(3600),
+    Duration::from_secs(6 * 3600),
+];
+const _: () = assert!(WEBHOOK_ATTEMPTS_KEPT_MAX > WEBHOOK_BACKOFF.len(), "every try of one round is shown");
+/// How long a webhook may do nothing but fail before it is switched off.
+pub const WEBHOOK_FAILING_MAX: Duration = Duration::from_secs(3 * 24 * 3600);
+
+/// Tries at once: to one webhook, to one that fails, of one workspace, and in all.
+pub const WEBHOOK_AT_ONCE_MAX: usize = 4;
+pub const WEBHOOK_FAILING_AT_ONCE_MAX: usize = 1;
+pub const WEBHOOK_WORKSPACE_AT_ONCE_MAX: usize = 8;
+pub const WEBHOOK_ALL_AT_ONCE_MAX: usize = 128;
+const _: () = assert!(
+    WEBHOOK_ALL_AT_ONCE_MAX >= 8 * WEBHOOK_WORKSPACE_AT_ONCE_MAX,
+    "one workspace with slow receivers must not hold up the others"
+);
+/// How long a receiver has: to be found, connected to and trusted; and until the head of its answer.
+pub const WEBHOOK_CONNECT_MAX: Duration = Duration::from_secs(5);
+pub const WEBHOOK_ANSWER_MAX: Duration = Duration::from_secs(15);
+const _: () = assert!(WEBHOOK_ANSWER_MAX.as_secs() < 25, "a ping must end before its client gives up");
+/// How much of an answer is read, for how long, and how large its head may be. Enough to see what was wrong.
+pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 1024;
+pub const WEBHOOK_ANSWER_READ_MAX: Duration = Duration::from_secs(2);
+pub const WEBHOOK_HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Addresses of one name that are tried.
+pub const WEBHOOK_ADDRESSES_MAX: usize = 4;
+/// How often the outbox is looked at without being told. The wall clock may jump, so no longer wait is trusted.
+pub const WEBHOOK_LOOK_EVERY: Duration = Duration::from_secs(1);

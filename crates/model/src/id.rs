@@ -103,6 +103,18 @@ id!(
     /// A server that runs machines.
     HostId, "host", "hst_"
 );
+id!(
+    /// An address that is told of events.
+    WebhookId, "webhook", "whk_"
+);
+id!(
+    /// Something that happened, the same for everybody who is told.
+    EventId, "event", "evt_"
+);
+id!(
+    /// One event on its way to one webhook.
+    DeliveryId, "delivery", "dlv_"
+);
 
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,7 @@ pub use code::{CodeLanguage, CodeSessionId};
 pub use defaults::ExecDefaults;
 pub use egress::{BadRule, EGRESS_RULES_MAX, Egress, EgressRule};
 pub use fault::{Fault, FaultKind};
-pub use id::{BadId, BuildId, HostId, LayerId, MachineId, SandboxId, VolumeId};
+pub use id::{BadId, BuildId, DeliveryId, EventId, HostId, LayerId, MachineId, SandboxId, VolumeId, WebhookId};
 pub use name::{BadName, TemplateName};
 pub use path_rules::{BadPathRule, PATH_RULE_BYTES_MAX, PATH_RULES_MAX, PathRules};
 pub use port::{AGENT_PORT, BadPort, GuestPort};

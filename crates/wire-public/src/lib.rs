@@ -33,6 +33,7 @@ mod time;
 mod trail;
 pub mod tree;
 mod volume;
+mod webhook;
 
 pub use audit::Audit;
 pub use build::{Build, BuildAsk, BuildFields, BuildSource};
@@ -68,3 +69,7 @@ pub use text::TextTail;
 pub use time::{parse_rfc3339, rfc3339};
 pub use trail::{AuditEntry, AuditTrail};
 pub use volume::{CreateVolume, GrowVolume, NamedMount, Volume, VolumeAttachment, VolumeName};
+pub use webhook::{
+    ChangeWebhook, CreateWebhook, Delivery, DeliveryAttempt, EVENT_KINDS, EventPattern, PING_KIND, Ping, RotateSecret,
+    Webhook, WebhookEvent, checked_description, checked_events,
+};

@@ -79,3 +79,9 @@ const _: () = assert!(
     METADATA_ENTRIES_MAX * (METADATA_KEY_BYTES_MAX + METADATA_VALUE_BYTES_MAX) < JSON_BYTES_MAX,
     "full metadata must fit a body"
 );
+
+/// Kinds that one webhook asks for, and the length of its description.
+pub const WEBHOOK_EVENTS_MAX: usize = 32;
+pub const WEBHOOK_DESCRIPTION_BYTES_MAX: usize = 256;
+/// How long the secret before the present one may go on signing: a week.
+pub const WEBHOOK_GRACE_SECONDS_MAX: u64 = 7 * 24 * 3600;

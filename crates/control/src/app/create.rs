@@ -96,7 +96,7 @@ impl Control {
                 return Err(Fault::new(FaultKind::Timeout, "sandbox.create_timeout", text));
             }
         };
-        if self.store.mark_running(intent.id, size(&seen), &observed(&seen)).await? {
+        if self.store.mark_running(intent.id, size(&seen), &observed(&seen), self.clock.now_ns()).await? {
             return Ok(seen);
         }
         Err(Fault::new(FaultKind::Conflict, "sandbox.deleted", "the sandbox was deleted while it was being created"))
@@ -106,7 +106,8 @@ impl Control {
     pub(super) async fn undo_create(&self, id: SandboxId) {
         if let Err(fault) = self.host.remove(id).await {
             tracing::warn!(sandbox = %id, %fault, "a failed create could not be removed from the host");
-            let kept = self.store.mark_failed(id, "its creation failed and could not be undone; delete it").await;
+            let reason = "its creation failed and could not be undone; delete it";
+            let kept = self.store.mark_failed(id, reason, self.clock.now_ns()).await;
             if let Err(error) = kept {
                 tracing::error!(sandbox = %id, %error, "a failed create could not be marked");
             }

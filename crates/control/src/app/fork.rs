@@ -161,14 +161,17 @@ impl Control {
             let first = forks.failures.into_iter().next();
             return Err(first.map_or_else(|| Fault::bug("a fork without children"), |(_, fault)| fault));
         }
-        self.note(&forks);
+        self.note(&forks).await;
         Ok(forks)
     }
 
     /// Writes down what became of one child; one that failed is forgotten.
     async fn record(&self, mut child: Intent, outcome: Result<SandboxView, Fault>) -> Result<Intent, Fault> {
         let written = match &outcome {
-            Ok(seen) => self.store.mark_running(child.id, size(seen), &observed(seen)).await.map_err(Fault::from),
+            Ok(seen) => {
+                let now_ns = self.clock.now_ns();
+                self.store.mark_running(child.id, size(seen), &observed(seen), now_ns).await.map_err(Fault::from)
+            }
             Err(fault) => Err(fault.clone()),
         };
         match (outcome, written) {
@@ -201,7 +204,7 @@ impl Control {
         }
     }
 
-    fn note(&self, forks: &Forks) {
+    async fn note(&self, forks: &Forks) {
         let children: Vec<_> = forks.children.iter().map(|child| child.id.to_string()).collect();
         let payload = json!({
             "snapshot": forks.layer.uuid().to_string(),
@@ -209,7 +212,9 @@ impl Control {
             "children": children,
             "failed": forks.failures.len(),
         });
-        self.events.record(forks.parent, self.clock.now_ns(), "sandbox.forked", payload);
+        if let Err(error) = self.tell(forks.parent, "sandbox.forked", payload).await {
+            tracing::error!(parent = %forks.parent, %error, "subscribers could not be told of a fork");
+        }
         let (succeeded, failed) = (forks.children.len(), forks.failures.len());
         let payload = json!({
             "tree_id": forks.tree,

@@ -85,7 +85,7 @@ impl Control {
         let losers: Vec<_> = siblings.into_iter().filter(|sibling| *sibling != id).collect();
         let (deleted, failures) = self.reap(caller, losers).await;
         let payload = json!({"tree_id": tree, "winner": id.to_string(), "deleted": deleted, "failed": failures.len()});
-        self.events.record(id, self.clock.now_ns(), "fork_tree.promoted", payload);
+        self.tell(id, "fork_tree.promoted", payload).await?;
         tracing::info!(sandbox = %id, deleted = deleted.len(), failed = failures.len(), "sandbox promoted");
         Ok(Promotion { winner: id.to_string(), tree_id: tree.unwrap_or_default(), deleted, failures })
     }

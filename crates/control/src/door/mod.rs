@@ -3,6 +3,7 @@
 mod audit;
 mod builds;
 mod caller;
+mod deliveries;
 mod egress;
 mod events;
 mod forks;
@@ -20,6 +21,7 @@ mod tokens;
 mod trail;
 mod tree;
 mod volumes;
+mod webhooks;
 
 use axum::{
     Router,
@@ -78,6 +80,14 @@ pub fn router(control: Control) -> Router {
         .route("/v1/snapshots/{snapshot}", get(snapshots::get).delete(snapshots::delete))
         .route("/v1/volumes", get(volumes::list).post(volumes::create))
         .route("/v1/volumes/{name}", get(volumes::get).patch(volumes::grow).delete(volumes::delete))
+        .route("/v1/webhooks", get(webhooks::list).post(webhooks::create))
+        .route("/v1/webhooks/dead-letters", get(deliveries::dead))
+        .route("/v1/webhooks/deliveries/{delivery}", get(deliveries::get))
+        .route("/v1/webhooks/deliveries/{delivery}/replay", post(deliveries::replay))
+        .route("/v1/webhooks/{webhook}", get(webhooks::get).patch(webhooks::change).delete(webhooks::delete))
+        .route("/v1/webhooks/{webhook}/rotate-secret", post(webhooks::rotate))
+        .route("/v1/webhooks/{webhook}/ping", post(webhooks::ping))
+        .route("/v1/webhooks/{webhook}/deliveries", get(deliveries::list))
         .route("/v1/host/audit", get(audit::audit))
         .method_not_allowed_fallback(no_method)
         .fallback(no_route);

@@ -23,22 +23,23 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
     for (id, state) in control.store.all_states().await? {
         match (state, seen.get(&id)) {
             (SandboxState::Failed { .. }, None) => {}
-            (SandboxState::Stopping, None) => bury(control, id).await?,
+            (SandboxState::Stopping, None) => bury(control, id, Some("request")).await?,
             (SandboxState::Stopping, Some(_)) => match control.host.remove(id).await {
-                Ok(()) => bury(control, id).await?,
+                Ok(()) => bury(control, id, Some("request")).await?,
                 Err(fault) => tracing::warn!(sandbox = %id, %fault, "a delete that was cut off could not be finished"),
             },
             (SandboxState::Creating, None) => control.store.forget(id).await?,
             (_, None) => {
-                control.store.mark_failed(id, GONE).await?;
-                control.events.record(id, control.clock.now_ns(), "recover.orphaned", json!({ "reason": GONE }));
+                let now_ns = control.clock.now_ns();
+                control.store.mark_failed(id, GONE, now_ns).await?;
+                control.events.record(id, now_ns, "recover.orphaned", json!({ "reason": GONE }));
             }
             (SandboxState::Creating, Some(view)) if view.state == SandboxState::Creating => {}
             (SandboxState::Creating, Some(view)) => {
-                control.store.mark_running(id, size(view), &observed(view)).await?;
-                write_state(control, view).await?;
+                control.store.mark_running(id, size(view), &observed(view), control.clock.now_ns()).await?;
+                write_state(control, view, &view.state).await?;
             }
-            (_, Some(view)) => write_state(control, view).await?,
+            (_, Some(view)) => write_state(control, view, &view.state).await?,
         }
     }
     for view in seen.values() {
@@ -59,10 +60,10 @@ pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
     for (id, state) in rows {
         match (state, seen.get(&id)) {
             (SandboxState::Creating | SandboxState::Failed { .. }, None) => {}
-            (_, None) => bury(control, id).await?,
+            (_, None) => bury(control, id, None).await?,
             (_, Some(view)) => {
                 control.events.state(view, control.clock.now_ns());
-                write_state(control, view).await?;
+                write_state(control, view, &view.state).await?;
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     Control,
     app::{Settle, observed},
     limits::DELETED_REMEMBERED,
-    store::StoreError,
+    store::{Seen, StoreError},
 };
 
 /// Follows the host's events, and requests to look at one sandbox, until shutdown.
@@ -50,7 +50,7 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
         HostEvent::Failed { id, reason } => {
             tracing::info!(sandbox = %id, %reason, "sandbox failed");
             control.events.record(id, now_ns, "vm.died", json!({ "reason": reason }));
-            control.store.mark_failed(id, &reason).await
+            control.store.mark_failed(id, &reason, now_ns).await
         }
         HostEvent::Changed { view } => {
             if control.events.state(&view, now_ns) == Some("sandbox.woken")
@@ -58,21 +58,19 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             {
                 control.booted(&workspace, &template, &view);
             }
-            // The host's word of now, not that of the event: a request may have changed the sandbox again since.
-            refresh(control, view.id).await
+            // The row gets the host's word of now, not that of the event: a request may have changed the sandbox again
+            // since. Subscribers get that of the event; what came later has an event of its own.
+            let now = control.host.observe(view.id).await;
+            write_state(control, now.as_ref().unwrap_or(&view), &view.state).await
         }
-        HostEvent::Denied { id, target } => {
-            control.events.record(id, now_ns, "egress.denied", json!({ "target": target }));
-            Ok(())
-        }
+        HostEvent::Denied { id, target } => control.tell(id, "egress.denied", json!({ "target": target })).await,
         HostEvent::Removed { id, why } => {
             tracing::info!(sandbox = %id, ?why, "sandbox removed");
             let reason = match why {
                 RemovedBy::Request => "request",
                 RemovedBy::Idleness => "idle",
             };
-            control.events.end(id, now_ns, reason);
-            bury(control, id).await
+            bury(control, id, Some(reason)).await
         }
     }
 }
@@ -87,14 +85,15 @@ async fn look(control: &Control, settle: Settle) -> Result<(), StoreError> {
 
 async fn refresh(control: &Control, id: SandboxId) -> Result<(), StoreError> {
     match control.host.observe(id).await {
-        Some(view) => write_state(control, &view).await,
+        Some(view) => write_state(control, &view, &view.state).await,
         // Being removed: that has an event of its own.
         None => Ok(()),
     }
 }
 
-/// Gives a row the host's word. A sandbox on its way up or out keeps what its row says until it is there.
-pub(super) async fn write_state(control: &Control, view: &SandboxView) -> Result<(), StoreError> {
+/// Gives a row the host's word, and tells subscribers of a state. A sandbox on its way up or out keeps what its row says until
+/// it is there.
+pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &SandboxState) -> Result<(), StoreError> {
     match view.state {
         SandboxState::Creating | SandboxState::Stopping => Ok(()),
         SandboxState::Running
@@ -102,14 +101,18 @@ pub(super) async fn write_state(control: &Control, view: &SandboxView) -> Result
         | SandboxState::FallingAsleep
         | SandboxState::Asleep
         | SandboxState::Waking
-        | SandboxState::Failed { .. } => control.store.mark_state(view.id, &view.state, &observed(view)).await,
+        | SandboxState::Failed { .. } => {
+            let (observed, at_ns) = (observed(view), control.clock.now_ns());
+            let seen = Seen { id: view.id, state: &view.state, observed: &observed, told, at_ns };
+            control.store.mark_state(seen).await
+        }
     }
 }
 
 /// Removes the row of a sandbox that is gone.
-pub(super) async fn bury(control: &Control, id: SandboxId) -> Result<(), StoreError> {
+pub(super) async fn bury(control: &Control, id: SandboxId, reason: Option<&'static str>) -> Result<(), StoreError> {
     let now_ns = control.clock.now_ns();
     let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
-    control.events.end(id, now_ns, "request");
-    control.store.bury(id, now_ns, since_ns).await
+    control.events.end(id, now_ns, reason.unwrap_or("request"));
+    control.store.bury(id, (now_ns, since_ns), reason).await
 }

@@ -3,7 +3,9 @@
 mod family;
 mod fork;
 mod place;
+mod retry;
 
 pub use family::family;
 pub use fork::{ForkPlanAsk, ForkView, fork};
 pub use place::{Ask, View, full, place};
+pub use retry::{Try, after};

@@ -12,6 +12,7 @@ const STEPS: &[&str] = &[
     include_str!("0004_attempts.sql"),
     include_str!("0005_audit.sql"),
     include_str!("0006_builds.sql"),
+    include_str!("0007_webhooks.sql"),
 ];
 
 /// Runs the steps that are missing, each in its own transaction.

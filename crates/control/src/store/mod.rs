@@ -2,10 +2,12 @@
 
 mod attempts;
 mod builds;
+mod deliveries;
 mod intent;
 mod keys;
 mod lineage;
 mod migrate;
+mod outbox;
 mod ports;
 mod sandboxes;
 mod snapshots;
@@ -13,22 +15,28 @@ mod states;
 mod templates;
 mod trail;
 mod volumes;
+mod webhooks;
 
-use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path};
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
 pub use attempts::{Attempt, Begun, Made};
 pub use builds::{Build, BuildBegun, BuildStatus, Holding};
+pub use deliveries::{Delivery, Sending, Shown, Stage, Verdict};
 pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
 pub use keys::KeyRow;
 pub use lineage::Relative;
+pub use outbox::News;
 use pandastack_model::Fault;
 pub use ports::{Declared, SIGNING_KEY_BYTES};
 pub use sandboxes::Committed;
 pub use snapshots::Snapshot;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+pub use states::Seen;
 pub use templates::{CachedLayer, Template};
+use tokio::sync::Notify;
 pub use trail::Deed;
 pub use volumes::{Named, Volume};
+pub use webhooks::{Subscribed, Webhook, WebhookSecret};
 
 use crate::limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX};
 
@@ -36,6 +44,8 @@ use crate::limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX};
 #[derive(Clone)]
 pub struct Store {
     pool: SqlitePool,
+    /// Told when something was put into the outbox.
+    outbox: Arc<Notify>,
 }
 
 /// What the database refused.
@@ -72,7 +82,7 @@ impl Store {
             .busy_timeout(DATABASE_BUSY_MAX)
             .foreign_keys(true);
         let pool = SqlitePoolOptions::new().max_connections(DATABASE_CONNECTIONS_MAX).connect_with(options).await;
-        let store = Self { pool: pool.map_err(failed("open the database"))? };
+        let store = Self { pool: pool.map_err(failed("open the database"))?, outbox: Arc::default() };
         migrate::migrate(&store.pool, now_ns).await?;
         Ok(store)
     }
@@ -80,6 +90,11 @@ impl Store {
     /// Asks the database for a sign of life.
     pub async fn ping(&self) -> Result<(), StoreError> {
         sqlx::query("SELECT 1").execute(&self.pool).await.map(drop).map_err(failed("ping the database"))
+    }
+
+    /// Gives the bell that rings when there may be something to deliver.
+    pub fn outbox(&self) -> Arc<Notify> {
+        self.outbox.clone()
     }
 
     /// Closes every connection.

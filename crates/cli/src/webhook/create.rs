@@ -1,0 +1,40 @@
+//! `pandastack webhook create`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::CreateWebhook;
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
+
+/// Arguments of `webhook create`.
+#[derive(Debug, clap::Args)]
+pub struct CreateArgs {
+    /// Where events are sent
+    url: String,
+    /// Which events: a kind, sandbox.* or *; may be repeated
+    #[arg(long = "event", short, value_name = "KIND", default_value = "*")]
+    events: Vec<String>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Leave it switched off for now
+    #[arg(long)]
+    disabled: bool,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Subscribes an address.
+pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let CreateArgs { url, events, description, disabled, json } = args;
+    let ask = CreateWebhook { url, events, description, enabled: disabled.then_some(false) };
+    let webhook = connect(global)?.create_webhook(&ask).await.map_err(advise)?;
+    if json {
+        output::json(&webhook)?;
+    } else {
+        output::line(&format!("{}  {}", webhook.id, webhook.secret.as_deref().unwrap_or_default()))?;
+        eprintln!("the secret is shown only now; try it with: pandastack webhook ping {}", webhook.id);
+    }
+    Ok(ExitCode::SUCCESS)
+}

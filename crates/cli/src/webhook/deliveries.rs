@@ -1,0 +1,60 @@
+//! `pandastack webhook deliveries`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::Delivery;
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
+
+/// Arguments of `webhook deliveries`.
+#[derive(Debug, clap::Args)]
+pub struct DeliveriesArgs {
+    /// Webhook id
+    #[arg(required_unless_present = "dead_letters")]
+    id: Option<String>,
+    /// Only those that are pending, failed (and tried again), delivered or dead
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Those of every webhook that were given up
+    #[arg(long, conflicts_with_all = ["id", "status"])]
+    dead_letters: bool,
+    /// Print as JSON, with what is sent and every attempt
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    /// Print only ids
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Lists deliveries, newest first.
+pub async fn deliveries(args: DeliveriesArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let client = connect(global)?;
+    let found = match &args.id {
+        Some(id) => client.deliveries(id, args.status.as_deref()).await,
+        None => client.dead_letters().await,
+    };
+    let found = found.map_err(advise)?;
+    if args.json {
+        output::json(&found)?;
+    } else if args.quiet {
+        for delivery in &found {
+            output::line(&delivery.id)?;
+        }
+    } else if found.is_empty() {
+        eprintln!("no such deliveries");
+    } else {
+        let rows: Vec<_> = found.iter().map(row).collect();
+        output::table(&["ID", "EVENT", "STATUS", "TRIES", "LAST", "CREATED"], &rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(delivery: &Delivery) -> Vec<String> {
+    let last = delivery.attempts.last().map_or_else(String::new, |attempt| match (&attempt.error, attempt.status) {
+        (Some(error), _) => error.chars().take(60).collect(),
+        (None, status) => status.map(|status| status.to_string()).unwrap_or_default(),
+    });
+    let tries = delivery.attempts.len().to_string();
+    let Delivery { id, kind, status, created_at, .. } = delivery.clone();
+    vec![id, kind, status, tries, last, created_at]
+}

@@ -1,0 +1,120 @@
+//! Delivers: tries once and records what came of it, tries anew when asked, and pings.
+
+use std::time::Instant;
+
+use pandastack_kit::random_bytes;
+use pandastack_model::{DeliveryId, EventId, Fault, FaultKind, WebhookId};
+use pandastack_wire_fleet::Caller;
+use pandastack_wire_public::{PING_KIND, rfc3339};
+use serde_json::json;
+
+use crate::{
+    Control,
+    hooks::{Flight, Letter, Sent, Target, signatures},
+    limits::WEBHOOK_LOOK_EVERY,
+    plan,
+    store::{Delivery, Sending, Stage, StoreError, Webhook},
+};
+
+impl Control {
+    /// Tries a delivery. It stays in the outbox until what came of it is written down, so a crash means another try.
+    pub(crate) async fn deliver(&self, delivery: Delivery, _flight: Flight) {
+        match self.try_delivery(&delivery).await {
+            Ok(()) => {}
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::error!(delivery = %delivery.id, %error, ?cause, "an attempt could not be recorded");
+                // It is due still: without a pause it would be sent as fast as the receiver takes it.
+                self.scope.token().run_until_cancelled(tokio::time::sleep(WEBHOOK_LOOK_EVERY)).await;
+            }
+        }
+    }
+
+    async fn try_delivery(&self, delivery: &Delivery) -> Result<(), StoreError> {
+        let Some(webhook) = self.store.any_webhook(delivery.webhook).await? else { return Ok(()) };
+        let send = self.attempt(&webhook, delivery.event_id, &delivery.body);
+        // Cut off by the end of the server: the next start tries again.
+        let Some(attempt) = self.scope.token().run_until_cancelled(send).await else { return Ok(()) };
+        let [one, two] = random_bytes();
+        let verdict = plan::after(plan::Try {
+            delivered: attempt.error.is_none(),
+            status: attempt.status,
+            tries: delivery.tries,
+            failing_since_ns: webhook.failing_since_ns,
+            now_ns: self.clock.now_ns(),
+            dice: u16::from_be_bytes([one, two]),
+        });
+        if let Some(reason) = &verdict.disable {
+            tracing::info!(webhook = %webhook.id, %reason, "webhook switched off");
+        }
+        self.store.record_attempt(delivery, attempt, &verdict).await
+    }
+
+    /// Sends one event once.
+    async fn attempt(&self, webhook: &Webhook, id: EventId, body: &str) -> Sending {
+        let (at_ns, started) = (self.clock.now_ns(), Instant::now());
+        let Sent { status, error, answer } = match Target::parse(&webhook.url, self.sender.reach()) {
+            Ok(target) => {
+                let letter = Letter {
+                    target: &target,
+                    id: id.to_string(),
+                    seconds: at_ns / 1_000_000_000,
+                    signatures: signatures(webhook, id, at_ns, body),
+                    body,
+                };
+                self.sender.send(letter).await
+            }
+            // The operator may have narrowed what is allowed since.
+            Err(fault) => Sent { error: Some(fault.text), ..Sent::default() },
+        };
+        let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Sending { at_ns, took_ms, status, error, answer }
+    }
+
+    /// Sends a test event at once, whatever the webhook asks for and also if it is switched off. Nothing is kept of it.
+    pub(crate) async fn ping(&self, caller: &Caller, id: WebhookId) -> Result<(EventId, Sending), Fault> {
+        let webhook = self.webhook(caller, id).await?;
+        let place = (webhook.id, DeliveryId::random());
+        let flight = self.flights.start(self.store.outbox(), &caller.workspace, place).ok_or_else(|| {
+            let text = "as many deliveries as may be are on their way; try again later";
+            Fault::new(FaultKind::Busy, "webhook.busy", text)
+        })?;
+        let (event, control) = (EventId::random(), self.clone());
+        let time = rfc3339(self.clock.now_ns());
+        let payload = json!({ "webhook_id": webhook.id.to_string() });
+        let body = json!({
+            "id": event.to_string(), "sequence": 0, "workspace": webhook.workspace.0, "type": PING_KIND,
+            "time": time, "ts": time, "sandbox_id": "", "payload": payload, "metadata": payload,
+        });
+        let send = async move {
+            let attempt = control.attempt(&webhook, event, &body.to_string()).await;
+            drop(flight);
+            attempt
+        };
+        let attempt = self.scope.run("ping webhook", send).await.map_err(Fault::bug)?;
+        Ok((event, attempt))
+    }
+
+    /// Finds a delivery of the caller's.
+    pub(crate) async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<Delivery, Fault> {
+        self.store.find_delivery(&caller.workspace, id).await?.ok_or_else(no_delivery)
+    }
+
+    /// Delivers once more, however it ended before; one that waits does not wait any longer.
+    pub(crate) async fn replay(&self, caller: &Caller, id: DeliveryId) -> Result<Delivery, Fault> {
+        let delivery = self.delivery(caller, id).await?;
+        let webhook = self.webhook(caller, delivery.webhook).await?;
+        if !webhook.enabled {
+            let text = "the webhook is switched off; switch it on first";
+            return Err(Fault::new(FaultKind::Conflict, "webhook.disabled", text));
+        }
+        let now_ns = self.clock.now_ns();
+        self.store.requeue(id, now_ns).await?;
+        Ok(Delivery { stage: Stage::Pending, tries: 0, next_at_ns: now_ns, finished_at_ns: None, ..delivery })
+    }
+}
+
+/// The fault for a delivery that is not there or not the caller's.
+pub(crate) fn no_delivery() -> Fault {
+    Fault::new(FaultKind::Missing, "delivery.not_found", "delivery not found; only the last ones are kept")
+}

@@ -1,0 +1,130 @@
+//! Deliveries of webhooks: the history, the dead letters, and trying again.
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, Path, State},
+    http::{StatusCode, Uri, request::Parts},
+};
+use pandastack_model::{DeliveryId, Fault, FaultKind, WebhookId};
+use pandastack_wire_fleet::Caller;
+use pandastack_wire_public::{
+    Delivery,
+    http::{Answer, Refused, query_value},
+    rfc3339,
+};
+
+use super::{
+    caller::Authenticated,
+    webhooks::{WebhookPath, render_attempt},
+};
+use crate::{
+    Control,
+    app::no_delivery,
+    limits::{WEBHOOK_LIST_DEFAULT, WEBHOOK_LIST_MAX},
+    store::{self, Shown, Stage},
+};
+
+/// The `{delivery}` of a route.
+pub struct DeliveryPath(pub DeliveryId);
+
+impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let id = path.ok().and_then(|Path(id)| id.parse().ok());
+        id.map(Self).ok_or_else(|| no_delivery().into())
+    }
+}
+
+/// Lists a webhook's deliveries, newest first; those of one `status` if asked.
+pub async fn list(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    WebhookPath(id): WebhookPath,
+    uri: Uri,
+) -> Answer<Json<Vec<Delivery>>> {
+    control.webhook(&caller, id).await?;
+    let shown = shown(query_value(&uri, "status").as_deref())?;
+    Ok(Json(found(&control, &caller, Some(id), shown, &uri).await?))
+}
+
+/// Lists the deliveries of all the caller's webhooks that were given up, newest first.
+pub async fn dead(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> Answer<Json<Vec<Delivery>>> {
+    Ok(Json(found(&control, &caller, None, Shown::Dead, &uri).await?))
+}
+
+/// Shows one delivery.
+pub async fn get(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    DeliveryPath(id): DeliveryPath,
+) -> Answer<Json<Delivery>> {
+    Ok(Json(render(control.delivery(&caller, id).await?)))
+}
+
+/// Delivers once more.
+pub async fn replay(
+    State(control): State<Control>,
+    Authenticated(caller): Authenticated,
+    DeliveryPath(id): DeliveryPath,
+) -> Answer<(StatusCode, Json<Delivery>)> {
+    Ok((StatusCode::ACCEPTED, Json(render(control.replay(&caller, id).await?))))
+}
+
+async fn found(
+    control: &Control,
+    caller: &Caller,
+    webhook: Option<WebhookId>,
+    shown: Shown,
+    uri: &Uri,
+) -> Result<Vec<Delivery>, Fault> {
+    let count = query_value(uri, "limit").map_or(Ok(WEBHOOK_LIST_DEFAULT), |text| {
+        let refused = || bad(format!("limit must be 1 to {WEBHOOK_LIST_MAX}"));
+        text.parse().ok().filter(|count| (1..=WEBHOOK_LIST_MAX).contains(count)).ok_or_else(refused)
+    })?;
+    let found = control.store.list_deliveries(&caller.workspace, webhook, shown, count).await?;
+    Ok(found.into_iter().map(render).collect())
+}
+
+fn shown(text: Option<&str>) -> Result<Shown, Fault> {
+    match text {
+        None | Some("") => Ok(Shown::All),
+        Some("pending") => Ok(Shown::Fresh),
+        Some("failed") => Ok(Shown::Failed),
+        Some("delivered") => Ok(Shown::Delivered),
+        Some("dead") => Ok(Shown::Dead),
+        Some(_) => Err(bad("status must be pending, failed, delivered or dead")),
+    }
+}
+
+fn bad(text: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::Caller, "webhook.bad_query", text)
+}
+
+fn render(delivery: store::Delivery) -> Delivery {
+    let store::Delivery { id, webhook, event_id, kind, sequence, body, stage, tries, .. } = delivery;
+    let status = match stage {
+        Stage::Pending if tries == 0 => "pending",
+        Stage::Pending => "failed",
+        Stage::Delivered => "delivered",
+        Stage::Dead => "dead",
+    };
+    Delivery {
+        id: id.to_string(),
+        webhook_id: webhook.to_string(),
+        event_id: event_id.to_string(),
+        kind,
+        sequence,
+        status: status.to_owned(),
+        created_at: rfc3339(delivery.created_at_ns),
+        next_attempt_at: (stage == Stage::Pending).then(|| rfc3339(delivery.next_at_ns)),
+        finished_at: delivery.finished_at_ns.map(rfc3339),
+        attempts: delivery.attempts.into_iter().map(render_attempt).collect(),
+        event: serde_json::from_str(&body).unwrap_or_default(),
+    }
+}

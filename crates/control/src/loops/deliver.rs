@@ -1,0 +1,45 @@
+//! Empties the outbox: starts what is due, within the limits of webhook, workspace and server, and never waits for one of them.
+
+use crate::{Control, limits::WEBHOOK_LOOK_EVERY, store::StoreError};
+
+/// Starts deliveries until shutdown.
+pub async fn deliver(control: Control) {
+    let (token, bell) = (control.scope.token(), control.store.outbox());
+    loop {
+        if let Err(error) = start_due(&control).await {
+            tracing::error!(%error, cause = ?std::error::Error::source(&error), "the outbox could not be read");
+        }
+        tokio::select! {
+            biased;
+            () = token.cancelled() => return,
+            () = bell.notified() => {}
+            () = tokio::time::sleep(WEBHOOK_LOOK_EVERY) => {}
+        }
+    }
+}
+
+async fn start_due(control: &Control) -> Result<(), StoreError> {
+    let now_ns = control.clock.now_ns();
+    for webhook in control.store.due_webhooks(now_ns).await? {
+        let room = control.flights.room(&webhook.workspace, webhook.id, webhook.failing);
+        if room == 0 {
+            continue;
+        }
+        // Those on their way are due still, and come first.
+        let count = room + control.flights.count(webhook.id);
+        let mut started = 0;
+        for delivery in control.store.due_deliveries(webhook.id, now_ns, count).await? {
+            if started == room {
+                break;
+            }
+            let place = (webhook.id, delivery.id);
+            let Some(flight) = control.flights.start(control.store.outbox(), &webhook.workspace, place) else {
+                continue;
+            };
+            started += 1;
+            let courier = control.clone();
+            control.scope.start("deliver event", async move { courier.deliver(delivery, flight).await });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! What follows from one try to deliver: done, once more at some time, or given up; and whether its webhook is worth trying.
+
+use crate::{
+    limits::{WEBHOOK_BACKOFF, WEBHOOK_FAILING_MAX},
+    store::{Stage, Verdict},
+};
+
+/// The status with which a receiver asks to be left alone.
+const GONE: u16 = 410;
+
+/// One try and what went before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Try {
+    pub delivered: bool,
+    pub status: Option<u16>,
+    /// Failures before this one.
+    pub tries: u32,
+    pub failing_since_ns: Option<u64>,
+    pub now_ns: u64,
+    /// Anything: it moves the next try a little, so that those who failed together do not come together.
+    pub dice: u16,
+}
+
+/// Decides.
+pub fn after(one: Try) -> Verdict {
+    let Try { delivered, status, tries, failing_since_ns, now_ns, dice } = one;
+    if delivered {
+        return Verdict { stage: Stage::Delivered, tries, next_at_ns: now_ns, failing_since_ns: None, disable: None };
+    }
+    let since_ns = failing_since_ns.unwrap_or(now_ns);
+    let long = u128::from(now_ns.saturating_sub(since_ns)) >= WEBHOOK_FAILING_MAX.as_nanos();
+    let disable = match status {
+        Some(GONE) => Some("the receiver answered 410: it wants no more".to_owned()),
+        _ if long => {
+            let days = WEBHOOK_FAILING_MAX.as_secs() / 86_400;
+            Some(format!("no delivery has succeeded for {days} days"))
+        }
+        _ => None,
+    };
+    let pause = WEBHOOK_BACKOFF.get(tries as usize).filter(|_| disable.is_none());
+    let (stage, next_at_ns) = match pause {
+        Some(pause) => (Stage::Pending, now_ns.saturating_add(jittered(pause.as_nanos() as u64, dice))),
+        None => (Stage::Dead, now_ns),
+    };
+    Verdict { stage, tries: tries.saturating_add(1), next_at_ns, failing_since_ns: Some(since_ns), disable }
+}
+
+/// Moves a time by up to a fifth, either way.
+fn jittered(pause_ns: u64, dice: u16) -> u64 {
+    let fifth = pause_ns / 5;
+    let share = u128::from(fifth) * 2 * u128::from(dice) / u128::from(u16::MAX);
+    (pause_ns - fifth).saturating_add(u64::try_from(share).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn failure(tries: u32) -> Try {
+        Try { delivered: false, status: Some(500), tries, failing_since_ns: None, now_ns: 100 * SECOND, dice: 32_768 }
+    }
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let pauses: Vec<_> = (0..7)
+            .map(|tries| {
+                let verdict = after(failure(tries));
+                (verdict.stage, (verdict.next_at_ns - 100 * SECOND + SECOND / 2) / SECOND)
+            })
+            .collect();
+        let pending = |seconds| (Stage::Pending, seconds);
+        let expected =
+            [pending(5), pending(30), pending(120), pending(600), pending(3600), pending(21_600), (Stage::Dead, 0)];
+        assert_eq!(pauses, expected);
+    }
+
+    #[test]
+    fn the_dice_move_a_pause_by_a_fifth_at_most() {
+        assert_eq!(jittered(100 * SECOND, 0), 80 * SECOND);
+        assert_eq!(jittered(100 * SECOND, u16::MAX), 120 * SECOND);
+        assert_eq!(jittered(0, u16::MAX), 0);
+    }
+
+    #[test]
+    fn success_heals_and_long_failure_disables() {
+        let fine = after(Try { delivered: true, failing_since_ns: Some(1), ..failure(3) });
+        assert_eq!((fine.stage, fine.failing_since_ns, fine.disable), (Stage::Delivered, None, None));
+        let first = after(failure(0));
+        assert_eq!((first.failing_since_ns, &first.disable), (Some(100 * SECOND), &None));
+        let days = |days: u64| {
+            let now_ns = days * 86_400 * SECOND;
+            after(Try { failing_since_ns: Some(0), now_ns, ..failure(0) })
+        };
+        assert!(days(2).disable.is_none());
+        assert_eq!((days(3).stage, days(3).disable.is_some(), days(3).failing_since_ns), (Stage::Dead, true, Some(0)));
+        let gone = after(Try { status: Some(410), ..failure(0) });
+        assert_eq!((gone.stage, gone.disable.is_some()), (Stage::Dead, true));
+    }
+}

@@ -1,0 +1,286 @@
+//! Deliveries: what waits, what became of it, and the bounded history.
+
+use pandastack_model::{DeliveryId, EventId, WebhookId};
+use pandastack_wire_fleet::WorkspaceId;
+use serde::{Deserialize, Serialize};
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
+
+use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
+use crate::limits::{WEBHOOK_ATTEMPTS_KEPT_MAX, WEBHOOK_DEAD_KEPT_MAX, WEBHOOK_DELIVERED_KEPT_MAX};
+
+/// One event on its way to one webhook.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivery {
+    pub id: DeliveryId,
+    pub webhook: WebhookId,
+    pub event_id: EventId,
+    pub kind: String,
+    pub sequence: u64,
+    pub body: String,
+    pub stage: Stage,
+    /// Failures since it was queued or asked for again.
+    pub tries: u32,
+    pub next_at_ns: u64,
+    pub created_at_ns: u64,
+    pub finished_at_ns: Option<u64>,
+    pub attempts: Vec<Sending>,
+}
+
+/// How far a delivery has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Pending,
+    Delivered,
+    Dead,
+}
+
+/// One try, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending {
+    pub at_ns: u64,
+    pub took_ms: u64,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub answer: String,
+}
+
+/// What a list shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    All,
+    /// Never tried.
+    Fresh,
+    /// Tried in vain, and to be tried again.
+    Failed,
+    Delivered,
+    Dead,
+}
+
+/// A webhook with something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueWebhook {
+    pub id: WebhookId,
+    pub workspace: WorkspaceId,
+    /// Whether its last delivery failed.
+    pub failing: bool,
+}
+
+/// What a try changes, decided by `plan::after`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub stage: Stage,
+    pub tries: u32,
+    pub next_at_ns: u64,
+    pub failing_since_ns: Option<u64>,
+    /// Why the webhook is switched off from now on.
+    pub disable: Option<String>,
+}
+
+impl Store {
+    /// Lists the webhooks that have a delivery to try now.
+    pub async fn due_webhooks(&self, now_ns: u64) -> Result<Vec<DueWebhook>, StoreError> {
+        let sql = "SELECT id, workspace, failing_since FROM webhook WHERE enabled AND EXISTS (
+                       SELECT 1 FROM webhook_delivery AS due
+                       WHERE due.webhook = webhook.id AND due.status = 'pending' AND due.next_at <= ?)";
+        let rows = sqlx::query(sql)
+            .bind(to_sql(now_ns))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list webhooks with deliveries"))?;
+        let due = |row: &SqliteRow| {
+            let id: String = column(row, "id")?;
+            Ok(DueWebhook {
+                id: id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })?,
+                workspace: WorkspaceId(column(row, "workspace")?),
+                failing: column::<Option<i64>>(row, "failing_since")?.is_some(),
+            })
+        };
+        rows.iter().map(due).collect()
+    }
+
+    /// Lists the deliveries of a webhook to try now, in the order of their events.
+    pub async fn due_deliveries(
+        &self,
+        webhook: WebhookId,
+        now_ns: u64,
+        count: usize,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let sql = "SELECT * FROM webhook_delivery WHERE webhook = ? AND status = 'pending' AND next_at <= ?
+                   ORDER BY next_at, sequence LIMIT ?";
+        let rows = sqlx::query(sql)
+            .bind(webhook.to_string())
+            .bind(to_sql(now_ns))
+            .bind(to_sql(count as u64))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list deliveries to try"))?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Records a try and what follows from it. A webhook that was deleted meanwhile took its deliveries along.
+    pub async fn record_attempt(
+        &self,
+        delivery: &Delivery,
+        attempt: Sending,
+        verdict: &Verdict,
+    ) -> Result<(), StoreError> {
+        let at_ns = attempt.at_ns.saturating_add(attempt.took_ms.saturating_mul(1_000_000));
+        let mut attempts = delivery.attempts.clone();
+        attempts.push(attempt);
+        attempts.drain(..attempts.len().saturating_sub(WEBHOOK_ATTEMPTS_KEPT_MAX));
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an attempt"))?;
+        let finished = (verdict.stage != Stage::Pending).then(|| to_sql(at_ns));
+        let sql = "UPDATE webhook_delivery SET status = ?, tries = ?, next_at = ?, finished_at = ?, attempts = ?
+                   WHERE id = ?";
+        sqlx::query(sql)
+            .bind(word(verdict.stage))
+            .bind(i64::from(verdict.tries))
+            .bind(to_sql(verdict.next_at_ns))
+            .bind(finished)
+            .bind(serde_json::to_string(&attempts).expect("plain values are always JSON"))
+            .bind(delivery.id.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("record an attempt"))?;
+        sqlx::query("UPDATE webhook SET failing_since = ? WHERE id = ?")
+            .bind(verdict.failing_since_ns.map(to_sql))
+            .bind(delivery.webhook.to_string())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("record a webhook's health"))?;
+        if let Some(reason) = &verdict.disable {
+            disable(&mut tx, delivery.webhook, reason, at_ns).await?;
+        }
+        if verdict.stage != Stage::Pending {
+            prune(&mut tx, delivery.webhook).await?;
+        }
+        tx.commit().await.map_err(failed("commit an attempt"))
+    }
+
+    /// Lists deliveries of a workspace, of one webhook if it is named: newest first.
+    pub async fn list_deliveries(
+        &self,
+        workspace: &WorkspaceId,
+        webhook: Option<WebhookId>,
+        shown: Shown,
+        count: usize,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let sql = "SELECT * FROM webhook_delivery WHERE workspace = ?1 AND (?2 IS NULL OR webhook = ?2)
+                       AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR (tries > 0) = ?4)
+                   ORDER BY sequence DESC, id LIMIT ?5";
+        let (status, tried) = match shown {
+            Shown::All => (None, None),
+            Shown::Fresh => (Some(Stage::Pending), Some(false)),
+            Shown::Failed => (Some(Stage::Pending), Some(true)),
+            Shown::Delivered => (Some(Stage::Delivered), None),
+            Shown::Dead => (Some(Stage::Dead), None),
+        };
+        let rows = sqlx::query(sql)
+            .bind(&workspace.0)
+            .bind(webhook.map(|webhook| webhook.to_string()))
+            .bind(status.map(word))
+            .bind(tried)
+            .bind(to_sql(count as u64))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("list deliveries"))?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Finds one delivery of a workspace.
+    pub async fn find_delivery(&self, workspace: &WorkspaceId, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+        let row = sqlx::query("SELECT * FROM webhook_delivery WHERE id = ? AND workspace = ?")
+            .bind(id.to_string())
+            .bind(&workspace.0)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("find a delivery"))?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Puts a delivery back into the outbox, with all its tries before it.
+    pub async fn requeue(&self, id: DeliveryId, now_ns: u64) -> Result<(), StoreError> {
+        let sql =
+            "UPDATE webhook_delivery SET status = 'pending', tries = 0, next_at = ?, finished_at = NULL WHERE id = ?";
+        sqlx::query(sql)
+            .bind(to_sql(now_ns))
+            .bind(id.to_string())
+            .execute(&self.pool)
+            .await
+            .map_err(failed("queue a delivery again"))?;
+        self.outbox.notify_one();
+        Ok(())
+    }
+}
+
+/// Switches a webhook off and gives up what waits for it: there it can be seen and asked for again.
+async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at_ns: u64) -> Result<(), StoreError> {
+    sqlx::query("UPDATE webhook SET enabled = FALSE, disabled_reason = ?, updated_at = ? WHERE id = ?")
+        .bind(reason)
+        .bind(to_sql(at_ns))
+        .bind(webhook.to_string())
+        .execute(&mut *tx)
+        .await
+        .map_err(failed("switch a webhook off"))?;
+    let dead = "UPDATE webhook_delivery SET status = 'dead', finished_at = ? WHERE webhook = ? AND status = 'pending'";
+    sqlx::query(dead)
+        .bind(to_sql(at_ns))
+        .bind(webhook.to_string())
+        .execute(&mut *tx)
+        .await
+        .map(drop)
+        .map_err(failed("give up a webhook's deliveries"))
+}
+
+/// Drops the oldest of what has ended. Dead ones have room of their own: success must not push them out.
+async fn prune(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<(), StoreError> {
+    let kept = [(Stage::Delivered, WEBHOOK_DELIVERED_KEPT_MAX), (Stage::Dead, WEBHOOK_DEAD_KEPT_MAX)];
+    for (stage, most) in kept {
+        let sql = "DELETE FROM webhook_delivery WHERE id IN (
+                       SELECT id FROM webhook_delivery WHERE webhook = ? AND status = ?
+                       ORDER BY finished_at DESC, sequence DESC LIMIT -1 OFFSET ?)";
+        sqlx::query(sql)
+            .bind(webhook.to_string())
+            .bind(word(stage))
+            .bind(to_sql(most))
+            .execute(&mut *tx)
+            .await
+            .map_err(failed("drop old deliveries"))?;
+    }
+    Ok(())
+}
+
+fn word(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Pending => "pending",
+        Stage::Delivered => "delivered",
+        Stage::Dead => "dead",
+    }
+}
+
+fn read(row: &SqliteRow) -> Result<Delivery, StoreError> {
+    let id: String = column(row, "id")?;
+    let corrupt = |field| StoreError::Corrupt { id: id.clone(), field };
+    let text = |name| column::<String>(row, name);
+    let number = |name| column::<i64>(row, name).map(from_sql);
+    let stage = match text("status")?.as_str() {
+        "pending" => Stage::Pending,
+        "delivered" => Stage::Delivered,
+        "dead" => Stage::Dead,
+        _ => return Err(corrupt("status")),
+    };
+    Ok(Delivery {
+        id: id.parse().map_err(|_| corrupt("id"))?,
+        webhook: text("webhook")?.parse().map_err(|_| corrupt("webhook"))?,
+        event_id: text("event_id")?.parse().map_err(|_| corrupt("event_id"))?,
+        kind: text("kind")?,
+        sequence: number("sequence")?,
+        body: text("body")?,
+        stage,
+        tries: u32::try_from(number("tries")?).unwrap_or(u32::MAX),
+        next_at_ns: number("next_at")?,
+        created_at_ns: number("created_at")?,
+        finished_at_ns: column::<Option<i64>>(row, "finished_at")?.map(from_sql),
+        attempts: serde_json::from_str(&text("attempts")?).map_err(|_| corrupt("attempts"))?,
+    })
+}

@@ -1,0 +1,258 @@
+//! Webhooks as the API shows them, what a receiver is sent, and which events a webhook asks for.
+
+use std::{fmt, str::FromStr};
+
+use pandastack_model::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    Event,
+    failure::{bad, short},
+    limits::{WEBHOOK_DESCRIPTION_BYTES_MAX, WEBHOOK_EVENTS_MAX, WEBHOOK_GRACE_SECONDS_MAX},
+};
+
+/// The kinds of events there are. A pattern must match at least one, so that a slip of the pen is noticed.
+pub const EVENT_KINDS: &[&str] = &[
+    "sandbox.running",
+    "sandbox.paused",
+    "sandbox.resumed",
+    "sandbox.hibernated",
+    "sandbox.woken",
+    "sandbox.forked",
+    "sandbox.deleted",
+    "fork_tree.promoted",
+    "egress.denied",
+    "vm.died",
+];
+
+/// The kind of the event that a ping sends, whatever the webhook asks for.
+pub const PING_KIND: &str = "webhook.ping";
+
+/// How long the old secret signs after a rotation, if not said: a day.
+const GRACE_SECONDS_DEFAULT: u64 = 24 * 3600;
+
+/// A webhook.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Webhook {
+    pub id: String,
+    pub url: String,
+    pub events: Vec<String>,
+    #[serde(default)]
+    pub description: String,
+    pub enabled: bool,
+    /// Why the server switched it off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_reason: Option<String>,
+    pub created_at: String,
+    #[serde(default)]
+    pub updated_at: String,
+    /// Since when no delivery has succeeded, while they fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<String>,
+    /// Events that were not queued because too many waited already.
+    #[serde(default)]
+    pub dropped: u64,
+    /// Until when the secret before this one signs too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_secret_expires_at: Option<String>,
+    /// What deliveries are signed with. Only in the answers that make it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// Asks for a webhook.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CreateWebhook {
+    #[serde(default)]
+    pub url: String,
+    #[serde(default)]
+    pub events: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// Changes a webhook. What is not named stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ChangeWebhook {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// Asks for a new secret.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RotateSecret {
+    /// How long the old one signs too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<i64>,
+}
+
+/// What a receiver is sent: an event as the API lists it, with its own id and its place among the workspace's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebhookEvent {
+    pub id: String,
+    /// Grows with every event of the workspace that anybody is told of. Deliveries may overtake each other.
+    pub sequence: u64,
+    pub workspace: String,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// One try to deliver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeliveryAttempt {
+    pub at: String,
+    pub latency_ms: u64,
+    /// What the receiver answered with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Why it did not count as delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The beginning of the receiver's answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub answer: String,
+}
+
+/// One event on its way to one webhook.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Delivery {
+    pub id: String,
+    pub webhook_id: String,
+    pub event_id: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub sequence: u64,
+    /// `pending`, `failed` (and tried again), `delivered` or `dead`.
+    pub status: String,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// The last tries, oldest first.
+    #[serde(default)]
+    pub attempts: Vec<DeliveryAttempt>,
+    /// What is sent.
+    #[serde(default)]
+    pub event: Map<String, Value>,
+}
+
+/// What became of a ping.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ping {
+    pub delivered: bool,
+    pub event_id: String,
+    #[serde(flatten)]
+    pub attempt: DeliveryAttempt,
+}
+
+/// Which events are asked for: one kind, all that begin alike (`sandbox.*`), or every one (`*`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventPattern(String);
+
+impl EventPattern {
+    /// Says whether an event of this kind is asked for.
+    pub fn matches(&self, kind: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(beginning) => kind.starts_with(beginning),
+            None => kind == self.0,
+        }
+    }
+}
+
+impl fmt::Display for EventPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for EventPattern {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let shape = text == "*" || text.ends_with(".*") || !text.contains('*');
+        let pattern = Self(text.to_owned());
+        if shape && EVENT_KINDS.iter().any(|kind| pattern.matches(kind)) {
+            return Ok(pattern);
+        }
+        let text = format!("no event is like {:?}: use *, sandbox.* or one of {}", short(text), EVENT_KINDS.join(", "));
+        Err(bad("webhook.bad_events", text))
+    }
+}
+
+/// Checks a list of patterns and drops repeats.
+pub fn checked_events(asked: Vec<String>) -> Result<Vec<EventPattern>, Fault> {
+    if asked.is_empty() || asked.len() > WEBHOOK_EVENTS_MAX {
+        let text = format!("events must name 1 to {WEBHOOK_EVENTS_MAX} kinds, such as [\"sandbox.*\"]");
+        return Err(bad("webhook.bad_events", text));
+    }
+    let mut patterns: Vec<EventPattern> = Vec::new();
+    for text in asked {
+        let pattern = text.parse()?;
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    Ok(patterns)
+}
+
+/// Checks a description.
+pub fn checked_description(text: String) -> Result<String, Fault> {
+    if text.len() <= WEBHOOK_DESCRIPTION_BYTES_MAX {
+        return Ok(text);
+    }
+    let text = format!("a description has at most {WEBHOOK_DESCRIPTION_BYTES_MAX} bytes");
+    Err(bad("webhook.bad_description", text))
+}
+
+impl RotateSecret {
+    /// Gives the seconds for which the old secret signs too.
+    pub fn grace_seconds(&self) -> Result<u64, Fault> {
+        let Some(asked) = self.grace_seconds else { return Ok(GRACE_SECONDS_DEFAULT) };
+        let fits = u64::try_from(asked).ok().filter(|seconds| *seconds <= WEBHOOK_GRACE_SECONDS_MAX);
+        fits.ok_or_else(|| {
+            bad("webhook.bad_grace", format!("grace_seconds must be 0 to {WEBHOOK_GRACE_SECONDS_MAX}, not {asked}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_what_they_say() {
+        let check = |pattern: &str, kind: &str, expected: bool| {
+            assert_eq!(pattern.parse::<EventPattern>().unwrap().matches(kind), expected, "{pattern} {kind}");
+        };
+        check("*", "vm.died", true);
+        check("sandbox.*", "sandbox.paused", true);
+        check("sandbox.*", "sandboxes.paused", false);
+        check("sandbox.*", "fork_tree.promoted", false);
+        check("sandbox.paused", "sandbox.paused", true);
+        check("sandbox.paused", "sandbox.paused.x", false);
+        for bad in ["", "sandbox", "sandbox.", "sandbox*", "*.paused", "sandbox.**", "sandbox.Paused", "**", "other.*"]
+        {
+            assert_eq!(bad.parse::<EventPattern>().unwrap_err().code, "webhook.bad_events", "{bad}");
+        }
+    }
+
+    #[test]
+    fn lists_are_bounded_and_have_no_repeats() {
+        let of = |list: &[&str]| checked_events(list.iter().map(|text| (*text).to_owned()).collect());
+        assert_eq!(of(&["*", "vm.died", "*"]).unwrap().len(), 2);
+        assert!(of(&[]).is_err() && of(&["*"; WEBHOOK_EVENTS_MAX + 1]).is_err());
+        let grace = |seconds| RotateSecret { grace_seconds: seconds }.grace_seconds();
+        assert_eq!((grace(None).unwrap(), grace(Some(0)).unwrap()), (86_400, 0));
+        assert!(grace(Some(-1)).is_err() && grace(Some(i64::MAX)).is_err());
+    }
+}
