@@ -272,3 +272,45 @@ fn chain(error: &SendError) -> String {
     }
     text.chars().take(500).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn sent(reach: Reach, url: &str) -> Sent {
+        let target = Target::parse(url, Reach::Private).unwrap();
+        let letter = Letter { target: &target, id: "evt".into(), seconds: 1, signatures: "v1,x".into(), body: "{}" };
+        Sender::new(reach, Roots::Host, Scope::new()).send(letter).await
+    }
+
+    /// As if a name had been fine when it was given and leads elsewhere now.
+    #[tokio::test]
+    async fn the_address_is_checked_when_it_is_reached() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"] {
+            let sent = sent(Reach::Public, &format!("http://{host}:{port}/")).await;
+            assert!(sent.error.as_ref().is_some_and(|error| error.contains("not allowed")), "{host}: {sent:?}");
+        }
+        let silence = timeout(Duration::from_millis(50), listener.accept()).await;
+        assert!(silence.is_err(), "not even a connection was made");
+        let (sent, _) = tokio::join!(sent(Reach::Private, &format!("http://127.0.0.1:{port}/")), async {
+            drop(listener.accept().await.unwrap());
+        });
+        assert!(sent.error.unwrap().starts_with("no answer in HTTP"));
+    }
+
+    #[test]
+    fn this_hosts_own_addresses_are_known() {
+        assert!(is_own("127.0.0.1:80".parse().unwrap()));
+        // Nothing is sent: only a route is looked for, which a machine without a network does not have.
+        let route = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+            socket.connect("192.0.2.1:9")?;
+            socket.local_addr()
+        });
+        if let Ok(local) = route {
+            assert!(is_own(SocketAddr::new(local.ip(), 80)));
+            assert!(!is_own("192.0.2.1:80".parse().unwrap()));
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
-use pandastack_control::{Control, ControlSettings};
+use pandastack_control::{Control, ControlSettings, WebhookSettings};
 use pandastack_kit::{Clock, Scope, SystemClock};
 use pandastack_wire_fleet::WorkspaceId;
 use reqwest::{Client, Method, RequestBuilder};
@@ -38,10 +38,28 @@ impl Rig {
         settings: ControlSettings,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        Self::start_whole((folder, host, clock), settings, WebhookSettings::default()).await
+    }
+
+    pub async fn start_as(
+        folder: TempDir,
+        host: Arc<StubHost>,
+        clock: Arc<dyn Clock>,
+        webhooks: WebhookSettings,
+    ) -> Self {
+        Self::start_whole((folder, host, clock), ControlSettings::default(), webhooks).await
+    }
+
+    async fn start_whole(
+        (folder, host, clock): (TempDir, Arc<StubHost>, Arc<dyn Clock>),
+        settings: ControlSettings,
+        webhooks: WebhookSettings,
+    ) -> Self {
         let scope = Scope::new();
         let database = folder.path().join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), clock).await.unwrap();
         let control = control.with_settings(settings);
+        let control = control.with_webhooks(webhooks);
         control.bootstrap(Some(KEY.into())).await.unwrap();
         control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

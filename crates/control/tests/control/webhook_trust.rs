@@ -1,0 +1,65 @@
+//! Whom deliveries may go to: https with a certificate that somebody trusted vouches for, and the public internet unless the
+//! operator says otherwise.
+
+use std::sync::Arc;
+
+use pandastack_control::{Reach, Roots, WebhookSettings};
+use serde_json::json;
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer},
+    },
+};
+
+use crate::receiver::{Receiver, Told};
+
+// Made once for a hundred years: an authority, and a certificate by it for `localhost`.
+const AUTHORITY: &[u8] = include_bytes!("tls/ca.der");
+const CERTIFICATE: &[u8] = include_bytes!("tls/localhost.der");
+const KEY: &[u8] = include_bytes!("tls/localhost.key.der");
+
+async fn receiver() -> Receiver {
+    let provider = Arc::new(ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::try_from(KEY.to_vec()).unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key).unwrap();
+    Receiver::start_behind("https", Some(TlsAcceptor::from(Arc::new(config)))).await
+}
+
+#[tokio::test]
+async fn https_is_verified() {
+    let receiver = receiver().await;
+    let roots = Roots::These(vec![CertificateDer::from(AUTHORITY)]);
+    let told = Told::start_with(WebhookSettings { reach: Reach::Private, roots }).await;
+    let (id, secret) = told.subscribe(&receiver.url, &["*"]).await;
+    told.rig.created().await;
+    assert!(receiver.wait(1).await[0].signed_by(&secret));
+    told.wait(&id, "delivered", 1).await;
+
+    let (other, _) = told.subscribe(&receiver.url.replace("localhost", "127.0.0.1"), &["vm.died"]).await;
+    let (_, pong) = told.rig.post(&format!("/v1/webhooks/{other}/ping")).await;
+    assert!(pong["error"].as_str().unwrap().starts_with("no TLS connection"), "another name: {pong}");
+
+    let told = told.crash(WebhookSettings { reach: Reach::Private, roots: Roots::These(Vec::new()) }).await;
+    let (_, pong) = told.rig.post(&format!("/v1/webhooks/{id}/ping")).await;
+    assert_eq!(pong["error"], "this host has no certificate authorities to trust");
+    let told = told.crash(WebhookSettings { reach: Reach::Private, roots: Roots::Host }).await;
+    let (_, pong) = told.rig.post(&format!("/v1/webhooks/{id}/ping")).await;
+    assert_eq!(pong["delivered"], json!(false), "nobody this host trusts vouches for it: {pong}");
+    assert_eq!(receiver.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_allowed_once_is_checked_at_every_delivery() {
+    let receiver = Receiver::start().await;
+    let told = Told::start().await;
+    let (id, _) = told.subscribe(&receiver.url, &["*"]).await;
+    let told = told.crash(WebhookSettings::default()).await;
+    told.rig.created().await;
+    let failed = told.wait(&id, "failed", 1).await;
+    assert!(failed[0]["attempts"][0]["error"].as_str().unwrap().contains("--webhook-allow-private"), "{failed:?}");
+    assert!(receiver.seen().is_empty());
+}
