@@ -294,7 +294,8 @@ mod tests {
         }
         let silence = timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(silence.is_err(), "not even a connection was made");
-        let (sent, _) = tokio::join!(sent(Reach::Private, &format!("http://127.0.0.1:{port}/")), async {
+        let url = format!("http://127.0.0.1:{port}/");
+        let (sent, ()) = tokio::join!(sent(Reach::Private, &url), async {
             drop(listener.accept().await.unwrap());
         });
         assert!(sent.error.unwrap().starts_with("no answer in HTTP"));
