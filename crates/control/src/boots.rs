@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(stats.recent[0].boot_ms, BOOTS_PER_WORKSPACE_MAX as u64 + 9);
         assert_eq!(boots.stats(&WorkspaceId("other".into()), 3, now_ns), BootStats::default());
         for number in 0..BOOT_WORKSPACES_MAX as u64 {
-            boots.add(&WorkspaceId(format!("w{number}")), boot(now_ns));
+            boots.add(&WorkspaceId(format!("w{number}")), boot(now_ns / NS_PER_SECOND));
         }
         assert_eq!(boots.stats(&mine, 3, now_ns).total_samples, 0, "the quietest workspace gives way");
     }

@@ -68,8 +68,10 @@ impl Series {
     fn read(&self, span: Span) -> BTreeMap<u64, [f64; 4]> {
         let mut buckets: BTreeMap<u64, Point> = BTreeMap::new();
         let mut until = u64::MAX;
-        for points in &self.tiers {
-            for point in points.iter().filter(|point| (span.from..=span.to).contains(&point.at) && point.at < until) {
+        for (points, (width, _)) in self.tiers.iter().zip(TIERS) {
+            // A coarse point that a finer one lies in is told by the finer ones.
+            let told = |point: &&Point| (span.from..=span.to).contains(&point.at) && point.at + width <= until;
+            for point in points.iter().filter(told) {
                 let at = point.at - point.at % span.step;
                 let bucket = buckets.entry(at).or_insert(Point { at, sums: [0.0; 4], count: 0 });
                 bucket.count += point.count;
