@@ -15,14 +15,17 @@ use pandastack_wire_fleet::{
 
 use crate::stub::{StubHost, entry};
 
+/// What one stream will say.
+type Laid<T> = Vec<Result<T, Fault>>;
+
 #[derive(Default)]
 pub struct Beyond {
     /// Every question, in words.
     pub asked: Mutex<Vec<String>>,
     /// Output for whoever attaches next.
-    pub output: Mutex<VecDeque<Vec<Result<OutputStep, Fault>>>>,
+    pub output: Mutex<VecDeque<Laid<OutputStep>>>,
     /// Changes for whoever watches next. After them nothing happens any more.
-    pub changes: Mutex<VecDeque<Vec<Result<Vec<Change>, Fault>>>>,
+    pub changes: Mutex<VecDeque<Laid<Vec<Change>>>>,
     pub walked: Mutex<Vec<String>>,
 }
 

@@ -18,13 +18,13 @@ pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
     let root = absolute(&ask.path)?;
     let depth_max = (ask.depth as usize).clamp(1, limits::DEPTH_MAX);
     let mut levels = vec![Level { folder: PathBuf::new(), names: names(root).await?.into_iter() }];
-    let (mut batch, mut bytes, mut count, mut truncated) = (Vec::new(), 0, 0, false);
+    let (mut batch, mut bytes, mut count, mut truncated) = (Vec::new(), 0, 0_u32, false);
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.names.next() else {
             levels.pop();
             continue;
         };
-        if count % limits::ENTRIES_PER_TURN as u32 == 0 {
+        if count.is_multiple_of(limits::ENTRIES_PER_TURN as u32) {
             tokio::task::yield_now().await;
         }
         let below = level.folder.join(name);

@@ -128,7 +128,7 @@ impl Watcher {
                         return Err(Fault::new(ErrorKind::Full, text));
                     }
                 }
-                if self.paths.len() % limits::ENTRIES_PER_TURN == 0 {
+                if self.paths.len().is_multiple_of(limits::ENTRIES_PER_TURN) {
                     tokio::task::yield_now().await;
                 }
             }

@@ -99,8 +99,7 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
     let now = process.describe();
     loop {
         let room = channel.room(limits::OUTPUT_CHUNK_BYTES).await;
-        let log = process.log.borrow();
-        at = at.max(log.start());
+        at = at.max(process.log.borrow().start());
         if told != Some(at) {
             room.send(Position { offset: at }.frame(channel.id));
             told = Some(at);
@@ -108,7 +107,8 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
         }
         let limit =
             if follow { room.bytes } else { room.bytes.min(usize::try_from(until - at.min(until)).unwrap_or(0)) };
-        match log.read(at, limit) {
+        let piece = process.log.borrow().read(at, limit);
+        match piece {
             Some((side, bytes)) => {
                 at += bytes.len() as u64;
                 told = Some(at);
@@ -121,7 +121,7 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
             None if !follow => return Ok(now.frame(channel.id)),
             None if process.has_ended() => return Ok(process.describe().frame(channel.id)),
             None => {
-                drop((room, log));
+                drop(room);
                 process.changed.notified().await;
             }
         }
