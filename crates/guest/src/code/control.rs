@@ -110,7 +110,10 @@ fn parse(line: &[u8]) -> Option<(u64, i32, usize)> {
 mod tests {
     use super::*;
 
-    fn check(text: &[u8], expected: Result<Option<(u64, i32, &[u8])>, ()>) {
+    /// Number, exit code and body.
+    type Parts<'a> = (u64, i32, &'a [u8]);
+
+    fn check(text: &[u8], expected: Result<Option<Parts<'_>>, ()>) {
         let got = next_reply(&mut BytesMut::from(text)).map_err(drop);
         let got = got.map(|reply| reply.map(|reply| (reply.number, reply.exit, reply.body.to_vec())));
         assert_eq!(got, expected.map(|reply| reply.map(|(n, e, b)| (n, e, b.to_vec()))), "{text:?}");
