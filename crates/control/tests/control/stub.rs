@@ -24,6 +24,9 @@ use pandastack_wire_fleet::{
 };
 use tokio::sync::{Semaphore, broadcast, mpsc};
 
+/// The mode and contents of a file.
+pub type WrittenFile = (Option<u32>, Vec<u8>);
+
 pub struct StubHost {
     pub here: Mutex<BTreeMap<SandboxId, SandboxView>>,
     /// What each sandbox was asked to be, kept after its end.
@@ -48,7 +51,7 @@ pub struct StubHost {
     /// Every command that was run, and where.
     pub ran: Mutex<Vec<(SandboxId, ExecAsk)>>,
     /// Every file that was written, by path.
-    pub written: Mutex<BTreeMap<String, (Option<u32>, Vec<u8>)>>,
+    pub written: Mutex<BTreeMap<String, WrittenFile>>,
     pub events: broadcast::Sender<HostEvent>,
 }
 
