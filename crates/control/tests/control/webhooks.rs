@@ -120,7 +120,8 @@ async fn a_ping_tells_what_the_receiver_said() {
     let told = Told::start().await;
     let receiver = Receiver::start().await;
     let (id, secret) = told.subscribe(&receiver.url, &["vm.died"]).await;
-    let ping = || told.rig.post(&format!("/v1/webhooks/{id}/ping")).into_future();
+    let path = format!("/v1/webhooks/{id}/ping");
+    let ping = || told.rig.post(&path);
     let (status, pong) = ping().await;
     assert_eq!((status, &pong["delivered"], &pong["status"]), (200, &json!(true), &json!(200)), "{pong}");
     assert_eq!(pong["answer"], "hello");
