@@ -3,15 +3,11 @@
 
 use std::{
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{SinkExt, StreamExt, future::try_join_all};
 use pandastack_e2e::published;
 use pandastack_testbed::{DataFolder, Server};
 use serde_json::{Value, json};
@@ -108,31 +104,23 @@ async fn commands(api: &Api, id: &str, table: &mut Table) -> Result<()> {
 
 /// Asks for one sandbox over many connections at once, each with one request in flight.
 async fn requests(api: &Api, id: &str, table: &mut Table) -> Result<()> {
-    let (count, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let head = format!(
         "GET /v1/sandboxes/{id} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",
         api.address, api.key
     );
-    let mut clients = Vec::new();
-    for _ in 0..CONNECTIONS {
-        let (count, done, head) = (count.clone(), done.clone(), head.clone());
-        let mut stream = BufReader::new(TcpStream::connect(&api.address).await?);
-        clients.push(tokio::spawn(async move {
-            while !done.load(Ordering::Relaxed) {
-                stream.write_all(head.as_bytes()).await?;
-                answer(&mut stream).await?;
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-            anyhow::Ok(())
-        }));
-    }
     let started = Instant::now();
-    tokio::time::sleep(LOAD).await;
-    let rate = count.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64();
-    done.store(true, Ordering::Relaxed);
-    for client in clients {
-        client.await??;
-    }
+    let asking = (0..CONNECTIONS).map(|_| async {
+        let mut stream = BufReader::new(TcpStream::connect(&api.address).await?);
+        let mut count = 0_u32;
+        while started.elapsed() < LOAD {
+            stream.write_all(head.as_bytes()).await?;
+            answer(&mut stream).await?;
+            count += 1;
+        }
+        anyhow::Ok(count)
+    });
+    let counts = try_join_all(asking).await?;
+    let rate = f64::from(counts.iter().sum::<u32>()) / started.elapsed().as_secs_f64();
     table.at_least("api_get_rps", rate, 8000.0);
     Ok(())
 }
@@ -165,37 +153,37 @@ async fn slow_readers(api: &Api, server: &Server, id: &str, table: &mut Table) -
         "GET /v1/sandboxes/{id}/fs?path=/root/large HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
         api.address, api.key
     );
-    let mut readers = Vec::new();
-    for _ in 0..READERS {
-        let (address, head) = (api.address.clone(), head.clone());
-        readers.push(tokio::spawn(async move {
-            let mut stream = TcpStream::connect(&address).await?;
-            stream.write_all(head.as_bytes()).await?;
-            let (mut sip, mut read) = (vec![0; SIP_BYTES], 0);
-            loop {
-                let mut full = 0;
-                while full < sip.len() {
-                    match stream.read(&mut sip[full..]).await? {
-                        0 => return anyhow::Ok(read + full),
-                        some => full += some,
-                    }
-                }
-                read += full;
-                tokio::time::sleep(REST).await;
-            }
-        }));
-    }
+    let readers = try_join_all((0..READERS).map(|_| sip(&api.address, &head)));
+    let mut watch = tokio::time::interval(Duration::from_millis(100));
+    tokio::pin!(readers);
     let mut peak = 0.0_f64;
-    while !readers.iter().all(tokio::task::JoinHandle::is_finished) {
-        peak = peak.max(resident_mb(server.pid())?);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    for reader in readers {
-        let read = reader.await??;
-        ensure!(read > BYTES_PER_READER, "a reader got {read} bytes");
-    }
+    let read = loop {
+        tokio::select! {
+            read = &mut readers => break read?,
+            _ = watch.tick() => peak = peak.max(resident_mb(server.pid())?),
+        }
+    };
+    ensure!(read.iter().all(|bytes| *bytes > BYTES_PER_READER), "the readers got {read:?} bytes");
     table.at_most("server_rss_mb", peak, 150.0);
     Ok(())
+}
+
+/// Reads an answer to its end, slowly, and gives its size.
+async fn sip(address: &str, head: &str) -> Result<usize> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(head.as_bytes()).await?;
+    let (mut sip, mut read) = (vec![0; SIP_BYTES], 0);
+    loop {
+        let mut full = 0;
+        while full < sip.len() {
+            match stream.read(&mut sip[full..]).await? {
+                0 => return Ok(read + full),
+                some => full += some,
+            }
+        }
+        read += full;
+        tokio::time::sleep(REST).await;
+    }
 }
 
 fn resident_mb(pid: u32) -> Result<f64> {
