@@ -91,7 +91,7 @@ mod tests {
             at_ns: number * NS_PER_SECOND,
             sandbox: SandboxId::random(),
             template: "mini".into(),
-            mode: if number % 2 == 0 { "standby".into() } else { "fork".into() },
+            mode: if number.is_multiple_of(2) { "standby".into() } else { "fork".into() },
             boot_ms: number,
         };
         for number in 0..BOOTS_PER_WORKSPACE_MAX as u64 + 10 {
