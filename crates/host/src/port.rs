@@ -5,14 +5,14 @@ use pandastack_model::{
     Ask, Bytes, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId, VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
+    AuditReport, BootAsk, ByteStream, Ensure, ExecAsk, ExecSession, FileBody, FileEntry, ForkAsk, Forked, GuestStream,
     HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, Presence, SandboxView, SealAsk, TemplateView,
     VolumeView, WriteAsk,
 };
 use tokio::sync::{broadcast, oneshot};
 
 use crate::{
-    Host, audit, fork, guest,
+    Host, audit, bake, fork, guest,
     host::{Serving, settled},
     sandbox::{Request, Start, refusal_fault},
 };
@@ -114,6 +114,11 @@ impl HostPort for Host {
 
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
         self.parts.volumes.list().await
+    }
+
+    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault> {
+        self.check_open()?;
+        bake::boot_root(&self.parts, ask).await
     }
 
     async fn audit(&self) -> Result<AuditReport, Fault> {

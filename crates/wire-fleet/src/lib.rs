@@ -6,7 +6,7 @@ mod host;
 
 pub use control::{Caller, ControlPort, PreviewGrant, WorkspaceId};
 pub use host::{
-    AuditReport, ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind,
-    ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
+    AuditReport, BootAsk, ByteStream, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry,
+    FileKind, ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
     ListeningPort, Presence, Program, RemovedBy, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };

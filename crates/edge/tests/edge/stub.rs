@@ -12,8 +12,8 @@ use pandastack_model::{
     Bytes as Size, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, PathRules, SandboxId, Tier, VolumeId,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
-    FileEntry, FileKind, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
+    AuditReport, BootAsk, ByteStream, Caller, ControlPort, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession,
+    FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
     ListeningPort, Presence, PreviewGrant, SandboxView, SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk,
 };
 use tokio::{
@@ -190,6 +190,10 @@ impl HostPort for StubHost {
     }
 
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
+        not_ours()
+    }
+
+    async fn boot(&self, _: BootAsk) -> Result<LayerView, Fault> {
         not_ours()
     }
 

@@ -66,7 +66,8 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
     }
 }
 
-fn prepare_fault(error: &PrepareError) -> Fault {
+/// Explains why a machine could not be prepared.
+pub fn prepare_fault(error: &PrepareError) -> Fault {
     match error {
         PrepareError::Full(Full::Disk { .. } | Full::Volumes { .. }) => no_storage(),
         PrepareError::Full(Full::Memory { .. } | Full::Promises { .. }) => full(),
