@@ -26,6 +26,9 @@ use crate::{
 /// Where a step's script lies while it runs.
 const SCRIPT: &str = "/tmp/.pandastack-step";
 
+/// The user of steps that name none. By number: a root file system may have no names.
+const ROOT: &str = "0";
+
 /// How long one of our own small commands may take.
 pub const ERRAND_MAX: Duration = Duration::from_secs(120);
 
@@ -119,7 +122,7 @@ impl<'a> Builder<'a> {
             program: Program::Argv(argv),
             cwd: cwd.clone(),
             env: env.clone(),
-            user: Some(user.clone().unwrap_or_else(|| "root".to_owned())),
+            user: Some(user.clone().unwrap_or_else(|| ROOT.to_owned())),
             stdin: false,
             deadline: Some(left(self.deadline)),
             terminal: None,
@@ -136,7 +139,7 @@ impl<'a> Builder<'a> {
         let ask = ExecAsk {
             program: Program::Argv(argv),
             cwd: Some("/".to_owned()),
-            user: Some("root".to_owned()),
+            user: Some(ROOT.to_owned()),
             ..ExecAsk::shell("", ERRAND_MAX.min(left(self.deadline)))
         };
         self.exec(ask).await
