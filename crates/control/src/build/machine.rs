@@ -158,7 +158,7 @@ impl<'a> Builder<'a> {
     ) -> Result<(), Failure> {
         let ask = ExecAsk {
             program: Program::Argv(argv),
-            user: Some("root".to_owned()),
+            user: Some(ROOT.to_owned()),
             stdin: true,
             ..ExecAsk::shell("", left(self.deadline))
         };
