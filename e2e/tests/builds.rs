@@ -136,6 +136,33 @@ async fn a_server_that_dies_in_a_build_cleans_up_after_it() {
     clean(&client).await;
 }
 
+#[tokio::test]
+async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
+    let data = DataFolder::with_templates().unwrap();
+    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let client = client(&server);
+    let folder = tempfile::tempdir().unwrap();
+    let script = "set -e; mkdir -p root/usr/bin root/usr/lib64 root/usr/lib/x86_64-linux-gnu root/etc; cd root; \
+        ln -s usr/bin bin; ln -s usr/lib lib; ln -s usr/lib64 lib64; cp -L /bin/sh usr/bin/sh; cp -L /bin/cat usr/bin/cat; \
+        cp -L /lib64/ld-linux-x86-64.so.2 usr/lib64/; cp -L /lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/; \
+        echo ours > etc/motd; ln -s ../../../../etc/shadow etc/outside; tar -czf ../root.tgz .";
+    let packed = Command::new("sh").args(["-c", script]).current_dir(folder.path()).status().unwrap();
+    assert!(packed.success());
+    let file = folder.path().join("root.tgz");
+    let words = ["--rootfs", file.to_str().unwrap(), "--size-mb", "64", "--memory-mb", "128"];
+    cli(&server, &[&["template", "build", "tiny"][..], &words].concat());
+    let sandbox = create(&client, "tiny").await;
+    assert_eq!((sandbox.memory_mb, run(&client, &sandbox.id, "cat /etc/motd").await), (128, "ours\n".to_owned()));
+    let on_top = build(&client, "on-top", "FROM tiny\nRUN echo more >> /etc/motd\n").await;
+    assert_eq!(on_top.status, "done", "{on_top:?}");
+
+    std::fs::write(&file, "no archive").unwrap();
+    let refused = command(&server, &[&["template", "build", "junk"][..], &words].concat());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("build failed: unpacking failed: exit status 2"), "{said}");
+    clean(&client).await;
+}
+
 fn context(folder: &Path) {
     std::fs::write(folder.join("Dockerfile"), DOCKERFILE).unwrap();
     std::fs::write(folder.join("notes.txt"), "some notes\n").unwrap();

@@ -115,6 +115,9 @@ pub const BUILDS_AT_ONCE_MAX: usize = 2;
 /// How long a build may run. Published clients wait 20 minutes.
 pub const BUILD_MAX: Duration = Duration::from_secs(1140);
 const _: () = assert!(BUILD_MAX.as_secs() < 1200, "a build must end before its client gives up");
+/// The size of a machine that boots an uploaded root, if none is asked for.
+pub const BUILD_CPUS_DEFAULT: u32 = 1;
+pub const BUILD_MEMORY_MIB_DEFAULT: u64 = 1024;
 /// How long giving up what a build held may take before it is left to the next start.
 pub const BUILD_CLEANUP_MAX: Duration = Duration::from_secs(60);
 /// The idle limit of a build's machine: it goes by itself even if nobody remembers it.

@@ -7,14 +7,14 @@ use pandastack_model::{
 };
 use pandastack_sys::usage;
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecSession, FileBody,
-    FileEntry, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort,
-    MachineUsage, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    AuditReport, BootAsk, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecSession,
+    FileBody, FileEntry, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
+    ListeningPort, MachineUsage, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
 };
 use tokio::sync::{broadcast, oneshot};
 
 use crate::{
-    Host, audit, consoles, fork, guest,
+    Host, audit, bake, consoles, fork, guest,
     host::{Serving, settled},
     sandbox::{Condition, Request, Start, refusal_fault},
 };
@@ -116,6 +116,11 @@ impl HostPort for Host {
 
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
         self.parts.volumes.list().await
+    }
+
+    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault> {
+        self.check_open()?;
+        bake::boot_root(&self.parts, ask).await
     }
 
     async fn audit(&self) -> Result<AuditReport, Fault> {

@@ -6,7 +6,11 @@
 
 mod plan;
 
-use std::{collections::HashSet, path::Path, time::Duration};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use pandastack_kit::{Scope, ScopeError};
 use pandastack_layers::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeStore, VolumeStoreError};
@@ -108,6 +112,22 @@ impl Volumes {
         let users =
             |volume| uses.iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| *sandbox).collect();
         Ok(volumes.into_iter().map(|(volume, size)| VolumeView { volume, size, users: users(volume) }).collect())
+    }
+
+    /// Tells the size of a volume.
+    pub async fn size(&self, volume: VolumeId) -> Result<Bytes, Fault> {
+        self.list().await?.into_iter().find(|view| view.volume == volume).map(|view| view.size).ok_or_else(no_volume)
+    }
+
+    /// Gives the file of a volume that no sandbox uses.
+    pub async fn unused_file(&self, volume: VolumeId) -> Result<PathBuf, Fault> {
+        match self.users(volume).await?.first() {
+            None => Ok(self.store.file(volume)),
+            Some(user) => {
+                let text = format!("the volume is attached to sandbox {user}");
+                Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
+            }
+        }
     }
 
     /// Lists the sandboxes that use a volume, asleep ones included.

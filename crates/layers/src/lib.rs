@@ -16,6 +16,6 @@ mod volumes;
 
 pub use digest::{DigestError, file_digest};
 pub use manifest::{Defaults, FORMAT, Manifest, ManifestError};
-pub use store::{Draft, Durability, Layer, LayerStore, OpenError, SealError, Template, copy_layer};
+pub use store::{BootKit, Draft, Durability, Layer, LayerStore, OpenError, SealError, Template, copy_layer};
 pub use volume::{Volume, VolumeError, VolumeKind};
 pub use volumes::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VOLUME_BYTES_STEP, VolumeStore, VolumeStoreError};

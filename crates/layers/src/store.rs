@@ -46,6 +46,13 @@ pub struct Draft {
     sealed: bool,
 }
 
+/// What a root file system is booted with. The files are there once a template was baked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootKit {
+    pub kernel: PathBuf,
+    pub initramfs: PathBuf,
+}
+
 /// A layer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -237,6 +244,12 @@ impl LayerStore {
             tracing::debug!(name, "disk copied whole: the data volume cannot share blocks");
         }
         Ok(disk)
+    }
+
+    /// Where what a root file system is booted with lies.
+    pub fn boot_kit(&self) -> BootKit {
+        let folder = self.root.join("boot");
+        BootKit { kernel: folder.join("vmlinuz"), initramfs: folder.join("initramfs") }
     }
 
     /// Where the disk of that name lies.

@@ -26,6 +26,7 @@ impl DataFolder {
         let from = shared.root().to_owned();
         let folder = Self { path, shared: Some(shared) };
         copy_templates(&from, &folder.path.join("volume"))?;
+        copy_kit(&from, &folder.path.join("volume"))?;
         folder.link_bundles()?;
         Ok(folder)
     }
@@ -69,6 +70,16 @@ impl Drop for DataFolder {
             shared.close();
         }
     }
+}
+
+/// Copies what roots are booted with.
+fn copy_kit(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to.join("boot"))?;
+    for file in std::fs::read_dir(from.join("boot")).into_iter().flatten() {
+        let file = file?;
+        std::fs::copy(file.path(), to.join("boot").join(file.file_name()))?;
+    }
+    Ok(())
 }
 
 /// Shares or copies every template with its layer. Layers that no template names any more stay behind.

@@ -101,6 +101,17 @@ pub struct Forked {
     pub children: Vec<Result<SandboxView, Fault>>,
 }
 
+/// Asks for a layer of a root file system that was never booted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootAsk {
+    pub layer: LayerId,
+    /// Holds the root file system.
+    pub volume: VolumeId,
+    pub memory: Size,
+    pub cpus: u8,
+    pub defaults: ExecDefaults,
+}
+
 /// A durable disk as its host knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeView {
@@ -377,6 +388,10 @@ pub trait HostPort: ProcessPort + TreePort {
 
     /// Lists every volume here.
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault>;
+
+    /// Boots the root file system that a volume holds and keeps it as a layer. The volume stays, and nobody may be using it.
+    /// Asking again for the same layer answers the same.
+    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault>;
 
     /// Compares what is recorded with what is there.
     async fn audit(&self) -> Result<AuditReport, Fault>;

@@ -25,6 +25,18 @@ pub struct BuildArgs {
     /// Make the template of a snapshot instead
     #[arg(long, value_name = "ID", conflicts_with_all = ["dockerfile", "context"])]
     from_snapshot: Option<String>,
+    /// Make the template of a root file system instead: a tar or tar.gz
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dockerfile", "context", "from_snapshot"])]
+    rootfs: Option<PathBuf>,
+    /// Size of a root file system's disk
+    #[arg(long, value_name = "MIB")]
+    size_mb: Option<u64>,
+    /// Memory of the machine that boots it
+    #[arg(long, value_name = "MIB")]
+    memory_mb: Option<u64>,
+    /// CPUs of the machine that boots it
+    #[arg(long, value_name = "NUMBER")]
+    cpu: Option<u64>,
     /// Replace a template of that name
     #[arg(long)]
     replace: bool,
@@ -65,6 +77,15 @@ fn form(args: &BuildArgs) -> anyhow::Result<BuildForm> {
     set("name", args.name.clone());
     if args.replace {
         set("replace", "true".to_owned());
+    }
+    for (name, number) in [("size_mb", args.size_mb), ("memory_mb", args.memory_mb), ("cpu", args.cpu)] {
+        if let Some(number) = number {
+            set(name, number.to_string());
+        }
+    }
+    if let Some(rootfs) = &args.rootfs {
+        form.files.push(("rootfs".to_owned(), rootfs.clone()));
+        return Ok(form);
     }
     if let Some(snapshot) = &args.from_snapshot {
         set("from_snapshot", snapshot.clone());

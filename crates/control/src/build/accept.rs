@@ -69,8 +69,9 @@ impl Control {
             BuildSource::Snapshot(id) => {
                 self.store.find_snapshot(workspace, id).await?.map(drop).ok_or_else(no_snapshot)
             }
-            BuildSource::Rootfs | BuildSource::Image(_) => {
-                let text = "this server builds from a dockerfile or from_snapshot only";
+            BuildSource::Rootfs => Ok(()),
+            BuildSource::Image(_) => {
+                let text = "this server pulls no images; send a dockerfile, a rootfs or from_snapshot";
                 Err(Fault::new(FaultKind::Caller, "build.unsupported", text))
             }
         }

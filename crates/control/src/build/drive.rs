@@ -130,7 +130,13 @@ impl Control {
                 // Its layer says by itself how commands start.
                 (ground, None, builder)
             }
-            BuildSource::Rootfs | BuildSource::Image(_) => return Err(Failure::new("this kind of build is unknown")),
+            BuildSource::Rootfs => {
+                let (ground, layer) = self.rootfs(job, deadline).await?;
+                let settings = Settings::default();
+                self.prove(job, &ground, layer, &settings, deadline).await?;
+                return Ok(Baked { layer, ground, settings });
+            }
+            BuildSource::Image(_) => return Err(Failure::new("this kind of build is unknown")),
         };
         self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
         job.log.say("baking the template").await;

@@ -1,10 +1,15 @@
 //! The machine that a build's steps run in: a sandbox of the host's that no caller sees. What goes on in it goes into the log.
 
-use std::time::{Duration, Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
-use pandastack_model::{Bytes, FaultKind, LayerId, Origin, SandboxId, SandboxSpec};
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, Hold, Program, SealAsk, WriteAsk};
+use futures_util::{Stream, StreamExt};
+use pandastack_model::{Bytes, Fault, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, VolumeMount};
+use pandastack_wire_fleet::{Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, Hold, Program, SealAsk, WriteAsk};
 use pandastack_wire_public::TextTail;
+use tokio::sync::mpsc;
 
 use super::{
     Settings,
@@ -44,9 +49,29 @@ impl<'a> Builder<'a> {
         origin: Origin,
         deadline: Instant,
     ) -> Result<Self, Failure> {
+        Self::start_as(control, job, SandboxSpec { origin, ..SandboxSpec::of(ground.template.clone()) }, deadline).await
+    }
+
+    /// Starts a machine with volumes.
+    pub async fn start_with(
+        control: &'a Control,
+        job: &'a Job,
+        ground: &Ground,
+        volumes: Vec<VolumeMount>,
+        deadline: Instant,
+    ) -> Result<Self, Failure> {
+        Self::start_as(control, job, SandboxSpec { volumes, ..SandboxSpec::of(ground.template.clone()) }, deadline)
+            .await
+    }
+
+    async fn start_as(
+        control: &'a Control,
+        job: &'a Job,
+        spec: SandboxSpec,
+        deadline: Instant,
+    ) -> Result<Self, Failure> {
         let id = SandboxId::random();
-        let spec =
-            SandboxSpec { origin, ttl_seconds: BUILDER_IDLE_SECONDS, ..SandboxSpec::of(ground.template.clone()) };
+        let spec = SandboxSpec { ttl_seconds: BUILDER_IDLE_SECONDS, ..spec };
         control.store.hold(job.build.id, Holding::Sandbox(id)).await?;
         let started = Instant::now();
         loop {
@@ -120,13 +145,50 @@ impl<'a> Builder<'a> {
         self.exec(ask).await
     }
 
+    /// Runs one of our own scripts as root.
+    pub(super) async fn shell(&self, script: &str) -> Result<(), Failure> {
+        self.errand(["/bin/sh", "-c", script].map(str::to_owned).to_vec()).await
+    }
+
+    /// Runs a command as root and gives it input, for as long as the build may take.
+    pub(super) async fn feed(
+        &self,
+        argv: Vec<String>,
+        mut input: impl Stream<Item = io::Result<bytes::Bytes>> + Unpin,
+    ) -> Result<(), Failure> {
+        let ask = ExecAsk {
+            program: Program::Argv(argv),
+            user: Some(ROOT.to_owned()),
+            stdin: true,
+            ..ExecAsk::shell("", left(self.deadline))
+        };
+        let ExecSession { events, control } = self.control.host.exec(self.id, ask).await?;
+        let feeding = async {
+            while let Some(piece) = input.next().await {
+                let piece = piece.map_err(|error| Failure::from(Fault::bug(error)))?;
+                // A command that ended says so itself.
+                if control.send(ExecControl::Stdin(piece)).await.is_err() {
+                    return Ok(());
+                }
+            }
+            let _ = control.send(ExecControl::CloseStdin).await;
+            Ok(())
+        };
+        let (ended, fed): (_, Result<(), Failure>) = tokio::join!(self.hear(events), feeding);
+        ended.and(fed)
+    }
+
     /// Runs a command and puts what it says into the log.
     async fn exec(&self, ask: ExecAsk) -> Result<(), Failure> {
+        let running = self.control.host.exec(self.id, ask).await?;
+        self.hear(running.events).await
+    }
+
+    async fn hear(&self, mut events: mpsc::Receiver<ExecEvent>) -> Result<(), Failure> {
         let log = &self.job.log;
-        let mut running = self.control.host.exec(self.id, ask).await?;
         let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
         let ended = loop {
-            let (lines, piece) = match running.events.recv().await {
+            let (lines, piece) = match events.recv().await {
                 Some(ExecEvent::Stdout(piece)) => (&mut stdout, piece),
                 Some(ExecEvent::Stderr(piece)) => (&mut stderr, piece),
                 Some(ExecEvent::Exit { code: 0 }) => break Ok(()),

@@ -15,6 +15,7 @@ mod log;
 mod machine;
 mod place;
 mod plan;
+mod rootfs;
 mod settings;
 mod upload;
 

@@ -260,6 +260,26 @@ async fn a_snapshot_becomes_a_template_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
+    let rig = Rig::start().await;
+    let root = vec![7; 300_000];
+    let (status, build) = rig.post_parts(&[("name", None, b"r"), ("rootfs", Some("root.tar"), &root)]).await;
+    assert_eq!(status, 202, "{build}");
+    let build = rig.ended(build["id"].as_str().unwrap()).await;
+    assert_eq!((&build["status"], &build["memory_mb"]), (&json!("done"), &json!(1024)), "{build}");
+    assert_eq!((rig.host.count(), rig.layers(), rig.host.disks.lock().unwrap().len()), (0, 1, 0));
+    let tar = rig.host.ran.lock().unwrap()[0].1.clone();
+    assert!(tar.stdin && format!("{:?}", tar.program).contains("tar"), "{tar:?}");
+
+    let boots = Fault::new(FaultKind::Conflict, "template.no_boot", "the root file system does not boot: it is silent");
+    rig.host.fail_next("boot", boots);
+    let (_, build) = rig.post_parts(&[("name", None, b"s"), ("rootfs", Some("root.tar"), &root)]).await;
+    let build = rig.ended(build["id"].as_str().unwrap()).await;
+    assert!(build["error"].as_str().unwrap().contains("does not boot"), "{build}");
+    assert_eq!((rig.host.count(), rig.layers(), rig.host.disks.lock().unwrap().len()), (0, 1, 0));
+}
+
+#[tokio::test]
 async fn a_stop_fails_the_build_and_takes_its_machine_along() {
     let rig = Rig::start().await;
     let (_, build) = rig.post_form("name=y&dockerfile=FROM+mini%0ARUN+say+1%0ARUN+hang").await;

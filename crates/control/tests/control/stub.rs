@@ -17,10 +17,10 @@ use pandastack_model::{
     Origin, SandboxId, SandboxState, Tier, VolumeId, state::step,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecEvent, ExecSession,
-    FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView,
-    Lifecycle, ListeningPort, MachineUsage, Presence, ProcessPort, Program, SandboxView, SealAsk, TemplateView,
-    TreePort, VolumeView, WriteAsk,
+    AuditReport, BootAsk, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecEvent,
+    ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream, Hold, HostEvent, HostPort, HostStatus,
+    LayerView, Lifecycle, ListeningPort, MachineUsage, Presence, ProcessPort, Program, SandboxView, SealAsk,
+    TemplateView, TreePort, VolumeView, WriteAsk,
 };
 use tokio::sync::{Semaphore, broadcast, mpsc};
 
@@ -276,6 +276,13 @@ impl HostPort for StubHost {
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
         let ids: Vec<_> = self.disks.lock().unwrap().keys().copied().collect();
         Ok(ids.into_iter().map(|id| self.volume(id)).collect())
+    }
+
+    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault> {
+        self.check("boot")?;
+        assert!(self.users(ask.volume).is_empty() && self.disks.lock().unwrap().contains_key(&ask.volume));
+        self.layers.lock().unwrap().insert(ask.layer, Hold::Kept);
+        Ok(LayerView { layer: ask.layer, own: Bytes::mib(24), pause: Duration::ZERO })
     }
 
     async fn audit(&self) -> Result<AuditReport, Fault> {

@@ -13,8 +13,8 @@ use pandastack_model::{
     SandboxId, VolumeId,
 };
 use pandastack_wire_fleet::{
-    AuditReport, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ConsoleAsk, ControlPort, Ensure,
-    ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream,
+    AuditReport, BootAsk, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ConsoleAsk, ControlPort,
+    Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream,
     HostEvent, HostPort, HostStatus, LayerView, Lifecycle, ListeningPort, MachineUsage, Presence, PreviewGrant,
     SandboxView, SealAsk, TemplateView, VolumeView, WorkspaceId, WriteAsk,
 };
@@ -223,6 +223,10 @@ impl HostPort for StubHost {
     }
 
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
+        not_ours()
+    }
+
+    async fn boot(&self, _: BootAsk) -> Result<LayerView, Fault> {
         not_ours()
     }
 

@@ -25,8 +25,16 @@ fn with_session(language: Language, body: impl AsyncFnOnce(&Rc<Agent>, Rc<Sessio
     runtime.block_on(LocalSet::new().run_until(async {
         let reaping = agent.clone();
         let reaper = tokio::task::spawn_local(async move { reaping.reaper.run().await });
+        // The agent has one thread. A test's process has more, and any of them may swallow the signal of an ended child.
+        let reminder = tokio::task::spawn_local(async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGCHLD);
+            }
+        });
         let session = Session::open(&agent, "one".to_owned(), language).await.expect("the session opens");
         body(&agent, session).await;
+        reminder.abort();
         reaper.abort();
     }));
 }

@@ -3,8 +3,11 @@
 mod initramfs;
 mod limits;
 mod recipe;
+mod root;
 mod rootfs;
 mod template;
+
+pub(crate) use root::boot as boot_root;
 
 pub use recipe::{Recipe, RecipeError, builtin, builtin_names};
 pub use rootfs::{RootFs, RootFsAsk, RootFsError, ensure_rootfs};

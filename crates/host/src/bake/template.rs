@@ -8,7 +8,7 @@ use std::{
 };
 
 use pandastack_kit::{Scope, random_bytes};
-use pandastack_layers::{FORMAT, LayerStore, Manifest, SealError};
+use pandastack_layers::{BootKit, FORMAT, LayerStore, Manifest, SealError};
 use pandastack_model::{LayerId, MachineId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::{
@@ -103,10 +103,25 @@ pub async fn bake(
         }
         _ => boot_and_seal(parts, recipe, root, inputs, progress).await?,
     };
+    keep_kit(parts, root)?;
     for name in recipe.aliases.iter().chain([&recipe.name]) {
         parts.layers.name_template(name, baked.layer)?;
     }
     Ok(baked)
+}
+
+/// Keeps what a server boots other roots with: the kernel, and the agent in its first file system.
+fn keep_kit(parts: &BakeParts, root: &RootFs) -> Result<(), BakeError> {
+    let BootKit { kernel, initramfs } = parts.layers.boot_kit();
+    let io = |cause| BakeError::Io { action: "keep the kernel", cause };
+    std::fs::create_dir_all(kernel.parent().unwrap_or(Path::new("/"))).map_err(io)?;
+    let fresh = |path: &Path| path.with_extension("new");
+    std::fs::copy(&root.kernel, fresh(&kernel)).map_err(io)?;
+    write_initramfs(&parts.agent, &root.modules, &fresh(&initramfs))?;
+    for path in [&kernel, &initramfs] {
+        std::fs::rename(fresh(path), path).map_err(io)?;
+    }
+    Ok(())
 }
 
 fn inputs(parts: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String, BakeError> {
@@ -171,7 +186,7 @@ async fn boot_and_seal(
         let image = BootImage { kernel: root.kernel.clone(), initramfs, cmdline, mem: files.mem.clone() };
         progress.step("first boot");
         let machine = parts.driver.boot(spec, image).await?;
-        let ready = get_ready(parts, recipe, &*machine, &secret, &run_dir, &files.dev, progress).await;
+        let ready = get_ready(&parts.scope, &recipe.warm, &*machine, &secret, &run_dir, &files.dev, progress).await;
         machine.stop().await;
         let Ready { boot, link } = ready?;
         progress.step("seal");
@@ -205,15 +220,15 @@ async fn boot_and_seal(
 }
 
 /// A guest that can be sealed.
-struct Ready {
-    boot: Duration,
-    link: Option<LinkState>,
+pub(super) struct Ready {
+    pub boot: Duration,
+    pub link: Option<LinkState>,
 }
 
 /// Waits for the agent, warms the guest up, and saves its devices with its CPUs stopped.
-async fn get_ready(
-    parts: &BakeParts,
-    recipe: &Recipe,
+pub(super) async fn get_ready(
+    scope: &Scope,
+    warm_up: &[String],
     machine: &dyn Machine,
     secret: &[u8],
     run_dir: &Path,
@@ -221,11 +236,11 @@ async fn get_ready(
     progress: &dyn Progress,
 ) -> Result<Ready, BakeError> {
     let started = Instant::now();
-    let session = wait_for_agent(parts, machine, secret, run_dir).await?;
+    let session = wait_for_agent(scope, machine, secret, run_dir).await?;
     let boot = started.elapsed();
-    for command in &recipe.warm {
+    for command in warm_up {
         progress.step(&format!("warm up: {command}"));
-        warm(parts, &session, command).await?;
+        warm(scope, &session, command).await?;
     }
     session.quiesce().await?;
     session.thaw().await?;
@@ -246,7 +261,7 @@ async fn get_ready(
 }
 
 async fn wait_for_agent(
-    parts: &BakeParts,
+    scope: &Scope,
     machine: &dyn Machine,
     secret: &[u8],
     run_dir: &Path,
@@ -261,7 +276,7 @@ async fn wait_for_agent(
             return Err(BakeError::Died { reason, console: console() });
         }
         if let Ok(link) = machine.dial().await {
-            match Session::open(link, secret, None, &parts.scope).await {
+            match Session::open(link, secret, None, scope).await {
                 Ok(session) => return Ok(session),
                 Err(error) => tracing::debug!(%error, "agent not ready yet"),
             }
@@ -273,10 +288,10 @@ async fn wait_for_agent(
     }
 }
 
-async fn warm(parts: &BakeParts, session: &Session, command: &str) -> Result<(), BakeError> {
+async fn warm(scope: &Scope, session: &Session, command: &str) -> Result<(), BakeError> {
     let failed = |reason: String| BakeError::Warm { command: command.to_owned(), reason };
     let ask = ExecAsk::shell(command, WARM_DEADLINE);
-    let mut running = exec(session, ask, &parts.scope).await.map_err(|fault| failed(fault.to_string()))?;
+    let mut running = exec(session, ask, scope).await.map_err(|fault| failed(fault.to_string()))?;
     let mut output = Vec::new();
     while let Some(event) = running.events.recv().await {
         match event {

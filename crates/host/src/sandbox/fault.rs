@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use pandastack_layers::OpenError;
+use pandastack_layers::{ManifestError, OpenError};
 use pandastack_model::{Fault, FaultKind, Origin, Refusal, SandboxSpec, SandboxState};
 
 use super::{admission::Full, launch::LaunchError, prepare::PrepareError, seal::SealError};
@@ -49,7 +49,7 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
             let text = format!("unknown template \"{name}\"; bake it with `pandastack template bake {name}`");
             Fault::new(FaultKind::Caller, "template.unknown", text)
         }
-        OpenError::Missing { .. } if matches!(spec.origin, Origin::Layer(_)) => {
+        error if matches!(spec.origin, Origin::Layer(_)) && is_gone(error) => {
             Fault::new(FaultKind::Missing, "snapshot.not_found", "the snapshot is not there any more")
         }
         OpenError::Missing { .. }
@@ -66,7 +66,17 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
     }
 }
 
-fn prepare_fault(error: &PrepareError) -> Fault {
+/// Says whether a layer is not there; it may also go while it is being opened.
+fn is_gone(error: &OpenError) -> bool {
+    match error {
+        OpenError::Missing { .. } => true,
+        OpenError::Manifest { cause: ManifestError::Read(cause), .. } => cause.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+/// Explains why a machine could not be prepared.
+pub fn prepare_fault(error: &PrepareError) -> Fault {
     match error {
         PrepareError::Full(Full::Disk { .. } | Full::Volumes { .. }) => no_storage(),
         PrepareError::Full(Full::Memory { .. } | Full::Promises { .. }) => full(),

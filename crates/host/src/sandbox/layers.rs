@@ -13,6 +13,11 @@ impl Parts {
         self.in_hand.lock().expect("no holder panics").insert(layer);
     }
 
+    /// Tells whether a layer is still protected.
+    pub fn has_in_hand(&self, layer: LayerId) -> bool {
+        self.in_hand.lock().expect("no holder panics").contains(&layer)
+    }
+
     /// Tells what a start from a layer is: of a fork if its maker still has it in hand, else of a snapshot.
     pub fn mode_of(&self, layer: LayerId) -> &'static str {
         if self.in_hand.lock().expect("no holder panics").contains(&layer) { "fork" } else { "snapshot" }

@@ -18,8 +18,8 @@ mod standby;
 
 pub use closing::{Closing, Leave};
 pub use driver::{Charge, Reply, Request, Start, dial_again, drive};
-pub use fault::refusal_fault;
+pub use fault::{prepare_fault, refusal_fault};
 pub use living::Living;
-pub use prepare::{Parts, Shape, SlotHandle, hold_machine};
+pub use prepare::{Parts, PrepareError, Shape, SlotHandle, hold_machine};
 pub use publish::Condition;
 pub use standby::Standby;

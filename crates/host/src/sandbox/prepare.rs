@@ -101,6 +101,10 @@ pub struct Shape {
 }
 
 impl Shape {
+    pub fn new(memory: Bytes, cpus: u8, disk: Bytes, runtime: String) -> Self {
+        Self { memory, cpus, disk, runtime }
+    }
+
     pub fn of(manifest: &Manifest) -> Self {
         let Manifest { memory, cpus, disk, profile, .. } = manifest;
         Self { memory: *memory, cpus: *cpus, disk: *disk, runtime: profile.runtime.clone() }
@@ -117,6 +121,11 @@ pub struct Berth {
 }
 
 impl Berth {
+    /// Gives the machine's description and what is to be released after it. For a berth without a process.
+    pub fn into_parts(self) -> (MachineSpec, Undo) {
+        (self.spec, self.undo)
+    }
+
     /// Gives everything back.
     pub async fn give_up(self) {
         if let Some(blank) = self.blank {
@@ -217,7 +226,7 @@ impl Parts {
     }
 
     /// Takes what every machine needs before its process: for a layer, or for none yet.
-    async fn berth(self: &Arc<Self>, shape: &Shape, layer: Option<&Layer>) -> Result<Berth, PrepareError> {
+    pub async fn berth(self: &Arc<Self>, shape: &Shape, layer: Option<&Layer>) -> Result<Berth, PrepareError> {
         let mut undo = Undo::new();
         let taken = async {
             let slot = self.net.take().await?;

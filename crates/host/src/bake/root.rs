@@ -1,0 +1,157 @@
+//! Boots a root file system that a volume holds, and seals it as a layer. The volume was filled inside of a machine: nothing of it is
+//! mounted, unpacked or run on this host.
+
+use std::sync::Arc;
+
+use pandastack_kit::{Scope, Undo, random_bytes};
+use pandastack_layers::{Defaults, Draft, FORMAT, Manifest};
+use pandastack_model::{Fault, FaultKind, LayerId, SandboxId};
+use pandastack_sys::reflink::clone_or_copy;
+use pandastack_vmm::{BootImage, Machine, MachineSpec};
+use pandastack_wire_fleet::{BootAsk, LayerView};
+use pandastack_wire_guest::GENERATION;
+
+use super::{
+    Silent,
+    template::{BakeError, Ready, get_ready},
+};
+use crate::{
+    net::{GATEWAY, GUEST},
+    sandbox::{Parts, PrepareError, Shape, hold_machine, prepare_fault},
+};
+
+/// Boots and seals. Comes to its end even if nobody waits for it.
+pub async fn boot(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, Fault> {
+    let (work, scope) = (parts.clone(), parts.scope.clone());
+    scope.run("boot a root", async move { boot_to_the_end(&work, ask).await }).await.map_err(Fault::bug)?
+}
+
+async fn boot_to_the_end(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, Fault> {
+    let layer = ask.layer;
+    if let Some(made) = made_before(parts, layer).await? {
+        return Ok(made);
+    }
+    parts.take_in_hand(layer);
+    let made = async {
+        // The line has to name a sandbox; this one never was.
+        parts.ledger.sealing(layer, SandboxId::random()).await.map_err(Fault::bug)?;
+        let made = boot_and_seal(parts, ask).await?;
+        parts.ledger.keep(layer).await.map_err(Fault::bug)?;
+        Ok(made)
+    };
+    let made = made.await;
+    parts.let_go(layer).await;
+    made
+}
+
+/// Answers a repeated request as the first one was.
+async fn made_before(parts: &Arc<Parts>, layer: LayerId) -> Result<Option<LayerView>, Fault> {
+    let known = parts.ledger.layer(layer).await.map_err(Fault::bug)?.is_some();
+    let view = LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO };
+    Ok((known && parts.layers.contains(layer)).then_some(view))
+}
+
+async fn boot_and_seal(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, Fault> {
+    let kit = parts.layers.boot_kit();
+    if !kit.kernel.is_file() || !kit.initramfs.is_file() {
+        let text = "this server has no kernel to boot with; bake a template on it first: pandastack template bake mini";
+        return Err(Fault::new(FaultKind::Unavailable, "host.no_kernel", text));
+    }
+    let disk = parts.volumes.size(ask.volume).await?;
+    let mut undo = Undo::new();
+    parts.promise(ask.memory, &mut undo).map_err(|full| prepare_fault(&PrepareError::Full(full)))?;
+    let shape = Shape::new(ask.memory, ask.cpus, disk, parts.driver.profile().runtime);
+    let berth = match parts.berth(&shape, None).await {
+        Ok(berth) => berth,
+        Err(error) => {
+            undo.unwind().await;
+            return Err(prepare_fault(&error));
+        }
+    };
+    let (spec, mut held) = berth.into_parts();
+    held.absorb(undo);
+    let made = in_berth(parts, &ask, spec, disk, kit, &mut held).await;
+    held.unwind().await;
+    made
+}
+
+async fn in_berth(
+    parts: &Arc<Parts>,
+    ask: &BootAsk,
+    spec: MachineSpec,
+    disk: pandastack_model::Bytes,
+    kit: pandastack_layers::BootKit,
+    held: &mut Undo,
+) -> Result<LayerView, Fault> {
+    let draft = draft(parts, ask).await?;
+    let files = draft.files();
+    let secret = random_bytes::<32>();
+    let secret_hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let cmdline =
+        format!("pandastack.secret={secret_hex} pandastack.net={GUEST}/30,{GATEWAY} pandastack.root=/dev/vda");
+    let run_dir = spec.run_dir.clone();
+    let spec = MachineSpec { disk: files.disk.clone(), runtime: None, ..spec };
+    let image = BootImage { kernel: kit.kernel, initramfs: kit.initramfs, cmdline, mem: files.mem.clone() };
+    let id = spec.id;
+    let machine: Arc<dyn Machine> = Arc::from(parts.driver.boot(spec, image).await.map_err(Fault::bug)?);
+    hold_machine(&machine, held);
+    parts.ledger.started(id, machine.pid()).await.map_err(Fault::bug)?;
+    let Ready { boot, link } = until_stopped(&parts.scope, async {
+        get_ready(&parts.scope, &[], &*machine, &secret, &run_dir, &files.dev, &Silent).await.map_err(boot_fault)
+    })
+    .await?;
+    machine.stop().await;
+    if !parts.has_in_hand(ask.layer) {
+        return Err(Fault::new(FaultKind::Conflict, "layer.given_up", "the layer was given up before it was made"));
+    }
+    let manifest = Manifest {
+        format: FORMAT,
+        layer: ask.layer,
+        origin: format!("root in {}", ask.volume),
+        parent: None,
+        inputs: None,
+        profile: parts.driver.profile(),
+        guest_generation: GENERATION,
+        link_secret: secret_hex,
+        link,
+        memory: ask.memory,
+        cpus: ask.cpus,
+        disk,
+        boot_ms: boot.as_millis() as u64,
+        defaults: Some(Defaults::from(ask.defaults.clone())),
+        digests: None,
+    };
+    let sealed = parts.scope.block("seal", move || draft.seal(manifest)).await.map_err(Fault::bug)?;
+    sealed.map_err(Fault::bug)?;
+    Ok(LayerView { layer: ask.layer, own: ask.memory, pause: std::time::Duration::ZERO })
+}
+
+/// Begins the layer with a copy of the volume, which nobody may be writing.
+async fn draft(parts: &Arc<Parts>, ask: &BootAsk) -> Result<Draft, Fault> {
+    let (store, layer) = (parts.layers.clone(), ask.layer);
+    let from = parts.volumes.unused_file(ask.volume).await?;
+    let copied = parts.scope.block("copy a root", move || {
+        let draft = store.draft_of(layer).map_err(Fault::bug)?;
+        clone_or_copy(&from, &draft.files().disk).map_err(Fault::bug)?;
+        Ok(draft)
+    });
+    copied.await.map_err(Fault::bug)?
+}
+
+/// Gives work up when the host closes.
+async fn until_stopped<T>(scope: &Scope, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let token = scope.token();
+    tokio::select! {
+        done = work => done,
+        () = token.cancelled() => Err(Fault::new(FaultKind::Unavailable, "host.closing", "the host is shutting down")),
+    }
+}
+
+/// What went wrong is the root's doing more often than ours, so its owner reads what the console said.
+fn boot_fault(error: BakeError) -> Fault {
+    let text = match &error {
+        BakeError::Silent { .. } | BakeError::Died { .. } => error.to_string(),
+        other => return Fault::bug(other),
+    };
+    Fault::new(FaultKind::Conflict, "template.no_boot", format!("the root file system does not boot: {text}"))
+}
