@@ -59,6 +59,7 @@ impl Computer {
         let mut qemu = Command::new("setpriv");
         qemu.args(["--pdeathsig", "KILL", "--"]).args(self.emulator.words());
         qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        // Four-level page tables: with five the emulated kernel sometimes dies in its page fault handler (decision 2).
         qemu.args([
             "-M",
             "pc",
