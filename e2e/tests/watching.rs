@@ -12,7 +12,7 @@ use std::{
 
 use pandastack_client::{
     Client, Config, Following,
-    wire::{CreateSandbox, ExecRequest, ForkRequest, LogLine},
+    wire::{AuditEntry, CreateSandbox, ExecRequest, ForkRequest, LogLine},
 };
 use pandastack_e2e::PATIENCE;
 use pandastack_testbed::{DataFolder, Server, built, wait_for};
@@ -110,8 +110,13 @@ async fn events_are_followed_and_machines_measured() {
     }
     assert_eq!(kinds.last().map(String::as_str), Some("sandbox.deleted"));
 
-    let trail = client.audit_trail(None, 50).await.unwrap();
-    assert!(trail.entries.iter().any(|entry| entry.method == "DELETE" && entry.path.ends_with(&id)), "{trail:?}");
+    // Entries are written beside the answers, soon after them.
+    let recorded = async || {
+        let trail = client.audit_trail(None, 50).await.unwrap();
+        let deletes = |entry: &AuditEntry| entry.method == "DELETE" && entry.path.ends_with(&id);
+        trail.entries.iter().any(deletes).then_some(())
+    };
+    wait_for("the delete is in the audit trail", PATIENCE, recorded).await;
     let meters = http().get(format!("{}/metrics", server.url)).send().await.unwrap().text().await.unwrap();
     for mode in ["cold", "fork", "wake"] {
         assert!(meters.contains(&format!("pandastack_boots_total{{mode=\"{mode}\"}} 1\n")), "{mode}: {meters}");
