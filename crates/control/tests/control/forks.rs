@@ -163,7 +163,7 @@ async fn a_fork_goes_on_when_its_client_hangs_up() {
     let rig = Rig::start().await;
     let parent = rig.created().await;
     rig.host.gated.store(true, Ordering::SeqCst);
-    let fork = rig.call(Method::POST, &format!("/v1/sandboxes/{parent}/fork")).timeout(Duration::from_millis(200));
+    let fork = rig.call(Method::POST, &format!("/v1/sandboxes/{parent}/fork")).timeout(Duration::from_millis(1000));
     assert!(fork.send().await.unwrap_err().is_timeout());
     let children = async |status: &str| {
         let list = rig.get("/v1/sandboxes").await.1;

@@ -92,7 +92,7 @@ async fn a_create_goes_on_when_its_client_hangs_up() {
     let rig = Rig::start().await;
     rig.host.gated.store(true, Ordering::SeqCst);
     let create = rig.call(Method::POST, "/v1/sandboxes").json(&json!({"template": "mini"}));
-    let hung_up = create.timeout(Duration::from_millis(200)).send().await;
+    let hung_up = create.timeout(Duration::from_millis(1000)).send().await;
     assert!(hung_up.unwrap_err().is_timeout());
     assert_eq!(rig.get("/v1/sandboxes").await.1[0]["status"], "creating");
     rig.host.gate.add_permits(1);
