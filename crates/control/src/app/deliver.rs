@@ -18,19 +18,21 @@ use crate::{
 
 impl Control {
     /// Tries a delivery. It stays in the outbox until what came of it is written down, so a crash means another try.
-    pub(crate) async fn deliver(&self, delivery: Delivery, _flight: Flight) {
-        match self.try_delivery(&delivery).await {
+    pub(crate) async fn deliver(&self, id: DeliveryId, _flight: Flight) {
+        match self.try_delivery(id).await {
             Ok(()) => {}
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::error!(delivery = %delivery.id, %error, ?cause, "an attempt could not be recorded");
+                tracing::error!(delivery = %id, %error, ?cause, "an attempt could not be recorded");
                 // It is due still: without a pause it would be sent as fast as the receiver takes it.
                 self.scope.token().run_until_cancelled(tokio::time::sleep(WEBHOOK_LOOK_EVERY)).await;
             }
         }
     }
 
-    async fn try_delivery(&self, delivery: &Delivery) -> Result<(), StoreError> {
+    async fn try_delivery(&self, id: DeliveryId) -> Result<(), StoreError> {
+        // Another flight may have ended, with what came of it written down, after this one was listed and before it started.
+        let Some(delivery) = self.store.due_delivery(id, self.clock.now_ns()).await? else { return Ok(()) };
         let Some(webhook) = self.store.any_webhook(delivery.webhook).await? else { return Ok(()) };
         let send = self.attempt(&webhook, delivery.event_id, &delivery.body);
         // Cut off by the end of the server: the next start tries again.
@@ -47,7 +49,7 @@ impl Control {
         if let Some(reason) = &verdict.disable {
             tracing::info!(webhook = %webhook.id, %reason, "webhook switched off");
         }
-        self.store.record_attempt(delivery, attempt, &verdict).await
+        self.store.record_attempt(&delivery, attempt, &verdict).await
     }
 
     /// Sends one event once.

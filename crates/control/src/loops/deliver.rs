@@ -32,7 +32,7 @@ async fn start_due(control: &Control) -> Result<(), StoreError> {
             if started == room {
                 break;
             }
-            let place = (webhook.id, delivery.id);
+            let place = (webhook.id, delivery);
             let Some(flight) = control.flights.start(control.store.outbox(), &webhook.workspace, place) else {
                 continue;
             };

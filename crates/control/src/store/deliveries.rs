@@ -98,23 +98,35 @@ impl Store {
         rows.iter().map(due).collect()
     }
 
-    /// Lists the deliveries of a webhook to try now, in the order of their events.
+    /// Lists the deliveries of a webhook to try now, in the order of their events. What the list says may be over already:
+    /// who tries one reads it again with [`Self::due_delivery`] once it has it for itself.
     pub async fn due_deliveries(
         &self,
         webhook: WebhookId,
         now_ns: u64,
         count: usize,
-    ) -> Result<Vec<Delivery>, StoreError> {
-        let sql = "SELECT * FROM webhook_delivery WHERE webhook = ? AND status = 'pending' AND next_at <= ?
+    ) -> Result<Vec<DeliveryId>, StoreError> {
+        let sql = "SELECT id FROM webhook_delivery WHERE webhook = ? AND status = 'pending' AND next_at <= ?
                    ORDER BY next_at, sequence LIMIT ?";
-        let rows = sqlx::query(sql)
+        let ids: Vec<String> = sqlx::query_scalar(sql)
             .bind(webhook.to_string())
             .bind(to_sql(now_ns))
             .bind(to_sql(count as u64))
             .fetch_all(&self.pool)
             .await
             .map_err(failed("list deliveries to try"))?;
-        rows.iter().map(read).collect()
+        ids.into_iter().map(|id| id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })).collect()
+    }
+
+    /// Reads a delivery if it is still to be tried now.
+    pub async fn due_delivery(&self, id: DeliveryId, now_ns: u64) -> Result<Option<Delivery>, StoreError> {
+        let row = sqlx::query("SELECT * FROM webhook_delivery WHERE id = ? AND status = 'pending' AND next_at <= ?")
+            .bind(id.to_string())
+            .bind(to_sql(now_ns))
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("read a delivery to try"))?;
+        row.as_ref().map(read).transpose()
     }
 
     /// Records a try and what follows from it. A webhook that was deleted meanwhile took its deliveries along.

@@ -66,6 +66,24 @@ async fn every_subscriber_is_told_what_it_asked_for_and_nothing_is_lost() {
     assert_eq!(all.seen().len(), 10, "once each when nothing fails");
 }
 
+/// While one delivery ends the next are being listed: what was listed a moment too early must not go out again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_in_quick_succession_are_told_once_each() {
+    let told = Told::start().await;
+    let receiver = Receiver::start().await;
+    let (hook, _) = told.subscribe(&receiver.url, &["*"]).await;
+    let path = format!("/v1/sandboxes/{}", told.rig.created().await);
+    for _ in 0..20 {
+        for verb in ["pause", "resume"] {
+            assert_eq!(told.rig.post(&format!("{path}/{verb}")).await.0, 204);
+        }
+    }
+    told.wait(&hook, "delivered", 41).await;
+    let mut sequences: Vec<_> = receiver.seen().iter().map(|one| one.json()["sequence"].as_u64().unwrap()).collect();
+    sequences.sort_unstable();
+    assert_eq!(sequences, Vec::from_iter(1..=41));
+}
+
 #[tokio::test]
 async fn a_failed_delivery_comes_again_later_and_later_until_it_is_dead() {
     let told = Told::start().await;
