@@ -8,6 +8,7 @@ mod connect;
 mod follow;
 mod host;
 mod interrupt;
+mod many;
 mod output;
 mod pair;
 mod raw;

@@ -4,35 +4,25 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::Sandbox;
 
-use crate::{GlobalArgs, connect::connect, output};
+use crate::{
+    GlobalArgs,
+    connect::connect,
+    many::{ListForm, Listing},
+};
 
 /// Arguments of `sandbox list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Print as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
-    /// Print only ids
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Lists sandboxes.
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let sandboxes = connect(global)?.list().await?;
-    if args.json {
-        output::json(&sandboxes)?;
-    } else if args.quiet {
-        for sandbox in &sandboxes {
-            output::line(&sandbox.id)?;
-        }
-    } else if sandboxes.is_empty() {
-        eprintln!("no sandboxes; create one with: pandastack sandbox create");
-    } else {
-        let rows: Vec<_> = sandboxes.iter().map(row).collect();
-        output::table(&["ID", "TEMPLATE", "STATUS", "CPU", "MEMORY", "ISOLATION", "CREATED"], &rows)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let head = &["ID", "TEMPLATE", "STATUS", "CPU", "MEMORY", "ISOLATION", "CREATED"];
+    args.form
+        .print(&sandboxes, Listing { head, row, empty: "no sandboxes; create one with: pandastack sandbox create" })
 }
 
 fn row(sandbox: &Sandbox) -> Vec<String> {

@@ -5,7 +5,12 @@ use std::process::ExitCode;
 use pandastack_client::wire::Snapshot;
 
 use super::mebibytes;
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    many::{ListForm, Listing},
+};
 
 /// Arguments of `snapshot list`.
 #[derive(Debug, clap::Args)]
@@ -13,30 +18,16 @@ pub struct ListArgs {
     /// Only those of this sandbox
     #[arg(long, value_name = "ID")]
     sandbox: Option<String>,
-    /// Print as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
-    /// Print only ids
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Lists snapshots.
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let snapshots = connect(global)?.snapshots(args.sandbox.as_deref()).await.map_err(advise)?;
-    if args.json {
-        output::json(&snapshots)?;
-    } else if args.quiet {
-        for snapshot in &snapshots {
-            output::line(&snapshot.id)?;
-        }
-    } else if snapshots.is_empty() {
-        eprintln!("no snapshots; make one with: pandastack sandbox snapshot ID");
-    } else {
-        let rows: Vec<_> = snapshots.iter().map(row).collect();
-        output::table(&["ID", "SANDBOX", "TEMPLATE", "SIZE", "CREATED"], &rows)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let head = &["ID", "SANDBOX", "TEMPLATE", "SIZE", "CREATED"];
+    args.form
+        .print(&snapshots, Listing { head, row, empty: "no snapshots; make one with: pandastack sandbox snapshot ID" })
 }
 
 fn row(snapshot: &Snapshot) -> Vec<String> {

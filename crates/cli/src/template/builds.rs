@@ -4,28 +4,25 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::Build;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    many::{ListForm, Listing},
+};
 
 /// Arguments of `template builds`.
 #[derive(Debug, clap::Args)]
 pub struct BuildsArgs {
-    /// Print as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Lists builds.
 pub async fn builds(args: BuildsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let builds = connect(global)?.builds().await.map_err(advise)?;
-    if args.json {
-        output::json(&builds)?;
-    } else if builds.is_empty() {
-        eprintln!("no builds; begin one with: pandastack template build NAME");
-    } else {
-        let rows: Vec<_> = builds.iter().map(row).collect();
-        output::table(&["ID", "TEMPLATE", "STATUS", "STARTED", "ERROR"], &rows)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let head = &["ID", "TEMPLATE", "STATUS", "STARTED", "ERROR"];
+    args.form.print(&builds, Listing { head, row, empty: "no builds; begin one with: pandastack template build NAME" })
 }
 
 fn row(build: &Build) -> Vec<String> {

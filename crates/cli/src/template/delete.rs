@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, connect::connect, many::DeleteForm};
 
 /// Arguments of `template delete`.
 #[derive(Debug, clap::Args)]
@@ -10,24 +10,12 @@ pub struct DeleteArgs {
     /// Names of templates
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Print nothing
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    form: DeleteForm,
 }
 
 /// Deletes each template; one that fails does not stop the others.
 pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    let mut ended = ExitCode::SUCCESS;
-    for name in args.names {
-        match client.delete_template(&name).await {
-            Ok(()) if args.quiet => {}
-            Ok(()) => output::line(&format!("deleted {name}"))?,
-            Err(error) => {
-                eprintln!("error: {name}: {}", advise(error));
-                ended = ExitCode::FAILURE;
-            }
-        }
-    }
-    Ok(ended)
+    args.form.each(args.names, async |name| client.delete_template(name).await).await
 }

@@ -4,35 +4,29 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::Template;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output, snapshot::mebibytes};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    many::{ListForm, Listing},
+    snapshot::mebibytes,
+};
 
 /// Arguments of `template list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Print as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
-    /// Print only names
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Lists templates.
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let templates = connect(global)?.templates().await.map_err(advise)?;
-    if args.json {
-        output::json(&templates)?;
-    } else if args.quiet {
-        for template in &templates {
-            output::line(&template.name)?;
-        }
-    } else if templates.is_empty() {
-        eprintln!("no templates yet; make one with: pandastack template bake mini");
-    } else {
-        let rows: Vec<_> = templates.iter().map(row).collect();
-        output::table(&["NAME", "CPU", "MEMORY", "DISK", "FROM", "OWNER"], &rows)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let head = &["NAME", "CPU", "MEMORY", "DISK", "FROM", "OWNER"];
+    args.form.print(
+        &templates,
+        Listing { head, row, empty: "no templates yet; make one with: pandastack template bake mini" },
+    )
 }
 
 fn row(template: &Template) -> Vec<String> {

@@ -2,9 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{GlobalArgs, connect::connect, many::DeleteForm};
 
 /// Arguments of `volume delete`.
 #[derive(Debug, clap::Args)]
@@ -12,34 +10,12 @@ pub struct DeleteArgs {
     /// Volume names
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Print what was deleted as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
-    /// Print nothing
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    form: DeleteForm,
 }
 
 /// Deletes each volume with its data; one that fails does not stop the others.
 pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    let (mut deleted, mut ended) = (Vec::new(), ExitCode::SUCCESS);
-    for name in args.names {
-        match client.delete_volume(&name).await {
-            Ok(()) => {
-                if !args.json && !args.quiet {
-                    output::line(&format!("deleted {name}"))?;
-                }
-                deleted.push(name);
-            }
-            Err(error) => {
-                eprintln!("error: {name}: {}", advise(error));
-                ended = ExitCode::FAILURE;
-            }
-        }
-    }
-    if args.json {
-        output::json(&json!({ "deleted": deleted }))?;
-    }
-    Ok(ended)
+    args.form.each(args.names, async |name| client.delete_volume(name).await).await
 }

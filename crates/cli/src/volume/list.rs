@@ -4,35 +4,25 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::Volume;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    many::{ListForm, Listing},
+};
 
 /// Arguments of `volume list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Print as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
-    /// Print only names
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Lists volumes.
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let volumes = connect(global)?.volumes().await.map_err(advise)?;
-    if args.json {
-        output::json(&volumes)?;
-    } else if args.quiet {
-        for volume in &volumes {
-            output::line(&volume.name)?;
-        }
-    } else if volumes.is_empty() {
-        eprintln!("no volumes; make one with: pandastack volume create NAME");
-    } else {
-        let rows: Vec<_> = volumes.iter().map(row).collect();
-        output::table(&["NAME", "SIZE", "USED BY", "CREATED"], &rows)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let head = &["NAME", "SIZE", "USED BY", "CREATED"];
+    args.form.print(&volumes, Listing { head, row, empty: "no volumes; make one with: pandastack volume create NAME" })
 }
 
 fn row(volume: &Volume) -> Vec<String> {

@@ -4,7 +4,12 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::Delivery;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    many::{ListForm, Listing},
+};
 
 /// Arguments of `webhook deliveries`.
 #[derive(Debug, clap::Args)]
@@ -18,12 +23,8 @@ pub struct DeliveriesArgs {
     /// Those of every webhook that were given up
     #[arg(long, conflicts_with_all = ["id", "status"])]
     dead_letters: bool,
-    /// Print as JSON, with what is sent and every attempt
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
-    /// Print only ids
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Lists deliveries, newest first.
@@ -34,19 +35,8 @@ pub async fn deliveries(args: DeliveriesArgs, global: &GlobalArgs) -> anyhow::Re
         None => client.dead_letters().await,
     };
     let found = found.map_err(advise)?;
-    if args.json {
-        output::json(&found)?;
-    } else if args.quiet {
-        for delivery in &found {
-            output::line(&delivery.id)?;
-        }
-    } else if found.is_empty() {
-        eprintln!("no such deliveries");
-    } else {
-        let rows: Vec<_> = found.iter().map(row).collect();
-        output::table(&["ID", "EVENT", "STATUS", "TRIES", "LAST", "CREATED"], &rows)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let head = &["ID", "EVENT", "STATUS", "TRIES", "LAST", "CREATED"];
+    args.form.print(&found, Listing { head, row, empty: "no such deliveries" })
 }
 
 fn row(delivery: &Delivery) -> Vec<String> {

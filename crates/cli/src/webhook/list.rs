@@ -4,35 +4,26 @@ use std::process::ExitCode;
 
 use pandastack_client::wire::Webhook;
 
-use crate::{GlobalArgs, advice::advise, connect::connect, output};
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    many::{ListForm, Listing},
+};
 
 /// Arguments of `webhook list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Print as JSON
-    #[arg(long, conflicts_with = "quiet")]
-    json: bool,
-    /// Print only ids
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Lists webhooks.
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let webhooks = connect(global)?.webhooks().await.map_err(advise)?;
-    if args.json {
-        output::json(&webhooks)?;
-    } else if args.quiet {
-        for webhook in &webhooks {
-            output::line(&webhook.id)?;
-        }
-    } else if webhooks.is_empty() {
-        eprintln!("no webhooks; make one with: pandastack webhook create URL");
-    } else {
-        let rows: Vec<_> = webhooks.iter().map(row).collect();
-        output::table(&["ID", "STATE", "EVENTS", "URL"], &rows)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let head = &["ID", "STATE", "EVENTS", "URL"];
+    args.form
+        .print(&webhooks, Listing { head, row, empty: "no webhooks; make one with: pandastack webhook create URL" })
 }
 
 fn row(webhook: &Webhook) -> Vec<String> {

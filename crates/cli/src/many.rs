@@ -1,0 +1,90 @@
+//! What every `list` and every `delete` have in common.
+
+use std::process::ExitCode;
+
+use pandastack_client::ClientError;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{advice::advise, output};
+
+/// How a list is printed.
+#[derive(Debug, clap::Args)]
+pub struct ListForm {
+    /// Print as JSON
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    /// Print only ids, or names where things have them
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// A list for people.
+pub struct Listing<'a, T> {
+    pub head: &'a [&'a str],
+    /// The cells of one thing, its id or name first.
+    pub row: fn(&T) -> Vec<String>,
+    /// What to say, and what to do next, if there is nothing.
+    pub empty: &'a str,
+}
+
+impl ListForm {
+    /// Prints a list.
+    pub fn print<T: Serialize>(&self, things: &[T], listing: Listing<'_, T>) -> anyhow::Result<ExitCode> {
+        if self.json {
+            output::json(&things)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let rows: Vec<_> = things.iter().map(listing.row).collect();
+        if self.quiet {
+            for name in rows.iter().filter_map(|row| row.first()) {
+                output::line(name)?;
+            }
+        } else if rows.is_empty() {
+            eprintln!("{}", listing.empty);
+        } else {
+            output::table(listing.head, &rows)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// How deletions are told.
+#[derive(Debug, clap::Args)]
+pub struct DeleteForm {
+    /// Print what was deleted as JSON
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    /// Print nothing
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl DeleteForm {
+    /// Deletes one thing after the other; one that fails does not stop the others.
+    pub async fn each(
+        &self,
+        names: Vec<String>,
+        delete: impl AsyncFn(&str) -> Result<(), ClientError>,
+    ) -> anyhow::Result<ExitCode> {
+        let (mut deleted, mut ended) = (Vec::new(), ExitCode::SUCCESS);
+        for name in names {
+            match delete(&name).await {
+                Ok(()) => {
+                    if !self.json && !self.quiet {
+                        output::line(&format!("deleted {name}"))?;
+                    }
+                    deleted.push(name);
+                }
+                Err(error) => {
+                    eprintln!("error: {name}: {}", advise(error));
+                    ended = ExitCode::FAILURE;
+                }
+            }
+        }
+        if self.json {
+            output::json(&json!({ "deleted": deleted }))?;
+        }
+        Ok(ended)
+    }
+}
