@@ -66,7 +66,7 @@ impl Computer {
             "-accel",
             "tcg",
             "-cpu",
-            "max,la57=off",
+            "max,la57=off,pku=off,smap=off,smep=off,umip=off,fsgsbase=off,vgif=off,v-vmsave-vmload=off",
             "-smp",
             "2",
             "-m",
