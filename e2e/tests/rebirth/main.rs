@@ -20,7 +20,7 @@ use pandastack_e2e::{PATIENCE, without_standby};
 use pandastack_host::{Ledger, net::GUEST};
 use pandastack_model::SandboxId;
 use pandastack_sys::netns::Netns;
-use pandastack_testbed::{Bed, wait_for, with_bed};
+use pandastack_testbed::{Bed, with_bed};
 use pandastack_wire_guest::{AGENT_PORT, Decoder, ErrorKind, GENERATION, Hello, Kind, Message};
 
 /// How far a guest's clock may be from its host's.
@@ -125,8 +125,15 @@ async fn settle_resident(bed: &Bed, id: SandboxId) {
     bed.out(id, &format!("cat > /root/resident.py <<'END'\n{RESIDENT}\nEND")).await;
     bed.out(id, "setsid python3 /root/resident.py > /root/resident.log 2>&1 &").await;
     let netns = netns_of(bed, id).await;
-    let answers = async || netns.connect((GUEST, RESIDENT_PORT).into(), PATIENCE).ok().map(drop);
-    wait_for("the resident", PATIENCE, answers).await;
+    let settled = async {
+        while netns.connect((GUEST, RESIDENT_PORT).into(), PATIENCE).is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, settled).await.is_err() {
+        let log = bed.out(id, "cat /root/resident.log; ps; dmesg | tail").await;
+        panic!("the resident does not answer: {log}");
+    }
 }
 
 /// Asks a sandbox's resident what an expression is worth.
