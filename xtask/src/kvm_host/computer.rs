@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::emulator::Emulator;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-const CONSOLE_LINES_SHOWN: usize = 30;
+const CONSOLE_LINES_SHOWN: usize = 90;
 
 /// Everything one run of the computer needs.
 pub struct Computer {
@@ -66,9 +66,9 @@ impl Computer {
             "-accel",
             "tcg",
             "-cpu",
-            "max,la57=off,pku=off,smap=off,smep=off,umip=off,fsgsbase=off,vgif=off,v-vmsave-vmload=off",
+            "max,la57=off",
             "-smp",
-            "2",
+            "1",
             "-m",
             &self.memory_mib.to_string(),
         ]);
