@@ -54,12 +54,14 @@ async fn every_creating_route_takes_a_key() {
         (format!("/v1/sandboxes/{id}/snapshots"), json!({})),
         (format!("/v1/sandboxes/{id}/preview-token"), json!({"port": 3000})),
         ("/v1/volumes".to_owned(), json!({"name": "data"})),
+        ("/v1/webhooks".to_owned(), json!({"url": "https://receiver.example/", "events": ["*"]})),
     ] {
         let (status, replayed, first) = read(keyed(&rig, &path, &path, body.clone()).await).await;
         assert!((200..300).contains(&status) && !replayed, "{path}: {status} {first}");
         assert_eq!(read(keyed(&rig, &path, &path, body).await).await, (status, true, first), "{path}");
     }
     assert_eq!(rig.host.count(), 5);
+    assert_eq!(rig.get("/v1/webhooks").await.1.as_array().unwrap().len(), 1);
     // What creates nothing does not look at the header.
     for _ in 0..2 {
         let path = format!("/v1/sandboxes/{id}/pause");
@@ -106,6 +108,27 @@ async fn a_refusal_frees_the_key_and_what_is_unclear_stays_so() {
     }
     let nobody = rig.http.post(format!("{}/v1/sandboxes", rig.url)).header("idempotency-key", "k").json(&body);
     assert_eq!(answer(nobody).await.0, 401);
+}
+
+#[tokio::test]
+async fn a_build_with_a_key_is_begun_once() {
+    let rig = Rig::start().await;
+    let build = async |key: &str, form: &'static str| {
+        let request = rig.call(Method::POST, "/v1/templates/build").header("idempotency-key", key);
+        read(request.header("content-type", "application/x-www-form-urlencoded").body(form).send().await.unwrap()).await
+    };
+    let (status, replayed, first) = build("k", "name=own&dockerfile=FROM+mini%0ARUN+true").await;
+    assert_eq!((status, replayed), (202, false), "{first}");
+    for _ in 0..2 {
+        assert_eq!(build("k", "name=own&dockerfile=FROM+mini%0ARUN+true").await, (202, true, first.clone()));
+    }
+    let (status, _, refused) = build("k", "name=own&dockerfile=FROM+mini%0ARUN+false").await;
+    assert_eq!((status, &refused["code"]), (422, &json!("idempotency.other_request")));
+    // A refusal frees its key.
+    assert_eq!(build("r", "name=x%2F&dockerfile=FROM+mini").await.0, 400);
+    assert_eq!(build("r", "name=other&dockerfile=FROM+mini").await.0, 202);
+    assert_eq!(build("", "name=third&dockerfile=FROM+mini").await.2["code"], "idempotency.bad_key");
+    assert_eq!(rig.get("/v1/templates/builds").await.1.as_array().unwrap().len(), 2);
 }
 
 /// The server ends between the host's work and its answer, at every place where that can happen.

@@ -1,7 +1,7 @@
 //! Reads small JSON bodies within a size and a time, and single values of a query.
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     extract::Query,
     http::Uri,
 };
@@ -31,13 +31,18 @@ pub async fn optional_json_body<T: DeserializeOwned + Default>(body: Body) -> Re
 
 /// Reads a small body whole.
 pub async fn whole_body(body: Body) -> Result<Bytes, Fault> {
+    let too_large = || {
+        let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
+        Fault::new(FaultKind::TooLarge, "body.too_large", text)
+    };
+    // What says so itself is not waited for.
+    if body.size_hint().lower() > JSON_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
     let collected = tokio::time::timeout(JSON_ARRIVAL_MAX, Limited::new(body, JSON_BYTES_MAX).collect()).await;
     match collected {
         Err(_) => Err(caller("body.slow", format!("the body did not arrive within {}s", JSON_ARRIVAL_MAX.as_secs()))),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
-            Err(Fault::new(FaultKind::TooLarge, "body.too_large", text))
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(error)) => Err(caller("body.broken", "the body ended early").with_detail(error)),
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
     }
