@@ -66,7 +66,8 @@ fn constants(text: &str) -> Vec<(String, String)> {
     let read = |item: &str| {
         let (name, rest) = item.split_once(':')?;
         // An array's type has a semicolon in it, so the value is looked for first.
-        let (value, _) = rest.split_once(" = ")?.1.split_once(";\n").or_else(|| rest.split_once(" = ")?.1.split_once(';'))?;
+        let (value, _) =
+            rest.split_once(" = ")?.1.split_once(";\n").or_else(|| rest.split_once(" = ")?.1.split_once(';'))?;
         Some((name.to_owned(), value.split_whitespace().collect::<Vec<_>>().join(" ")))
     };
     items.filter_map(read).collect()

@@ -34,7 +34,8 @@ struct Waiting {
 impl Idle {
     /// Takes a new connection in: it waits for its first request.
     pub fn seat(&self) -> Seat {
-        let place = Arc::new(Place { idle: self.clone(), given_up: CancellationToken::new(), at: Mutex::new(At::Busy) });
+        let place =
+            Arc::new(Place { idle: self.clone(), given_up: CancellationToken::new(), at: Mutex::new(At::Busy) });
         place.wait();
         Seat(place)
     }

@@ -166,6 +166,40 @@ async fn a_crash_in_the_middle_never_creates_twice() {
     }
 }
 
+#[tokio::test]
+async fn after_a_crash_a_webhook_is_taken_back_and_what_is_in_a_guest_is_not_made_twice() {
+    let body = json!({"url": "https://receiver.example/", "events": ["*"]});
+    for (kind, status, code) in [("webhook", 201, Value::Null), ("in_guest", 409, json!("idempotency.answer_lost"))] {
+        let rig = Rig::start().await;
+        let (_, _, first) = read(keyed(&rig, "/v1/webhooks", "k", body.clone()).await).await;
+        rig.scope.close(std::time::Duration::from_secs(5)).await;
+        rig.control.close().await;
+        let made = [(kind, first["id"].as_str().unwrap().to_owned())];
+        unanswer(&rig, "k", &made).await;
+        let rig = Rig::start_in(rig.folder, rig.host).await;
+        let left = rig.get("/v1/webhooks").await.1.as_array().unwrap().len();
+        assert_eq!(left, usize::from(kind == "in_guest"), "{kind}");
+        for again in [false, true] {
+            let (got, replayed, said) = read(keyed(&rig, "/v1/webhooks", "k", body.clone()).await).await;
+            assert_eq!((got, &said["code"]), (status, &code), "{kind}: {said}");
+            assert_eq!(replayed, again && kind == "webhook", "{kind}");
+        }
+        assert_eq!(rig.get("/v1/webhooks").await.1.as_array().unwrap().len(), 1, "{kind}");
+    }
+}
+
+/// Takes the answer of one request away, and puts back what it had noted before.
+async fn unanswer(rig: &Rig, key: &str, made: &[(&str, String)]) {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
+    let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
+    for (kind, id) in made {
+        let sql = "INSERT INTO attempt_made VALUES ('default', ?, ?, ?)";
+        sqlx::query(sql).bind(key).bind(kind).bind(id).execute(&pool).await.unwrap();
+    }
+    sqlx::query("UPDATE attempt SET status = NULL, answer = NULL").execute(&pool).await.unwrap();
+    pool.close().await;
+}
+
 fn counts(host: &Arc<StubHost>) -> (usize, usize, usize) {
     (host.count(), host.layers.lock().unwrap().len(), host.disks.lock().unwrap().len())
 }

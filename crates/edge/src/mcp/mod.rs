@@ -35,12 +35,7 @@ pub struct To {
 }
 
 /// Answers a message, or a batch of them.
-pub async fn mcp(
-    State(edge): State<Edge>,
-    Admitted(id): Admitted,
-    traced: Traced,
-    body: Body,
-) -> Answer<Response> {
+pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, traced: Traced, body: Body) -> Answer<Response> {
     let to = To { id, traced };
     let bytes = whole_body(body).await?;
     let Ok(message) = serde_json::from_slice::<Value>(&bytes) else {

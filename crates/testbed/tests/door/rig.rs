@@ -42,7 +42,8 @@ pub async fn with_door_as(settings: ServeSettings, body: impl AsyncFnOnce(&Door<
         control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews("box.example".parse().unwrap());
-        let app = edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
+        let app =
+            edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         scope.start("serve", serve_with(listener, app, scope.clone(), settings));

@@ -53,7 +53,9 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(caller("body.bad_json", "bad JSON: the body must be an object"));
     }
-    serde_json::from_slice(bytes).map_err(|error| caller("body.bad_json", format!("bad JSON: {error}")))
+    // Nobody would look into the strings of fields that are not known.
+    let text = std::str::from_utf8(bytes).map_err(|_| caller("body.bad_json", "bad JSON: the body is not UTF-8"))?;
+    serde_json::from_str(text).map_err(|error| caller("body.bad_json", format!("bad JSON: {error}")))
 }
 
 /// Gives one decoded value of a query; the first one wins.

@@ -123,7 +123,7 @@ mod tests {
         assert!(text.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && text.ends_with("-01"), "{text}");
         assert!(!text.contains("00f067aa0ba902b7") && text.len() == GOOD.len(), "{text}");
         assert!(of(&[&GOOD.replace("b7-01", "b7-00")]).to_string().ends_with("-00"), "who records nothing stays so");
-        assert_eq!(of(&[&GOOD.replace("00-4", "cc-4"), ]).id(), trace.id());
+        assert_eq!(of(&[&GOOD.replace("00-4", "cc-4"),]).id(), trace.id());
         assert_eq!(of(&[&format!("cc{}-more", &GOOD[2..])]).id(), trace.id());
     }
 
