@@ -37,9 +37,9 @@ async fn whoever_is_served_when_a_machine_is_killed_hears_of_it() {
         let mut watched = Events::open(door.call(Method::GET, id, "/fs/watch?path=/tmp")).await;
         assert_eq!(watched.next().await.unwrap().0, "ready");
         let whole = answer(door.call(Method::POST, id, "/exec").json(&json!({"cmd": "touch /tmp/on; sleep 600"})));
-        // Two senders that have sent something and take their time for the rest.
+        // Two senders that have sent something, less than an archive's first header, and take their time for the rest.
         let stalled = || {
-            let first = stream::iter([Ok::<_, std::io::Error>("x".repeat(1000))]);
+            let first = stream::iter([Ok::<_, std::io::Error>("x".repeat(100))]);
             Body::wrap_stream(futures_util::StreamExt::chain(first, stream::pending()))
         };
         let file = answer(door.call(Method::PUT, id, "/fs?path=/tmp/up").body(stalled()));

@@ -29,7 +29,7 @@ const BODILESS: [&str; 12] = [
 const BYTES: [&str; 4] = ["/fs", "/fs/tar", "/stdin", "/templates/build"];
 
 /// Routes whose body may be left out.
-const OPTIONAL: [&str; 5] = ["/fork", "/fork-tree", "/promote", "/rotate-secret", "/repl/sessions"];
+const OPTIONAL: [&str; 6] = ["/lifecycle", "/fork", "/fork-tree", "/promote", "/rotate-secret", "/repl/sessions"];
 
 fn ends(endpoint: &Endpoint, with: &[&str]) -> bool {
     with.iter().any(|end| endpoint.path.ends_with(end))
@@ -87,7 +87,7 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
         let ground = Ground::make(door).await;
         let before = holdings(door).await;
         // In fields that are known: what is in others is passed over without being looked at.
-        let names = ["ttl_seconds", "port", "count", "language", "grace_seconds", "enabled", "size_mb"];
+        let names = ["ttl_seconds", "port", "count", "language", "grace_seconds", "enabled", "size_mb", "tree_id"];
         let all =
             |value: &str| format!("{{{}}}", names.map(|name| format!("\"{name}\":{value}")).join(",")).into_bytes();
         let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));

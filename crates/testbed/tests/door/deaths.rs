@@ -1,5 +1,7 @@
 //! What is under way when a client or a guest goes away: it ends, it says so, and nothing of it stays.
 
+#![allow(clippy::async_yields_async, reason = "what is begun is handed over to be awaited while the guest dies")]
+
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -106,6 +108,36 @@ async fn a_socket_cut_in_the_middle_of_a_frame_ends_its_commands() {
         }
         only_what_was(door, before).await;
         door.is_well().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn followers_that_hang_up_leave_nothing_and_those_that_stay_hear_the_end() {
+    with_door(async |door| {
+        let (id, _) = sandbox(door).await;
+        let before = (door.scope.tasks(), door.bed.driver.links());
+        let paths = ["logs?follow=1", "events?follow=1"].map(|path| format!("/v1/sandboxes/{id}/{path}"));
+        for path in &paths {
+            for cut in (1..=500).step_by(61) {
+                let mut raw = door.raw().await;
+                raw.say(head("GET", path, "")).await;
+                raw.until(|text| text.len() >= cut).await;
+            }
+        }
+        only_what_was(door, before).await;
+        let mut staying = Vec::new();
+        for path in &paths {
+            let mut raw = door.raw().await;
+            raw.say(head("GET", path, "")).await;
+            raw.until(|text| text.contains("\r\n\r\n")).await;
+            staying.push(raw);
+        }
+        assert_eq!(answer(door.call(Method::DELETE, &format!("/v1/sandboxes/{id}"))).await.0, 204);
+        for mut raw in staying {
+            let text = raw.until(|text| text.ends_with("0\r\n\r\n")).await;
+            assert!(text.ends_with("0\r\n\r\n"), "a stream goes on after its sandbox: {text}");
+        }
     })
     .await;
 }
