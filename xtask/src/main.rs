@@ -3,6 +3,7 @@
 mod arrows;
 mod check;
 mod kvm_host;
+mod limits;
 mod run;
 mod tidy;
 
@@ -24,6 +25,8 @@ enum Command {
     Check,
     /// The project's own rules: arrows between rooms, file sizes, forbidden words.
     Tidy,
+    /// Write every named limit of the code into docs/limits.md.
+    Limits,
     /// Run a command in the emulated KVM host, a machine whose /dev/kvm is real.
     KvmHost(kvm_host::Args),
 }
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Check => check::run(),
         Command::Tidy => tidy::run(),
+        Command::Limits => limits::run(),
         Command::KvmHost(args) => kvm_host::run(&args),
     };
     match done {

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::run;
+use crate::{limits, run};
 
 /// Folders that hold our Rust sources.
 const SOURCES: &[&str] = &["crates", "bins", "xtask", "e2e", "fuzz"];
@@ -47,6 +47,7 @@ impl fmt::Display for Finding {
 /// Checks the whole workspace and prints what it found.
 pub fn run() -> Result<ExitCode> {
     let mut findings = manifests::check()?;
+    findings.extend(limits::check()?);
     let mut files = Vec::new();
     for folder in SOURCES.iter().map(|folder| run::workspace().join(folder)).filter(|folder| folder.exists()) {
         gather(&folder, &mut files)?;
@@ -64,7 +65,7 @@ pub fn run() -> Result<ExitCode> {
 }
 
 /// Collects the `.rs` files below a folder, as paths from the workspace root, in a stable order.
-fn gather(folder: &Path, files: &mut Vec<String>) -> Result<()> {
+pub fn gather(folder: &Path, files: &mut Vec<String>) -> Result<()> {
     let mut entries = fs::read_dir(folder)
         .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
         .with_context(|| format!("list {}", folder.display()))?;

@@ -176,7 +176,8 @@ impl Up {
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews(self.preview_suffix.clone());
-        let app = edge.before(control.guard(control.router().merge(edge.router())));
+        let app =
+            edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
         scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));
         asked_to_stop().await;

@@ -123,6 +123,11 @@ impl Control {
         door::router(self.clone())
     }
 
+    /// Lets creating requests among another room's routes carry idempotency keys.
+    pub fn keyed<S: Clone + Send + Sync + 'static>(&self, routes: Router<S>) -> Router<S> {
+        door::keyed(self, routes)
+    }
+
     /// Works by an operator's settings instead of the usual ones. Before the first request.
     pub fn with_settings(self, settings: ControlSettings) -> Self {
         Self { settings: Arc::new(settings), ..self }

@@ -89,6 +89,8 @@ pub const AUDIT_PATH_BYTES_MAX: usize = 256;
 pub const AUDIT_QUEUE_MAX: usize = 1024;
 pub const AUDIT_WAIT_MAX: Duration = Duration::from_secs(1);
 pub const AUDIT_BATCH: usize = 64;
+/// How often a write of entries is tried: a database that is busy for long is not yet a reason to lose them.
+pub const AUDIT_TRIES: usize = 3;
 /// Entries between two looks for old ones.
 pub const AUDIT_PRUNE_EVERY: usize = 512;
 

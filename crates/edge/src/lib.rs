@@ -4,6 +4,7 @@
 mod access;
 mod exec;
 mod files;
+mod idle;
 pub mod limits;
 mod logs;
 mod mcp;
@@ -25,7 +26,7 @@ use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use pandastack_wire_public::http::{bare_frame, frame, no_method};
-pub use serve::serve;
+pub use serve::{ServeSettings, serve, serve_with};
 use tokio::sync::Semaphore;
 
 use crate::{exec::Budget, socket::Sockets};
@@ -66,6 +67,12 @@ impl Edge {
 
     /// Gives the routes of this room, with everything that surrounds a request. Paths it does not know are left to control.
     pub fn router(&self) -> Router {
+        self.router_around(|routes| routes)
+    }
+
+    /// The same, with something of another room's between the routes and what surrounds them. Requests that pass through to a
+    /// guest have nothing of it.
+    pub fn router_around(&self, layer: impl FnOnce(Router<Self>) -> Router<Self>) -> Router {
         let routes = Router::new()
             .route("/v1/sandboxes/{id}/exec", post(exec::whole))
             .route("/v1/sandboxes/{id}/exec/stream", post(exec::stream))
@@ -102,6 +109,6 @@ impl Edge {
             .route("/v1/p/{token}", any(preview::signed))
             .route("/v1/p/{token}/", any(preview::signed))
             .route("/v1/p/{token}/{*path}", any(preview::signed));
-        frame(routes).merge(bare_frame(passed)).with_state(self.clone())
+        frame(layer(routes)).merge(bare_frame(passed)).with_state(self.clone())
     }
 }

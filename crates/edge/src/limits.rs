@@ -68,8 +68,10 @@ pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 pub const TREE_ENTRIES_MAX: u32 = 20_000;
 /// Output of a process that one answer may hold; a guest keeps less.
 pub const PROCESS_OUTPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Longest silence of a client that is sending a file.
+/// Longest silence of a client that is sending a file, and the longest time for all of it: a byte now and then must not hold a
+/// guest's channel for ever.
 pub const UPLOAD_SILENCE_MAX: Duration = Duration::from_secs(60);
+pub const UPLOAD_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// Longest head of a request to a port in a guest, and of its answer.
 pub const PORT_HEAD_BYTES_MAX: usize = 64 * 1024;

@@ -1,8 +1,8 @@
 //! Requests with an idempotency key that make something: what they make is written down first, and taken back by the next start
 //! if their answer was never given.
 
-use pandastack_model::{Fault, LayerId, SandboxId, VolumeId};
-use pandastack_wire_fleet::Caller;
+use pandastack_model::{Fault, LayerId, SandboxId, VolumeId, WebhookId};
+use pandastack_wire_fleet::{Caller, WorkspaceId};
 
 use crate::{
     Control,
@@ -12,14 +12,14 @@ use crate::{
 
 impl Control {
     /// Writes down what the caller's request is about to make, if it has a key.
-    pub(super) async fn note_made(&self, caller: &Caller, made: Made, ids: &[String]) -> Result<(), Fault> {
+    pub(crate) async fn note_made(&self, caller: &Caller, made: Made, ids: &[String]) -> Result<(), Fault> {
         let Some(key) = &caller.attempt else { return Ok(()) };
         let attempt = Attempt { workspace: caller.workspace.clone(), key: key.to_string() };
         Ok(self.store.note_made(&attempt, made, ids).await?)
     }
 
     /// Takes one thing back that nobody was told of. Things that are not there are fine.
-    pub(crate) async fn take_back_made(&self, made: Made, id: &str) -> Result<(), Fault> {
+    pub(crate) async fn take_back_made(&self, workspace: &WorkspaceId, made: Made, id: &str) -> Result<(), Fault> {
         match made {
             Made::Sandbox => {
                 let id: SandboxId = id.parse().map_err(Fault::bug)?;
@@ -32,6 +32,12 @@ impl Control {
             }
             Made::Snapshot => self.give_up(id.parse::<LayerId>().map_err(Fault::bug)?).await,
             Made::Volume => self.unmake(id.parse::<VolumeId>().map_err(Fault::bug)?).await,
+            Made::Webhook => {
+                let id = id.parse::<WebhookId>().map_err(Fault::bug)?;
+                Ok(self.store.drop_webhook(workspace, id).await.map(drop)?)
+            }
+            // A build that a stop of the server cut off has failed, which frees its name.
+            Made::Build | Made::InGuest => Ok(()),
         }
     }
 }

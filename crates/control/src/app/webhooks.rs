@@ -11,7 +11,7 @@ use crate::{
     Control,
     hooks::Target,
     limits::WEBHOOKS_PER_WORKSPACE_MAX,
-    store::{Subscribed, Webhook, WebhookSecret},
+    store::{Made, Subscribed, Webhook, WebhookSecret},
 };
 
 impl Control {
@@ -34,6 +34,7 @@ impl Control {
             created_at_ns: now_ns,
             updated_at_ns: now_ns,
         };
+        self.note_made(caller, Made::Webhook, &[webhook.id.to_string()]).await?;
         match self.store.add_webhook(&webhook, WEBHOOKS_PER_WORKSPACE_MAX).await? {
             Subscribed::Yes => Ok(webhook),
             Subscribed::Full => {

@@ -9,7 +9,7 @@ use crate::{
     Control,
     app::no_snapshot,
     limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX},
-    store::{Build, BuildBegun, BuildStatus, Holding},
+    store::{Build, BuildBegun, BuildStatus, Holding, Made},
 };
 
 impl Control {
@@ -35,6 +35,7 @@ impl Control {
             started_at_ns: self.clock.now_ns(),
             ended_at_ns: None,
         };
+        self.note_made(caller, Made::Build, &[build.id.to_string()]).await?;
         match self.store.begin_build(&build, BUILDS_UNDER_WAY_MAX).await? {
             BuildBegun::Yes => {}
             BuildBegun::Twin => {

@@ -43,6 +43,7 @@ pub struct Spool {
     pub files: Vec<ContextFile>,
     /// Which part is the root file system.
     pub rootfs: Option<usize>,
+    pub rootfs_digest: Option<String>,
     pub bytes: u64,
     /// What all spools hold together.
     total: Arc<AtomicU64>,
@@ -52,7 +53,7 @@ impl Spool {
     /// Makes an empty spool.
     pub fn new(folder: PathBuf, total: Arc<AtomicU64>) -> io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, files: Vec::new(), rootfs: None, bytes: 0, total })
+        Ok(Self { folder, files: Vec::new(), rootfs: None, rootfs_digest: None, bytes: 0, total })
     }
 
     /// Where a part lies.
@@ -151,7 +152,8 @@ async fn multipart(mut parts: Multipart<'_>, unread: &Unread, mut upload: Upload
     // With a Dockerfile every file belongs to the context, whatever it is called.
     if fields.dockerfile.is_none() {
         fields.rootfs = spool.files.iter().any(|file| file.path == ROOTFS);
-        spool.rootfs = spool.files.iter().find(|file| file.path == ROOTFS).map(|file| file.part);
+        let rootfs = spool.files.iter().find(|file| file.path == ROOTFS);
+        (spool.rootfs, spool.rootfs_digest) = rootfs.map(|file| (file.part, file.digest.clone())).unzip();
         spool.files.retain(|file| file.path != ROOTFS);
     }
     let context: u64 = spool.files.iter().map(|file| file.bytes).sum();

@@ -9,16 +9,17 @@ use axum::{
 };
 use futures_util::stream::unfold;
 use pandastack_model::{BuildId, Fault, FaultKind};
+use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::{
     BUILD_LOG_END, Build, build_log_event,
-    http::{Answer, flag},
+    http::{Answer, Refused, flag},
     rfc3339, sse,
 };
 
-use super::caller::Authenticated;
+use super::{caller::Authenticated, once};
 use crate::{
     Control,
-    build::{LogReader, Read, receive},
+    build::{LogReader, Read, Upload, receive},
     limits::{LOG_KEEPALIVE, UPLOAD_MAX},
     store,
 };
@@ -30,7 +31,8 @@ pub async fn build(
     headers: HeaderMap,
     uri: Uri,
     body: Body,
-) -> Answer<(StatusCode, Json<Build>)> {
+) -> Answer {
+    let caller = Caller { attempt: once::key(&headers)?.map(Into::into), ..caller };
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (spool, _place) = control.builds.spool()?;
     let received = tokio::time::timeout(UPLOAD_MAX, receive(content_type, body, spool)).await;
@@ -39,10 +41,26 @@ pub async fn build(
     if flag(&uri, "replace") {
         upload.fields.replace = Some("true".to_owned());
     }
-    let accepting = control.clone();
+    let digest = digest(uri.path(), &upload);
+    let (accepting, asking) = (control.clone(), caller.clone());
+    let work = async move {
+        match accepting.build(&asking, upload).await {
+            Ok(build) => (StatusCode::ACCEPTED, Json(render(build))).into_response(),
+            Err(fault) => Refused::from(fault).into_response(),
+        }
+    };
+    let answering = control.clone();
     // Goes on when the caller hangs up: a row without a build behind it would wait for ever.
-    let accepted = control.scope.run("accept build", async move { accepting.build(&caller, upload).await }).await;
-    Ok((StatusCode::ACCEPTED, Json(render(accepted.map_err(Fault::bug)??))))
+    let answered = control.scope.run("accept build", async move { answering.once(caller, digest, work).await }).await;
+    Ok(answered.map_err(Fault::bug)??)
+}
+
+/// What tells one build from another: its fields, and what its files are by name and content.
+fn digest(path: &str, upload: &Upload) -> String {
+    let Upload { fields, spool } = upload;
+    let mut files: Vec<_> = spool.files.iter().map(|file| (&file.path, &file.digest)).collect();
+    files.sort_unstable();
+    once::digest(path, format!("{fields:?} {files:?} {:?}", spool.rootfs_digest).as_bytes())
 }
 
 /// Lists the caller's builds, newest first. A bare array, which one published client needs.

@@ -91,5 +91,10 @@ pub fn router(control: Control) -> Router {
         .route("/v1/host/audit", get(audit::audit))
         .method_not_allowed_fallback(no_method)
         .fallback(no_route);
-    frame(routes.layer(from_fn_with_state(control.clone(), once::once))).with_state(control)
+    frame(keyed(&control, routes)).with_state(control)
+}
+
+/// Lets creating requests among these routes carry idempotency keys. Inside of their frame, which renders refusals.
+pub fn keyed<S: Clone + Send + Sync + 'static>(control: &Control, routes: Router<S>) -> Router<S> {
+    routes.layer(from_fn_with_state(control.clone(), once::once))
 }

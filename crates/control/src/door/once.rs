@@ -3,7 +3,7 @@
 use axum::{
     body::{Body, Bytes},
     extract::{MatchedPath, Request, State},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -18,15 +18,15 @@ use sha2::{Digest, Sha256};
 use crate::{
     Control,
     limits::{ATTEMPT_ANSWER_BYTES_MAX, ATTEMPT_KEY_BYTES_MAX, ATTEMPTS_REMEMBERED},
-    store::{Attempt, Begun},
+    store::{Attempt, Begun, Made},
 };
 
 const KEY: &str = "idempotency-key";
 /// On an answer that was given before.
 const REPLAYED: &str = "idempotent-replayed";
 
-/// The routes whose POST creates something.
-const CREATING: [&str; 7] = [
+/// The routes whose POST creates something. A build, whose body is too large to be held, sees to its key itself.
+const CREATING: [&str; 10] = [
     "/v1/sandboxes",
     "/v1/sandboxes/{id}/fork",
     "/v1/sandboxes/{id}/fork-tree",
@@ -34,7 +34,13 @@ const CREATING: [&str; 7] = [
     "/v1/sandboxes/{id}/preview-token",
     "/v1/sandboxes/{id}/preview",
     "/v1/volumes",
+    "/v1/webhooks",
+    "/v1/sandboxes/{id}/processes",
+    "/v1/sandboxes/{id}/repl/sessions",
 ];
+
+/// The ones among them that make something in a guest. It has no name before it is made, so it cannot be taken back by one.
+const IN_GUEST: [&str; 2] = ["/v1/sandboxes/{id}/processes", "/v1/sandboxes/{id}/repl/sessions"];
 
 /// Lets a request through, or answers in its place.
 pub async fn once(State(control): State<Control>, request: Request, next: Next) -> Response {
@@ -62,39 +68,57 @@ async fn answer(
     let (mut parts, body) = request.into_parts();
     let body = whole_body(body).await?;
     let digest = digest(parts.uri.path(), &body);
-    let attempt = Attempt { workspace: caller.workspace.clone(), key: key.clone() };
-    let now_ns = control.clock.now_ns();
-    let since_ns = now_ns.saturating_sub(ATTEMPTS_REMEMBERED.as_nanos() as u64);
-    let conflict = |code, text| Err(Fault::new(FaultKind::Conflict, code, text));
-    match control.store.begin_attempt(&attempt, &digest, now_ns, since_ns).await? {
-        Begun::New => {}
-        Begun::InFlight => {
-            return conflict(
-                "idempotency.in_flight",
-                "a request with this idempotency key is under way; ask again later",
-            );
-        }
-        Begun::Other => return conflict(OTHER_REQUEST, "this idempotency key was used for another request"),
-        Begun::Answered { status, body: Some(body) } => return Ok(replay(status, body)),
-        Begun::Answered { body: None, .. } => {
-            return conflict(
-                "idempotency.answer_lost",
-                "the request was carried out, but its answer was too large to keep",
-            );
-        }
-    }
-    parts.extensions.insert(Caller { attempt: Some(key.into()), ..caller });
-    let (control, request) = (control.clone(), Request::from_parts(parts, Body::from(body)));
-    let scope = control.scope.clone();
-    // To its end, whoever hangs up: a key must not stay taken for nothing.
-    let work = async move {
-        let response = next.run(request).await;
-        control.remember(&attempt, response).await
-    };
-    scope.run("keyed request", work).await.map_err(Fault::bug)?
+    let in_guest = parts.extensions.get::<MatchedPath>().is_some_and(|route| IN_GUEST.contains(&route.as_str()));
+    let caller = Caller { attempt: Some(key.into()), ..caller };
+    parts.extensions.insert(caller.clone());
+    let (place, request) = (parts.uri.path().to_owned(), Request::from_parts(parts, Body::from(body)));
+    let noting = control.clone();
+    control
+        .once(caller.clone(), digest, async move {
+            if in_guest && let Err(fault) = noting.note_made(&caller, Made::InGuest, &[place]).await {
+                return Refused::from(fault).into_response();
+            }
+            next.run(request).await
+        })
+        .await
 }
 
 impl Control {
+    /// Does work once for the key that its caller has, and answers as often as asked. Work goes to its end, whoever hangs up: a key
+    /// must not stay taken for nothing.
+    pub(super) async fn once(
+        &self,
+        caller: Caller,
+        digest: String,
+        work: impl Future<Output = Response> + Send + 'static,
+    ) -> Result<Response, Fault> {
+        let Some(key) = caller.attempt else { return Ok(work.await) };
+        let attempt = Attempt { workspace: caller.workspace, key: key.to_string() };
+        let now_ns = self.clock.now_ns();
+        let since_ns = now_ns.saturating_sub(ATTEMPTS_REMEMBERED.as_nanos() as u64);
+        let conflict = |code, text| Err(Fault::new(FaultKind::Conflict, code, text));
+        match self.store.begin_attempt(&attempt, &digest, now_ns, since_ns).await? {
+            Begun::New => {}
+            Begun::InFlight => {
+                return conflict(
+                    "idempotency.in_flight",
+                    "a request with this idempotency key is under way; ask again later",
+                );
+            }
+            Begun::Other => return conflict(OTHER_REQUEST, "this idempotency key was used for another request"),
+            Begun::Answered { status, body: Some(body) } => return Ok(replay(status, body)),
+            Begun::Answered { body: None, .. } => {
+                return conflict(
+                    "idempotency.answer_lost",
+                    "the request was carried out, or begun, but its answer was not kept",
+                );
+            }
+        }
+        let control = self.clone();
+        let work = async move { control.remember(&attempt, work.await).await };
+        self.scope.run("keyed request", work).await.map_err(Fault::bug)?
+    }
+
     /// Keeps an answer, or frees its key if nothing was made.
     async fn remember(&self, attempt: &Attempt, response: Response) -> Result<Response, Fault> {
         if let Some(refused) = response.extensions().get::<Refused>() {
@@ -125,6 +149,11 @@ fn replay(status: u16, body: Vec<u8>) -> Response {
     response
 }
 
+/// Gives the key of a request, if it has one.
+pub(super) fn key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+    headers.get(KEY).map(checked).transpose()
+}
+
 fn checked(key: &HeaderValue) -> Result<String, Fault> {
     let text = key.to_str().ok().map(str::trim).filter(|key| (1..=ATTEMPT_KEY_BYTES_MAX).contains(&key.len()));
     text.map(str::to_owned).ok_or_else(|| {
@@ -133,7 +162,8 @@ fn checked(key: &HeaderValue) -> Result<String, Fault> {
     })
 }
 
-fn digest(path: &str, body: &[u8]) -> String {
+/// What tells one request from another.
+pub(super) fn digest(path: &str, body: &[u8]) -> String {
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(body).finalize();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -14,7 +14,7 @@ use axum::{
 };
 pub use meters::{Meters, Reading};
 use pandastack_wire_fleet::Caller;
-use pandastack_wire_public::http::{bearer, ensure_request_id, refuse};
+use pandastack_wire_public::http::{TRACEPARENT, bearer, ensure_request_id, ensure_trace, refuse};
 pub use rate::Rates;
 use tracing::Instrument;
 
@@ -37,11 +37,11 @@ const PASSED: &str = "/v1/sandboxes/{id}/proxy/";
 /// Stands around one request.
 pub async fn guard(State(control): State<Control>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let id = ensure_request_id(&mut request);
+    let (id, trace) = (ensure_request_id(&mut request), ensure_trace(&mut request));
     drop_identity(request.headers_mut());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or(NO_ROUTE, MatchedPath::as_str).to_owned();
-    let span = tracing::error_span!("request", trace = %id, %method, route);
+    let span = tracing::error_span!("request", trace = %id, trace_id = trace.id(), %method, route);
     let asking = if EXEMPT.contains(&route.as_str()) { None } else { asking(&control, &mut request).await };
     let passed = route.starts_with(PASSED);
     let deed = asking.as_ref().filter(|_| changes(&method) && !passed).map(|asking| Deed {
@@ -61,7 +61,7 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
         }
         _ => Ok(()),
     };
-    let response = match paced {
+    let mut response = match paced {
         Ok(()) => next.run(request).instrument(span).await,
         Err(fault) => {
             control.meters.too_fast();
@@ -70,7 +70,10 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
     };
     let (status, took) = (response.status().as_u16(), began.elapsed());
     control.meters.answered(method.as_str(), &route, status, took);
-    tracing::info!(trace = %id, %method, route, status, took_ms = millis(took), "answered");
+    if !passed {
+        response.headers_mut().insert(TRACEPARENT, trace.header());
+    }
+    tracing::info!(trace = %id, trace_id = trace.id(), %method, route, status, took_ms = millis(took), "answered");
     if let Some(deed) = deed {
         control.write_down(Deed { status, duration_ms: millis(took), ..deed }).await;
     }

@@ -20,6 +20,10 @@ impl Target {
         if text.len() > WEBHOOK_URL_BYTES_MAX {
             return Err(bad(format!("url has at most {WEBHOOK_URL_BYTES_MAX} bytes")));
         }
+        // The parser would leave them out and read the rest as one address.
+        if text.chars().any(char::is_control) {
+            return Err(bad("url must not have control characters"));
+        }
         let mut url = Url::parse(text).map_err(|error| bad(format!("url is no address: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(bad("url must begin with https:// or http://"));

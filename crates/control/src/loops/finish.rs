@@ -1,9 +1,15 @@
 //! Finishes what an earlier run of the server had begun: snapshots and volumes that were being made or deleted. Nobody was told
 //! of the former and everybody of the latter, so both go. Builds that were under way have failed.
 
-use crate::{Control, store::StoreError};
+use crate::{
+    Control,
+    store::{Made, StoreError},
+};
 
 const CUT_OFF: &str = "the server was stopped during the build; build again";
+
+/// What an answer that was lost is remembered with; nobody sees it.
+const LOST_STATUS: u16 = 409;
 
 /// Gives up every layer and disk whose row is not settled. What the host cannot do now is left for the next start.
 pub async fn finish(control: &Control) -> Result<(), StoreError> {
@@ -25,8 +31,13 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
 async fn take_back(control: &Control) -> Result<(), StoreError> {
     for (attempt, made) in control.store.unfinished_attempts().await? {
         let mut clean = true;
+        if made.iter().any(|(kind, _)| *kind == Made::InGuest) {
+            // It may be there, under a name that only its answer told. Whoever asks again hears that, and can look.
+            control.store.answer_attempt(&attempt, LOST_STATUS, None).await?;
+            continue;
+        }
         for (kind, id) in made {
-            if let Err(fault) = control.take_back_made(kind, &id).await {
+            if let Err(fault) = control.take_back_made(&attempt.workspace, kind, &id).await {
                 tracing::warn!(?kind, id, %fault, "what an unfinished request made could not be taken back");
                 clean = false;
             }

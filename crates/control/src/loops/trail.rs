@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     Control,
-    limits::{AUDIT_AGE_MAX, AUDIT_BATCH, AUDIT_ENTRIES_PER_WORKSPACE_MAX, AUDIT_PRUNE_EVERY},
+    limits::{AUDIT_AGE_MAX, AUDIT_BATCH, AUDIT_ENTRIES_PER_WORKSPACE_MAX, AUDIT_PRUNE_EVERY, AUDIT_TRIES},
     store::Deed,
 };
 
@@ -34,8 +34,13 @@ pub async fn write_trail(control: Control, mut deeds: mpsc::Receiver<Deed>) {
 }
 
 async fn write(control: &Control, batch: &[Deed]) {
-    if let Err(error) = control.store.add_deeds(batch).await {
-        tracing::error!(%error, lost = batch.len(), "requests are missing in the audit trail");
+    for tried in 1..=AUDIT_TRIES {
+        let Err(error) = control.store.add_deeds(batch).await else { return };
+        let cause = std::error::Error::source(&error);
+        match tried < AUDIT_TRIES {
+            true => tracing::warn!(%error, ?cause, "the audit trail could not be written; once more"),
+            false => tracing::error!(%error, ?cause, lost = batch.len(), "requests are missing in the audit trail"),
+        }
     }
 }
 

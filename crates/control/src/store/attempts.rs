@@ -32,6 +32,10 @@ pub enum Made {
     Sandbox,
     Snapshot,
     Volume,
+    Webhook,
+    Build,
+    /// Something inside of a guest. It is named by the path that was asked, for it has no other name yet.
+    InGuest,
 }
 
 impl Made {
@@ -40,11 +44,15 @@ impl Made {
             Made::Sandbox => "sandbox",
             Made::Snapshot => "snapshot",
             Made::Volume => "volume",
+            Made::Webhook => "webhook",
+            Made::Build => "build",
+            Made::InGuest => "in_guest",
         }
     }
 
     fn from_str(text: &str) -> Option<Self> {
-        [Made::Sandbox, Made::Snapshot, Made::Volume].into_iter().find(|made| made.as_str() == text)
+        let all = [Made::Sandbox, Made::Snapshot, Made::Volume, Made::Webhook, Made::Build, Made::InGuest];
+        all.into_iter().find(|made| made.as_str() == text)
     }
 }
 

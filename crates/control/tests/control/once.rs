@@ -54,12 +54,14 @@ async fn every_creating_route_takes_a_key() {
         (format!("/v1/sandboxes/{id}/snapshots"), json!({})),
         (format!("/v1/sandboxes/{id}/preview-token"), json!({"port": 3000})),
         ("/v1/volumes".to_owned(), json!({"name": "data"})),
+        ("/v1/webhooks".to_owned(), json!({"url": "https://receiver.example/", "events": ["*"]})),
     ] {
         let (status, replayed, first) = read(keyed(&rig, &path, &path, body.clone()).await).await;
         assert!((200..300).contains(&status) && !replayed, "{path}: {status} {first}");
         assert_eq!(read(keyed(&rig, &path, &path, body).await).await, (status, true, first), "{path}");
     }
     assert_eq!(rig.host.count(), 5);
+    assert_eq!(rig.get("/v1/webhooks").await.1.as_array().unwrap().len(), 1);
     // What creates nothing does not look at the header.
     for _ in 0..2 {
         let path = format!("/v1/sandboxes/{id}/pause");
@@ -108,6 +110,27 @@ async fn a_refusal_frees_the_key_and_what_is_unclear_stays_so() {
     assert_eq!(answer(nobody).await.0, 401);
 }
 
+#[tokio::test]
+async fn a_build_with_a_key_is_begun_once() {
+    let rig = Rig::start().await;
+    let build = async |key: &str, form: &'static str| {
+        let request = rig.call(Method::POST, "/v1/templates/build").header("idempotency-key", key);
+        read(request.header("content-type", "application/x-www-form-urlencoded").body(form).send().await.unwrap()).await
+    };
+    let (status, replayed, first) = build("k", "name=own&dockerfile=FROM+mini%0ARUN+true").await;
+    assert_eq!((status, replayed), (202, false), "{first}");
+    for _ in 0..2 {
+        assert_eq!(build("k", "name=own&dockerfile=FROM+mini%0ARUN+true").await, (202, true, first.clone()));
+    }
+    let (status, _, refused) = build("k", "name=own&dockerfile=FROM+mini%0ARUN+false").await;
+    assert_eq!((status, &refused["code"]), (422, &json!("idempotency.other_request")));
+    // A refusal frees its key.
+    assert_eq!(build("r", "name=x%2F&dockerfile=FROM+mini").await.0, 400);
+    assert_eq!(build("r", "name=other&dockerfile=FROM+mini").await.0, 202);
+    assert_eq!(build("", "name=third&dockerfile=FROM+mini").await.2["code"], "idempotency.bad_key");
+    assert_eq!(rig.get("/v1/templates/builds").await.1.as_array().unwrap().len(), 2);
+}
+
 /// The server ends between the host's work and its answer, at every place where that can happen.
 #[tokio::test]
 async fn a_crash_in_the_middle_never_creates_twice() {
@@ -141,6 +164,40 @@ async fn a_crash_in_the_middle_never_creates_twice() {
     for (path, body) in &paths {
         assert!(read(keyed(&rig, path, path, body.clone()).await).await.1, "{path} is remembered through a restart");
     }
+}
+
+#[tokio::test]
+async fn after_a_crash_a_webhook_is_taken_back_and_what_is_in_a_guest_is_not_made_twice() {
+    let body = json!({"url": "https://receiver.example/", "events": ["*"]});
+    for (kind, status, code) in [("webhook", 201, Value::Null), ("in_guest", 409, json!("idempotency.answer_lost"))] {
+        let rig = Rig::start().await;
+        let (_, _, first) = read(keyed(&rig, "/v1/webhooks", "k", body.clone()).await).await;
+        rig.scope.close(std::time::Duration::from_secs(5)).await;
+        rig.control.close().await;
+        let made = [(kind, first["id"].as_str().unwrap().to_owned())];
+        unanswer(&rig, "k", &made).await;
+        let rig = Rig::start_in(rig.folder, rig.host).await;
+        let left = rig.get("/v1/webhooks").await.1.as_array().unwrap().len();
+        assert_eq!(left, usize::from(kind == "in_guest"), "{kind}");
+        for again in [false, true] {
+            let (got, replayed, said) = read(keyed(&rig, "/v1/webhooks", "k", body.clone()).await).await;
+            assert_eq!((got, &said["code"]), (status, &code), "{kind}: {said}");
+            assert_eq!(replayed, again && kind == "webhook", "{kind}");
+        }
+        assert_eq!(rig.get("/v1/webhooks").await.1.as_array().unwrap().len(), 1, "{kind}");
+    }
+}
+
+/// Takes the answer of one request away, and puts back what it had noted before.
+async fn unanswer(rig: &Rig, key: &str, made: &[(&str, String)]) {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
+    let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
+    for (kind, id) in made {
+        let sql = "INSERT INTO attempt_made VALUES ('default', ?, ?, ?)";
+        sqlx::query(sql).bind(key).bind(kind).bind(id).execute(&pool).await.unwrap();
+    }
+    sqlx::query("UPDATE attempt SET status = NULL, answer = NULL").execute(&pool).await.unwrap();
+    pool.close().await;
 }
 
 fn counts(host: &Arc<StubHost>) -> (usize, usize, usize) {

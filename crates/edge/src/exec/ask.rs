@@ -3,7 +3,10 @@
 use axum::body::Body;
 use pandastack_model::Fault;
 use pandastack_wire_fleet::{ExecAsk, Program};
-use pandastack_wire_public::{Command, ExecRequest, ExecSpec, http::json_body};
+use pandastack_wire_public::{
+    Command, ExecRequest, ExecSpec,
+    http::{Traced, json_body},
+};
 
 /// A command to start, with what is fed to it.
 pub struct Start {
@@ -11,9 +14,11 @@ pub struct Start {
     pub stdin: Option<String>,
 }
 
-/// Reads and checks the request.
-pub async fn parse(body: Body) -> Result<Start, Fault> {
-    json_body::<ExecRequest>(body).await?.try_into()
+/// Reads and checks the request. The command hears which trace it belongs to.
+pub async fn parse(body: Body, traced: Traced) -> Result<Start, Fault> {
+    let mut start = Start::try_from(json_body::<ExecRequest>(body).await?)?;
+    traced.tell(&mut start.ask.env);
+    Ok(start)
 }
 
 impl TryFrom<ExecRequest> for Start {

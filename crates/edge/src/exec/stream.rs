@@ -6,7 +6,7 @@ use futures_util::stream::unfold;
 use pandastack_model::Fault;
 use pandastack_wire_public::{
     ExecChunk, ExecExit, ExecFailure, TextTail,
-    http::{Answer, RequestId, event_stream, log_fault},
+    http::{Answer, RequestId, Traced, event_stream, log_fault},
     reply, sse,
 };
 
@@ -22,9 +22,10 @@ pub async fn stream(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
     Extension(RequestId(request)): Extension<RequestId>,
+    traced: Traced,
     body: Body,
 ) -> Answer {
-    let start = ask::parse(body).await?;
+    let start = ask::parse(body, traced).await?;
     let run = Run::start(&*edge.host, id, start).await?;
     let telling = Telling { run, stdout: TextTail::new(), stderr: TextTail::new(), request };
     Ok(event_stream(unfold(Some(telling), |telling| async move { Some(telling?.next().await) })))

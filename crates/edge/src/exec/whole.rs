@@ -4,7 +4,10 @@ use std::time::Instant;
 
 use axum::{Json, body::Body, extract::State};
 use pandastack_model::{Fault, SandboxId};
-use pandastack_wire_public::{ExecResponse, http::Answer};
+use pandastack_wire_public::{
+    ExecResponse,
+    http::{Answer, Traced},
+};
 
 use super::{
     ask::{self, Start},
@@ -14,8 +17,13 @@ use super::{
 use crate::{Edge, access::Admitted, limits::OUTPUT_BYTES_MAX};
 
 /// Runs a command and answers with its output. A client that hangs up ends it.
-pub async fn whole(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<ExecResponse>> {
-    let start = ask::parse(body).await?;
+pub async fn whole(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    traced: Traced,
+    body: Body,
+) -> Answer<Json<ExecResponse>> {
+    let start = ask::parse(body, traced).await?;
     Ok(Json(collect(&edge, id, start).await?))
 }
 

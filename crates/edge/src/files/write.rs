@@ -17,12 +17,13 @@ use pandastack_wire_public::{
     http::{Answer, query_value},
     tree::octal_mode,
 };
+use tokio::time::{Instant, timeout_at};
 
 use super::path;
 use crate::{
     Edge,
     access::Admitted,
-    limits::{FILE_BYTES_MAX, UPLOAD_SILENCE_MAX},
+    limits::{FILE_BYTES_MAX, UPLOAD_MAX, UPLOAD_SILENCE_MAX},
 };
 
 /// Writes a file from the body, whole or not at all.
@@ -72,11 +73,12 @@ impl Broken {
 /// Turns a request body into pieces, none of them late and all together not too large.
 pub fn upload(body: Body, broken: Broken) -> ByteStream {
     let start = Some((body.into_data_stream(), 0));
+    let until = Instant::now() + UPLOAD_MAX;
     Box::pin(unfold(start, move |state| {
         let broken = broken.clone();
         async move {
             let (mut body, before) = state?;
-            match next_piece(&mut body, before).await? {
+            match next_piece(&mut body, before, until).await? {
                 Ok(piece) => {
                     let after = before + piece.len() as u64;
                     Some((Ok(piece), Some((body, after))))
@@ -90,8 +92,8 @@ pub fn upload(body: Body, broken: Broken) -> ByteStream {
     }))
 }
 
-async fn next_piece(body: &mut BodyDataStream, before: u64) -> Option<Result<Bytes, Fault>> {
-    let piece = match tokio::time::timeout(UPLOAD_SILENCE_MAX, body.next()).await {
+async fn next_piece(body: &mut BodyDataStream, before: u64, until: Instant) -> Option<Result<Bytes, Fault>> {
+    let piece = match timeout_at(until.min(Instant::now() + UPLOAD_SILENCE_MAX), body.next()).await {
         Ok(None) => return None,
         Ok(Some(Ok(piece))) => piece,
         Ok(Some(Err(error))) => {
@@ -99,7 +101,10 @@ async fn next_piece(body: &mut BodyDataStream, before: u64) -> Option<Result<Byt
             return Some(Err(fault.with_detail(error)));
         }
         Err(_) => {
-            let text = format!("no byte of the body arrived for {}s", UPLOAD_SILENCE_MAX.as_secs());
+            let text = match Instant::now() < until {
+                true => format!("no byte of the body arrived for {}s", UPLOAD_SILENCE_MAX.as_secs()),
+                false => format!("the body did not arrive within {}s", UPLOAD_MAX.as_secs()),
+            };
             return Some(Err(Fault::new(FaultKind::Caller, "body.slow", text)));
         }
     };

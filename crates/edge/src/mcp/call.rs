@@ -12,7 +12,10 @@ use pandastack_wire_public::{
 };
 use serde_json::{Map, Value, json};
 
-use super::rpc::{INVALID_PARAMS, Problem, short};
+use super::{
+    To,
+    rpc::{INVALID_PARAMS, Problem, short},
+};
 use crate::{
     Edge,
     exec::{Start, collect},
@@ -24,10 +27,11 @@ use crate::{
 const DEFAULT_DIRECTORIES: [&str; 2] = ["/workspace", "/root"];
 
 /// Carries a call out.
-pub async fn call(edge: &Edge, id: SandboxId, params: Value) -> Result<Value, Problem> {
+pub async fn call(edge: &Edge, to: To, params: Value) -> Result<Value, Problem> {
+    let id = to.id;
     let (name, arguments) = named(params)?;
     let outcome = match name.as_str() {
-        "shell" => shell(edge, id, &arguments).await,
+        "shell" => shell(edge, to, &arguments).await,
         "run_code" => run_code(edge, id, &arguments).await,
         "read_file" => read_file(edge, id, &arguments).await,
         "write_file" => write_file(edge, id, &arguments).await,
@@ -113,7 +117,7 @@ fn limit(arguments: &Map<String, Value>) -> Result<Duration, Failure> {
     }
 }
 
-async fn shell(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Result<Done, Failure> {
+async fn shell(edge: &Edge, To { id, traced }: To, arguments: &Map<String, Value>) -> Result<Done, Failure> {
     let command = required(arguments, &["command", "cmd"])?;
     let limit = limit(arguments)?;
     // The checks are those of every command.
@@ -122,7 +126,8 @@ async fn shell(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) -> Re
         Command::Shell(line) => Program::Shell(line),
         Command::Argv(argv) => Program::Argv(argv),
     };
-    let (cwd, env, deadline) = (None, BTreeMap::new(), Some(limit));
+    let (cwd, mut env, deadline) = (None, BTreeMap::new(), Some(limit));
+    traced.tell(&mut env);
     let ask = ExecAsk { program, cwd, env, user: None, stdin: false, deadline, terminal: None };
     let ran = collect(edge, id, Start { ask, stdin: None }).await?;
     let mut said = shortened(ran.stdout);

@@ -15,7 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use pandastack_model::SandboxId;
-use pandastack_wire_public::http::{Answer, whole_body};
+use pandastack_wire_public::http::{Answer, Traced, whole_body};
 use serde_json::{Value, json};
 
 use crate::{Edge, access::Admitted, limits::MCP_BATCH_MAX};
@@ -27,8 +27,16 @@ const VERSIONS: &[&str] = &["2025-06-18", "2025-03-26", "2024-11-05"];
 const INSTRUCTIONS: &str = "A Linux machine of your own. Commands run as root in fresh shells; files and background processes stay. \
     run_code keeps variables and imports from call to call.";
 
+/// The sandbox that tools work on, and the trace that they belong to.
+#[derive(Clone, Copy)]
+pub struct To {
+    id: SandboxId,
+    traced: Traced,
+}
+
 /// Answers a message, or a batch of them.
-pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Response> {
+pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, traced: Traced, body: Body) -> Answer<Response> {
+    let to = To { id, traced };
     let bytes = whole_body(body).await?;
     let Ok(message) = serde_json::from_slice::<Value>(&bytes) else {
         let problem = Problem::new(rpc::PARSE_ERROR, "the body is not JSON");
@@ -42,11 +50,11 @@ pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -
         Value::Array(messages) => {
             let mut answers = Vec::new();
             for message in messages {
-                answers.extend(answer(&edge, id, message).await);
+                answers.extend(answer(&edge, to, message).await);
             }
             (!answers.is_empty()).then_some(Value::Array(answers))
         }
-        message => answer(&edge, id, message).await,
+        message => answer(&edge, to, message).await,
     };
     Ok(match answers {
         Some(answers) => Json(answers).into_response(),
@@ -56,7 +64,7 @@ pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -
 }
 
 /// Answers one message; notifications and answers have none.
-async fn answer(edge: &Edge, id: SandboxId, message: Value) -> Option<Value> {
+async fn answer(edge: &Edge, to: To, message: Value) -> Option<Value> {
     let request = match Request::parse(message) {
         Ok(request) => request?,
         Err((asked, problem)) => return Some(problem.answer(&asked)),
@@ -66,7 +74,7 @@ async fn answer(edge: &Edge, id: SandboxId, message: Value) -> Option<Value> {
         "initialize" => Ok(introduction(&params)),
         "ping" => Ok(json!({})),
         "tools/list" => Ok(json!({"tools": tools::list()})),
-        "tools/call" => call::call(edge, id, params).await,
+        "tools/call" => call::call(edge, to, params).await,
         other => Err(Problem::new(rpc::METHOD_NOT_FOUND, format!("no method {:?}", rpc::short(other)))),
     };
     Some(match outcome {

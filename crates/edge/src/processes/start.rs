@@ -4,7 +4,7 @@ use axum::{Json, body::Body, extract::State, http::StatusCode};
 use pandastack_wire_fleet::{ExecAsk, Program, SpawnAsk};
 use pandastack_wire_public::{
     Command, ExecSpec, Process, SpawnRequest, SpawnSpec,
-    http::{Answer, json_body},
+    http::{Answer, Traced, json_body},
 };
 
 use super::render;
@@ -14,10 +14,12 @@ use crate::{Edge, access::Admitted};
 pub async fn start(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
+    traced: Traced,
     body: Body,
 ) -> Answer<(StatusCode, Json<Process>)> {
     let SpawnSpec { exec, keeps_stdin, tag } = json_body::<SpawnRequest>(body).await?.try_into()?;
-    let ExecSpec { command, cwd, env, user, stdin: _, timeout } = exec;
+    let ExecSpec { command, cwd, mut env, user, stdin: _, timeout } = exec;
+    traced.tell(&mut env);
     let program = match command {
         Command::Shell(line) => Program::Shell(line),
         Command::Argv(argv) => Program::Argv(argv),

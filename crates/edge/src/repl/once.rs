@@ -7,7 +7,7 @@ use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecAsk, Program};
 use pandastack_wire_public::{
     OnceSpec, RanOnce, RunOnce,
-    http::{Answer, json_body},
+    http::{Answer, Traced, json_body},
 };
 
 use crate::{
@@ -17,16 +17,22 @@ use crate::{
 };
 
 /// Runs code and answers with its output. A client that hangs up ends it.
-pub async fn once(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<RanOnce>> {
+pub async fn once(
+    State(edge): State<Edge>,
+    Admitted(id): Admitted,
+    traced: Traced,
+    body: Body,
+) -> Answer<Json<RanOnce>> {
     let spec = json_body::<RunOnce>(body).await?.try_into()?;
-    Ok(Json(run_once(&edge, id, spec).await?))
+    Ok(Json(run_once(&edge, id, spec, traced).await?))
 }
 
 /// Runs code to its end.
-async fn run_once(edge: &Edge, id: SandboxId, spec: OnceSpec) -> Result<RanOnce, Fault> {
+async fn run_once(edge: &Edge, id: SandboxId, spec: OnceSpec, traced: Traced) -> Result<RanOnce, Fault> {
     let OnceSpec { interpreter, code, timeout } = spec;
     let program = Program::Argv(vec![interpreter.program.to_owned(), interpreter.flag.to_owned(), code]);
-    let (cwd, env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));
+    let (cwd, mut env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));
+    traced.tell(&mut env);
     let ask = ExecAsk { program, cwd, env, user, stdin: false, deadline, terminal: None };
     let done = collect(edge, id, Start { ask, stdin: None }).await.map_err(|fault| match fault {
         // The only path that was named is the interpreter's.

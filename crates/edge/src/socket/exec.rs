@@ -7,8 +7,13 @@ use bytes::Bytes;
 use pandastack_kit::Scope;
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{ExecControl, HostPort, Presence};
-use pandastack_wire_public::{ExecFrame, ExecNews, ExecRequest, http::Answer, reply, socket_text};
+use pandastack_wire_public::{
+    ExecFrame, ExecNews, ExecRequest,
+    http::{Answer, Traced},
+    reply, socket_text,
+};
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::{
     command::Command,
@@ -25,10 +30,11 @@ use crate::{
 /// Opens a socket for commands. A sleeping sandbox is woken for it, and stays awake for as long as it is open.
 pub async fn exec(State(edge): State<Edge>, opening: Opening) -> Answer {
     let (sandbox, request, scope) = (opening.id, opening.request.clone(), edge.sockets.scope().clone());
+    let traced = opening.traced;
     let attendance = Attendance::of(edge.host.attend(sandbox).await?);
     Ok(opening.accept(move |line| {
         let ids = Ids::default();
-        Switchboard { sandbox, host: edge.host, scope, ids, attendance, request }.serve(line)
+        Switchboard { sandbox, host: edge.host, scope, ids, attendance, request, traced }.serve(line)
     }))
 }
 
@@ -59,6 +65,7 @@ struct Switchboard {
     ids: Ids,
     attendance: Attendance,
     request: String,
+    traced: Traced,
 }
 
 impl Switchboard {
@@ -133,6 +140,7 @@ impl Switchboard {
             }
         };
         start.ask.stdin |= live_stdin;
+        self.traced.tell(&mut start.ask.env);
         let command = Command {
             id: id.to_owned(),
             sandbox: self.sandbox,
@@ -143,7 +151,7 @@ impl Switchboard {
             attendance: self.attendance.clone(),
             request: self.request.clone(),
         };
-        self.scope.start("socket command", command.run(taken));
+        self.scope.start("socket command", command.run(taken).in_current_span());
         Ok(())
     }
 

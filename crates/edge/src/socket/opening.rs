@@ -13,8 +13,9 @@ use axum::{
 };
 use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_public::http::{Refused, RequestId, socket_protocol};
+use pandastack_wire_public::http::{Refused, RequestId, Traced, socket_protocol};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tracing::Instrument;
 
 use super::line::Line;
 use crate::{
@@ -47,6 +48,7 @@ pub struct Opening {
     pub id: SandboxId,
     /// The request's id, for the log.
     pub request: String,
+    pub traced: Traced,
     upgrade: WebSocketUpgrade,
     scope: Scope,
     permit: OwnedSemaphorePermit,
@@ -59,6 +61,7 @@ impl FromRequestParts<Edge> for Opening {
         let Admitted(id) = Admitted::from_request_parts(parts, edge).await?;
         let Extension(RequestId(request)) =
             Extension::from_request_parts(parts, edge).await.map_err(|_| Fault::bug("a request without an id"))?;
+        let Ok(traced) = Traced::from_request_parts(parts, edge).await;
         let mut upgrade = WebSocketUpgrade::from_request_parts(parts, edge).await.map_err(no_socket)?;
         let protocol = socket_protocol(&parts.headers).and_then(|protocol| HeaderValue::from_str(protocol).ok());
         if let Some(protocol) = protocol {
@@ -68,7 +71,7 @@ impl FromRequestParts<Edge> for Opening {
         let permit = room.try_acquire_owned().map_err(|_| {
             Fault::new(FaultKind::Busy, "socket.too_many", format!("{SOCKETS_MAX} sockets are open; try again later"))
         })?;
-        Ok(Self { id, request, upgrade, scope, permit })
+        Ok(Self { id, request, traced, upgrade, scope, permit })
     }
 }
 
@@ -82,12 +85,14 @@ impl Opening {
         let (opened, opening) = oneshot::channel::<WebSocket>();
         // The framework would run the socket in a task of its own that nobody waits for; it only hands it over to ours.
         let tasks = scope.clone();
-        scope.start("socket", async move {
+        let served = async move {
             if let Ok(socket) = opening.await {
                 serve(Line::new(socket, &tasks)).await;
             }
             drop(permit);
-        });
+        };
+        // What it logs is still this request's.
+        scope.start("socket", served.in_current_span());
         upgrade
             .max_message_size(SOCKET_MESSAGE_BYTES_MAX)
             .max_frame_size(SOCKET_MESSAGE_BYTES_MAX)

@@ -55,10 +55,12 @@ pub async fn ssh(State(edge): State<Edge>, opening: Opening, uri: Uri) -> Answer
 
 async fn open(edge: Edge, opening: Opening, uri: &Uri, (program, spelling): (Option<String>, Spelling)) -> Answer {
     let side = |name, default| terminal_side(query_value(uri, name).as_deref()).unwrap_or(default);
+    let mut env = BTreeMap::new();
+    opening.traced.tell(&mut env);
     let ask = ExecAsk {
         program: Program::Shell(program.unwrap_or_else(|| LOGIN_SHELL.to_owned())),
         cwd: None,
-        env: BTreeMap::new(),
+        env,
         user: None,
         stdin: true,
         deadline: None,

@@ -14,6 +14,7 @@ mod processes;
 mod proxy;
 mod repl;
 mod rig;
+mod slow;
 mod socket;
 mod stream;
 mod stub;

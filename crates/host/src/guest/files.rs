@@ -58,8 +58,23 @@ pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) 
 pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Result<Frame, Fault> {
     let number = channel.number();
     let mut window = WINDOW_BYTES;
-    while let Some(piece) = body.next().await {
-        let mut piece = piece?;
+    loop {
+        let mut piece = tokio::select! {
+            piece = body.next() => match piece {
+                Some(piece) => piece?,
+                None => break,
+            },
+            // A guest that refuses or dies is heard at once, however long the sender takes for its next piece.
+            frame = channel.next() => {
+                let frame = frame?;
+                if frame.kind != Kind::Credit {
+                    channel.finish();
+                    return Ok(frame);
+                }
+                window = window.saturating_add(parse::<Credit>(frame)?.bytes as usize);
+                continue;
+            }
+        };
         while !piece.is_empty() {
             let part = piece.split_to(piece.len().min(FRAME_BYTES_MAX));
             while window < part.len() {
@@ -68,7 +83,7 @@ pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Resu
                     channel.finish();
                     return Ok(frame);
                 }
-                window += parse::<Credit>(frame)?.bytes as usize;
+                window = window.saturating_add(parse::<Credit>(frame)?.bytes as usize);
             }
             window -= part.len();
             channel.send(Frame::new(number, Kind::Data, part)).await?;

@@ -21,7 +21,11 @@ pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
         Program::Shell(text) => text.split_whitespace().map(str::to_owned).collect(),
         Program::Argv(words) => words,
     };
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let ["printenv", name] = words[..] {
+        let value = start.env.iter().find_map(|set| (set.name == name).then_some(set.value.as_str()));
+        words = vec!["echo", value.unwrap_or_default()];
+    }
     if !matches!(
         words[..],
         ["true" | "false" | "cat" | "yes" | "overrun" | "nonsense" | "hang-up"] | ["sleep", _] | ["echo", ..]

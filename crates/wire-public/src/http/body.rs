@@ -1,7 +1,7 @@
 //! Reads small JSON bodies within a size and a time, and single values of a query.
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     extract::Query,
     http::Uri,
 };
@@ -31,13 +31,18 @@ pub async fn optional_json_body<T: DeserializeOwned + Default>(body: Body) -> Re
 
 /// Reads a small body whole.
 pub async fn whole_body(body: Body) -> Result<Bytes, Fault> {
+    let too_large = || {
+        let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
+        Fault::new(FaultKind::TooLarge, "body.too_large", text)
+    };
+    // What says so itself is not waited for.
+    if body.size_hint().lower() > JSON_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
     let collected = tokio::time::timeout(JSON_ARRIVAL_MAX, Limited::new(body, JSON_BYTES_MAX).collect()).await;
     match collected {
         Err(_) => Err(caller("body.slow", format!("the body did not arrive within {}s", JSON_ARRIVAL_MAX.as_secs()))),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
-            Err(Fault::new(FaultKind::TooLarge, "body.too_large", text))
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(error)) => Err(caller("body.broken", "the body ended early").with_detail(error)),
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
     }
@@ -48,7 +53,9 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(caller("body.bad_json", "bad JSON: the body must be an object"));
     }
-    serde_json::from_slice(bytes).map_err(|error| caller("body.bad_json", format!("bad JSON: {error}")))
+    // Nobody would look into the strings of fields that are not known.
+    let text = std::str::from_utf8(bytes).map_err(|_| caller("body.bad_json", "bad JSON: the body is not UTF-8"))?;
+    serde_json::from_str(text).map_err(|error| caller("body.bad_json", format!("bad JSON: {error}")))
 }
 
 /// Gives one decoded value of a query; the first one wins.

@@ -111,9 +111,9 @@ fn dress(headers: &mut HeaderMap, id: &str) {
     set(header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     set(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
-        "authorization, content-type, accept, x-request-id, idempotency-key, x-pandastack-org",
+        "authorization, content-type, accept, x-request-id, idempotency-key, traceparent, tracestate, x-pandastack-org",
     );
-    set(header::ACCESS_CONTROL_EXPOSE_HEADERS, "x-request-id, retry-after, idempotent-replayed");
+    set(header::ACCESS_CONTROL_EXPOSE_HEADERS, "x-request-id, retry-after, idempotent-replayed, traceparent");
     set(header::ACCESS_CONTROL_MAX_AGE, "86400");
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 }

@@ -7,6 +7,7 @@ mod frame;
 mod path;
 mod refused;
 mod stream;
+mod trace;
 
 pub use base::{forwarded_proto, public_base};
 pub use body::{flag, json_body, optional_json_body, query_time, query_value, whole_body};
@@ -15,3 +16,4 @@ pub use frame::{RequestId, bare_frame, ensure_request_id, frame, no_method, no_r
 pub use path::SandboxPath;
 pub use refused::{Answer, Refused, log_fault};
 pub use stream::event_stream;
+pub use trace::{TRACEPARENT, Trace, Traced, ensure_trace};

@@ -5,7 +5,7 @@ use axum::{
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream::poll_fn};
 
 use crate::sse;
 
@@ -14,6 +14,12 @@ pub fn event_stream<S>(pieces: S) -> Response
 where
     S: Stream<Item = String> + Send + 'static,
 {
+    // What goes wrong later is logged as this request's too.
+    let (span, mut pieces) = (tracing::Span::current(), Box::pin(pieces));
+    let pieces = poll_fn(move |context| {
+        let _within = span.enter();
+        pieces.poll_next_unpin(context)
+    });
     let mut response = Body::from_stream(pieces.map(Ok::<_, std::convert::Infallible>)).into_response();
     let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
     set(header::CONTENT_TYPE, sse::CONTENT_TYPE);

@@ -1,0 +1,35 @@
+//! Idempotency keys on what is made in a guest.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::rig::{Door, answer, with_door};
+
+async fn keyed(door: &Door<'_>, path: &str, key: &str) -> (u16, bool, Value) {
+    let request = door.call(Method::POST, path).header("idempotency-key", key).json(&json!({"language": "python"}));
+    let response = request.send().await.unwrap();
+    let replayed = response.headers().get("idempotent-replayed").is_some();
+    assert!(response.headers().get("x-request-id").is_some());
+    (response.status().as_u16(), replayed, response.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn a_code_session_is_opened_once_for_a_key() {
+    with_door(async |door| {
+        let id = door.sandbox().await;
+        let path = format!("/v1/sandboxes/{id}/repl/sessions");
+        let (status, replayed, first) = keyed(door, &path, "k").await;
+        assert_eq!((status, replayed), (201, false), "{first}");
+        assert_eq!(keyed(door, &path, "k").await, (201, true, first.clone()));
+        let (status, replayed, second) = keyed(door, &path, "other").await;
+        assert!(status == 201 && !replayed && second["id"] != first["id"], "{second}");
+        // The fake guest knows no processes: a refusal frees the key.
+        let path = format!("/v1/sandboxes/{id}/processes");
+        for _ in 0..2 {
+            let request = door.call(Method::POST, &path).header("idempotency-key", "p").json(&json!({"cmd": "true"}));
+            let (status, refused) = answer(request).await;
+            assert!(status >= 400 && refused["code"] != "idempotency.in_flight", "{status} {refused}");
+        }
+    })
+    .await;
+}

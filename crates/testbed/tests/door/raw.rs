@@ -1,0 +1,58 @@
+//! Bare connections: bytes that no HTTP client would send.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::rig::{Door, KEY, within};
+
+pub struct Raw(pub TcpStream);
+
+impl Door<'_> {
+    /// Opens a bare connection.
+    pub async fn raw(&self) -> Raw {
+        Raw(TcpStream::connect(self.url.strip_prefix("http://").unwrap()).await.unwrap())
+    }
+}
+
+/// The head of a request with a key, and more lines.
+pub fn head(method: &str, path: &str, more: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n{more}\r\n")
+}
+
+impl Raw {
+    pub async fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        // A server that has had enough may have hung up, which its answer will show.
+        let _ = self.0.write_all(bytes.as_ref()).await;
+    }
+
+    /// Reads until the text so far satisfies somebody, and gives it. An end before that is given as it is.
+    pub async fn until(&mut self, enough: impl Fn(&str) -> bool) -> String {
+        let mut text = Vec::new();
+        let reading = async {
+            let mut piece = [0; 4096];
+            loop {
+                match self.0.read(&mut piece).await {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => text.extend_from_slice(&piece[..count]),
+                }
+                if enough(&String::from_utf8_lossy(&text)) {
+                    break;
+                }
+            }
+        };
+        within("bytes on a bare connection", reading).await;
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Reads to the end of the connection.
+    pub async fn rest(&mut self) -> String {
+        self.until(|_| false).await
+    }
+
+    /// Sends no more, but goes on reading.
+    pub async fn finish(&mut self) {
+        self.0.shutdown().await.unwrap();
+    }
+}

@@ -1,0 +1,114 @@
+//! Control, edge and a host on fake machines, behind one listener, with two tenants.
+
+use std::{sync::Arc, time::Duration};
+
+use pandastack_control::{Control, ControlSettings};
+use pandastack_edge::{Edge, ServeSettings, serve_with};
+use pandastack_kit::{Scope, SystemClock};
+use pandastack_testbed::{FakeBed, with_fake_bed};
+use pandastack_wire_fleet::{ControlPort, HostPort, WorkspaceId};
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::{Value, json};
+
+pub const KEY: &str = "pds_00000000000000000000000000000001";
+pub const OTHER_KEY: &str = "pds_00000000000000000000000000000002";
+
+/// How long tasks of a server may take to end.
+const CLOSE_MAX: Duration = Duration::from_secs(8);
+
+pub struct Door<'a> {
+    pub bed: &'a FakeBed,
+    pub scope: Scope,
+    pub url: String,
+    pub http: Client,
+}
+
+/// Runs a test's body against a server of its own. No task of the server may outlive it.
+pub async fn with_door(body: impl AsyncFnOnce(&Door<'_>)) {
+    with_door_as(ServeSettings::default(), body).await;
+}
+
+/// The same, with connections held to other settings.
+pub async fn with_door_as(settings: ServeSettings, body: impl AsyncFnOnce(&Door<'_>)) {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (folder, scope) = (tempfile::tempdir().unwrap(), Scope::new());
+        let host: Arc<dyn HostPort> = bed.host.clone();
+        let database = folder.path().join("control.db");
+        let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await.unwrap();
+        let usual = ControlSettings::default();
+        let rate = pandastack_control::RateSettings { per_second: 0, ..usual.rate };
+        let control = control.with_settings(ControlSettings { rate, ..usual });
+        control.bootstrap(Some(KEY.into())).await.unwrap();
+        control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
+        let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
+        let edge = edge.with_previews("box.example".parse().unwrap());
+        let app =
+            edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        scope.start("serve", serve_with(listener, app, scope.clone(), settings));
+        let http = Client::builder().no_proxy().build().unwrap();
+        let door = Door { bed, scope: scope.clone(), url, http };
+        body(&door).await;
+        drop(door);
+        assert_eq!(scope.close(CLOSE_MAX).await, 0, "tasks of the server go on after its end");
+        control.close().await;
+    })
+    .await;
+}
+
+impl Door<'_> {
+    pub fn call(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(KEY)
+    }
+
+    /// Asks as another tenant.
+    pub fn stranger(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(OTHER_KEY)
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        answer(self.call(Method::GET, path)).await
+    }
+
+    /// Creates something and gives its answer.
+    pub async fn make(&self, path: &str, body: Value) -> Value {
+        let (status, made) = answer(self.call(Method::POST, path).json(&body)).await;
+        assert!((200..300).contains(&status), "{path}: {status} {made}");
+        made
+    }
+
+    pub async fn sandbox(&self) -> String {
+        self.make("/v1/sandboxes", json!({"template": "mini"})).await["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The server answers others as if nothing had happened.
+    pub async fn is_well(&self) {
+        let (status, health) = answer(self.http.get(format!("{}/healthz", self.url))).await;
+        assert_eq!((status, &health["status"]), (200, &json!("ok")), "{health}");
+    }
+}
+
+pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(crate::SOON, work).await.unwrap_or_else(|_| panic!("never came: {what}"))
+}
+
+/// Sends a request and reads the answer: JSON, or text as a string; null if it has no body.
+pub async fn answer(request: RequestBuilder) -> (u16, Value) {
+    let response = within("an answer", request.send()).await.unwrap();
+    let status = response.status().as_u16();
+    let body = within("a body", response.bytes()).await.unwrap();
+    if body.is_empty() {
+        return (status, Value::Null);
+    }
+    let text = String::from_utf8_lossy(&body).into_owned();
+    (status, serde_json::from_slice(&body).unwrap_or(Value::String(text)))
+}
+
+/// Checks that an answer is a refusal as the contract has it, and gives its code.
+pub fn refused(what: &str, (status, body): &(u16, Value)) -> String {
+    let said = |name: &str| body[name].as_str().filter(|text| !text.is_empty());
+    assert!((400..500).contains(status), "{what}: {status} {body}");
+    assert!(said("error").is_some() && said("request_id").is_some(), "{what}: {body}");
+    said("code").unwrap_or_else(|| panic!("{what}: {body} has no code")).to_owned()
+}
