@@ -70,9 +70,9 @@ impl Control {
                 self.store.find_snapshot(workspace, id).await?.map(drop).ok_or_else(no_snapshot)
             }
             BuildSource::Rootfs => Ok(()),
-            BuildSource::Image(_) => {
-                let text = "this server pulls no images; send a dockerfile, a rootfs or from_snapshot";
-                Err(Fault::new(FaultKind::Caller, "build.unsupported", text))
+            BuildSource::Image(name) => {
+                let bad = |text: String| Fault::new(FaultKind::Caller, "template.bad_image", text);
+                self.images.reference(name).map(drop).map_err(bad)
             }
         }
     }

@@ -35,6 +35,8 @@ pub struct Ground {
     /// The name that sandboxes made here have as their template.
     pub template: TemplateName,
     pub origin: Origin,
+    /// The layer, if it is one of the cache's.
+    pub cached: Option<LayerId>,
     /// What stands for it in the keys of the cache.
     pub key: String,
     /// What it is, for people.
@@ -136,7 +138,13 @@ impl Control {
                 self.prove(job, &ground, layer, &settings, deadline).await?;
                 return Ok(Baked { layer, ground, settings });
             }
-            BuildSource::Image(_) => return Err(Failure::new("this kind of build is unknown")),
+            BuildSource::Image(name) => {
+                let reference = self.images.reference(name).map_err(Failure::new)?;
+                let ground = self.image_ground(job, &reference, deadline).await?;
+                let from = From { origin: ground.origin, cached: ground.cached };
+                let builder = self.begin(job, &ground, &from, deadline).await?;
+                (ground.clone(), Some(ground.settings), builder)
+            }
         };
         self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
         job.log.say("baking the template").await;
@@ -179,7 +187,7 @@ impl Control {
         deadline: Instant,
     ) -> Result<(Ground, Settings, Builder<'a>), Failure> {
         let file = dockerfile::parse(text).map_err(|error| Failure::new(error.to_string()))?;
-        let ground = self.template_ground(job, &file).await?;
+        let ground = self.base_ground(job, &file, deadline).await?;
         let plan = plan::plan(&file, ground.settings.clone(), &job.spool.files);
         let plan = plan.map_err(|error| Failure::new(error.to_string()))?;
         say_sizes(job, &ground).await;
@@ -195,7 +203,7 @@ impl Control {
         plan: &Plan,
         deadline: Instant,
     ) -> Result<Builder<'a>, Failure> {
-        let (mut key, mut from) = (ground.key.clone(), From { origin: ground.origin, cached: None });
+        let (mut key, mut from) = (ground.key.clone(), From { origin: ground.origin, cached: ground.cached });
         let mut builder: Option<Builder<'a>> = None;
         for (number, Planned { line, text, act }) in (1..).zip(&plan.steps) {
             let step = format!("step {number}/{}", plan.steps.len());
@@ -257,37 +265,46 @@ impl Control {
         Ok(())
     }
 
-    /// Finds the template that `FROM` names: one of the workspace's own, or one of the host's.
-    async fn template_ground(&self, job: &Job, file: &Dockerfile) -> Result<Ground, Failure> {
+    /// Finds what `FROM` names: a template of the workspace's own, one of the host's, or an image.
+    async fn base_ground(&self, job: &Job, file: &Dockerfile, deadline: Instant) -> Result<Ground, Failure> {
         let name = plan::base(file).map_err(|error| Failure::new(error.to_string()))?;
-        let unknown = || {
-            let text = format!("Dockerfile line {}: FROM {name:?} is no template here", file.base_line);
-            Failure::new(text)
-        };
+        if let Some(ground) = self.template_ground(job, &name).await? {
+            return Ok(ground);
+        }
+        let at = |problem: String| format!("Dockerfile line {}: {problem}", file.base_line);
+        let unknown = |why| Failure::new(at(format!("FROM {name:?} is no template here, and no image: {why}")));
+        let reference = self.images.reference(&name).map_err(unknown)?;
+        let pulled = self.image_ground(job, &reference, deadline).await;
+        pulled.map_err(|failure| Failure::new(at(format!("FROM {name:?} is no template here; {failure}"))))
+    }
+
+    async fn template_ground(&self, job: &Job, name: &str) -> Result<Option<Ground>, Failure> {
         // A tag of a template's name is meant for other registries.
-        let bare = name.strip_suffix(":latest").unwrap_or(&name);
+        let bare = name.strip_suffix(":latest").unwrap_or(name);
+        let Ok(template) = bare.parse::<TemplateName>() else { return Ok(None) };
         if let Some(own) = self.store.find_template(&job.build.workspace, bare).await? {
-            return Ok(Ground {
+            return Ok(Some(Ground {
                 template: own.name,
                 origin: Origin::Layer(own.layer),
+                cached: None,
                 key: own.layer.to_string(),
                 base: bare.to_owned(),
                 size: own.size,
                 disk_mib: own.disk_mib,
                 settings: own.settings,
-            });
+            }));
         }
         let found = self.host.templates().await.into_iter().find(|template| template.name == bare);
-        let found = found.ok_or_else(unknown)?;
-        Ok(Ground {
-            template: bare.parse().map_err(|_| unknown())?,
+        Ok(found.map(|found| Ground {
+            template,
             origin: Origin::Template,
+            cached: None,
             key: found.layer,
             base: bare.to_owned(),
             size: Size { cpus: u32::from(found.cpus), memory_mib: found.memory_mib },
             disk_mib: found.disk_mib,
             settings: Settings::default(),
-        })
+        }))
     }
 
     async fn snapshot_ground(&self, job: &Job, id: &str) -> Result<Ground, Failure> {
@@ -303,6 +320,7 @@ impl Control {
         };
         Ok(Ground {
             origin: Origin::Layer(found.layer),
+            cached: None,
             key: found.layer.to_string(),
             base: format!("snapshot {id}"),
             size: found.size,
