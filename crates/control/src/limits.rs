@@ -134,6 +134,9 @@ pub const CONTEXT_BYTES_MAX: u64 = 50 * 1024 * 1024;
 pub const CONTEXT_FILES_MAX: usize = 10_000;
 pub const CONTEXT_PATH_BYTES_MAX: usize = 1024;
 pub const ROOTFS_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// A `.dockerignore`: its bytes and patterns.
+pub const IGNORE_BYTES_MAX: usize = 64 * 1024;
+pub const IGNORE_PATTERNS_MAX: usize = 500;
 /// What all uploads that wait or are used may take together.
 pub const SPOOL_BYTES_MAX: u64 = 4 * ROOTFS_BYTES_MAX;
 pub const BUILD_FIELD_BYTES_MAX: usize = 1024 * 1024;

@@ -11,6 +11,7 @@ mod context;
 mod dockerfile;
 mod drive;
 mod failure;
+mod ignore;
 mod image;
 mod log;
 mod machine;
