@@ -6,19 +6,11 @@ use pandastack_model::{BuildId, Bytes, LayerId, Origin, TemplateName};
 use pandastack_wire_public::{BuildAsk, BuildSource};
 use tokio::sync::oneshot;
 
-use super::{
-    Settings,
-    dockerfile::{self, Dockerfile},
-    failure::Failure,
-    log::LogWriter,
-    machine::Builder,
-    plan::{self, Act, Plan, Planned},
-    upload::Spool,
-};
+use super::{Settings, failure::Failure, log::LogWriter, machine::Builder, upload::Spool};
 use crate::{
     Control,
     limits::{BUILD_CLEANUP_MAX, BUILD_MAX, CACHED_BYTES_MAX, CACHED_LAYERS_MAX},
-    store::{Build, BuildStatus, CachedLayer, Holding, Size, Template},
+    store::{Build, BuildStatus, Holding, Size, Template},
 };
 
 /// A build that was accepted.
@@ -47,10 +39,11 @@ pub struct Ground {
 }
 
 /// What the next machine of a build starts from.
-struct From {
-    origin: Origin,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct From {
+    pub origin: Origin,
     /// The layer, if it is one of the cache's.
-    cached: Option<LayerId>,
+    pub cached: Option<LayerId>,
 }
 
 /// A template that is sealed and proven, and not yet anybody's.
@@ -179,106 +172,7 @@ impl Control {
         Ok(())
     }
 
-    /// Follows a Dockerfile. Gives the machine that the last step left.
-    async fn follow<'a>(
-        &'a self,
-        job: &'a Job,
-        text: &str,
-        deadline: Instant,
-    ) -> Result<(Ground, Settings, Builder<'a>), Failure> {
-        let file = dockerfile::parse(text).map_err(|error| Failure::new(error.to_string()))?;
-        let ground = self.base_ground(job, &file, deadline).await?;
-        let plan = plan::plan(&file, ground.settings.clone(), &job.spool.files);
-        let plan = plan.map_err(|error| Failure::new(error.to_string()))?;
-        say_sizes(job, &ground).await;
-        let builder = self.run_steps(job, &ground, &plan, deadline).await?;
-        builder.make_folders(&plan.folders).await?;
-        Ok((ground, plan.settings, builder))
-    }
-
-    async fn run_steps<'a>(
-        &'a self,
-        job: &'a Job,
-        ground: &Ground,
-        plan: &Plan,
-        deadline: Instant,
-    ) -> Result<Builder<'a>, Failure> {
-        let (mut key, mut from) = (ground.key.clone(), From { origin: ground.origin, cached: ground.cached });
-        let mut builder: Option<Builder<'a>> = None;
-        for (number, Planned { line, text, act }) in (1..).zip(&plan.steps) {
-            let step = format!("step {number}/{}", plan.steps.len());
-            let Act::Change(change) = act else {
-                let note = if *act == Act::Nothing { " (has no effect here)" } else { "" };
-                job.log.say(format!("{step}: {text}{note}")).await;
-                continue;
-            };
-            key = plan::key(&key, change, &job.spool.files);
-            let now_ns = self.clock.now_ns();
-            if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, now_ns).await? {
-                job.log.say(format!("{step} CACHED: {text}")).await;
-                from = From { origin: Origin::Layer(layer), cached: Some(layer) };
-                if let Some(builder) = builder.take() {
-                    builder.end().await?;
-                }
-                continue;
-            }
-            job.log.say(format!("{step}: {text}")).await;
-            let named = format!("{step} (line {line}: {text})");
-            let machine = match builder.take() {
-                Some(machine) => machine,
-                None => self.begin(job, ground, &from, deadline).await.map_err(|error| error.at(&named))?,
-            };
-            machine.change(change).await.map_err(|error| error.at(&named))?;
-            self.keep_layer(job, &machine, &key).await.map_err(|error| error.at(&named))?;
-            builder = Some(machine);
-        }
-        match builder {
-            Some(builder) => Ok(builder),
-            None => self.begin(job, ground, &from, deadline).await,
-        }
-    }
-
-    /// Starts a machine. A layer of the cache that is of no use is forgotten, so that the next build does without.
-    async fn begin<'a>(
-        &'a self,
-        job: &'a Job,
-        ground: &Ground,
-        from: &From,
-        deadline: Instant,
-    ) -> Result<Builder<'a>, Failure> {
-        let started = Builder::start(self, job, ground, from.origin, deadline).await;
-        if let (Err(_), Some(layer)) = (&started, from.cached) {
-            self.store.uncache_layer(layer).await?;
-            self.give_up_holding(Holding::Layer(layer)).await;
-        }
-        started
-    }
-
-    /// Seals what a step left, so that the same steps need not run again.
-    async fn keep_layer(&self, job: &Job, machine: &Builder<'_>, key: &str) -> Result<(), Failure> {
-        let layer = LayerId::random();
-        self.store.hold(job.build.id, Holding::Layer(layer)).await?;
-        let own = machine.seal(layer).await?;
-        let cached = CachedLayer { key: key.to_owned(), layer, own };
-        // If another build was faster the layer stays ours, and goes with us.
-        self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
-        Ok(())
-    }
-
-    /// Finds what `FROM` names: a template of the workspace's own, one of the host's, or an image.
-    async fn base_ground(&self, job: &Job, file: &Dockerfile, deadline: Instant) -> Result<Ground, Failure> {
-        let name = plan::base(file).map_err(|error| Failure::new(error.to_string()))?;
-        if let Some(ground) = self.template_ground(job, &name).await? {
-            return Ok(ground);
-        }
-        let at = |problem: String| format!("Dockerfile line {}: {problem}", file.base_line);
-        let unknown = |why| Failure::new(at(format!("FROM {name:?} is no template here, and no image: {why}")));
-        let reference = self.images.reference(&name).map_err(unknown)?;
-        let pulled = self.image_ground(job, &reference, deadline).await;
-        pulled.map_err(|failure| Failure::new(at(format!("FROM {name:?} is no template here; {failure}"))))
-    }
-
-    async fn template_ground(&self, job: &Job, name: &str) -> Result<Option<Ground>, Failure> {
+    pub(super) async fn template_ground(&self, job: &Job, name: &str) -> Result<Option<Ground>, Failure> {
         // A tag of a template's name is meant for other registries.
         let bare = name.strip_suffix(":latest").unwrap_or(name);
         let Ok(template) = bare.parse::<TemplateName>() else { return Ok(None) };
@@ -390,18 +284,6 @@ impl Control {
             }
             Err(fault) => tracing::warn!(?holding, %fault, "what a build held could not be given up"),
         }
-    }
-}
-
-/// Says once that a machine has the size of what it starts from.
-async fn say_sizes(job: &Job, ground: &Ground) {
-    let Size { cpus, memory_mib } = ground.size;
-    job.log.say(format!("from {} ({cpus} CPUs, {memory_mib} MiB, disk {} MiB)", ground.base, ground.disk_mib)).await;
-    let other = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
-    if other(job.ask.memory_mb, memory_mib) || other(job.ask.cpu.map(u64::from), u64::from(cpus)) {
-        job.log
-            .say("the template has the CPUs and memory of what it is made from; the sizes asked for have no effect")
-            .await;
     }
 }
 

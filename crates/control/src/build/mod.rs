@@ -19,6 +19,8 @@ mod place;
 mod plan;
 mod rootfs;
 mod settings;
+mod stages;
+mod take;
 mod upload;
 
 use std::{

@@ -225,8 +225,9 @@ fn part(entry: &Entry<'_, impl Read>, number: usize, kind: EntryType, ahead: Ahe
     let link = ahead.link.or_else(|| header.link_name_bytes().map(|name| name.into_owned())).unwrap_or_default();
     let marks = Marks {
         mode: header.mode()? & 0o7777,
-        owner: ahead.owner.map_or_else(|| header.uid(), Ok)?,
-        group: ahead.group.map_or_else(|| header.gid(), Ok)?,
+        // Some leave them empty, which is root.
+        owner: ahead.owner.unwrap_or_else(|| header.uid().unwrap_or(0)),
+        group: ahead.group.unwrap_or_else(|| header.gid().unwrap_or(0)),
         changed_at: header.mtime().unwrap_or(0),
     };
     Ok(Part { entry: number, path, link, kind, bytes: entry.size(), marks })

@@ -135,6 +135,9 @@ fn is_part(part: &str) -> bool {
 
 /// A host and perhaps a port, and nothing that would make an address mean something else.
 fn is_host(registry: &str) -> bool {
+    if registry.starts_with('.') || registry.contains("..") {
+        return false;
+    }
     let Ok(url) = url::Url::parse(&format!("https://{registry}/")) else { return false };
     let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
     plain && url.fragment().is_none() && url.path() == "/" && url.port() != Some(0)
