@@ -163,6 +163,43 @@ async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
     clean(&client).await;
 }
 
+#[tokio::test]
+async fn a_later_stage_takes_files_from_an_earlier_one() {
+    let data = DataFolder::with_templates().unwrap();
+    let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
+    let client = client(&server);
+    let dockerfile = "FROM mini AS made\nENV FROM_THERE=yes\nWORKDIR /out\n\
+        RUN mkdir -p sub/deep && echo one > sub/a.txt && echo two > sub/deep/b.txt && ln -s a.txt sub/link && \
+        printf '#!/bin/sh\\necho a tool\\n' > tool && chmod 751 tool && chown 77 tool sub/a.txt && touch x.log y.log z.txt\n\
+        FROM mini AS unused\nRUN exit 1\n\
+        FROM made AS more\nRUN echo $FROM_THERE > /out/more\n\
+        FROM mini\nCOPY --from=made /out/sub /srv/sub/\nCOPY --from=0 --chown=5:6 out/tool /usr/local/bin/tell\n\
+        COPY --from=more /out/more /out/*.log /logs/\nRUN tell > /srv/told\n";
+    let made = build(&client, "staged", dockerfile).await;
+    let log = cli(&server, &["template", "logs", &made.id]);
+    assert_eq!(made.status, "done", "{log}");
+    let sandbox = create(&client, "staged").await;
+    let line = "cat /srv/told /logs/more; cd /srv/sub; cat link deep/b.txt; stat -c %a:%u:%g a.txt /usr/local/bin/tell; \
+        stat -c %a /tmp; ls /logs; ls -a /tmp | grep -c pandastack || true; ls /out 2>&1 | wc -l; echo ${FROM_THERE-no}";
+    let said = run(&client, &sandbox.id, line).await;
+    let plain = create(&client, "mini").await;
+    let tmp = run(&client, &plain.id, "stat -c %a /tmp").await;
+    let expected = format!("a tool\nyes\none\ntwo\n644:0:0\n751:5:6\n{tmp}more\nx.log\ny.log\n0\n1\nno\n");
+    assert_eq!(said, expected, "{log}");
+    // Unchanged stages are not made again, and what takes from a changed one is.
+    let again = build(&client, "staged-2", &dockerfile.replace("echo two", "echo three")).await;
+    assert_eq!(again.status, "done", "{again:?}");
+    let log = cli(&server, &["template", "logs", &again.id]);
+    assert!(!log.contains("CACHED"), "{log}");
+    let third = build(&client, "staged-3", dockerfile).await;
+    assert_eq!(third.status, "done", "{third:?}");
+    let log = cli(&server, &["template", "logs", &third.id]);
+    assert!(log.matches("CACHED").count() == 6 && !log.contains("unused"), "{log}");
+    let missing = build(&client, "missing", "FROM mini AS a\nRUN true\nFROM mini\nCOPY --from=a /nowhere /x\n").await;
+    assert!(missing.error.as_deref().is_some_and(|error| error.contains("line 4: COPY --from=a")), "{missing:?}");
+    clean(&client).await;
+}
+
 fn context(folder: &Path) {
     std::fs::write(folder.join("Dockerfile"), DOCKERFILE).unwrap();
     std::fs::write(folder.join("notes.txt"), "some notes\n").unwrap();

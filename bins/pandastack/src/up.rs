@@ -10,7 +10,9 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pandastack_control::{BootstrapKey, Control, ControlSettings, Operator, RateSettings, Reach, WebhookSettings};
+use pandastack_control::{
+    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, WebhookSettings,
+};
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock};
@@ -86,6 +88,15 @@ pub struct Up {
     /// Let webhooks reach loopback and private addresses too: every tenant may then make this server speak to them
     #[arg(long, env = "PANDASTACK_WEBHOOK_ALLOW_PRIVATE")]
     webhook_allow_private: bool,
+    /// The registry of images whose names say none
+    #[arg(long, default_value = "docker.io", env = "PANDASTACK_IMAGE_REGISTRY", value_name = "HOST")]
+    image_registry: String,
+    /// Let builds fetch images from loopback and private addresses too: every tenant may then make this server speak to them
+    #[arg(long, env = "PANDASTACK_IMAGE_ALLOW_PRIVATE")]
+    image_allow_private: bool,
+    /// A registry that is spoken to without TLS, as HOST:PORT; one on this host always is. May be given more than once
+    #[arg(long, value_name = "HOST")]
+    image_plain_http: Vec<String>,
     /// The API key of the first start, instead of a random one
     #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
     bootstrap_key: Option<String>,
@@ -173,6 +184,7 @@ impl Up {
         let control = control.with_settings(self.control_settings());
         let reach = if self.webhook_allow_private { Reach::Private } else { Reach::Public };
         let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
+        let control = control.with_images(self.image_settings());
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews(self.preview_suffix.clone());
@@ -183,6 +195,15 @@ impl Up {
         asked_to_stop().await;
         eprintln!("stopping; press Ctrl-C again to stop at once");
         Ok(control)
+    }
+
+    fn image_settings(&self) -> ImageSettings {
+        ImageSettings {
+            reach: if self.image_allow_private { Reach::Private } else { Reach::Public },
+            registry: Some(self.image_registry.clone()),
+            plain: self.image_plain_http.clone(),
+            ..ImageSettings::default()
+        }
     }
 
     fn control_settings(&self) -> ControlSettings {

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::{
     app::{KeyCache, PreviewSigner, Promotions, Settle},
     boots::Boots,
-    build::Builds,
+    build::{Builds, ImageSettings, Images},
     door,
     events::EventLog,
     guard::{self, Meters, Rates},
@@ -36,6 +36,7 @@ pub struct Control {
     pub(crate) promotions: Arc<Promotions>,
     pub(crate) signer: Arc<PreviewSigner>,
     pub(crate) builds: Arc<Builds>,
+    pub(crate) images: Arc<Images>,
     pub(crate) sender: Arc<Sender>,
     pub(crate) flights: Arc<Flights>,
     /// The queue of the task that brings rows up to date.
@@ -81,6 +82,7 @@ impl Control {
             host,
             sender: Arc::new(Sender::new(reach, roots, scope.clone())),
             flights: Arc::default(),
+            images: Arc::new(Images::new(ImageSettings::default(), scope.clone())),
             scope,
             clock,
             keys: Arc::default(),
@@ -115,6 +117,12 @@ impl Control {
         self.sender = Arc::new(Sender::new(reach, roots, self.scope.clone()));
         let courier = self.clone();
         self.scope.start("webhooks", async move { loops::deliver(courier).await });
+        self
+    }
+
+    /// Fetches images as an operator allows. Before this only from registries of the public internet, which names must say.
+    pub fn with_images(mut self, settings: ImageSettings) -> Self {
+        self.images = Arc::new(Images::new(settings, self.scope.clone()));
         self
     }
 

@@ -5,6 +5,7 @@ mod app;
 mod boots;
 mod build;
 mod control;
+mod dial;
 mod door;
 mod events;
 mod guard;
@@ -17,6 +18,8 @@ mod settings;
 mod store;
 
 pub use app::{BootstrapError, BootstrapKey};
+pub use build::ImageSettings;
 pub use control::{Control, OpenError};
-pub use hooks::{Reach, Roots, WebhookSettings};
+pub use dial::{Reach, Roots};
+pub use hooks::WebhookSettings;
 pub use settings::{ControlSettings, Operator, RateSettings};

@@ -136,6 +136,9 @@ pub const CONTEXT_BYTES_MAX: u64 = 50 * 1024 * 1024;
 pub const CONTEXT_FILES_MAX: usize = 10_000;
 pub const CONTEXT_PATH_BYTES_MAX: usize = 1024;
 pub const ROOTFS_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// A `.dockerignore`: its bytes and patterns.
+pub const IGNORE_BYTES_MAX: usize = 64 * 1024;
+pub const IGNORE_PATTERNS_MAX: usize = 500;
 /// What all uploads that wait or are used may take together.
 pub const SPOOL_BYTES_MAX: u64 = 4 * ROOTFS_BYTES_MAX;
 pub const BUILD_FIELD_BYTES_MAX: usize = 1024 * 1024;
@@ -145,6 +148,25 @@ pub const UPLOAD_MAX: Duration = Duration::from_secs(1800);
 pub const UPLOAD_QUIET_MAX: Duration = Duration::from_secs(60);
 /// Files that are written into a build's machine at the same time.
 pub const PLACED_AT_ONCE_MAX: usize = 4;
+
+/// Images: their name, layers, documents (manifest, configuration, token), what all layers take packed and unpacked.
+pub const IMAGE_REFERENCE_BYTES_MAX: usize = 512;
+pub const IMAGE_LAYERS_MAX: usize = 128;
+pub const IMAGE_DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub const IMAGE_BYTES_MAX: u64 = ROOTFS_BYTES_MAX;
+pub const IMAGE_UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+/// Files and folders of all layers, the bytes of their names, levels of folders, links one path may lead through.
+pub const IMAGE_ENTRIES_MAX: usize = 500_000;
+pub const IMAGE_NAME_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const IMAGE_LEVELS_MAX: usize = 256;
+pub const IMAGE_LINKS_MAX: usize = 40;
+/// A long name or extended header in a layer.
+pub const IMAGE_EXTENSION_BYTES_MAX: u64 = 64 * 1024;
+/// Registries: time to connect, silence, the head of an answer, redirects of one request.
+pub const REGISTRY_CONNECT_MAX: Duration = Duration::from_secs(10);
+pub const REGISTRY_QUIET_MAX: Duration = Duration::from_secs(60);
+pub const REGISTRY_HEAD_BYTES_MAX: usize = 64 * 1024;
+pub const REGISTRY_REDIRECTS_MAX: usize = 5;
 
 /// Longest log of a build; what comes after is left out. Lines that may wait to be written.
 pub const BUILD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -203,6 +225,6 @@ pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 1024;
 pub const WEBHOOK_ANSWER_READ_MAX: Duration = Duration::from_secs(2);
 pub const WEBHOOK_HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Addresses of one name that are tried.
-pub const WEBHOOK_ADDRESSES_MAX: usize = 4;
+pub const DIALED_ADDRESSES_MAX: usize = 4;
 /// How often the outbox is looked at without being told. The wall clock may jump, so no longer wait is trusted.
 pub const WEBHOOK_LOOK_EVERY: Duration = Duration::from_secs(1);

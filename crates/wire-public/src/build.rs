@@ -50,6 +50,7 @@ pub struct BuildFields {
     pub image_ref: Option<String>,
     pub from_snapshot: Option<String>,
     pub replace: Option<String>,
+    pub registry_auth: Option<Hidden>,
     /// Whether a root file system was uploaded.
     pub rootfs: bool,
 }
@@ -62,8 +63,31 @@ pub struct BuildAsk {
     pub cpu: Option<u32>,
     pub memory_mb: Option<u64>,
     pub source: BuildSource,
+    /// Who asks a registry for images.
+    pub registry_auth: Option<RegistryAuth>,
     /// Whether a template of that name may be replaced.
     pub replace: bool,
+}
+
+/// Text that is never shown, in no log and no error.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Hidden(pub String);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+/// A name and a password for one registry. Used for one build and kept nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct RegistryAuth {
+    /// Which registry they are for. Only an `image_ref` says it by itself.
+    #[serde(default)]
+    pub registry: Option<String>,
+    pub username: String,
+    pub password: Hidden,
 }
 
 /// What a template is made from.
@@ -87,6 +111,10 @@ impl BuildFields {
             "image_ref" => &mut self.image_ref,
             "from_snapshot" => &mut self.from_snapshot,
             "replace" => &mut self.replace,
+            "registry_auth" => {
+                self.registry_auth = Some(Hidden(value));
+                return true;
+            }
             // Accepted and without effect: there is one kernel.
             "kernel" => return true,
             _ => return false,
@@ -100,8 +128,18 @@ impl TryFrom<BuildFields> for BuildAsk {
     type Error = Fault;
 
     fn try_from(fields: BuildFields) -> Result<Self, Fault> {
-        let BuildFields { name, size_mb, cpu, memory_mb, dockerfile, image_ref, from_snapshot, replace, rootfs } =
-            fields;
+        let BuildFields {
+            name,
+            size_mb,
+            cpu,
+            memory_mb,
+            dockerfile,
+            image_ref,
+            from_snapshot,
+            replace,
+            registry_auth,
+            rootfs,
+        } = fields;
         let name = name.filter(|name| !name.is_empty()).ok_or_else(|| bad("build.no_name", "name required"))?;
         let name: TemplateName = name.parse().map_err(|error| bad("template.bad_name", format!("{error}")))?;
         if RESERVED.contains(&name.as_str()) {
@@ -128,8 +166,25 @@ impl TryFrom<BuildFields> for BuildAsk {
             let text = "send exactly one of dockerfile, rootfs, image_ref and from_snapshot";
             return Err(bad("build.one_source", text));
         };
-        Ok(Self { name, size_mb, cpu, memory_mb, source, replace: replace.as_deref().is_some_and(truth) })
+        let registry_auth = registry_auth.map(|text| auth(&text, &source)).transpose()?;
+        let replace = replace.as_deref().is_some_and(truth);
+        Ok(Self { name, size_mb, cpu, memory_mb, source, registry_auth, replace })
     }
+}
+
+/// Reads a name and a password. What is wrong with them is said without showing them.
+fn auth(text: &Hidden, source: &BuildSource) -> Result<RegistryAuth, Fault> {
+    let wrong = |text: &str| bad("build.bad_registry_auth", text);
+    let read = serde_json::from_str::<RegistryAuth>(&text.0);
+    let auth = read.map_err(|_| wrong("registry_auth is JSON: {\"registry\"?, \"username\", \"password\"}"))?;
+    if auth.username.contains(':') || auth.username.chars().chain(auth.password.0.chars()).any(char::is_control) {
+        return Err(wrong("a username has no colon, and neither it nor the password has control characters"));
+    }
+    // A Dockerfile may name several, and a password is for one of them.
+    if auth.registry.is_none() && !matches!(source, BuildSource::Image(_)) {
+        return Err(wrong("registry_auth must say the registry it is for, unless there is an image_ref"));
+    }
+    Ok(auth)
 }
 
 /// Reads `true` and `1`, as the published clients spell it.
@@ -192,5 +247,28 @@ mod tests {
         refused(&[("name", "a"), ("dockerfile", "x"), ("memory_mb", "1e3")], "build.bad_number");
         let long = "x".repeat(DOCKERFILE_BYTES_MAX + 1);
         refused(&[("name", "a"), ("dockerfile", &long)], "build.too_large");
+    }
+
+    #[test]
+    fn a_password_is_for_one_registry_and_never_shown() {
+        let good = r#"{"username": "ann", "password": "hush"}"#;
+        let mut given = fields(&[("name", "a"), ("image_ref", "r.example/a"), ("registry_auth", good)]);
+        assert!(!format!("{given:?}").contains("hush"));
+        let ask = BuildAsk::try_from(given.clone()).unwrap();
+        assert!(!format!("{ask:?}").contains("hush"));
+        assert_eq!(ask.registry_auth.unwrap().password.0, "hush");
+        given = fields(&[("name", "a"), ("dockerfile", "FROM r.example/a"), ("registry_auth", good)]);
+        assert_eq!(BuildAsk::try_from(given).unwrap_err().code, "build.bad_registry_auth");
+        let whole = r#"{"registry": "r.example", "username": "ann", "password": "hush"}"#;
+        assert!(
+            BuildAsk::try_from(fields(&[("name", "a"), ("dockerfile", "FROM a"), ("registry_auth", whole)])).is_ok()
+        );
+        for wrong in
+            ["hush", "{}", r#"{"username": "a:b", "password": "hush"}"#, r#"{"username": "a", "password": "hush\n"}"#]
+        {
+            let refused = BuildAsk::try_from(fields(&[("name", "a"), ("image_ref", "a"), ("registry_auth", wrong)]));
+            let fault = refused.unwrap_err();
+            assert!(fault.code == "build.bad_registry_auth" && !fault.text.contains("hush"), "{wrong}");
+        }
     }
 }

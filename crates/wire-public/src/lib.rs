@@ -36,7 +36,7 @@ mod volume;
 mod webhook;
 
 pub use audit::Audit;
-pub use build::{Build, BuildAsk, BuildFields, BuildSource};
+pub use build::{Build, BuildAsk, BuildFields, BuildSource, RegistryAuth};
 pub use build_log::{BUILD_LOG_END, build_log_event, log_lines};
 pub use code::{
     CODE_LANGUAGES, CellResult, CellSpec, CodeSession, Interpreter, MimeBundle, OnceSpec, OpenSession, RanOnce,

@@ -28,7 +28,16 @@ pub struct BuildArgs {
     /// Make the template of a root file system instead: a tar or tar.gz
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dockerfile", "context", "from_snapshot"])]
     rootfs: Option<PathBuf>,
-    /// Size of a root file system's disk
+    /// Make the template of an image in a registry instead
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["dockerfile", "context", "from_snapshot", "rootfs"])]
+    image: Option<String>,
+    /// Whom to ask a registry as. The password is read from PANDASTACK_REGISTRY_PASSWORD
+    #[arg(long, value_name = "NAME")]
+    registry_user: Option<String>,
+    /// Which registry user and password are for; that of --image if not given
+    #[arg(long, value_name = "HOST", requires = "registry_user")]
+    registry: Option<String>,
+    /// Size of the disk of a root file system or an image
     #[arg(long, value_name = "MIB")]
     size_mb: Option<u64>,
     /// Memory of the machine that boots it
@@ -82,6 +91,16 @@ fn form(args: &BuildArgs) -> anyhow::Result<BuildForm> {
         if let Some(number) = number {
             set(name, number.to_string());
         }
+    }
+    if let Some(user) = &args.registry_user {
+        // Not an argument: those can be seen by everybody on a machine.
+        let password = std::env::var("PANDASTACK_REGISTRY_PASSWORD").context("read PANDASTACK_REGISTRY_PASSWORD")?;
+        let auth = serde_json::json!({"registry": args.registry, "username": user, "password": password});
+        set("registry_auth", auth.to_string());
+    }
+    if let Some(image) = &args.image {
+        set("image_ref", image.clone());
+        return Ok(form);
     }
     if let Some(rootfs) = &args.rootfs {
         form.files.push(("rootfs".to_owned(), rootfs.clone()));

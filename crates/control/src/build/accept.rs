@@ -3,20 +3,39 @@
 use pandastack_model::{BuildId, Fault, FaultKind, TemplateName};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 use pandastack_wire_public::{BuildAsk, BuildSource, TEMPLATE_GLOBAL};
+use tokio::{fs::File, io::AsyncReadExt};
 
-use super::{Upload, dockerfile, drive::Job};
+use super::{
+    Upload, dockerfile,
+    drive::Job,
+    ignore::{IGNORE, Ignored},
+    upload::Spool,
+};
 use crate::{
     Control,
     app::no_snapshot,
-    limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX},
+    limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX, IGNORE_BYTES_MAX},
     store::{Build, BuildBegun, BuildStatus, Holding, Made},
 };
+
+/// Takes what a `.dockerignore` names out of the context.
+async fn hide_ignored(spool: &mut Spool) -> Result<(), Fault> {
+    let Some(list) = spool.files.iter().find(|file| file.path == IGNORE) else { return Ok(()) };
+    let bad = |problem: String| Fault::new(FaultKind::Caller, "build.bad_ignore", format!("{IGNORE}: {problem}"));
+    // One byte more than may be, so that too many are noticed.
+    let (mut text, room) = (Vec::new(), IGNORE_BYTES_MAX as u64 + 1);
+    let file = File::open(spool.path(list.part)).await.map_err(Fault::bug)?;
+    file.take(room).read_to_end(&mut text).await.map_err(Fault::bug)?;
+    Ignored::parse(&text).map_err(bad)?.drop_from(&mut spool.files);
+    Ok(())
+}
 
 impl Control {
     /// Accepts a build and begins it. The answer does not wait for it.
     pub(crate) async fn build(&self, caller: &Caller, upload: Upload) -> Result<Build, Fault> {
-        let Upload { fields, spool } = upload;
+        let Upload { fields, mut spool } = upload;
         let ask = BuildAsk::try_from(fields)?;
+        hide_ignored(&mut spool).await?;
         self.may_be_built(&caller.workspace, &ask).await?;
         let build = Build {
             id: BuildId::random(),
@@ -71,9 +90,9 @@ impl Control {
                 self.store.find_snapshot(workspace, id).await?.map(drop).ok_or_else(no_snapshot)
             }
             BuildSource::Rootfs => Ok(()),
-            BuildSource::Image(_) => {
-                let text = "this server pulls no images; send a dockerfile, a rootfs or from_snapshot";
-                Err(Fault::new(FaultKind::Caller, "build.unsupported", text))
+            BuildSource::Image(name) => {
+                let bad = |text: String| Fault::new(FaultKind::Caller, "template.bad_image", text);
+                self.images.reference(name).map(drop).map_err(bad)
             }
         }
     }

@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 
+use globset::GlobMatcher;
+
+use super::ignore::glob;
 use crate::limits::CONTEXT_PATH_BYTES_MAX;
 
 /// One file of the context.
@@ -61,11 +64,12 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
         return Err(format!("{source:?} leads outside of the context"));
     }
     let pattern = parts.iter().any(|part| part.contains(['*', '?', '[']));
+    let fitting: Vec<GlobMatcher> = parts.iter().map(|part| glob(part)).collect::<Result<_, _>>()?;
     let mut meant: Vec<Meant> = Vec::new();
     let (mut many, mut places) = (pattern, HashMap::new());
     for (file, entry) in files.iter().enumerate() {
         let names: Vec<&str> = entry.path.split('/').collect();
-        let fits = names.len() >= parts.len() && parts.iter().zip(&names).all(|(part, name)| matches(part, name));
+        let fits = names.len() >= parts.len() && fitting.iter().zip(&names).all(|(part, name)| part.is_match(name));
         if !fits {
             continue;
         }
@@ -88,73 +92,6 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
         return Err(format!("{source:?} is not in the build context"));
     }
     Ok(Matched { many, files: meant })
-}
-
-/// Says whether one part of a path fits a pattern: `*`, `?`, `[a-z]`, `[^x]`, `\` before a character.
-fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    // Where to go back to when a star took too little.
-    let mut retry: Option<(usize, usize)> = None;
-    let (mut p, mut n) = (0, 0);
-    loop {
-        if p < pattern.len() && pattern[p] == '*' {
-            retry = Some((p + 1, n + 1));
-            p += 1;
-            continue;
-        }
-        if n == name.len() {
-            return p == pattern.len();
-        }
-        match one(&pattern[p.min(pattern.len())..], name[n]) {
-            Some(length) => (p, n) = (p + length, n + 1),
-            None => match retry {
-                Some((star, at)) if at <= name.len() => {
-                    (p, n) = (star, at);
-                    retry = Some((star, at + 1));
-                }
-                _ => return false,
-            },
-        }
-    }
-}
-
-/// Matches one character; gives how much of the pattern it took.
-fn one(pattern: &[char], c: char) -> Option<usize> {
-    match pattern {
-        ['?', ..] => Some(1),
-        ['\\', escaped, ..] => (*escaped == c).then_some(2),
-        ['[', rest @ ..] => {
-            let end = rest.iter().skip(1).position(|c| *c == ']')? + 1;
-            let (negated, set) = match &rest[..end] {
-                ['^' | '!', set @ ..] => (true, set),
-                set => (false, set),
-            };
-            (in_set(set, c) != negated).then_some(end + 2)
-        }
-        [literal, ..] => (*literal == c).then_some(1),
-        [] => None,
-    }
-}
-
-fn in_set(mut set: &[char], c: char) -> bool {
-    while !set.is_empty() {
-        match set {
-            [low, '-', high, rest @ ..] => {
-                if (*low..=*high).contains(&c) {
-                    return true;
-                }
-                set = rest;
-            }
-            [single, rest @ ..] => {
-                if *single == c {
-                    return true;
-                }
-                set = rest;
-            }
-            [] => {}
-        }
-    }
-    false
 }
 
 #[cfg(test)]
@@ -192,27 +129,6 @@ mod tests {
         check(".", &[(0, "a.txt"), (1, "b.txt"), (2, "src/x.py"), (3, "src/deep/y.py"), (4, "Dockerfile")], true);
         assert!(find(&files(&["a"]), "b").unwrap_err().contains("not in the build context"));
         assert!(find(&files(&["a"]), "../a").unwrap_err().contains("outside"));
-    }
-
-    #[test]
-    fn patterns_are_those_of_a_shell() {
-        for (pattern, name) in [
-            ("*", "x"),
-            ("a*c", "abbc"),
-            ("?b", "ab"),
-            ("[a-c]x", "bx"),
-            ("[^a]x", "bx"),
-            ("\\*", "*"),
-            ("**b", "ab"),
-            ("a*", "a"),
-        ] {
-            assert!(matches(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in [("a", "b"), ("a*c", "ab"), ("?", ""), ("[a-c]", "d"), ("[a", "a"), ("", "x"), ("x", "")]
-        {
-            assert!(!matches(pattern, name), "{pattern} {name}");
-        }
-        assert!(!matches(&"*a".repeat(30), &"a".repeat(20)));
     }
 
     #[test]

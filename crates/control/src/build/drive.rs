@@ -6,19 +6,11 @@ use pandastack_model::{BuildId, Bytes, LayerId, Origin, TemplateName};
 use pandastack_wire_public::{BuildAsk, BuildSource};
 use tokio::sync::oneshot;
 
-use super::{
-    Settings,
-    dockerfile::{self, Dockerfile},
-    failure::Failure,
-    log::LogWriter,
-    machine::Builder,
-    plan::{self, Act, Plan, Planned},
-    upload::Spool,
-};
+use super::{Settings, failure::Failure, log::LogWriter, machine::Builder, upload::Spool};
 use crate::{
     Control,
     limits::{BUILD_CLEANUP_MAX, BUILD_MAX, CACHED_BYTES_MAX, CACHED_LAYERS_MAX},
-    store::{Build, BuildStatus, CachedLayer, Holding, Size, Template},
+    store::{Build, BuildStatus, Holding, Size, Template},
 };
 
 /// A build that was accepted.
@@ -35,6 +27,8 @@ pub struct Ground {
     /// The name that sandboxes made here have as their template.
     pub template: TemplateName,
     pub origin: Origin,
+    /// The layer, if it is one of the cache's.
+    pub cached: Option<LayerId>,
     /// What stands for it in the keys of the cache.
     pub key: String,
     /// What it is, for people.
@@ -45,10 +39,11 @@ pub struct Ground {
 }
 
 /// What the next machine of a build starts from.
-struct From {
-    origin: Origin,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct From {
+    pub origin: Origin,
     /// The layer, if it is one of the cache's.
-    cached: Option<LayerId>,
+    pub cached: Option<LayerId>,
 }
 
 /// A template that is sealed and proven, and not yet anybody's.
@@ -136,7 +131,13 @@ impl Control {
                 self.prove(job, &ground, layer, &settings, deadline).await?;
                 return Ok(Baked { layer, ground, settings });
             }
-            BuildSource::Image(_) => return Err(Failure::new("this kind of build is unknown")),
+            BuildSource::Image(name) => {
+                let reference = self.images.reference(name).map_err(Failure::new)?;
+                let ground = self.image_ground(job, &reference, deadline).await?;
+                let from = From { origin: ground.origin, cached: ground.cached };
+                let builder = self.begin(job, &ground, &from, deadline).await?;
+                (ground.clone(), Some(ground.settings), builder)
+            }
         };
         self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
         job.log.say("baking the template").await;
@@ -171,123 +172,33 @@ impl Control {
         Ok(())
     }
 
-    /// Follows a Dockerfile. Gives the machine that the last step left.
-    async fn follow<'a>(
-        &'a self,
-        job: &'a Job,
-        text: &str,
-        deadline: Instant,
-    ) -> Result<(Ground, Settings, Builder<'a>), Failure> {
-        let file = dockerfile::parse(text).map_err(|error| Failure::new(error.to_string()))?;
-        let ground = self.template_ground(job, &file).await?;
-        let plan = plan::plan(&file, ground.settings.clone(), &job.spool.files);
-        let plan = plan.map_err(|error| Failure::new(error.to_string()))?;
-        say_sizes(job, &ground).await;
-        let builder = self.run_steps(job, &ground, &plan, deadline).await?;
-        builder.make_folders(&plan.folders).await?;
-        Ok((ground, plan.settings, builder))
-    }
-
-    async fn run_steps<'a>(
-        &'a self,
-        job: &'a Job,
-        ground: &Ground,
-        plan: &Plan,
-        deadline: Instant,
-    ) -> Result<Builder<'a>, Failure> {
-        let (mut key, mut from) = (ground.key.clone(), From { origin: ground.origin, cached: None });
-        let mut builder: Option<Builder<'a>> = None;
-        for (number, Planned { line, text, act }) in (1..).zip(&plan.steps) {
-            let step = format!("step {number}/{}", plan.steps.len());
-            let Act::Change(change) = act else {
-                let note = if *act == Act::Nothing { " (has no effect here)" } else { "" };
-                job.log.say(format!("{step}: {text}{note}")).await;
-                continue;
-            };
-            key = plan::key(&key, change, &job.spool.files);
-            let now_ns = self.clock.now_ns();
-            if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, now_ns).await? {
-                job.log.say(format!("{step} CACHED: {text}")).await;
-                from = From { origin: Origin::Layer(layer), cached: Some(layer) };
-                if let Some(builder) = builder.take() {
-                    builder.end().await?;
-                }
-                continue;
-            }
-            job.log.say(format!("{step}: {text}")).await;
-            let named = format!("{step} (line {line}: {text})");
-            let machine = match builder.take() {
-                Some(machine) => machine,
-                None => self.begin(job, ground, &from, deadline).await.map_err(|error| error.at(&named))?,
-            };
-            machine.change(change).await.map_err(|error| error.at(&named))?;
-            self.keep_layer(job, &machine, &key).await.map_err(|error| error.at(&named))?;
-            builder = Some(machine);
-        }
-        match builder {
-            Some(builder) => Ok(builder),
-            None => self.begin(job, ground, &from, deadline).await,
-        }
-    }
-
-    /// Starts a machine. A layer of the cache that is of no use is forgotten, so that the next build does without.
-    async fn begin<'a>(
-        &'a self,
-        job: &'a Job,
-        ground: &Ground,
-        from: &From,
-        deadline: Instant,
-    ) -> Result<Builder<'a>, Failure> {
-        let started = Builder::start(self, job, ground, from.origin, deadline).await;
-        if let (Err(_), Some(layer)) = (&started, from.cached) {
-            self.store.uncache_layer(layer).await?;
-            self.give_up_holding(Holding::Layer(layer)).await;
-        }
-        started
-    }
-
-    /// Seals what a step left, so that the same steps need not run again.
-    async fn keep_layer(&self, job: &Job, machine: &Builder<'_>, key: &str) -> Result<(), Failure> {
-        let layer = LayerId::random();
-        self.store.hold(job.build.id, Holding::Layer(layer)).await?;
-        let own = machine.seal(layer).await?;
-        let cached = CachedLayer { key: key.to_owned(), layer, own };
-        // If another build was faster the layer stays ours, and goes with us.
-        self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
-        Ok(())
-    }
-
-    /// Finds the template that `FROM` names: one of the workspace's own, or one of the host's.
-    async fn template_ground(&self, job: &Job, file: &Dockerfile) -> Result<Ground, Failure> {
-        let name = plan::base(file).map_err(|error| Failure::new(error.to_string()))?;
-        let unknown = || {
-            let text = format!("Dockerfile line {}: FROM {name:?} is no template here", file.base_line);
-            Failure::new(text)
-        };
+    pub(super) async fn template_ground(&self, job: &Job, name: &str) -> Result<Option<Ground>, Failure> {
         // A tag of a template's name is meant for other registries.
-        let bare = name.strip_suffix(":latest").unwrap_or(&name);
+        let bare = name.strip_suffix(":latest").unwrap_or(name);
+        let Ok(template) = bare.parse::<TemplateName>() else { return Ok(None) };
         if let Some(own) = self.store.find_template(&job.build.workspace, bare).await? {
-            return Ok(Ground {
+            return Ok(Some(Ground {
                 template: own.name,
                 origin: Origin::Layer(own.layer),
+                cached: None,
                 key: own.layer.to_string(),
                 base: bare.to_owned(),
                 size: own.size,
                 disk_mib: own.disk_mib,
                 settings: own.settings,
-            });
+            }));
         }
         let found = self.host.templates().await.into_iter().find(|template| template.name == bare);
-        let found = found.ok_or_else(unknown)?;
-        Ok(Ground {
-            template: bare.parse().map_err(|_| unknown())?,
+        Ok(found.map(|found| Ground {
+            template,
             origin: Origin::Template,
+            cached: None,
             key: found.layer,
             base: bare.to_owned(),
             size: Size { cpus: u32::from(found.cpus), memory_mib: found.memory_mib },
             disk_mib: found.disk_mib,
             settings: Settings::default(),
-        })
+        }))
     }
 
     async fn snapshot_ground(&self, job: &Job, id: &str) -> Result<Ground, Failure> {
@@ -303,6 +214,7 @@ impl Control {
         };
         Ok(Ground {
             origin: Origin::Layer(found.layer),
+            cached: None,
             key: found.layer.to_string(),
             base: format!("snapshot {id}"),
             size: found.size,
@@ -372,18 +284,6 @@ impl Control {
             }
             Err(fault) => tracing::warn!(?holding, %fault, "what a build held could not be given up"),
         }
-    }
-}
-
-/// Says once that a machine has the size of what it starts from.
-async fn say_sizes(job: &Job, ground: &Ground) {
-    let Size { cpus, memory_mib } = ground.size;
-    job.log.say(format!("from {} ({cpus} CPUs, {memory_mib} MiB, disk {} MiB)", ground.base, ground.disk_mib)).await;
-    let other = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
-    if other(job.ask.memory_mb, memory_mib) || other(job.ask.cpu.map(u64::from), u64::from(cpus)) {
-        job.log
-            .say("the template has the CPUs and memory of what it is made from; the sizes asked for have no effect")
-            .await;
     }
 }
 

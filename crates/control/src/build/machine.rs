@@ -94,6 +94,8 @@ impl<'a> Builder<'a> {
         match &change.verb {
             Verb::Run(run) => self.run(run).await,
             Verb::Place(place) => self.place(place).await,
+            // Needs two machines, which one does not know of.
+            Verb::Take(_) => Err(Failure::new("files of another stage are taken by the build")),
         }
     }
 

@@ -11,12 +11,16 @@ mod context;
 mod dockerfile;
 mod drive;
 mod failure;
+mod ignore;
+mod image;
 mod log;
 mod machine;
 mod place;
 mod plan;
 mod rootfs;
 mod settings;
+mod stages;
+mod take;
 mod upload;
 
 use std::{
@@ -29,6 +33,7 @@ use pandastack_kit::Scope;
 use pandastack_model::{BuildId, Fault, FaultKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use image::{ImageSettings, Images};
 pub use log::{BuildLogs, LogReader, Read};
 pub use settings::Settings;
 pub use upload::{Upload, receive};
@@ -70,7 +75,12 @@ impl Builds {
     pub fn spool(&self) -> Result<(Spool, OwnedSemaphorePermit), Fault> {
         let busy = |_| Fault::new(FaultKind::Busy, "build.busy", "too many uploads at the same time; try again");
         let permit = self.uploads.clone().try_acquire_owned().map_err(busy)?;
+        Ok((self.pull_spool()?, permit))
+    }
+
+    /// Gives room for what a build fetches itself. As many as builds run at once.
+    fn pull_spool(&self) -> Result<Spool, Fault> {
         let folder = self.folder.join("spool").join(BuildId::random().to_string());
-        Ok((Spool::new(folder, self.spooled.clone()).map_err(Fault::bug)?, permit))
+        Spool::new(folder, self.spooled.clone()).map_err(Fault::bug)
     }
 }

@@ -56,7 +56,7 @@ impl Builder<'_> {
         }
     }
 
-    async fn is_folder(&self, path: &str) -> Result<bool, Failure> {
+    pub(super) async fn is_folder(&self, path: &str) -> Result<bool, Failure> {
         match self.control.host.stat(self.id, path).await {
             Ok(entry) => Ok(entry.kind == FileKind::Directory),
             Err(fault) if fault.kind == FaultKind::Missing => Ok(false),

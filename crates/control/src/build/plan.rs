@@ -11,7 +11,7 @@ use super::{
     context::{self, ContextFile},
     dockerfile::{
         Argument, Command, Dockerfile, DockerfileError, Instruction, Source, Step, Transfer, TransferKind, expand,
-        expand_raw,
+        expand_raw, stage_called,
     },
 };
 
@@ -55,6 +55,7 @@ pub struct Change {
 pub enum Verb {
     Run(Run),
     Place(Place),
+    Take(Take),
 }
 
 /// A command.
@@ -82,6 +83,19 @@ pub struct Place {
     pub unpack: bool,
 }
 
+/// Files of another stage and where they go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Take {
+    /// Its number.
+    pub stage: usize,
+    /// Absolute; the last part of one may be a pattern.
+    pub sources: Vec<String>,
+    pub dest: String,
+    pub into_folder: bool,
+    pub owner: Option<String>,
+    pub mode: Option<u32>,
+}
+
 /// One file to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -97,31 +111,76 @@ pub enum Contents {
     Text(String),
 }
 
-/// Gives the name that `FROM` means.
-pub fn base(file: &Dockerfile) -> Result<String, DockerfileError> {
-    let at = |problem| DockerfileError { line: file.base_line, problem };
+/// Says which stages what is built depends on. The others are not built.
+pub fn needed(file: &Dockerfile) -> Result<Vec<bool>, DockerfileError> {
+    let mut needed = vec![false; file.stages.len()];
+    for number in (0..file.stages.len()).rev() {
+        if number + 1 == file.stages.len() {
+            needed[number] = true;
+        }
+        if !needed[number] {
+            continue;
+        }
+        let Base { stage, .. } = base(file, number)?;
+        let taken = file.stages[number].steps.iter().filter_map(|step| match &step.instruction {
+            Instruction::Transfer(transfer) => transfer.from,
+            _ => None,
+        });
+        for other in taken.chain(stage) {
+            needed[other] = true;
+        }
+    }
+    Ok(needed)
+}
+
+/// What a `FROM` means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    pub name: String,
+    /// The earlier stage of that name.
+    pub stage: Option<usize>,
+}
+
+/// Gives what the `FROM` of a stage means.
+pub fn base(file: &Dockerfile, number: usize) -> Result<Base, DockerfileError> {
+    let stage = &file.stages[number];
+    let at = |problem| DockerfileError { line: stage.base_line, problem };
     let mut known = BTreeMap::new();
     for Argument { name, default } in &file.globals {
         let value = expand(default.as_deref().unwrap_or_default(), &known).map_err(at)?;
         known.insert(name.clone(), value);
     }
-    let name = expand(&file.base, &known).map_err(at)?;
-    if name.is_empty() { Err(at("FROM names nothing".to_owned())) } else { Ok(name) }
+    let name = expand(&stage.base, &known).map_err(at)?;
+    if name.is_empty() {
+        return Err(at("FROM names nothing".to_owned()));
+    }
+    // Numbers are for COPY only: a template may be called 1.
+    let called = stage_called(&name, &file.stages[..number]);
+    let stage = called.filter(|other| file.stages[*other].name.as_ref() == Some(&name.to_lowercase()));
+    Ok(Base { name, stage })
 }
 
-/// Plans a Dockerfile on top of what its base says.
-pub fn plan(file: &Dockerfile, base: Settings, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
+/// What a stage starts with.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    pub settings: Settings,
+    /// Folders that the stage before named and nothing made yet.
+    pub folders: Vec<String>,
+}
+
+/// Plans a stage on top of what its base says.
+pub fn plan(file: &Dockerfile, stage: usize, start: Start, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
     let globals = file.globals.iter().filter_map(|arg| Some((arg.name.clone(), arg.default.clone()?)));
     let mut planner = Planner {
-        settings: base,
+        settings: start.settings,
         args: BTreeMap::new(),
         globals: globals.collect(),
         shell: vec!["/bin/sh".to_owned(), "-c".to_owned()],
-        folders: Vec::new(),
+        folders: start.folders,
         context,
     };
     let mut steps = Vec::new();
-    for Step { line, text, instruction } in &file.steps {
+    for Step { line, text, instruction } in &file.stages[stage].steps {
         let act = planner.step(instruction).map_err(|problem| DockerfileError { line: *line, problem })?;
         planner.check().map_err(|problem| DockerfileError { line: *line, problem })?;
         steps.push(Planned { line: *line, text: text.clone(), act });
@@ -130,11 +189,12 @@ pub fn plan(file: &Dockerfile, base: Settings, context: &[ContextFile]) -> Resul
 }
 
 /// Gives the key under which the outcome of a change is found again: what was there before, and everything the change is made of.
-pub fn key(before: &str, change: &Change, context: &[ContextFile]) -> String {
+pub fn key(before: &str, change: &Change, context: &[ContextFile], stages: &[String]) -> String {
     let Change { folders, verb } = change;
     let mut words: Vec<String> = vec!["build 1".to_owned(), before.to_owned(), format!("{folders:?}")];
     match verb {
         Verb::Run(run) => words.push(format!("{run:?}")),
+        Verb::Take(take) => words.push(format!("{} {take:?}", stages[take.stage])),
         Verb::Place(Place { items, dest, into_folder, owner, mode, unpack }) => {
             words.push(format!("{dest:?} {into_folder} {owner:?} {mode:?} {unpack}"));
             for Item { name, contents } in items {
@@ -176,7 +236,10 @@ impl Planner<'_> {
             }
             Instruction::Transfer(transfer) => {
                 let place = self.place(transfer)?;
-                Ok(self.change(Verb::Place(place)))
+                let Some(stage) = transfer.from else { return Ok(self.change(Verb::Place(place))) };
+                let sources = self.taken(transfer)?;
+                let Place { dest, into_folder, owner, mode, .. } = place;
+                Ok(self.change(Verb::Take(Take { stage, sources, dest, into_folder, owner, mode })))
             }
             Instruction::Ignored => Ok(Act::Nothing),
             said => self.say(said).map(|()| Act::Say),
@@ -291,7 +354,7 @@ impl Planner<'_> {
     }
 
     fn place(&self, transfer: &Transfer) -> Result<Place, String> {
-        let Transfer { kind, sources, dest, owner, mode } = transfer;
+        let Transfer { kind, from: _, sources, dest, owner, mode } = transfer;
         let (mut items, mut many) = (Vec::new(), sources.len() > 1);
         for source in sources {
             match source {
@@ -299,6 +362,8 @@ impl Planner<'_> {
                     let text = if *expand { expand_raw(body, &self.known())? } else { body.clone() };
                     items.push(Item { name: name.clone(), contents: Contents::Text(text) });
                 }
+                // What another stage holds is seen when it is there.
+                Source::Path(_) if transfer.from.is_some() => {}
                 Source::Path(path) => {
                     let found = context::find(self.context, &self.expand(path)?)?;
                     many |= found.many;
@@ -322,6 +387,15 @@ impl Planner<'_> {
             mode,
             unpack: *kind == TransferKind::Add,
         })
+    }
+
+    /// Gives paths in another stage: absolute, whatever folder this one works in.
+    fn taken(&self, transfer: &Transfer) -> Result<Vec<String>, String> {
+        let path = |source: &Source| match source {
+            Source::Path(path) => self.absolute(&format!("/{}", self.expand(path)?)),
+            Source::Inline { .. } => Err("text that stands in the Dockerfile is not in another stage".to_owned()),
+        };
+        transfer.sources.iter().map(path).collect()
     }
 
     /// Holds everything that a step added to the limits.

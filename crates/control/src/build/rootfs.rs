@@ -4,7 +4,8 @@
 use std::time::Instant;
 
 use pandastack_model::{Access, Bytes, ExecDefaults, Fault, LayerId, Origin, VolumeId, VolumeMount};
-use pandastack_wire_fleet::{BootAsk, TemplateView};
+use pandastack_wire_fleet::{BootAsk, LayerView, TemplateView};
+use pandastack_wire_public::BuildAsk;
 use tokio::{fs::File, io::AsyncReadExt};
 use tokio_util::io::ReaderStream;
 
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// Where the volume is in the machine that unpacks.
-const ROOT: &str = "/mnt/root";
+pub(super) const ROOT: &str = "/mnt/root";
 
 /// Templates of the host that have `tar`, best first. Any other is tried as well.
 const UNPACKERS: [&str; 2] = ["base", "mini"];
@@ -31,46 +32,77 @@ const FINISH: &str = "set -e; cd /mnt/root; rmdir lost+found 2>/dev/null || true
     test -e bin -o -e usr || { echo 'the archive holds no root file system: neither /bin nor /usr'; exit 1; }; \
     mkdir -p dev proc sys run tmp etc root; chmod 1777 tmp; cd /; sync; umount /mnt/root";
 
+/// Gives the size of a machine that boots a root.
+pub(super) fn size_of(ask: &BuildAsk) -> Size {
+    let cpus = ask.cpu.unwrap_or(BUILD_CPUS_DEFAULT);
+    Size { cpus, memory_mib: ask.memory_mb.unwrap_or(BUILD_MEMORY_MIB_DEFAULT) }
+}
+
 impl Control {
     /// Unpacks, boots and seals. Gives the layer, which the build holds.
     pub(super) async fn rootfs(&self, job: &Job, deadline: Instant) -> Result<(Ground, LayerId), Failure> {
         let part = job.spool.rootfs.ok_or_else(|| Failure::new("no root file system came with the request"))?;
-        let volume = VolumeId::random();
-        self.store.hold(job.build.id, Holding::Volume(volume)).await?;
-        self.host.make_volume(volume, Bytes::mib(job.ask.size_mb)).await?;
+        let volume = self.root_volume(job).await?;
         job.log.say(format!("unpacking the root file system onto a disk of {} MiB", job.ask.size_mb)).await;
         self.unpack(job, volume, part, deadline).await.map_err(|failure| failure.at("unpacking"))?;
-
-        let cpus = job.ask.cpu.unwrap_or(BUILD_CPUS_DEFAULT);
-        let size = Size { cpus, memory_mib: job.ask.memory_mb.unwrap_or(BUILD_MEMORY_MIB_DEFAULT) };
-        self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
-        job.log.say(format!("first boot ({cpus} CPUs, {} MiB)", size.memory_mib)).await;
-        let layer = LayerId::random();
-        self.store.hold(job.build.id, Holding::Layer(layer)).await?;
-        let ask = BootAsk {
-            layer,
-            volume,
-            memory: Bytes::mib(size.memory_mib),
-            cpus: u8::try_from(cpus).unwrap_or(u8::MAX),
-            defaults: ExecDefaults::default(),
-        };
-        self.host.boot(ask).await?;
+        let LayerView { layer, .. } = self.boot_root(job, volume, ExecDefaults::default()).await?;
         let ground = Ground {
             template: job.ask.name.clone(),
             origin: Origin::Layer(layer),
+            cached: None,
             key: layer.to_string(),
             base: "rootfs".to_owned(),
-            size,
+            size: size_of(&job.ask),
             disk_mib: job.ask.size_mb,
             settings: Settings::default(),
         };
         Ok((ground, layer))
     }
 
-    async fn unpack(&self, job: &Job, volume: VolumeId, part: usize, deadline: Instant) -> Result<(), Failure> {
+    /// Makes the volume that a root is unpacked onto. The build holds it.
+    pub(super) async fn root_volume(&self, job: &Job) -> Result<VolumeId, Failure> {
+        let volume = VolumeId::random();
+        self.store.hold(job.build.id, Holding::Volume(volume)).await?;
+        self.host.make_volume(volume, Bytes::mib(job.ask.size_mb)).await?;
+        Ok(volume)
+    }
+
+    /// Boots what is on a volume and seals it. The build holds the layer.
+    pub(super) async fn boot_root(
+        &self,
+        job: &Job,
+        volume: VolumeId,
+        defaults: ExecDefaults,
+    ) -> Result<LayerView, Failure> {
+        let Size { cpus, memory_mib } = size_of(&job.ask);
+        self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
+        job.log.say(format!("first boot ({cpus} CPUs, {memory_mib} MiB)")).await;
+        let layer = LayerId::random();
+        self.store.hold(job.build.id, Holding::Layer(layer)).await?;
+        let (memory, cpus) = (Bytes::mib(memory_mib), u8::try_from(cpus).unwrap_or(u8::MAX));
+        Ok(self.host.boot(BootAsk { layer, volume, memory, cpus, defaults }).await?)
+    }
+
+    /// Starts a machine to unpack in; the volume is its `ROOT`.
+    pub(super) async fn unpacking<'a>(
+        &'a self,
+        job: &'a Job,
+        volume: VolumeId,
+        deadline: Instant,
+    ) -> Result<Builder<'a>, Failure> {
         let ground = self.unpacker().await?;
         let mount = VolumeMount { volume, path: ROOT.to_owned(), access: Access::ReadWrite };
-        let builder = Builder::start_with(self, job, &ground, vec![mount], deadline).await?;
+        Builder::start_with(self, job, &ground, vec![mount], deadline).await
+    }
+
+    /// Ends such a machine once everything is unpacked.
+    pub(super) async fn finish_root(&self, builder: Builder<'_>) -> Result<(), Failure> {
+        builder.shell(FINISH).await?;
+        builder.end().await
+    }
+
+    async fn unpack(&self, job: &Job, volume: VolumeId, part: usize, deadline: Instant) -> Result<(), Failure> {
+        let builder = self.unpacking(job, volume, deadline).await?;
         let path = job.spool.path(part);
         let mut head = [0; 2];
         let mut file = File::open(&path).await.map_err(Fault::bug)?;
@@ -79,8 +111,7 @@ impl Control {
         let how = if packed { "-xzpf" } else { "-xpf" };
         let words = ["tar", how, "-", "--numeric-owner", "-C", ROOT].map(str::to_owned);
         builder.feed(words.to_vec(), ReaderStream::new(file)).await?;
-        builder.shell(FINISH).await?;
-        builder.end().await
+        self.finish_root(builder).await
     }
 
     /// Finds a template of the host to unpack in.
@@ -93,6 +124,7 @@ impl Control {
         Ok(Ground {
             template: name.parse().map_err(|_| none())?,
             origin: Origin::Template,
+            cached: None,
             key: layer,
             base: name,
             size: Size { cpus: u32::from(cpus), memory_mib },

@@ -61,7 +61,7 @@ impl Spool {
         self.folder.join(format!("part-{part}"))
     }
 
-    fn charge(&mut self, bytes: u64) -> Result<(), Fault> {
+    pub(super) fn charge(&mut self, bytes: u64) -> Result<(), Fault> {
         self.bytes += bytes;
         if self.total.fetch_add(bytes, Ordering::Relaxed) + bytes > SPOOL_BYTES_MAX {
             let text = "insufficient host storage for uploads; try again when other builds have ended";

@@ -1,12 +1,7 @@
-//! One POST to one receiver. The name is resolved here, every address is checked, and the connection goes to the very address
-//! that was checked: nothing can change in between. Redirects are not followed, answers are read in part, nothing is reused.
+//! One POST to one receiver, over a connection that `dial` makes. Redirects are not followed, answers are read in part, nothing
+//! is reused.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr, UdpSocket},
-    sync::Arc,
-    time::Duration,
-};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -18,36 +13,16 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use pandastack_kit::Scope;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    sync::OnceCell,
-    time::timeout,
-};
-use tokio_rustls::{
-    TlsConnector,
-    rustls::{
-        ClientConfig, RootCertStore,
-        crypto::ring,
-        pki_types::{CertificateDer, ServerName},
+use tokio::time::timeout;
+
+use super::Target;
+use crate::{
+    dial::{Connection, DialError, Dialer, Place, Reach, Roots},
+    limits::{
+        WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_ANSWER_MAX, WEBHOOK_ANSWER_READ_MAX, WEBHOOK_CONNECT_MAX,
+        WEBHOOK_HEAD_BYTES_MAX,
     },
 };
-
-use super::{Reach, Target, address::refused};
-use crate::limits::{
-    WEBHOOK_ADDRESSES_MAX, WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_ANSWER_MAX, WEBHOOK_ANSWER_READ_MAX, WEBHOOK_CONNECT_MAX,
-    WEBHOOK_HEAD_BYTES_MAX,
-};
-
-/// Whom an https receiver must be vouched for by.
-#[derive(Clone, Debug, Default)]
-pub enum Roots {
-    /// Whom this host trusts.
-    #[default]
-    Host,
-    /// Only these.
-    These(Vec<CertificateDer<'static>>),
-}
 
 /// What is sent.
 pub struct Letter<'a> {
@@ -69,35 +44,17 @@ pub struct Sent {
 
 /// Sends. Keeps no connection.
 pub struct Sender {
-    reach: Reach,
-    roots: Roots,
-    tls: OnceCell<TlsConnector>,
+    dialer: Dialer,
     scope: Scope,
 }
 
 /// Why nothing was answered.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
-    #[error("the name {host} could not be resolved")]
-    Resolve {
-        host: String,
-        #[source]
-        cause: io::Error,
-    },
-    #[error("the name {host} has no address")]
-    Nowhere { host: String },
-    #[error("the address is {why}, which is not allowed")]
-    NotAllowed { why: &'static str },
-    #[error("no connection")]
-    Connect(#[source] io::Error),
+    #[error(transparent)]
+    Dial(#[from] DialError),
     #[error("no connection within {}s", WEBHOOK_CONNECT_MAX.as_secs())]
     ConnectSlow,
-    #[error("this host has no certificate authorities to trust")]
-    NoRoots,
-    #[error("TLS cannot be set up")]
-    Tls(#[source] tokio_rustls::rustls::Error),
-    #[error("no TLS connection")]
-    Handshake(#[source] io::Error),
     #[error("the request cannot be written")]
     Request(#[source] hyper::http::Error),
     #[error("no answer in HTTP")]
@@ -109,11 +66,11 @@ enum SendError {
 impl Sender {
     /// Makes one. Certificates are read when they are first needed.
     pub fn new(reach: Reach, roots: Roots, scope: Scope) -> Self {
-        Self { reach, roots, tls: OnceCell::new(), scope }
+        Self { dialer: Dialer::new(reach, roots, scope.clone()), scope }
     }
 
     pub fn reach(&self) -> Reach {
-        self.reach
+        self.dialer.reach()
     }
 
     /// Sends a letter and tells what came of it.
@@ -129,7 +86,9 @@ impl Sender {
     }
 
     async fn post(&self, letter: Letter<'_>) -> Result<(Response<Incoming>, Connection), SendError> {
-        let opened = timeout(WEBHOOK_CONNECT_MAX, self.open(letter.target)).await;
+        let Letter { target, .. } = letter;
+        let place = Place { host: target.host(), port: target.port(), tls: target.is_https() };
+        let opened = timeout(WEBHOOK_CONNECT_MAX, self.dialer.open(&place)).await;
         let stream = opened.map_err(|_| SendError::ConnectSlow)??;
         let mut builder = http1::Builder::new();
         builder.max_buf_size(WEBHOOK_HEAD_BYTES_MAX);
@@ -138,7 +97,7 @@ impl Sender {
             // How it ended is what the request says.
             let _ = connection.await;
         });
-        let carrying = Connection(carrying);
+        let carrying = Connection::of(carrying);
         let request = Request::post(letter.target.path_and_query())
             .header(HOST, letter.target.authority())
             .header(USER_AGENT, concat!("pandastack-webhooks/", env!("CARGO_PKG_VERSION")))
@@ -151,87 +110,6 @@ impl Sender {
         let response = requests.send_request(request).await.map_err(SendError::Http)?;
         Ok((response, carrying))
     }
-
-    async fn open(&self, target: &Target) -> Result<Box<dyn Stream>, SendError> {
-        let stream = self.connect(target).await?;
-        if !target.is_https() {
-            return Ok(Box::new(stream));
-        }
-        let host = target.host();
-        let name = ServerName::try_from(host.clone()).map_err(|_| SendError::Nowhere { host })?;
-        let tls = self.tls.get_or_try_init(|| self.trust()).await?;
-        Ok(Box::new(tls.connect(name, stream).await.map_err(SendError::Handshake)?))
-    }
-
-    /// Connects to the first address that is allowed and answers.
-    async fn connect(&self, target: &Target) -> Result<TcpStream, SendError> {
-        let host = target.host();
-        let resolved = tokio::net::lookup_host((host.as_str(), target.port())).await;
-        let addresses: Vec<SocketAddr> =
-            resolved.map_err(|cause| SendError::Resolve { host: host.clone(), cause })?.collect();
-        let mut last = SendError::Nowhere { host };
-        for address in addresses.into_iter().take(WEBHOOK_ADDRESSES_MAX) {
-            if let Some(why) = self.refuse(address) {
-                last = SendError::NotAllowed { why };
-                continue;
-            }
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(cause) => last = SendError::Connect(cause),
-            }
-        }
-        Err(last)
-    }
-
-    fn refuse(&self, address: SocketAddr) -> Option<&'static str> {
-        match self.reach {
-            Reach::Private => None,
-            Reach::Public => refused(address.ip()).or_else(|| is_own(address).then_some("one of this host's own")),
-        }
-    }
-
-    async fn trust(&self) -> Result<TlsConnector, SendError> {
-        let certificates = match &self.roots {
-            Roots::These(these) => these.clone(),
-            Roots::Host => {
-                let load = self.scope.block("load certificates", rustls_native_certs::load_native_certs).await;
-                load.map(|found| found.certs).unwrap_or_default()
-            }
-        };
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(certificates);
-        if store.is_empty() {
-            return Err(SendError::NoRoots);
-        }
-        let provider = Arc::new(ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = config.map_err(SendError::Tls)?.with_root_certificates(store).with_no_client_auth();
-        Ok(TlsConnector::from(Arc::new(config)))
-    }
-}
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-/// The task that moves a connection's bytes. Dropped, the connection ends.
-struct Connection(tokio::task::JoinHandle<()>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Says whether an address is this host's own, whatever network it is of: what listens here may trust its neighbours. The
-/// kernel would speak to it from the same address. Nothing is sent.
-fn is_own(address: SocketAddr) -> bool {
-    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-    let local = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    local.is_ok_and(|local| local.ip() == address.ip())
 }
 
 /// Reads what is worth keeping. Only the head decides: a body that hangs or never ends changes nothing.
@@ -299,19 +177,5 @@ mod tests {
             drop(listener.accept().await.unwrap());
         });
         assert!(sent.error.unwrap().starts_with("no answer in HTTP"));
-    }
-
-    #[test]
-    fn this_hosts_own_addresses_are_known() {
-        assert!(is_own("127.0.0.1:80".parse().unwrap()));
-        // Nothing is sent: only a route is looked for, which a machine without a network does not have.
-        let route = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-            socket.connect("192.0.2.1:9")?;
-            socket.local_addr()
-        });
-        if let Ok(local) = route {
-            assert!(is_own(SocketAddr::new(local.ip(), 80)));
-            assert!(!is_own("192.0.2.1:80".parse().unwrap()));
-        }
     }
 }

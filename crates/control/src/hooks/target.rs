@@ -5,8 +5,10 @@ use std::net::IpAddr;
 use pandastack_model::{Fault, FaultKind};
 use url::{Host, Url};
 
-use super::{Reach, address::refused};
-use crate::limits::WEBHOOK_URL_BYTES_MAX;
+use crate::{
+    dial::{Reach, refused},
+    limits::WEBHOOK_URL_BYTES_MAX,
+};
 
 /// Where a delivery goes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,9 @@ mod lines;
 mod parse;
 mod words;
 
-pub use parse::{Argument, Command, Dockerfile, Instruction, Source, Step, Transfer, TransferKind, parse};
+pub use parse::{
+    Argument, Command, Dockerfile, Instruction, Source, Step, Transfer, TransferKind, parse, stage_called,
+};
 pub use words::{expand, expand_raw};
 
 /// What is wrong with a Dockerfile, and where.

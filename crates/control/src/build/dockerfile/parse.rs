@@ -9,11 +9,20 @@ use super::{
 };
 use crate::limits::{BUILD_STEPS_MAX, STEP_TEXT_SHOWN_MAX};
 
-/// A whole Dockerfile with one stage.
+/// A whole Dockerfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dockerfile {
-    /// The arguments before `FROM`, for its name only.
+    /// The arguments before the first `FROM`, for names of bases only.
     pub globals: Vec<Argument>,
+    /// At least one. The last one is what is built.
+    pub stages: Vec<Stage>,
+}
+
+/// What follows one `FROM`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// In small letters.
+    pub name: Option<String>,
     pub base: String,
     pub base_line: usize,
     pub steps: Vec<Step>,
@@ -67,6 +76,8 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     pub kind: TransferKind,
+    /// The number of the stage that it takes from, if not from the context.
+    pub from: Option<usize>,
     pub sources: Vec<Source>,
     pub dest: String,
     pub owner: Option<String>,
@@ -90,31 +101,33 @@ pub enum Source {
 
 /// Reads a Dockerfile.
 pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
-    let mut globals = Vec::new();
-    let mut base: Option<(String, usize)> = None;
-    let mut steps = Vec::new();
+    let (mut globals, mut stages, mut count) = (Vec::new(), Vec::<Stage>::new(), 0);
     for line in split(text)? {
         let number = line.number;
-        match (line.keyword.as_str(), &base) {
-            ("FROM", None) => base = Some((from(&line)?, number)),
-            ("FROM", Some(_)) => {
-                return Err(DockerfileError::at(number, "builds have one stage: a second FROM is not supported"));
+        // A stage counts as a step: each may cost a machine.
+        count += 1;
+        match (line.keyword.as_str(), stages.is_empty()) {
+            ("FROM", _) => stages.push(from(&line)?),
+            ("ARG", true) => {
+                count -= 1;
+                globals.extend(arguments(&line)?);
             }
-            ("ARG", None) => globals.extend(arguments(&line)?),
-            (keyword, None) => {
+            (keyword, true) => {
                 return Err(DockerfileError::at(number, format!("{keyword} before FROM; only ARG may stand there")));
             }
-            (_, Some(_)) => steps.push(step(line)?),
+            (_, false) => {
+                let step = step(line, &stages)?;
+                stages.last_mut().into_iter().for_each(|stage| stage.steps.push(step.clone()));
+            }
         }
-        if steps.len() > BUILD_STEPS_MAX {
+        if count > BUILD_STEPS_MAX + 1 {
             return Err(DockerfileError::at(number, format!("more than {BUILD_STEPS_MAX} steps")));
         }
     }
-    let (base, base_line) = base.ok_or_else(|| DockerfileError::at(1, "there is no FROM"))?;
-    Ok(Dockerfile { globals, base, base_line, steps })
+    if stages.is_empty() { Err(DockerfileError::at(1, "there is no FROM")) } else { Ok(Dockerfile { globals, stages }) }
 }
 
-fn from(line: &Line) -> Result<String, DockerfileError> {
+fn from(line: &Line) -> Result<Stage, DockerfileError> {
     let at = |problem: String| DockerfileError::at(line.number, problem);
     let (flags, words) = flags(&line.rest);
     for (name, value) in flags {
@@ -123,18 +136,21 @@ fn from(line: &Line) -> Result<String, DockerfileError> {
         }
     }
     match words.as_slice() {
-        [image] => Ok(image.clone()),
-        [image, word, _] if word.eq_ignore_ascii_case("as") => Ok(image.clone()),
+        [image] => Ok(Stage { name: None, base: image.clone(), base_line: line.number, steps: Vec::new() }),
+        [image, word, name] if word.eq_ignore_ascii_case("as") => {
+            let name = Some(name.to_lowercase());
+            Ok(Stage { name, base: image.clone(), base_line: line.number, steps: Vec::new() })
+        }
         _ => Err(at("write FROM NAME or FROM NAME AS STAGE".to_owned())),
     }
 }
 
-fn step(line: Line) -> Result<Step, DockerfileError> {
+fn step(line: Line, stages: &[Stage]) -> Result<Step, DockerfileError> {
     let at = |problem: String| DockerfileError::at(line.number, problem);
     let instruction = match line.keyword.as_str() {
         "RUN" => run(&line)?,
-        "COPY" => Instruction::Transfer(transfer(&line, TransferKind::Copy)?),
-        "ADD" => Instruction::Transfer(transfer(&line, TransferKind::Add)?),
+        "COPY" => Instruction::Transfer(transfer(&line, TransferKind::Copy, stages)?),
+        "ADD" => Instruction::Transfer(transfer(&line, TransferKind::Add, stages)?),
         "ENV" => Instruction::Env(pairs(&line)?),
         "LABEL" => Instruction::Label(pairs(&line)?),
         "ARG" => Instruction::Arg(arguments(&line)?),
@@ -180,16 +196,23 @@ fn run(line: &Line) -> Result<Instruction, DockerfileError> {
     }
 }
 
-fn transfer(line: &Line, kind: TransferKind) -> Result<Transfer, DockerfileError> {
+fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfer, DockerfileError> {
     let at = |problem: String| DockerfileError::at(line.number, problem);
     let (flags, mut words) = flags(&line.rest);
-    let (mut owner, mut mode) = (None, None);
+    let (mut owner, mut mode, mut from) = (None, None, None);
     for (name, value) in flags {
         match name.as_str() {
             "chown" => owner = Some(value),
             "chmod" => mode = Some(value),
             "link" => {}
-            "from" => return Err(at("--from is not supported: builds have one stage".to_owned())),
+            "from" if kind == TransferKind::Copy => {
+                // A stage takes from those before it.
+                let earlier = &stages[..stages.len().saturating_sub(1)];
+                from =
+                    Some(stage_called(&value, earlier).ok_or_else(|| {
+                        at(format!("--from={}: no stage before this one is called so", shown(&value)))
+                    })?);
+            }
             _ => return Err(at(format!("{} --{} is not supported", line.keyword, shown(&name)))),
         }
     }
@@ -204,7 +227,18 @@ fn transfer(line: &Line, kind: TransferKind) -> Result<Transfer, DockerfileError
     let dest = dest.ok_or_else(|| at(format!("{} needs a source and a destination", line.keyword)))?;
     let mut documents = line.documents.iter();
     let sources = words.into_iter().map(|word| source(word, kind, &mut documents));
-    Ok(Transfer { kind, sources: sources.collect::<Result<_, _>>().map_err(at)?, dest, owner, mode })
+    let sources: Vec<Source> = sources.collect::<Result<_, _>>().map_err(at)?;
+    if from.is_some() && sources.iter().any(|source| matches!(source, Source::Inline { .. })) {
+        return Err(at("text that stands in the Dockerfile is not in another stage".to_owned()));
+    }
+    Ok(Transfer { kind, from, sources, dest, owner, mode })
+}
+
+/// Finds a stage by its name or number. The last of a name counts.
+pub fn stage_called(word: &str, stages: &[Stage]) -> Option<usize> {
+    let word = word.to_lowercase();
+    let named = stages.iter().rposition(|stage| stage.name.as_ref() == Some(&word));
+    named.or_else(|| word.parse().ok().filter(|number| *number < stages.len()))
 }
 
 fn source<'a>(

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 
 fn steps(text: &str) -> Vec<Instruction> {
-    parse(text).unwrap().steps.into_iter().map(|step| step.instruction).collect()
+    let stage = parse(text).unwrap().stages.pop().unwrap();
+    stage.steps.into_iter().map(|step| step.instruction).collect()
 }
 
 fn shell(text: &str) -> Instruction {
@@ -21,7 +22,7 @@ fn refused(text: &str, line: usize, problem: &str) {
 #[test]
 fn lines_are_joined_and_comments_left_out() {
     let text = "# syntax=docker/dockerfile:1\n\n# note\nfrom mini\nRUN echo a \\\n  # inside\n\n  && echo b\n";
-    let file = parse(text).unwrap();
+    let file = parse(text).unwrap().stages.remove(0);
     assert_eq!((file.base.as_str(), file.base_line), ("mini", 4));
     assert_eq!(file.steps[0].instruction, shell("echo a   && echo b"));
     assert_eq!((file.steps[0].line, file.steps[0].text.as_str()), (5, "RUN echo a && echo b"));
@@ -97,10 +98,31 @@ fn pairs_have_two_forms() {
 }
 
 #[test]
+fn stages_have_names_and_numbers() {
+    let text = "FROM a AS Build\nRUN x\nFROM b\nCOPY --from=BUILD /x /y\nCOPY --from=0 /x /z\n";
+    let file = parse(text).unwrap();
+    let bases: Vec<_> = file.stages.iter().map(|stage| (stage.base.as_str(), stage.name.as_deref())).collect();
+    assert_eq!(bases, [("a", Some("build")), ("b", None)]);
+    let from = |step: usize| match &file.stages[1].steps[step].instruction {
+        Instruction::Transfer(transfer) => transfer.from,
+        other => panic!("no transfer: {other:?}"),
+    };
+    assert_eq!((from(0), from(1)), (Some(0), Some(0)));
+    // Of two with one name the later one is meant.
+    let file = parse("FROM a AS x\nFROM b AS x\nFROM c\nCOPY --from=x /x /y\n").unwrap();
+    let Instruction::Transfer(transfer) = &file.stages[2].steps[0].instruction else { panic!("no transfer") };
+    assert_eq!(transfer.from, Some(1));
+    refused("FROM a AS x\nCOPY --from=x /x /y\n", 2, "no stage before");
+    refused("FROM a\nFROM b\nCOPY --from=1 /x /y\n", 3, "no stage before");
+    refused("FROM a\nFROM b\nADD --from=0 /x /y\n", 3, "--from");
+    refused("FROM a\nFROM b\nCOPY --from=0 <<f /y\nx\nf\n", 3, "stands in the Dockerfile");
+}
+
+#[test]
 fn what_is_not_supported_names_its_line() {
     refused("", 1, "no FROM");
     refused("RUN x\n", 1, "before FROM");
-    refused("FROM a AS b\nRUN x\nFROM c\n", 3, "one stage");
+    refused(&"FROM a\n".repeat(500), 202, "steps");
     refused("FROM --platform=linux/arm64 a\n", 1, "platform");
     refused("FROM a\nFLY x\n", 2, "unknown instruction");
     refused("FROM a\nONBUILD RUN x\n", 2, "ONBUILD");
@@ -115,7 +137,7 @@ fn what_is_not_supported_names_its_line() {
 fn arguments_before_from_are_its_own() {
     let file = parse("ARG V=1 W\nFROM mini:$V\nARG V\n").unwrap();
     let names: Vec<_> = file.globals.iter().map(|argument| argument.name.as_str()).collect();
-    assert_eq!((names, file.base.as_str()), (vec!["V", "W"], "mini:$V"));
+    assert_eq!((names, file.stages[0].base.as_str()), (vec!["V", "W"], "mini:$V"));
     refused("ARG a-b\nFROM x\n", 1, "argument");
 }
 

@@ -8,11 +8,11 @@ fn file(path: &str, digest: &str) -> ContextFile {
 }
 
 fn planned(text: &str, context: &[ContextFile]) -> Plan {
-    plan(&parse(text).unwrap(), Settings::default(), context).unwrap()
+    plan(&parse(text).unwrap(), 0, Start::default(), context).unwrap()
 }
 
 fn refused(text: &str, line: usize, problem: &str) {
-    let error = plan(&parse(text).unwrap(), Settings::default(), &[file("a", "1")]).unwrap_err();
+    let error = plan(&parse(text).unwrap(), 0, Start::default(), &[file("a", "1")]).unwrap_err();
     assert!(error.line == line && error.problem.contains(problem), "{error}");
 }
 
@@ -28,7 +28,8 @@ fn settings_gather_and_reach_commands() {
     let base = Settings { env: [("PATH".to_owned(), "/bin".to_owned())].into(), ..Settings::default() };
     let text = "FROM mini\nARG V=1\nENV PATH=/x:$PATH A=$V\nWORKDIR /srv\nWORKDIR app\nUSER ann\nRUN make\n\
                 EXPOSE 80 9000-9001/tcp 53/udp\nCMD [\"run\"]\nENTRYPOINT start\nLABEL a=\"b c\"\n";
-    let plan = plan(&parse(text).unwrap(), base, &[]).unwrap();
+    let start = Start { settings: base, folders: Vec::new() };
+    let plan = plan(&parse(text).unwrap(), 0, start, &[]).unwrap();
     let Change { folders, verb: Verb::Run(run) } = change(&plan, 5) else { panic!("no command") };
     assert_eq!(folders, &["/srv", "/srv/app"]);
     assert_eq!(run.argv, ["/bin/sh", "-c", "make"]);
@@ -50,7 +51,7 @@ fn files_go_where_they_are_meant() {
     let plan = planned(text, &context);
     let place = |step| match &change(&plan, step).verb {
         Verb::Place(place) => place.clone(),
-        Verb::Run(_) => panic!("no files"),
+        Verb::Run(_) | Verb::Take(_) => panic!("no files"),
     };
     assert_eq!((place(1).dest.as_str(), place(1).into_folder), ("/w/there", false));
     assert_eq!((place(2).dest.as_str(), place(2).into_folder), ("/w", true));
@@ -69,7 +70,7 @@ fn keys_depend_on_everything_before_and_on_contents() {
         let mut keys = Vec::new();
         for step in &plan.steps {
             if let Act::Change(change) = &step.act {
-                before = key(&before, change, context);
+                before = key(&before, change, context, &[]);
                 keys.push(before.clone());
             }
         }
@@ -82,7 +83,7 @@ fn keys_depend_on_everything_before_and_on_contents() {
     assert!(first[0] == other_file[0] && first[1] != other_file[1]);
     let other_env = keys(&text.replace("A=1", "A=2"), &[file("a", "1")]);
     assert!(first[0] != other_env[0] && first[1] != other_env[1]);
-    assert_ne!(key("one", change(&planned(text, &[file("a", "1")]), 1), &[]), first[0]);
+    assert_ne!(key("one", change(&planned(text, &[file("a", "1")]), 1), &[], &[]), first[0]);
 }
 
 #[test]
@@ -94,14 +95,40 @@ fn refusals_name_the_line() {
     refused("FROM a\nEXPOSE 1-9999\n", 2, "ports");
     refused("FROM a\nENV A=${B\n", 2, "closed");
     let many: String = (0..300).map(|n| format!("ENV V{n}=1\n")).take(190).collect();
-    assert!(plan(&parse(&format!("FROM a\n{many}")).unwrap(), Settings::default(), &[]).is_ok());
+    assert!(plan(&parse(&format!("FROM a\n{many}")).unwrap(), 0, Start::default(), &[]).is_ok());
     refused(&format!("FROM a\nENV {}\n", (0..300).map(|n| format!("V{n}=1 ")).collect::<String>()), 2, "variables");
 }
 
 #[test]
 fn from_may_use_arguments() {
-    let from = |text: &str| base(&parse(text).unwrap());
+    let from = |text: &str| base(&parse(text).unwrap(), 0).map(|base| base.name);
     assert_eq!(from("ARG V=mini\nFROM ${V}").unwrap(), "mini");
     assert_eq!(from("FROM ${V:-mini}").unwrap(), "mini");
     assert!(from("ARG V\nFROM $V").is_err());
+}
+
+#[test]
+fn a_stage_that_nothing_takes_from_is_not_needed() {
+    let text = "ARG B=second\nFROM a AS first\nFROM b AS second\nFROM c AS third\nFROM $B\nCOPY --from=first /x /y\n";
+    let file = parse(text).unwrap();
+    assert_eq!(needed(&file).unwrap(), [true, true, false, true]);
+    assert_eq!(base(&file, 3).unwrap(), Base { name: "second".to_owned(), stage: Some(1) });
+    // A number names no stage here, and no stage is its own base.
+    assert_eq!(base(&parse("FROM a\nFROM 0\n").unwrap(), 1).unwrap().stage, None);
+    assert_eq!(base(&parse("FROM a AS a\n").unwrap(), 0).unwrap().stage, None);
+}
+
+#[test]
+fn what_is_taken_from_a_stage_depends_on_all_of_it() {
+    let text = "FROM a AS first\nFROM b\nWORKDIR /w\nARG V=lib\nCOPY --from=first --chown=1 bin ../usr/$V/* there/\n";
+    let plan = plan(&parse(text).unwrap(), 1, Start::default(), &[]).unwrap();
+    let taking = change(&plan, 2);
+    let Verb::Take(take) = &taking.verb else { panic!("nothing is taken") };
+    assert_eq!((take.stage, take.dest.as_str(), take.into_folder), (0, "/w/there", true));
+    assert_eq!(
+        (take.sources.as_slice(), take.owner.as_deref()),
+        (&["/bin".to_owned(), "/usr/lib/*".to_owned()][..], Some("1"))
+    );
+    let with = |stage: &str| key("before", taking, &[], &[stage.to_owned()]);
+    assert!(with("one") == with("one") && with("one") != with("two"));
 }

@@ -1,0 +1,60 @@
+//! What a registry answers to somebody it does not know: how it wants to be told.
+
+/// A way to say who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Challenge {
+    /// A name and a password.
+    Basic,
+    /// A token, which a server gives out.
+    Bearer { realm: String, service: Option<String> },
+}
+
+/// Reads a `WWW-Authenticate` header. Nothing if it is of no kind that is known.
+pub fn parse(header: &str) -> Option<Challenge> {
+    let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
+    if scheme.eq_ignore_ascii_case("basic") {
+        return Some(Challenge::Basic);
+    }
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return None;
+    }
+    let (mut realm, mut service, mut rest) = (None, None, rest.trim_start());
+    while let Some((name, after)) = rest.split_once('=') {
+        let (value, after) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => after.split_at(after.find(',').unwrap_or(after.len())),
+        };
+        match name.trim().to_ascii_lowercase().as_str() {
+            "realm" => realm = Some(value.to_owned()),
+            "service" => service = Some(value.to_owned()),
+            _ => {}
+        }
+        rest = after.trim_start_matches([',', ' ']);
+    }
+    Some(Challenge::Bearer { realm: realm?, service })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_are_read() {
+        assert_eq!(parse("Basic realm=\"here\""), Some(Challenge::Basic));
+        let whole =
+            "Bearer realm=\"https://a.example/token?x=1,2\",service=\"r.example\", scope=\"repository:a:pull,push\"";
+        let realm = "https://a.example/token?x=1,2".to_owned();
+        assert_eq!(parse(whole), Some(Challenge::Bearer { realm, service: Some("r.example".to_owned()) }));
+        let realm = "https://a.example/".to_owned();
+        assert_eq!(parse("bearer Realm=https://a.example/"), Some(Challenge::Bearer { realm, service: None }));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_challenge() {
+        for text in
+            ["", "Digest realm=\"a\"", "Bearer", "Bearer service=\"a\"", "Bearer realm=\"never ends", "Bearer =,=,"]
+        {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Names of images: which registry, which repository, which version. Names only; nothing is asked here.
+
+use std::fmt;
+
+use crate::limits::IMAGE_REFERENCE_BYTES_MAX;
+
+/// What people call the registry that names without one belong to, and where it answers.
+const HUB: [&str; 2] = ["docker.io", "index.docker.io"];
+const HUB_ADDRESS: &str = "registry-1.docker.io";
+
+/// A name that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// A host, with a port if one was said.
+    pub registry: String,
+    pub repository: String,
+    pub version: Version,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Version {
+    Tag(String),
+    Digest(Digest),
+}
+
+/// What an image, or a part of one, is known by: the SHA-256 of its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(String);
+
+impl Digest {
+    /// Reads `sha256:` and 64 small hexadecimal digits. Other sums are not used by anybody and not checked by us.
+    pub fn parse(text: &str) -> Option<Self> {
+        let sum = text.strip_prefix("sha256:")?;
+        let good = sum.len() == 64 && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        good.then(|| Self(text.to_owned()))
+    }
+
+    /// Gives the digest that a finished hash means.
+    pub fn of(hash: &[u8]) -> Self {
+        let sum: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(format!("sha256:{sum}"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Gives enough of it to tell it from others.
+    pub fn short(&self) -> &str {
+        &self.0[..19]
+    }
+}
+
+impl Version {
+    /// Gives it as registries want it in a path.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Tag(tag) => tag,
+            Self::Digest(digest) => digest.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if matches!(self.version, Version::Tag(_)) { ':' } else { '@' };
+        write!(f, "{}/{}{mark}{}", self.registry, self.repository, self.version.as_str())
+    }
+}
+
+impl Reference {
+    /// Reads a name. One without a registry belongs to `usual`.
+    pub fn parse(text: &str, usual: Option<&str>) -> Result<Self, String> {
+        let text = text.trim();
+        if text.is_empty() || text.len() > IMAGE_REFERENCE_BYTES_MAX {
+            return Err(format!("the name of an image has 1 to {IMAGE_REFERENCE_BYTES_MAX} bytes"));
+        }
+        let bad = |why: &str| format!("{text:?} is no name of an image: {why}");
+        let (name, digest) = match text.split_once('@') {
+            Some((name, digest)) => {
+                let digest = Digest::parse(digest).ok_or_else(|| bad("after @ stands sha256: and 64 digits"))?;
+                (name, Some(digest))
+            }
+            None => (text, None),
+        };
+        // A colon before the last slash belongs to a port.
+        let (name, tag) = match name.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+            _ => (name, None),
+        };
+        if tag.is_some_and(|tag| !is_tag(tag)) {
+            return Err(bad("its tag has letters, digits and . _ - only"));
+        }
+        let (registry, path) = match name.split_once('/') {
+            Some((host, path)) if host.contains(['.', ':', '[']) || host == "localhost" => (host.to_owned(), path),
+            _ => {
+                let none = || bad("it says no registry, and this server knows none for such names");
+                (usual.ok_or_else(none)?.to_owned(), name)
+            }
+        };
+        let registry = at(&registry).to_owned();
+        let hub = registry == HUB_ADDRESS;
+        if !is_host(&registry) {
+            return Err(bad("its registry is no host"));
+        }
+        let repository = if hub && !path.contains('/') { format!("library/{path}") } else { path.to_owned() };
+        if !repository.split('/').all(is_part) {
+            return Err(bad("its parts have small letters, digits and . _ - between them"));
+        }
+        let version = match (digest, tag) {
+            // A digest says all; a tag beside it is for people.
+            (Some(digest), _) => Version::Digest(digest),
+            (None, tag) => Version::Tag(tag.unwrap_or("latest").to_owned()),
+        };
+        Ok(Self { registry, repository, version })
+    }
+}
+
+/// Gives where a registry answers that people call so.
+pub fn at(registry: &str) -> &str {
+    if HUB.contains(&registry) { HUB_ADDRESS } else { registry }
+}
+
+fn is_tag(tag: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    (1..=128).contains(&tag.len()) && tag.bytes().all(good) && !tag.starts_with(['.', '-'])
+}
+
+fn is_part(part: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let good = |byte: u8| inner(byte) || matches!(byte, b'_' | b'.' | b'-');
+    let ends = part.bytes().next().is_some_and(inner) && part.bytes().last().is_some_and(inner);
+    ends && part.bytes().all(good)
+}
+
+/// A host and perhaps a port, and nothing that would make an address mean something else.
+fn is_host(registry: &str) -> bool {
+    if registry.starts_with('.') || registry.contains("..") {
+        return false;
+    }
+    let Ok(url) = url::Url::parse(&format!("https://{registry}/")) else { return false };
+    let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+    plain && url.fragment().is_none() && url.path() == "/" && url.port() != Some(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUM: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[track_caller]
+    fn check(text: &str, whole: &str) {
+        assert_eq!(Reference::parse(text, Some("docker.io")).unwrap().to_string(), whole, "{text}");
+    }
+
+    #[test]
+    fn short_names_mean_the_usual_registry_and_the_latest_version() {
+        check("debian", "registry-1.docker.io/library/debian:latest");
+        check("debian:12-slim", "registry-1.docker.io/library/debian:12-slim");
+        check("docker.io/debian", "registry-1.docker.io/library/debian:latest");
+        check("grafana/loki:3", "registry-1.docker.io/grafana/loki:3");
+        check("localhost/tiny", "localhost/tiny:latest");
+        check("127.0.0.1:5000/a/b/c:v1", "127.0.0.1:5000/a/b/c:v1");
+        check("[::1]:5000/a", "[::1]:5000/a:latest");
+        check(&format!("r.example/a:1@{SUM}"), &format!("r.example/a@{SUM}"));
+        assert!(Reference::parse("debian", None).unwrap_err().contains("no registry"));
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        let long = "a".repeat(513);
+        for text in [
+            "",
+            " ",
+            "UPPER",
+            "a b",
+            "a//b",
+            "/a",
+            "a/",
+            "a:",
+            "a:.x",
+            "a@sha256:12",
+            "a@md5:abc",
+            "../a",
+            "r.example/../a",
+            "u:p@r.example/a",
+            "r.example:0/a",
+            "r.example:99999/a",
+            "r.example?x/a",
+            "https://r.example/a",
+            "r.example/a?b",
+            "a\0",
+            &long,
+        ] {
+            let read = Reference::parse(text, Some("docker.io"));
+            assert!(read.is_err(), "{text:?}: {read:?}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use super::*;
+
+const MARKS: Marks = Marks { mode: 0o644, owner: 1, group: 2, changed_at: 3 };
+
+/// Makes a tree of layers. `a/` is a folder, `a -> b` a link, `a = b` another name of b, everything else a file.
+fn tree(layers: &[&[&str]]) -> Result<Tree, String> {
+    let mut tree = Tree::new();
+    for (layer, entries) in layers.iter().enumerate() {
+        tree.next_layer();
+        for (entry, text) in entries.iter().enumerate() {
+            let (path, brought) = match (text.split_once(" -> "), text.split_once(" = ")) {
+                (Some((path, target)), _) => (path, Brought::Link(target.into())),
+                (_, Some((path, target))) => (path, Brought::Same(target.into())),
+                _ if text.ends_with('/') => (*text, Brought::Folder),
+                _ => (*text, Brought::File { spot: Spot { layer, entry }, bytes: 10 }),
+            };
+            tree.bring(path.as_bytes(), brought, MARKS)?;
+        }
+    }
+    Ok(tree)
+}
+
+#[track_caller]
+fn check(layers: &[&[&str]], expected: &[&str]) {
+    let all = tree(layers).unwrap().all();
+    let shown = all.into_iter().map(|(path, found, _)| {
+        let path = String::from_utf8(path).unwrap();
+        match found {
+            Found::Folder => format!("{path}/"),
+            Found::File { spot, .. } => format!("{path} {}", spot.layer),
+            Found::Link(target) => format!("{path} -> {}", String::from_utf8(target).unwrap()),
+            Found::Same(other) => format!("{path} = {}", String::from_utf8(other).unwrap()),
+            Found::Pipe => format!("{path} |"),
+        }
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_later_layer_lies_over_an_earlier_one() {
+    check(
+        &[&["./", "./etc/", "etc/a", "etc/b"], &["etc/b", "srv/x"]],
+        &["etc/", "etc/a 0", "etc/b 1", "srv/", "srv/x 1"],
+    );
+    check(&[&["a/", "a/b"], &["a"]], &["a 1"]);
+    check(&[&["a"], &["a/", "a/b"]], &["a/", "a/b 1"]);
+    check(&[&["a -> b"], &["a/"]], &["a/"]);
+}
+
+#[test]
+fn a_whiteout_takes_away_what_is_below() {
+    check(&[&["a", "b/c", "b/d/e"], &[".wh.a", "b/.wh.d"]], &["b/", "b/c 0"]);
+    check(&[&["a"], &["b/.wh.a", ".wh.nothing"]], &["a 0"]);
+    check(&[&["b/c"], &[".wh.b"], &["b/d"]], &["b/", "b/d 2"]);
+}
+
+#[test]
+fn a_whiteout_leaves_what_its_own_layer_brings_wherever_it_stands() {
+    check(&[&["a/old"], &["a/", "a/new", ".wh.a"]], &["a/", "a/new 1"]);
+    check(&[&["a/old"], &[".wh.a", "a/", "a/new"]], &["a/", "a/new 1"]);
+    check(&[&["a"], &["a", ".wh.a"]], &["a 1"]);
+}
+
+#[test]
+fn an_opaque_folder_hides_all_that_was_in_it() {
+    check(
+        &[&["a/x", "a/y/z", "b"], &["a/new", "a/y/w", "a/.wh..wh..opq"]],
+        &["a/", "a/new 1", "a/y/", "a/y/w 1", "b 0"],
+    );
+    check(&[&["a/x"], &["a/.wh..wh..opq", "a/new"]], &["a/", "a/new 1"]);
+    check(&[&["a"], &["nowhere/.wh..wh..opq", "a/.wh..wh..opq"]], &["a 0"]);
+    check(&[&["x"], &[".wh..wh..opq", "y"]], &["y 1"]);
+    check(&[&["a"], &[".wh..wh.plnk/", ".wh..wh.aufs"]], &["a 0"]);
+}
+
+#[test]
+fn paths_and_links_lead_around_inside_only() {
+    check(&[&["/etc/a", "../../b", "x/../../../c"]], &["b 0", "c 0", "etc/", "etc/a 0", "x/"]);
+    check(&[&["out -> ../../../etc", "out/passwd"]], &["etc/", "etc/passwd 0", "out -> ../../../etc"]);
+    check(&[&["usr/lib/", "lib -> /usr/lib"], &["lib/x"]], &["lib -> /usr/lib", "usr/", "usr/lib/", "usr/lib/x 1"]);
+    // The link itself is taken away, not what it leads to.
+    check(&[&["d/f", "l -> d"], &[".wh.l"]], &["d/", "d/f 0"]);
+}
+
+#[test]
+fn names_of_one_file_go_on_together_when_one_of_them_goes() {
+    check(&[&["a", "b = a"]], &["a 0", "b = a"]);
+    check(&[&["a", "b = a"], &[".wh.a"]], &["b 0"]);
+    check(&[&["a", "b = a"], &["a"]], &["a 1", "b 0"]);
+    check(&[&["a"], &["d/b = /a"]], &["a 0", "d/", "d/b = a"]);
+}
+
+#[test]
+fn what_leads_nowhere_is_refused() {
+    for layer in [
+        &["a = missing"][..],
+        &["d/", "a = d"],
+        &["a -> b", "b -> a", "a/x"],
+        &["a", "a/b"],
+        &["a/.."],
+        &[".wh."],
+        &[".wh..."],
+    ] {
+        assert!(tree(&[layer]).is_err(), "{layer:?}");
+    }
+    let mut tree = Tree::new();
+    let deep = "d/".repeat(IMAGE_LEVELS_MAX + 1);
+    assert!(tree.bring(deep.as_bytes(), Brought::Folder, MARKS).is_err());
+    assert!(tree.bring(&[b'x'; 256], Brought::Folder, MARKS).is_err());
+    assert!(tree.bring(b"a\0b", Brought::Folder, MARKS).is_err());
+}
+
+#[test]
+fn folders_cannot_be_piled_up_through_links() {
+    let mut tree = Tree::new();
+    let path = "d/".repeat(200);
+    tree.bring(path.as_bytes(), Brought::Folder, MARKS).unwrap();
+    tree.bring(b"l", Brought::Link(path.clone().into_bytes()), MARKS).unwrap();
+    let more = format!("l/{path}");
+    assert!(tree.bring(more.as_bytes(), Brought::Folder, MARKS).unwrap_err().contains("deeper"));
+}
+
+#[test]
+fn what_is_replaced_is_not_counted() {
+    let all = tree(&[&["a", "b", "c = a"], &["b", ".wh.a"]]).unwrap().all();
+    assert_eq!(bytes(&all), 20);
+}

@@ -1,0 +1,196 @@
+//! Follows a Dockerfile: its stages in order, each from what it names, each step from the cache or in a machine.
+
+use std::time::Instant;
+
+use pandastack_model::{LayerId, Origin};
+
+use super::{
+    Settings,
+    dockerfile::{self, Dockerfile},
+    drive::{From, Ground, Job},
+    failure::Failure,
+    machine::Builder,
+    plan::{self, Act, Base, Plan, Planned, Start, Verb},
+};
+use crate::{
+    Control,
+    store::{CachedLayer, Holding, Size},
+};
+
+/// A stage that was followed to its end.
+pub(super) struct Done {
+    pub ground: Ground,
+    pub from: From,
+    /// What stands for it in the keys of the cache.
+    key: String,
+    settings: Settings,
+    /// Folders that it named and nothing made yet.
+    folders: Vec<String>,
+}
+
+/// Where the steps of a stage led.
+struct Reached<'a> {
+    key: String,
+    from: From,
+    /// The machine that the last step left, if one ran.
+    builder: Option<Builder<'a>>,
+}
+
+impl Control {
+    /// Follows a Dockerfile. Gives the machine that the last step left.
+    pub(super) async fn follow<'a>(
+        &'a self,
+        job: &'a Job,
+        text: &str,
+        deadline: Instant,
+    ) -> Result<(Ground, Settings, Builder<'a>), Failure> {
+        let wrong = |error: dockerfile::DockerfileError| Failure::new(error.to_string());
+        let file = dockerfile::parse(text).map_err(wrong)?;
+        let needed = plan::needed(&file).map_err(wrong)?;
+        let mut done: Vec<Option<Done>> = Vec::new();
+        for (number, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
+            done.resize_with(number, || None);
+            let (ground, folders) = self.stage_ground(job, &file, number, &done, deadline).await?;
+            let start = Start { settings: ground.settings.clone(), folders };
+            let plan = plan::plan(&file, number, start, &job.spool.files).map_err(wrong)?;
+            if file.stages.len() > 1 {
+                job.log.say(format!("stage {}/{}", number + 1, file.stages.len())).await;
+            }
+            say_sizes(job, &ground).await;
+            let Reached { key, from, builder } = self.run_steps(job, &ground, &plan, &done, deadline).await?;
+            if number + 1 == file.stages.len() {
+                let builder = match builder {
+                    Some(builder) => builder,
+                    None => self.begin(job, &ground, &from, deadline).await?,
+                };
+                builder.make_folders(&plan.folders).await?;
+                return Ok((ground, plan.settings, builder));
+            }
+            if let Some(builder) = builder {
+                builder.end().await?;
+            }
+            done.push(Some(Done { ground, from, key, settings: plan.settings, folders: plan.folders }));
+        }
+        Err(Failure::new("the Dockerfile has no stage"))
+    }
+
+    /// Finds what a stage starts from: an earlier one, or what its `FROM` names otherwise.
+    async fn stage_ground(
+        &self,
+        job: &Job,
+        file: &Dockerfile,
+        number: usize,
+        done: &[Option<Done>],
+        deadline: Instant,
+    ) -> Result<(Ground, Vec<String>), Failure> {
+        let Base { name, stage } = plan::base(file, number).map_err(|error| Failure::new(error.to_string()))?;
+        let Some(Some(Done { ground, from, key, settings, folders })) = stage.and_then(|stage| done.get(stage)) else {
+            let ground = self.base_ground(job, (&name, file.stages[number].base_line), deadline).await?;
+            return Ok((ground, Vec::new()));
+        };
+        let (key, settings, ground) = (key.clone(), settings.clone(), ground.clone());
+        Ok((Ground { origin: from.origin, cached: from.cached, key, settings, ..ground }, folders.clone()))
+    }
+
+    async fn run_steps<'a>(
+        &'a self,
+        job: &'a Job,
+        ground: &Ground,
+        plan: &Plan,
+        done: &[Option<Done>],
+        deadline: Instant,
+    ) -> Result<Reached<'a>, Failure> {
+        let (mut key, mut from) = (ground.key.clone(), From { origin: ground.origin, cached: ground.cached });
+        let key_of = |stage: &Option<Done>| stage.as_ref().map_or_else(String::new, |stage| stage.key.clone());
+        let stages: Vec<String> = done.iter().map(key_of).collect();
+        let mut builder: Option<Builder<'a>> = None;
+        for (number, Planned { line, text, act }) in (1..).zip(&plan.steps) {
+            let step = format!("step {number}/{}", plan.steps.len());
+            let Act::Change(change) = act else {
+                let note = if *act == Act::Nothing { " (has no effect here)" } else { "" };
+                job.log.say(format!("{step}: {text}{note}")).await;
+                continue;
+            };
+            key = plan::key(&key, change, &job.spool.files, &stages);
+            let now_ns = self.clock.now_ns();
+            if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, now_ns).await? {
+                job.log.say(format!("{step} CACHED: {text}")).await;
+                from = From { origin: Origin::Layer(layer), cached: Some(layer) };
+                if let Some(builder) = builder.take() {
+                    builder.end().await?;
+                }
+                continue;
+            }
+            job.log.say(format!("{step}: {text}")).await;
+            let named = format!("{step} (line {line}: {text})");
+            let machine = match builder.take() {
+                Some(machine) => machine,
+                None => self.begin(job, ground, &from, deadline).await.map_err(|error| error.at(&named))?,
+            };
+            let changed = match &change.verb {
+                Verb::Take(take) => match done.get(take.stage) {
+                    Some(Some(stage)) => self.take(job, &machine, change, (take, stage), deadline).await,
+                    _ => Err(Failure::new("the stage was not built")),
+                },
+                Verb::Run(_) | Verb::Place(_) => machine.change(change).await,
+            };
+            changed.map_err(|error| error.at(&named))?;
+            let layer = self.keep_layer(job, &machine, &key).await.map_err(|error| error.at(&named))?;
+            from = From { origin: Origin::Layer(layer), cached: None };
+            builder = Some(machine);
+        }
+        Ok(Reached { key, from, builder })
+    }
+
+    /// Starts a machine. A layer of the cache that is of no use is forgotten, so that the next build does without.
+    pub(super) async fn begin<'a>(
+        &'a self,
+        job: &'a Job,
+        ground: &Ground,
+        from: &From,
+        deadline: Instant,
+    ) -> Result<Builder<'a>, Failure> {
+        let started = Builder::start(self, job, ground, from.origin, deadline).await;
+        if let (Err(_), Some(layer)) = (&started, from.cached) {
+            self.store.uncache_layer(layer).await?;
+            self.give_up_holding(Holding::Layer(layer)).await;
+        }
+        started
+    }
+
+    /// Seals what a step left, so that the same steps need not run again.
+    async fn keep_layer(&self, job: &Job, machine: &Builder<'_>, key: &str) -> Result<LayerId, Failure> {
+        let layer = LayerId::random();
+        self.store.hold(job.build.id, Holding::Layer(layer)).await?;
+        let own = machine.seal(layer).await?;
+        let cached = CachedLayer { key: key.to_owned(), layer, own };
+        // If another build was faster the layer stays ours, and goes with us.
+        self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
+        Ok(layer)
+    }
+
+    /// Finds what `FROM` names: a template of the workspace's own, one of the host's, or an image.
+    async fn base_ground(&self, job: &Job, base: (&str, usize), deadline: Instant) -> Result<Ground, Failure> {
+        let (name, line) = base;
+        if let Some(ground) = self.template_ground(job, name).await? {
+            return Ok(ground);
+        }
+        let at = |problem: String| format!("Dockerfile line {}: {problem}", line);
+        let unknown = |why| Failure::new(at(format!("FROM {name:?} is no template here, and no image: {why}")));
+        let reference = self.images.reference(name).map_err(unknown)?;
+        let pulled = self.image_ground(job, &reference, deadline).await;
+        pulled.map_err(|failure| Failure::new(at(format!("FROM {name:?} is no template here; {failure}"))))
+    }
+}
+
+/// Says once that a machine has the size of what it starts from.
+async fn say_sizes(job: &Job, ground: &Ground) {
+    let Size { cpus, memory_mib } = ground.size;
+    job.log.say(format!("from {} ({cpus} CPUs, {memory_mib} MiB, disk {} MiB)", ground.base, ground.disk_mib)).await;
+    let other = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
+    if other(job.ask.memory_mb, memory_mib) || other(job.ask.cpu.map(u64::from), u64::from(cpus)) {
+        job.log
+            .say("the template has the CPUs and memory of what it is made from; the sizes asked for have no effect")
+            .await;
+    }
+}
