@@ -3,6 +3,7 @@
 mod arrows;
 mod check;
 mod kvm_host;
+mod openapi;
 mod run;
 mod tidy;
 
@@ -24,6 +25,8 @@ enum Command {
     Check,
     /// The project's own rules: arrows between rooms, file sizes, forbidden words.
     Tidy,
+    /// Write docs/openapi.json from the code.
+    Openapi,
     /// Run a command in the emulated KVM host, a machine whose /dev/kvm is real.
     KvmHost(kvm_host::Args),
 }
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Check => check::run(),
         Command::Tidy => tidy::run(),
+        Command::Openapi => openapi::run(),
         Command::KvmHost(args) => kvm_host::run(&args),
     };
     match done {
