@@ -24,7 +24,7 @@ use axum::{
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
-use pandastack_wire_public::http::{bare_frame, frame, no_method};
+use pandastack_wire_public::http::{Routes, bare_frame, frame, no_method};
 pub use serve::serve;
 use tokio::sync::Semaphore;
 
@@ -66,7 +66,18 @@ impl Edge {
 
     /// Gives the routes of this room, with everything that surrounds a request. Paths it does not know are left to control.
     pub fn router(&self) -> Router {
-        let routes = Router::new()
+        let routes = Self::routes().into_router().method_not_allowed_fallback(no_method);
+        let passed = Self::passed().into_router();
+        frame(routes).merge(bare_frame(passed)).with_state(self.clone())
+    }
+
+    /// Gives every path of this room, which the document of the API is compared with.
+    pub fn paths() -> Vec<&'static str> {
+        [Self::routes().paths(), Self::passed().paths()].concat()
+    }
+
+    fn routes() -> Routes<Self> {
+        Routes::new()
             .route("/v1/sandboxes/{id}/exec", post(exec::whole))
             .route("/v1/sandboxes/{id}/exec/stream", post(exec::stream))
             .route("/v1/sandboxes/{id}/exec/ws", get(socket::exec))
@@ -93,15 +104,16 @@ impl Edge {
             .route("/v1/sandboxes/{id}/mcp", post(mcp::mcp))
             .route("/v1/repl/languages", get(repl::languages))
             .route("/repl/languages", get(repl::languages))
-            .method_not_allowed_fallback(no_method);
-        // What these answer is a guest's, so we add nothing to it.
-        let passed = Router::new()
+    }
+
+    /// What these answer is a guest's, so we add nothing to it.
+    fn passed() -> Routes<Self> {
+        Routes::new()
             .route("/v1/sandboxes/{id}/proxy/{port}", any(proxy::proxy))
             .route("/v1/sandboxes/{id}/proxy/{port}/", any(proxy::proxy))
             .route("/v1/sandboxes/{id}/proxy/{port}/{*path}", any(proxy::proxy))
             .route("/v1/p/{token}", any(preview::signed))
             .route("/v1/p/{token}/", any(preview::signed))
-            .route("/v1/p/{token}/{*path}", any(preview::signed));
-        frame(routes).merge(bare_frame(passed)).with_state(self.clone())
+            .route("/v1/p/{token}/{*path}", any(preview::signed))
     }
 }

@@ -6,6 +6,7 @@ mod credential;
 mod frame;
 mod path;
 mod refused;
+mod routes;
 mod stream;
 
 pub use base::{forwarded_proto, public_base};
@@ -14,4 +15,5 @@ pub use credential::{bearer, socket_protocol};
 pub use frame::{RequestId, bare_frame, ensure_request_id, frame, no_method, no_route, pass, preflight, refuse};
 pub use path::SandboxPath;
 pub use refused::{Answer, Refused, log_fault};
+pub use routes::Routes;
 pub use stream::event_stream;
