@@ -65,7 +65,7 @@ pub fn operations() -> Vec<Operation> {
             .ours()
             .machine()
             .with(path())
-            .takes_content(body(TAR), false)
+            .takes_content(json!({TAR: {"schema": bytes()}, BYTES: {"schema": bytes()}}), false)
             .gives::<Unpacked>(200),
     ]
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{EXTENSION, schemas::Schemas};
 
@@ -256,12 +256,7 @@ impl Operation {
                 }
                 Content::Json(shape) => ("application/json", json!({"schema": schemas.answer(*shape)})),
                 Content::Other(kind, schema) => (*kind, json!({"schema": schema})),
-                Content::Events(events) => {
-                    let data: Map<_, _> =
-                        events.iter().map(|(name, shape)| ((*name).to_owned(), schemas.answer(*shape))).collect();
-                    let schema = json!({"type": "string"});
-                    ("text/event-stream", json!({"schema": schema, "x-pandastack-events": data}))
-                }
+                Content::Events(events) => ("text/event-stream", json!({"schema": event_schema(events, schemas)})),
             };
             // A status may come in two forms; a refusal of our own kind gives way to what the route says of it.
             if let Some(before) = responses.get(&name).filter(|before| before.get("content").is_some()) {
@@ -272,6 +267,27 @@ impl Operation {
         }
         json!(responses)
     }
+}
+
+/// Each event of a stream: its name, and its data as text.
+fn event_schema(events: &[(&str, Shape)], schemas: &mut Schemas) -> Value {
+    let kinds = events.iter().map(|(name, shape)| {
+        let data = json!({
+            "type": "string", "contentMediaType": "application/json", "contentSchema": schemas.answer(*shape),
+        });
+        json!({"properties": {"event": {"const": name}, "data": data}})
+    });
+    let kinds: Vec<Value> = kinds.collect();
+    let mut schema = json!({
+        "description": "Each event of the stream.",
+        "type": "object",
+        "properties": {"event": {"type": "string"}, "data": {"type": "string"}, "id": {"type": "string"}},
+        "required": ["data"],
+    });
+    if !kinds.is_empty() {
+        schema["oneOf"] = json!(kinds);
+    }
+    schema
 }
 
 fn meaning(status: u16) -> &'static str {

@@ -79,6 +79,10 @@ impl Schemas {
             all.insert(name, schema);
         }
         all.values_mut().for_each(plain);
+        // As a tuple it would say more, but the program that tries our API cannot read tuples of this version.
+        let pair = json!({"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2});
+        let pairs = json!({"type": "array", "items": pair});
+        property(&mut all, "MetricSeries", "series").insert("additionalProperties".to_owned(), pairs);
         limit(&mut all);
         for (name, fields) in OURS {
             for field in *fields {
