@@ -9,6 +9,7 @@ use std::{
 
 const PYTHON_CLIENT: &str = "pandastack==0.10.0";
 const MCP_CLIENT: &str = "mcp==2.3.0";
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 const TYPESCRIPT_CLIENT: &str = "@pandastack/sdk@0.9.0";
 
 /// Where Node is, for a program that is started without a shell.
@@ -25,6 +26,11 @@ pub fn python() -> PathBuf {
 /// A Python that has the client of the Model Context Protocol.
 pub fn python_with_mcp() -> PathBuf {
     python_with("mcp-client", MCP_CLIENT)
+}
+
+/// The program that tries an API against its document.
+pub fn schemathesis() -> PathBuf {
+    python_with("schemathesis", SCHEMATHESIS).with_file_name("schemathesis")
 }
 
 fn python_with(name: &str, package: &str) -> PathBuf {

@@ -4,6 +4,7 @@ mod arrows;
 mod check;
 mod kvm_host;
 mod limits;
+mod openapi;
 mod run;
 mod tidy;
 
@@ -27,6 +28,8 @@ enum Command {
     Tidy,
     /// Write every named limit of the code into docs/limits.md.
     Limits,
+    /// Write docs/openapi.json from the code.
+    Openapi,
     /// Run a command in the emulated KVM host, a machine whose /dev/kvm is real.
     KvmHost(kvm_host::Args),
 }
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(),
         Command::Tidy => tidy::run(),
         Command::Limits => limits::run(),
+        Command::Openapi => openapi::run(),
         Command::KvmHost(args) => kvm_host::run(&args),
     };
     match done {

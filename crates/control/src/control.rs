@@ -136,6 +136,11 @@ impl Control {
         door::keyed(self, routes)
     }
 
+    /// Gives every path of this room, which the document of the API is compared with.
+    pub fn paths() -> Vec<&'static str> {
+        door::routes().paths().to_vec()
+    }
+
     /// Works by an operator's settings instead of the usual ones. Before the first request.
     pub fn with_settings(self, settings: ControlSettings) -> Self {
         Self { settings: Arc::new(settings), ..self }

@@ -25,7 +25,7 @@ use axum::{
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
-use pandastack_wire_public::http::{bare_frame, frame, no_method};
+use pandastack_wire_public::http::{Routes, bare_frame, frame, no_method};
 pub use serve::{ServeSettings, serve, serve_with};
 use tokio::sync::Semaphore;
 
@@ -73,7 +73,18 @@ impl Edge {
     /// The same, with something of another room's between the routes and what surrounds them. Requests that pass through to a
     /// guest have nothing of it.
     pub fn router_around(&self, layer: impl FnOnce(Router<Self>) -> Router<Self>) -> Router {
-        let routes = Router::new()
+        let routes = Self::routes().into_router().method_not_allowed_fallback(no_method);
+        let passed = Self::passed().into_router();
+        frame(layer(routes)).merge(bare_frame(passed)).with_state(self.clone())
+    }
+
+    /// Gives every path of this room, which the document of the API is compared with.
+    pub fn paths() -> Vec<&'static str> {
+        [Self::routes().paths(), Self::passed().paths()].concat()
+    }
+
+    fn routes() -> Routes<Self> {
+        Routes::new()
             .route("/v1/sandboxes/{id}/exec", post(exec::whole))
             .route("/v1/sandboxes/{id}/exec/stream", post(exec::stream))
             .route("/v1/sandboxes/{id}/exec/ws", get(socket::exec))
@@ -100,15 +111,16 @@ impl Edge {
             .route("/v1/sandboxes/{id}/mcp", post(mcp::mcp))
             .route("/v1/repl/languages", get(repl::languages))
             .route("/repl/languages", get(repl::languages))
-            .method_not_allowed_fallback(no_method);
-        // What these answer is a guest's, so we add nothing to it.
-        let passed = Router::new()
+    }
+
+    /// What these answer is a guest's, so we add nothing to it.
+    fn passed() -> Routes<Self> {
+        Routes::new()
             .route("/v1/sandboxes/{id}/proxy/{port}", any(proxy::proxy))
             .route("/v1/sandboxes/{id}/proxy/{port}/", any(proxy::proxy))
             .route("/v1/sandboxes/{id}/proxy/{port}/{*path}", any(proxy::proxy))
             .route("/v1/p/{token}", any(preview::signed))
             .route("/v1/p/{token}/", any(preview::signed))
-            .route("/v1/p/{token}/{*path}", any(preview::signed));
-        frame(layer(routes)).merge(bare_frame(passed)).with_state(self.clone())
+            .route("/v1/p/{token}/{*path}", any(preview::signed))
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Counts of what is accounted for, and everything that is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Audit {
     pub machines: usize,
     pub slots: usize,

@@ -16,6 +16,7 @@ const RESERVED: [&str; 2] = ["build", "builds"];
 
 /// One attempt to make a template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Build {
     pub id: String,
     pub name: String,

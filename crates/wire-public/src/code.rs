@@ -15,6 +15,7 @@ pub const CODE_LANGUAGES: &[&str] = &["python", "javascript", "bash", "sh", "rub
 
 /// Asks for a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OpenSession {
     /// Python if it is left out.
@@ -24,6 +25,7 @@ pub struct OpenSession {
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CodeSession {
     pub id: String,
     /// The same, as the documentation calls it.
@@ -39,6 +41,7 @@ pub struct CodeSession {
 
 /// Asks for a cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RunCell {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,6 +56,7 @@ pub type MimeBundle = BTreeMap<String, String>;
 
 /// What a cell said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CellResult {
     pub stdout: String,
@@ -75,6 +79,7 @@ pub struct CellResult {
 
 /// Asks for code to be run by itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RunOnce {
     /// Python if it is left out.
@@ -88,6 +93,7 @@ pub struct RunOnce {
 
 /// What code that was run by itself said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RanOnce {
     pub language: String,
     pub stdout: String,

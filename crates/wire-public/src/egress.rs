@@ -7,12 +7,14 @@ use crate::{failure::bad, limits::EGRESS_MBPS_MAX};
 
 /// A sandbox's list. Null is no list: everything that the host allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EgressList {
     pub egress_allowlist: Option<Vec<String>>,
 }
 
 /// Asks for another list. The field must be there: leaving it out must not open anything by accident.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetEgress {
     #[serde(default, deserialize_with = "present")]
     egress_allowlist: Option<Option<Vec<String>>>,

@@ -33,6 +33,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
     control("GET", "/v1/version", "the same, under the API root"),
     control("GET", "/metrics", "counts everything, for a Prometheus"),
     control("GET", "/v1/metrics", "the same, under the API root"),
+    control("GET", "/openapi.json", "this document"),
+    control("GET", "/docs", "the same for people"),
     control("GET", "/v1/me", "tells whose key this is"),
     control("GET", "/v1/me/tokens", "lists keys; not for callers with a key"),
     control("POST", "/v1/me/tokens", "makes a key; not for callers with a key"),

@@ -5,12 +5,14 @@ use serde_json::{Map, Value};
 
 /// The answer to a listing, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventList {
     pub events: Vec<Event>,
 }
 
 /// One event. Time and payload come under both names that clients know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     pub time: String,
     pub ts: String,

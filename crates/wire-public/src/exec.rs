@@ -15,6 +15,7 @@ const USER_BYTES_MAX: usize = 32;
 
 /// Asks for a command. `cmd` is a shell line; `argv` names a program and its arguments without a shell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ExecRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,6 +38,7 @@ pub struct ExecRequest {
 
 /// What a finished command said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecResponse {
     pub stdout: String,
     pub stderr: String,
@@ -50,18 +52,21 @@ pub struct ExecResponse {
 
 /// Data of a `stdout` or `stderr` event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecChunk {
     pub chunk: String,
 }
 
 /// Data of the `exit` event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecExit {
     pub exit_code: i32,
 }
 
 /// Data of the `error` event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecFailure {
     pub error: String,
 }

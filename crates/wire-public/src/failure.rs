@@ -12,6 +12,7 @@ const TOO_FAST_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The body of every error: flat, because the published clients need `error` to be a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorBody {
     pub error: String,
     #[serde(default)]

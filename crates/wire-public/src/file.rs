@@ -7,6 +7,7 @@ use crate::limits::PATH_BYTES_MAX;
 
 /// One file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Entry {
     pub name: String,
     pub path: String,
@@ -27,6 +28,7 @@ pub struct Entry {
 
 /// The answer to a directory listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DirListing {
     pub path: String,
     pub entries: Vec<Entry>,
@@ -37,6 +39,7 @@ pub struct DirListing {
 
 /// The answer to a file write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Written {
     pub path: String,
     pub bytes: u64,

@@ -18,6 +18,7 @@ const TREE_COUNT_DEFAULT: i64 = 2;
 
 /// Asks for children of a sandbox.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ForkRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,6 +38,7 @@ pub struct ForkWish {
 
 /// The answer to a fork. `sandbox` is the first child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fork {
     pub parent_id: String,
     #[serde(default)]
@@ -52,6 +54,7 @@ pub struct Fork {
 
 /// The answer to a fork tree. Only the children that run are listed; the others are under `errors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkTree {
     pub tree_id: String,
     pub parent_id: String,
@@ -66,6 +69,7 @@ pub struct ForkTree {
 
 /// Why one child is not there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkFailure {
     pub index: usize,
     pub err: String,
@@ -73,6 +77,7 @@ pub struct ForkFailure {
 
 /// Asks for a child to be kept.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PromoteRequest {
     /// Whether every other child of the tree is deleted.
@@ -83,6 +88,7 @@ pub struct PromoteRequest {
 
 /// What became of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Promotion {
     pub winner: String,
     /// Empty if the winner belongs to no tree.
@@ -96,6 +102,7 @@ pub struct Promotion {
 
 /// The whole family of a sandbox, from its oldest known ancestor. Parents come before their children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FamilyTree {
     pub sandbox_id: String,
     pub root_id: String,
@@ -104,6 +111,7 @@ pub struct FamilyTree {
 
 /// One sandbox of a family.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeNode {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whether the server can work. `status` is `ok` or `unhealthy`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Health {
     pub status: String,
     /// Each part that was looked at, and what it said.
@@ -15,6 +16,7 @@ pub struct Health {
 
 /// Which build this is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Version {
     pub service: String,
     pub semver: String,
@@ -25,6 +27,7 @@ pub struct Version {
 
 /// Whose credential came with the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Me {
     /// The workspace, for an API key.
     pub user_id: String,

@@ -20,6 +20,8 @@ pub mod limits;
 mod log;
 pub mod metadata;
 mod metrics;
+#[cfg(feature = "schema")]
+pub mod openapi;
 mod port;
 mod preview;
 mod process;

@@ -7,6 +7,7 @@ use crate::sandbox::checked_ttl;
 
 /// A sandbox's idle limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lifecycle {
     /// 0 is no limit.
     pub ttl_seconds: u64,
@@ -19,6 +20,7 @@ pub struct Lifecycle {
 
 /// Asks for another limit; what is not given stays.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SetLifecycle {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,6 +38,7 @@ pub struct LifecycleChange {
 
 /// The state that a request led to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     pub status: String,
 }

@@ -6,6 +6,7 @@ use crate::{TextTail, limits::LOG_LINE_BYTES_MAX};
 
 /// One line of a console, as the data of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LogLine {
     pub line: String,
 }

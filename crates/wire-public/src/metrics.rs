@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the process of a sandbox's machine uses of its host now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineMetrics {
     pub pid: u32,
     pub uptime_seconds: u64,
@@ -18,6 +19,7 @@ pub struct MachineMetrics {
 
 /// Values over time: for each name a list of Unix seconds and value, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricSeries {
     pub from: String,
     pub to: String,
@@ -27,6 +29,7 @@ pub struct MetricSeries {
 
 /// How fast sandboxes came up lately.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootStats {
     pub total_samples: u64,
     /// From the oldest sample until now.
@@ -40,6 +43,7 @@ pub struct BootStats {
 
 /// A summary of boots, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootBucket {
     pub count: u64,
     pub min_ms: u64,
@@ -52,6 +56,7 @@ pub struct BootBucket {
 
 /// One boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootSample {
     pub time: String,
     pub sandbox_id: String,

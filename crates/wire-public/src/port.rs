@@ -15,6 +15,7 @@ const SSH_PORT: u16 = 22;
 
 /// One port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Port {
     pub port: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,6 +36,7 @@ pub struct Port {
 
 /// Declares a port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct DeclarePort {
     #[serde(skip_serializing_if = "Option::is_none")]

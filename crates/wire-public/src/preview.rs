@@ -14,6 +14,7 @@ use crate::{
 
 /// Asks for a signed preview.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PreviewRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,6 +37,7 @@ pub struct PreviewAsk {
 
 /// A signed preview.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Preview {
     pub url: String,
     pub token: String,
@@ -48,6 +50,7 @@ pub struct Preview {
 
 /// The body of a refusal to a path outside of a preview's rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedPath {
     #[serde(flatten)]
     pub body: ErrorBody,

@@ -13,6 +13,7 @@ const PREFIX: &str = "prc_";
 
 /// Asks for a process. `cmd` is a shell line; `argv` names a program and its arguments without a shell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SpawnRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,6 +62,7 @@ impl TryFrom<SpawnRequest> for SpawnSpec {
 
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     pub id: String,
     pub pid: u32,
@@ -93,6 +95,7 @@ pub struct Process {
 
 /// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutputChunk {
     /// `stdout` or `stderr`.
     pub stream: String,
@@ -101,6 +104,7 @@ pub struct OutputChunk {
 
 /// Output of a process from an offset on, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessOutput {
     pub stdout: String,
     pub stderr: String,
@@ -117,6 +121,7 @@ pub struct ProcessOutput {
 
 /// Data of a `stdout` or `stderr` event of a followed process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FollowedChunk {
     pub chunk: String,
     /// The offset after it.
@@ -125,6 +130,7 @@ pub struct FollowedChunk {
 
 /// Data of a `lost` event: so many bytes before the offset are no longer kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostOutput {
     pub bytes: u64,
     pub offset: u64,
@@ -132,6 +138,7 @@ pub struct LostOutput {
 
 /// Data of the `exit` event of a followed process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FollowedExit {
     pub exit_code: i32,
     pub status: String,
@@ -142,12 +149,14 @@ pub struct FollowedExit {
 
 /// The answer to standard input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fed {
     pub bytes: u64,
 }
 
 /// Asks for a signal, by name or number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SignalRequest {
     #[serde(default)]
     pub signal: Value,

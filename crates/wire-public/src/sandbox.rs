@@ -16,6 +16,7 @@ use crate::{
 
 /// A sandbox as create, list, get and fork show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sandbox {
     pub id: String,
     pub template: String,
@@ -58,6 +59,7 @@ pub struct Sandbox {
 
 /// Asks for a sandbox. Fields that are not here, such as `cpu`, are ignored: sizes belong to the template.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Memory and disk of a sandbox at one moment. Outlives the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     pub id: String,
     pub sandbox_id: String,
@@ -17,6 +18,7 @@ pub struct Snapshot {
 
 /// The answer to a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotList {
     pub snapshots: Vec<Snapshot>,
 }

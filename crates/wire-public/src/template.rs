@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// What a sandbox can start from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Template {
     pub name: String,
     /// A name for the root file system; typed as required by one published client, never a path on a host.

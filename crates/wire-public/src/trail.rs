@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The answer to a listing, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditTrail {
     pub entries: Vec<AuditEntry>,
     /// From when on entries are listed.
@@ -12,6 +13,7 @@ pub struct AuditTrail {
 
 /// One changing request of the caller's workspace. What it carried is not among it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditEntry {
     pub time: String,
     pub request_id: String,

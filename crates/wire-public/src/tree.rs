@@ -9,6 +9,7 @@ const MODE_MAX: u32 = 0o7777;
 
 /// Asks for a folder.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MakeDir {
     pub path: Option<String>,
@@ -18,6 +19,7 @@ pub struct MakeDir {
 
 /// Asks for another name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MovePath {
     pub from: Option<String>,
@@ -28,6 +30,7 @@ pub struct MovePath {
 
 /// Asks for permission bits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Chmod {
     pub path: Option<String>,
@@ -59,12 +62,14 @@ pub fn octal_mode(text: &str) -> Result<u32, Fault> {
 
 /// The answer to a change of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Changed {
     pub path: String,
 }
 
 /// Data of a `change` event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// `created`, `modified`, `written` (closed after writing), `deleted`, `moved_from`, `moved_to`, `attributes`.
     #[serde(rename = "type")]
@@ -78,12 +83,14 @@ pub struct Change {
 
 /// Data of the `ready` and `overflow` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchNote {
     pub path: String,
 }
 
 /// The answer to an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unpacked {
     pub path: String,
     pub entries: u64,

@@ -12,6 +12,7 @@ use crate::{
 
 /// A durable disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Volume {
     pub name: String,
     pub size_mb: u64,
@@ -26,6 +27,7 @@ pub struct Volume {
 
 /// Asks for a volume.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateVolume {
     #[serde(default)]
     pub name: String,
@@ -35,6 +37,7 @@ pub struct CreateVolume {
 
 /// Asks for more room.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrowVolume {
     #[serde(default)]
     pub size_mb: Option<i64>,
@@ -42,6 +45,7 @@ pub struct GrowVolume {
 
 /// One volume of one sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VolumeAttachment {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -34,6 +34,7 @@ const GRACE_SECONDS_DEFAULT: u64 = 24 * 3600;
 
 /// A webhook.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Webhook {
     pub id: String,
     pub url: String,
@@ -63,6 +64,7 @@ pub struct Webhook {
 
 /// Asks for a webhook.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateWebhook {
     #[serde(default)]
     pub url: String,
@@ -76,6 +78,7 @@ pub struct CreateWebhook {
 
 /// Changes a webhook. What is not named stays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangeWebhook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -89,6 +92,7 @@ pub struct ChangeWebhook {
 
 /// Asks for a new secret.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RotateSecret {
     /// How long the old one signs too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,6 +101,7 @@ pub struct RotateSecret {
 
 /// What a receiver is sent: an event as the API lists it, with its own id and its place among the workspace's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WebhookEvent {
     pub id: String,
     /// Grows with every event of the workspace that anybody is told of. Deliveries may overtake each other.
@@ -108,6 +113,7 @@ pub struct WebhookEvent {
 
 /// One try to deliver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliveryAttempt {
     pub at: String,
     pub latency_ms: u64,
@@ -124,6 +130,7 @@ pub struct DeliveryAttempt {
 
 /// One event on its way to one webhook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delivery {
     pub id: String,
     pub webhook_id: String,
@@ -148,6 +155,7 @@ pub struct Delivery {
 
 /// What became of a ping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ping {
     pub delivered: bool,
     pub event_id: String,

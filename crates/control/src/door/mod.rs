@@ -4,6 +4,7 @@ mod audit;
 mod builds;
 mod caller;
 mod deliveries;
+mod docs;
 mod egress;
 mod events;
 mod forks;
@@ -29,19 +30,27 @@ use axum::{
     middleware::from_fn_with_state,
     routing::{delete, get, post},
 };
-use pandastack_wire_public::http::{frame, no_method, no_route};
+use pandastack_wire_public::http::{Routes, frame, no_method, no_route};
 
 use crate::Control;
 
 /// Gives every route of the control plane.
 pub fn router(control: Control) -> Router {
-    let routes = Router::new()
+    let routes = routes().into_router().method_not_allowed_fallback(no_method).fallback(no_route);
+    frame(keyed(&control, routes)).with_state(control)
+}
+
+/// Gives the routes themselves, which the document of the API is compared with.
+pub fn routes() -> Routes<Control> {
+    Routes::new()
         .route("/healthz", get(health::health))
         .route("/v1/healthz", get(health::health))
         .route("/version", get(health::version))
         .route("/v1/version", get(health::version))
         .route("/metrics", get(metrics::prometheus))
         .route("/v1/metrics", get(metrics::prometheus))
+        .route("/openapi.json", get(docs::document))
+        .route("/docs", get(docs::page))
         .route("/v1/me", get(me::me))
         .route("/v1/me/tokens", get(tokens::refuse).post(tokens::refuse))
         .route("/v1/me/tokens/{prefix}", delete(tokens::refuse))
@@ -89,9 +98,6 @@ pub fn router(control: Control) -> Router {
         .route("/v1/webhooks/{webhook}/ping", post(webhooks::ping))
         .route("/v1/webhooks/{webhook}/deliveries", get(deliveries::list))
         .route("/v1/host/audit", get(audit::audit))
-        .method_not_allowed_fallback(no_method)
-        .fallback(no_route);
-    frame(keyed(&control, routes)).with_state(control)
 }
 
 /// Lets creating requests among these routes carry idempotency keys. Inside of their frame, which renders refusals.

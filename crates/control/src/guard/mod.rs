@@ -29,7 +29,8 @@ use crate::{
 const NO_ROUTE: &str = "none";
 
 /// Routes that anybody may ask as often as they like.
-const EXEMPT: [&str; 6] = ["/healthz", "/v1/healthz", "/version", "/v1/version", "/metrics", "/v1/metrics"];
+const EXEMPT: [&str; 8] =
+    ["/healthz", "/v1/healthz", "/version", "/v1/version", "/metrics", "/v1/metrics", "/openapi.json", "/docs"];
 
 /// Routes whose requests are a guest's: neither counted against a rate nor written down.
 const PASSED: &str = "/v1/sandboxes/{id}/proxy/";

@@ -4,6 +4,7 @@
 
 mod bodies;
 mod builds;
+mod docs;
 mod egress;
 mod events;
 mod forks;

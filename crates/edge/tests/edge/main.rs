@@ -9,6 +9,7 @@ mod files;
 mod guest;
 mod logs;
 mod mcp;
+mod paths;
 mod previews;
 mod processes;
 mod proxy;

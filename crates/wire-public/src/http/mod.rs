@@ -6,6 +6,7 @@ mod credential;
 mod frame;
 mod path;
 mod refused;
+mod routes;
 mod stream;
 mod trace;
 
@@ -15,5 +16,6 @@ pub use credential::{bearer, socket_protocol};
 pub use frame::{RequestId, bare_frame, ensure_request_id, frame, no_method, no_route, pass, preflight, refuse};
 pub use path::SandboxPath;
 pub use refused::{Answer, Refused, log_fault};
+pub use routes::Routes;
 pub use stream::event_stream;
 pub use trace::{TRACEPARENT, Trace, Traced, ensure_trace};

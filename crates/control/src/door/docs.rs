@@ -1,0 +1,62 @@
+//! The API's document, as it is committed, and a page that shows it. Both are for everybody and tell nothing about tenants.
+
+use std::sync::LazyLock;
+
+use axum::{
+    http::{HeaderName, header},
+    response::IntoResponse,
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use sha2::{Digest, Sha256};
+
+const DOCUMENT: &str = include_str!("../../../../docs/openapi.json");
+const PAGE: &str = include_str!("docs.html");
+
+/// Allows the page its own script and style by their digests, one request for the document, and nothing else.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let allowed = |tag: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(inside(PAGE, tag))));
+    format!(
+        "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'",
+        allowed("script"),
+        allowed("style"),
+    )
+});
+
+/// Gives the document.
+pub async fn document() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-cache")], DOCUMENT)
+}
+
+/// Gives the page.
+pub async fn page() -> impl IntoResponse {
+    let headers: [(HeaderName, &str); 4] = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::CONTENT_SECURITY_POLICY, &POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    (headers, PAGE).into_response()
+}
+
+/// Gives the text between the only two tags of a name.
+fn inside<'a>(page: &'a str, tag: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("<{tag}>")).unwrap_or_default();
+    rest.split_once(&format!("</{tag}>")).unwrap_or_default().0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_one_script_and_one_style_and_needs_nobody_else() {
+        for tag in ["script", "style"] {
+            assert_eq!(PAGE.matches(&format!("<{tag}")).count(), 1);
+            assert!(inside(PAGE, tag).len() > 100, "{tag}");
+        }
+        for foreign in ["http://", "https://", " style=", " onclick=", "innerHTML", "src=", "@import", "url("] {
+            assert!(!PAGE.contains(foreign), "{foreign}");
+        }
+    }
+}

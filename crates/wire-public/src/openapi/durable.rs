@@ -1,0 +1,100 @@
+//! Routes of what outlives sandboxes: templates, volumes, webhooks.
+
+use serde_json::json;
+
+use super::operation::{Operation, ours, query, route, yes_or_no};
+use crate::{
+    Build, ChangeWebhook, CreateVolume, CreateWebhook, Delivery, GrowVolume, Ping, RotateSecret, Template, Volume,
+    Webhook,
+    limits::{BUILD_CPUS_MAX, BUILD_MEMORY_MB_MAX, BUILD_MEMORY_MB_MIN, BUILD_SIZE_MB_MAX},
+};
+
+const TEMPLATES: &str = "Templates";
+const VOLUMES: &str = "Volumes";
+const HOOKS: &str = "Webhooks";
+/// What a host's work may end with.
+const HOST: &[u16] = &[409, 502, 503, 504, 507];
+
+pub fn operations() -> Vec<Operation> {
+    let mut all = vec![
+        route(TEMPLATES, "GET", "/v1/templates").gives::<Vec<Template>>(200),
+        route(TEMPLATES, "GET", "/v1/templates/{name}").gives::<Template>(200),
+        route(TEMPLATES, "DELETE", "/v1/templates/{name}").refuses(&[403]).refuses(HOST).gives_nothing(204),
+        build(),
+        route(TEMPLATES, "GET", "/v1/templates/builds").gives::<Vec<Build>>(200),
+        route(TEMPLATES, "GET", "/v1/templates/builds/{build}").gives::<Build>(200),
+        route(TEMPLATES, "GET", "/v1/templates/builds/{build}/logs")
+            .notes("Each event's data is one line of plain text; the last event is `done`.")
+            .with(yes_or_no("follow", "Stays open until the build's end."))
+            .gives_events(&[]),
+        route(VOLUMES, "POST", "/v1/volumes")
+            .once()
+            .refuses(HOST)
+            .takes::<CreateVolume>(json!({"name": "data", "size_mb": 1024}))
+            .gives::<Volume>(201),
+        route(VOLUMES, "GET", "/v1/volumes").refuses(&[502, 503, 504]).gives::<Vec<Volume>>(200),
+        route(VOLUMES, "GET", "/v1/volumes/{name}").refuses(&[502, 503, 504]).gives::<Volume>(200),
+        route(VOLUMES, "PATCH", "/v1/volumes/{name}")
+            .ours()
+            .refuses(HOST)
+            .takes::<GrowVolume>(json!({"size_mb": 2048}))
+            .gives::<Volume>(200),
+        route(VOLUMES, "DELETE", "/v1/volumes/{name}").refuses(HOST).gives_nothing(204),
+    ];
+    all.extend(webhooks().into_iter().map(Operation::ours));
+    all
+}
+
+fn build() -> Operation {
+    let number = |min: u64, max: u64| json!({"type": "string", "pattern": "^[0-9]{1,6}$", "description": format!("{min} to {max}")});
+    let mut fields = json!({
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+        "size_mb": number(1, BUILD_SIZE_MB_MAX),
+        "cpu": number(1, BUILD_CPUS_MAX),
+        "memory_mb": number(BUILD_MEMORY_MB_MIN, BUILD_MEMORY_MB_MAX),
+        "dockerfile": {"type": "string", "description": "The whole text."},
+        "image_ref": {"type": "string", "description": "Known, and refused: images are not pulled."},
+        "from_snapshot": ours(json!({"type": "string", "description": "The id of a snapshot."})),
+        "replace": {"type": "string", "description": "`true` replaces a template of that name."},
+    });
+    let form = json!({"schema": {"type": "object", "properties": fields, "required": ["name"]}});
+    fields["rootfs"] =
+        json!({"type": "string", "format": "binary", "description": "A root file system: tar or tar.gz."});
+    let files = json!({"type": "string", "format": "binary", "description": "A file of the context, by its path."});
+    let parts = json!({"type": "object", "properties": fields, "required": ["name"], "additionalProperties": files});
+    let content = json!({"multipart/form-data": {"schema": parts}, "application/x-www-form-urlencoded": form});
+    route(TEMPLATES, "POST", "/v1/templates/build")
+        .notes("Exactly one of `dockerfile`, `rootfs`, `from_snapshot` and `image_ref`.")
+        .with(yes_or_no("replace", "Replaces a template of that name."))
+        .refuses(&[403, 404])
+        .refuses(HOST)
+        .takes_content(content, true)
+        .gives::<Build>(202)
+}
+
+fn webhooks() -> Vec<Operation> {
+    let few = || query("limit", json!({"type": "integer", "minimum": 1, "maximum": 500}), "How many; 100 if not said.");
+    let stages = json!({"type": "string", "enum": ["pending", "failed", "delivered", "dead"]});
+    vec![
+        route(HOOKS, "POST", "/v1/webhooks")
+            .takes::<CreateWebhook>(json!({"url": "https://hooks.example.com/in", "events": ["sandbox.*"]}))
+            .gives::<Webhook>(201),
+        route(HOOKS, "GET", "/v1/webhooks").gives::<Vec<Webhook>>(200),
+        route(HOOKS, "GET", "/v1/webhooks/{webhook}").gives::<Webhook>(200),
+        route(HOOKS, "PATCH", "/v1/webhooks/{webhook}")
+            .takes::<ChangeWebhook>(json!({"enabled": false}))
+            .gives::<Webhook>(200),
+        route(HOOKS, "DELETE", "/v1/webhooks/{webhook}").gives_nothing(204),
+        route(HOOKS, "POST", "/v1/webhooks/{webhook}/rotate-secret")
+            .may_take::<RotateSecret>(json!({"grace_seconds": 3600}))
+            .gives::<Webhook>(200),
+        route(HOOKS, "POST", "/v1/webhooks/{webhook}/ping").refuses(&[409, 503]).gives::<Ping>(200),
+        route(HOOKS, "GET", "/v1/webhooks/{webhook}/deliveries")
+            .with(query("status", stages, "Only those."))
+            .with(few())
+            .gives::<Vec<Delivery>>(200),
+        route(HOOKS, "GET", "/v1/webhooks/deliveries/{delivery}").gives::<Delivery>(200),
+        route(HOOKS, "POST", "/v1/webhooks/deliveries/{delivery}/replay").refuses(&[409]).gives::<Delivery>(202),
+        route(HOOKS, "GET", "/v1/webhooks/dead-letters").with(few()).gives::<Vec<Delivery>>(200),
+    ]
+}

@@ -1,0 +1,77 @@
+//! Routes of files and folders.
+
+use serde_json::{Value, json};
+
+use super::operation::{Operation, ours, query, route, shape, yes_or_no};
+use crate::{
+    DirListing, Entry, ExecFailure, Written,
+    tree::{Change, Changed, Chmod, MakeDir, MovePath, Unpacked, WatchNote},
+};
+
+const TAG: &str = "Files";
+const BYTES: &str = "application/octet-stream";
+const TAR: &str = "application/x-tar";
+
+pub fn operations() -> Vec<Operation> {
+    let bytes = || json!({"type": "string", "format": "binary"});
+    let body = |kind: &str| json!({kind: {"schema": bytes()}});
+    let mode = query("mode", json!({"type": "string", "pattern": "^[0-7]{1,4}$"}), "Permission bits in octal.");
+    let depth = query("depth", json!({"type": "integer", "minimum": 1}), "How many levels down.");
+    vec![
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs").machine().with(path()).gives_content(200, BYTES, bytes()),
+        route(TAG, "PUT", "/v1/sandboxes/{id}/fs")
+            .machine()
+            .with(path())
+            .with(ours(mode))
+            .takes_content(body(BYTES), false)
+            .gives::<Written>(200),
+        route(TAG, "DELETE", "/v1/sandboxes/{id}/fs").machine().with(path()).gives_nothing(204),
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs/dir")
+            .machine()
+            .with(query("path", json!({"type": "string", "pattern": "^/"}), "The root if not said."))
+            .with(ours(yes_or_no("recursive", "Also what is below.")))
+            .with(ours(depth))
+            .gives::<DirListing>(200),
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs/stat").machine().with(path()).gives::<Entry>(200),
+        route(TAG, "POST", "/v1/sandboxes/{id}/fs/mkdir")
+            .ours()
+            .machine()
+            .takes::<MakeDir>(json!({"path": "/srv/app", "parents": true}))
+            .gives::<Changed>(201),
+        route(TAG, "POST", "/v1/sandboxes/{id}/fs/move")
+            .ours()
+            .machine()
+            .takes::<MovePath>(json!({"from": "/srv/a", "to": "/srv/b"}))
+            .gives::<Changed>(200),
+        route(TAG, "POST", "/v1/sandboxes/{id}/fs/chmod")
+            .ours()
+            .machine()
+            .takes::<Chmod>(json!({"path": "/srv/run", "mode": "0755"}))
+            .gives::<Changed>(200),
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs/watch")
+            .ours()
+            .notes("An event stream that stays open; `error` is last.")
+            .machine()
+            .with(path())
+            .with(yes_or_no("recursive", "Also what is below."))
+            .gives_events(&[
+                ("ready", shape::<WatchNote>),
+                ("change", shape::<Change>),
+                ("overflow", shape::<WatchNote>),
+                ("error", shape::<ExecFailure>),
+            ]),
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs/tar").ours().machine().with(path()).gives_content(200, TAR, bytes()),
+        route(TAG, "PUT", "/v1/sandboxes/{id}/fs/tar")
+            .ours()
+            .machine()
+            .with(path())
+            .takes_content(json!({TAR: {"schema": bytes()}, BYTES: {"schema": bytes()}}), false)
+            .gives::<Unpacked>(200),
+    ]
+}
+
+fn path() -> Value {
+    let mut path = query("path", json!({"type": "string", "pattern": "^/"}), "Absolute.");
+    path["required"] = json!(true);
+    path
+}

@@ -1,0 +1,132 @@
+//! Routes that run something in a sandbox.
+
+use serde_json::{Value, json};
+
+use super::operation::{Operation, query, route, shape, yes_or_no};
+use crate::{
+    CellResult, CodeSession, ExecChunk, ExecExit, ExecFailure, ExecRequest, ExecResponse, Fed, FollowedChunk,
+    FollowedExit, LostOutput, OpenSession, Process, ProcessOutput, RanOnce, RunCell, RunOnce, SignalRequest,
+    SpawnRequest,
+};
+
+const COMMANDS: &str = "Commands";
+const PROCESSES: &str = "Processes";
+const CODE: &str = "Code";
+
+pub fn operations() -> Vec<Operation> {
+    let mut all = commands();
+    all.extend(processes().into_iter().map(Operation::ours));
+    all.extend(code());
+    all
+}
+
+fn commands() -> Vec<Operation> {
+    let example = || json!({"cmd": "uname -a", "timeout_seconds": 30});
+    let side = |name| query(name, json!({"type": "integer", "minimum": 1, "maximum": 65535}), "Size of the terminal.");
+    let terminal = |path| route(COMMANDS, "GET", path).machine().with(side("rows")).with(side("cols")).socket();
+    let frames = "A WebSocket. Binary frames are input and output; text frames from the client are \
+        `{\"resize\":{\"rows\":R,\"cols\":C}}` or `{\"stdin\":\"…\"}`, the last one from the server is `{\"exit\":N}` or `{\"error\":\"…\"}`.";
+    vec![
+        route(COMMANDS, "POST", "/v1/sandboxes/{id}/exec")
+            .machine()
+            .takes::<ExecRequest>(example())
+            .gives::<ExecResponse>(200),
+        route(COMMANDS, "POST", "/v1/sandboxes/{id}/exec/stream")
+            .notes("Ends with exactly one `exit` or `error`. Whoever hangs up ends the command.")
+            .machine()
+            .takes::<ExecRequest>(example())
+            .gives_events(&[
+                ("stdout", shape::<ExecChunk>),
+                ("stderr", shape::<ExecChunk>),
+                ("exit", shape::<ExecExit>),
+                ("error", shape::<ExecFailure>),
+            ]),
+        route(COMMANDS, "GET", "/v1/sandboxes/{id}/exec/ws")
+            .notes(
+                "A WebSocket of JSON objects in text frames. The client sends `{\"id\",\"cmd\",…}` with the fields of \
+                 `ExecRequest`, `{\"id\",\"cancel\":true}`, `{\"id\",\"stdin\"}`, `{\"id\",\"stdin_close\":true}` and \
+                 `{\"id\",\"signal\"}`; the server `{\"id\",\"stream\",\"data\"}`, and last for each id `{\"id\",\"exit\"}` \
+                 or `{\"id\",\"error\"}`.",
+            )
+            .machine()
+            .socket(),
+        terminal("/v1/sandboxes/{id}/exec/pty")
+            .notes(frames)
+            .with(query("cmd", json!({"type": "string"}), "A program instead of a login shell.")),
+        terminal("/v1/sandboxes/{id}/ssh").notes(frames),
+    ]
+}
+
+fn processes() -> Vec<Operation> {
+    let bytes = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
+    let last = json!({"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer", "minimum": 0},
+        "description": "Beats `offset` for who follows."});
+    vec![
+        route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes")
+            .machine()
+            .takes::<SpawnRequest>(json!({"cmd": "python3 -m http.server 3000", "tag": "web"}))
+            .gives::<Process>(201),
+        route(PROCESSES, "GET", "/v1/sandboxes/{id}/processes").machine().gives::<Vec<Process>>(200),
+        route(PROCESSES, "GET", "/v1/sandboxes/{id}/processes/{process}").machine().gives::<Process>(200),
+        route(PROCESSES, "DELETE", "/v1/sandboxes/{id}/processes/{process}").machine().gives_nothing(204),
+        route(PROCESSES, "GET", "/v1/sandboxes/{id}/processes/{process}/output")
+            .notes("With `follow` an event stream that ends with exactly one `exit` or `error`; each id is an offset.")
+            .machine()
+            .with(query("offset", json!({"type": "integer", "minimum": 0}), "Where to begin."))
+            .with(yes_or_no("follow", "Stays open until the process ends."))
+            .with(last)
+            .gives::<ProcessOutput>(200)
+            .gives_events(&[
+                ("stdout", shape::<FollowedChunk>),
+                ("stderr", shape::<FollowedChunk>),
+                ("lost", shape::<LostOutput>),
+                ("exit", shape::<FollowedExit>),
+                ("error", shape::<ExecFailure>),
+            ]),
+        route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes/{process}/stdin")
+            .machine()
+            .with(yes_or_no("end", "Closes it after that."))
+            .takes_content(bytes, false)
+            .gives::<Fed>(200),
+        route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes/{process}/signal")
+            .machine()
+            .takes::<SignalRequest>(json!({"signal": "TERM"}))
+            .gives_nothing(204),
+    ]
+}
+
+fn code() -> Vec<Operation> {
+    let message = json!({"type": "object", "properties": {
+        "jsonrpc": {"type": "string", "const": "2.0"}, "id": {"type": ["string", "integer"]},
+        "method": {"type": "string"}, "params": {"type": "object"}}});
+    let messages = json!({"oneOf": [message, {"type": "array", "items": {"type": "object"}}]});
+    let example = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let answer: Value = json!({"type": ["object", "array"]});
+    let mut all = vec![
+        route(CODE, "POST", "/v1/sandboxes/{id}/repl/sessions")
+            .machine()
+            .may_take::<OpenSession>(json!({"language": "python"}))
+            .gives::<CodeSession>(201),
+        route(CODE, "GET", "/v1/sandboxes/{id}/repl/sessions").machine().gives::<Vec<CodeSession>>(200),
+        route(CODE, "POST", "/v1/sandboxes/{id}/repl/sessions/{session}/run")
+            .machine()
+            .takes::<RunCell>(json!({"code": "6 * 7"}))
+            .gives::<CellResult>(200),
+        route(CODE, "DELETE", "/v1/sandboxes/{id}/repl/sessions/{session}").machine().gives_nothing(204),
+        route(CODE, "POST", "/v1/sandboxes/{id}/repl")
+            .machine()
+            .takes::<RunOnce>(json!({"language": "python", "code": "print(6 * 7)"}))
+            .gives::<RanOnce>(200),
+        route(CODE, "POST", "/v1/sandboxes/{id}/mcp")
+            .notes("JSON-RPC 2.0 without sessions; a refusal of a message is a JSON-RPC error.")
+            .machine()
+            .takes_content(json!({"application/json": {"schema": messages, "example": example}}), true)
+            .gives_content(200, "application/json", answer.clone())
+            .gives_nothing(202)
+            .gives_content(400, "application/json", answer),
+    ];
+    for path in ["/v1/repl/languages", "/repl/languages"] {
+        all.push(route(CODE, "GET", path).gives::<Vec<String>>(200));
+    }
+    all
+}

@@ -1,0 +1,203 @@
+//! The public API as an OpenAPI 3.1 document, made from the types of this room and the list of endpoints.
+//!
+//! `operation` is one route in words of its own, `schemas` the types, and the other files the routes by subject. Only
+//! `cargo xtask openapi` and its tests build this; the server serves the committed file.
+
+mod access;
+mod copies;
+mod durable;
+mod files;
+mod guest;
+mod operation;
+mod sandboxes;
+mod schemas;
+mod server;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::endpoint::{ENDPOINTS, Endpoint};
+use operation::{Operation, REFUSALS};
+use schemas::Schemas;
+
+/// Marks what is ours beyond the published API: routes, parameters and fields.
+pub const EXTENSION: &str = "x-pandastack-extension";
+
+/// The methods of a route that passes on whatever comes.
+const EVERY_METHOD: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+const ABOUT: &str = "Sandboxes that are Linux machines of their own. Whatever has `x-pandastack-extension: true` is beyond the \
+    API that published clients speak. Unknown fields of a request are ignored. Every failure is an object with `error`, a text, \
+    and `code`, which is stable. Every answer has `x-request-id`.";
+
+const TAGS: [(&str, &str); 12] = [
+    ("Sandboxes", "Create, look at, put to sleep, end."),
+    ("Copies", "Forks, trees of them, snapshots."),
+    ("Commands", "Run something: at once, as a stream, over a socket."),
+    ("Processes", "What outlives the request that started it."),
+    ("Code", "Sessions that keep their state, and tools for agents."),
+    ("Files", "Files and folders of a sandbox."),
+    ("Ports", "What listens in a sandbox, and ways there."),
+    ("Templates", "What a sandbox can start from, and how one is made."),
+    ("Volumes", "Disks that outlive sandboxes."),
+    ("Webhooks", "Be told of events."),
+    ("Watching", "Logs, events, figures, the trail."),
+    ("Server", "Health, build, caller."),
+];
+
+/// Makes the document.
+///
+/// # Panics
+/// If an endpoint is not described, or something is described that is no endpoint.
+pub fn document() -> Value {
+    let mut schemas = Schemas::new();
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    let mut described = described();
+    for endpoint in ENDPOINTS {
+        let found = described.iter().position(|operation| operation.is(endpoint.method, endpoint.path));
+        let found = found.unwrap_or_else(|| panic!("{} {} is not described", endpoint.method, endpoint.path));
+        write(endpoint, &described.swap_remove(found), &mut schemas, &mut paths);
+    }
+    let strange: Vec<_> = described.iter().map(|operation| operation.path).collect();
+    assert!(strange.is_empty(), "described, but no endpoint: {strange:?}");
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "PandaStack",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"key": []}, {"queryKey": []}],
+        "tags": TAGS.map(|(name, text)| json!({"name": name, "description": text})),
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key, such as `pds_…`."},
+                "queryKey": {
+                    "type": "apiKey", "in": "query", "name": "access_token",
+                    "description": "The same key, for those who cannot send headers.",
+                },
+            },
+            "responses": refusals(),
+            "schemas": schemas.finish(),
+        },
+    })
+}
+
+/// Writes a document for people who compare two of them: a line for each route and each schema.
+pub fn written(document: &Value) -> String {
+    fn lines(value: &Value, levels: usize, indent: usize, out: &mut String) {
+        let Some(fields) = value.as_object().filter(|fields| levels > 0 && !fields.is_empty()) else {
+            out.push_str(&value.to_string());
+            return;
+        };
+        out.push_str("{\n");
+        for (at, (name, field)) in fields.iter().enumerate() {
+            let levels = if matches!(name.as_str(), "info" | "security") { 0 } else { levels - 1 };
+            out.push_str(&format!("{:indent$}{}: ", "", json!(name)));
+            lines(field, levels, indent + 1, out);
+            out.push_str(if at + 1 < fields.len() { ",\n" } else { "\n" });
+        }
+        out.push_str(&format!("{:width$}}}", "", width = indent - 1));
+    }
+    let mut out = String::new();
+    lines(document, 3, 1, &mut out);
+    out.push('\n');
+    out
+}
+
+fn described() -> Vec<Operation> {
+    let mut all = server::operations();
+    all.extend(sandboxes::operations());
+    all.extend(copies::operations());
+    all.extend(durable::operations());
+    all.extend(guest::operations());
+    all.extend(files::operations());
+    all.extend(access::operations());
+    all
+}
+
+fn write<'a>(
+    endpoint: &'a Endpoint,
+    operation: &Operation,
+    schemas: &mut Schemas,
+    paths: &mut BTreeMap<&'a str, Map<String, Value>>,
+) {
+    assert!(TAGS.iter().any(|(name, _)| *name == operation.tag), "{} has no such tag", endpoint.path);
+    let methods = if endpoint.method == "ANY" { &EVERY_METHOD[..] } else { &[endpoint.method] };
+    for method in methods {
+        let written = operation.write(method, endpoint.about, schemas);
+        let before = paths.entry(endpoint.path).or_default().insert(method.to_lowercase(), written);
+        assert!(before.is_none(), "{method} {} is listed twice", endpoint.path);
+    }
+}
+
+fn refusals() -> Value {
+    let all = REFUSALS.iter().map(|(status, text)| {
+        let schema = json!({"$ref": "#/components/schemas/ErrorBody"});
+        let mut refusal = json!({"description": text, "content": {"application/json": {"schema": schema}}});
+        if matches!(status, 429 | 503) {
+            let text = "Seconds after which a repeat may succeed; absent if it cannot.";
+            refusal["headers"] = json!({"Retry-After": {"description": text, "schema": {"type": "integer"}}});
+        }
+        (format!("Refused{status}"), refusal)
+    });
+    Value::Object(all.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reference_leads_somewhere_and_every_operation_has_an_id_of_its_own() {
+        let document = document();
+        let mut references = Vec::new();
+        gather(&document, &mut references);
+        assert!(references.len() > 100);
+        for reference in references {
+            let found = document.pointer(reference.strip_prefix('#').unwrap());
+            assert!(found.is_some(), "{reference} leads nowhere");
+        }
+        let mut ids = Vec::new();
+        for operation in document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap()) {
+            ids.push(operation.1["operationId"].as_str().unwrap().to_owned());
+        }
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count);
+    }
+
+    #[test]
+    fn what_is_written_is_the_document() {
+        let document = document();
+        assert_eq!(serde_json::from_str::<Value>(&written(&document)).unwrap(), document);
+    }
+
+    #[test]
+    fn answers_say_what_is_always_there_and_requests_what_is_needed() {
+        let schemas = &document()["components"]["schemas"];
+        let required = |name: &str| schemas[name]["required"].as_array().cloned().unwrap_or_default();
+        assert!(required("Sandbox").contains(&json!("isolation")));
+        assert!(!required("Sandbox").contains(&json!("from_snapshot")));
+        assert_eq!(schemas["Sandbox"]["properties"]["from_snapshot"]["type"], "string");
+        assert_eq!(schemas["Sandbox"]["properties"]["isolation"][EXTENSION], true);
+        assert_eq!(required("CreateSandbox"), [json!(""); 0]);
+        assert_eq!(required("DeclarePort"), [json!("port")]);
+    }
+
+    fn gather(value: &Value, references: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                references.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                fields.values().for_each(|field| gather(field, references));
+            }
+            Value::Array(items) => items.iter().for_each(|item| gather(item, references)),
+            _ => {}
+        }
+    }
+}

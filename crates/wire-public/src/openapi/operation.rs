@@ -1,0 +1,331 @@
+//! One route: what it takes and every status it answers with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
+
+use super::{EXTENSION, schemas::Schemas};
+
+/// How a type becomes a schema.
+type Shape = fn(&mut SchemaGenerator) -> Schema;
+
+/// What a refusal of each status means.
+pub const REFUSALS: [(u16, &str); 14] = [
+    (400, "The request says something wrong."),
+    (401, "No valid key came with the request."),
+    (403, "Not for this caller."),
+    (404, "There is no such thing, or it is somebody else's."),
+    (409, "Its state forbids this."),
+    (413, "The body, or a value in it, is larger than allowed."),
+    (422, "The idempotency key stands for another request."),
+    (426, "The request does not ask for a socket."),
+    (429, "Too fast, if there is `Retry-After`; else a limit of the caller's is reached."),
+    (500, "A defect of the server's."),
+    (502, "A part that was needed did not answer, or not sensibly."),
+    (503, "No room now, or not awake and cannot be woken. Nothing was made."),
+    (504, "It ran past its time limit."),
+    (507, "The host has no memory or disk left. Nothing was made."),
+];
+
+/// What any work in a machine may end with: it may have to be woken first.
+const MACHINE: [u16; 6] = [404, 409, 502, 503, 504, 507];
+
+/// One route, but for what the list of endpoints says of it.
+pub struct Operation {
+    method: &'static str,
+    pub path: &'static str,
+    pub tag: &'static str,
+    open: bool,
+    extension: bool,
+    notes: &'static str,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    body_shape: Option<(Shape, Option<Value>)>,
+    body_required: bool,
+    answers: Vec<(u16, Content)>,
+    refusals: BTreeSet<u16>,
+}
+
+/// What comes with an answer.
+enum Content {
+    Nothing,
+    Json(Shape),
+    Events(&'static [(&'static str, Shape)]),
+    /// A content type, and whether its schema is text or bytes.
+    Other(&'static str, Value),
+}
+
+/// Gives the shape of a type.
+pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// Begins a route.
+pub fn route(tag: &'static str, method: &'static str, path: &'static str) -> Operation {
+    let mut operation = Operation {
+        method,
+        path,
+        tag,
+        open: false,
+        extension: false,
+        notes: "",
+        parameters: Vec::new(),
+        body: None,
+        body_shape: None,
+        body_required: false,
+        answers: Vec::new(),
+        refusals: [401, 429, 500].into(),
+    };
+    for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+        operation.parameters.push(path_parameter(name));
+        operation.refusals.insert(404);
+    }
+    operation
+}
+
+/// A query parameter, as it is written in the document.
+pub fn query(name: &str, schema: Value, text: &str) -> Value {
+    json!({"name": name, "in": "query", "required": false, "schema": schema, "description": text})
+}
+
+/// A query parameter that is yes or no.
+pub fn yes_or_no(name: &str, text: &str) -> Value {
+    let text = format!("{text} `1`, `true`, `yes` and `on` are yes.");
+    query(name, json!({"type": "boolean"}), &text)
+}
+
+/// Marks a parameter as ours.
+pub fn ours(mut parameter: Value) -> Value {
+    parameter[EXTENSION] = json!(true);
+    parameter
+}
+
+impl Operation {
+    /// Says whether this is the route of an endpoint.
+    pub fn is(&self, method: &str, path: &str) -> bool {
+        self.method == method && self.path == path
+    }
+
+    /// Needs no key.
+    pub fn open(mut self) -> Self {
+        self.open = true;
+        self.refusals.remove(&401);
+        self.refusals.remove(&429);
+        self
+    }
+
+    /// Is beyond the published API.
+    pub fn ours(mut self) -> Self {
+        self.extension = true;
+        self
+    }
+
+    /// Says more than the list of endpoints does.
+    pub fn notes(mut self, text: &'static str) -> Self {
+        self.notes = text;
+        self
+    }
+
+    pub fn with(mut self, parameter: Value) -> Self {
+        self.refusals.insert(400);
+        self.parameters.push(parameter);
+        self
+    }
+
+    /// Does something in or with a machine.
+    pub fn machine(mut self) -> Self {
+        self.refusals.extend(MACHINE);
+        self
+    }
+
+    pub fn refuses(mut self, statuses: &[u16]) -> Self {
+        self.refusals.extend(statuses);
+        self
+    }
+
+    /// Creates something, once for each idempotency key.
+    pub fn once(mut self) -> Self {
+        let text = "A repeat with the same key and body gets the first answer, with `idempotent-replayed: true`.";
+        let schema = json!({"type": "string", "minLength": 1, "maxLength": 255});
+        let key = json!({"name": "Idempotency-Key", "in": "header", "schema": schema, "description": text});
+        self.parameters.push(ours(key));
+        self.refuses(&[400, 409, 413, 422])
+    }
+
+    /// Takes a JSON object.
+    pub fn takes<T: JsonSchema>(mut self, example: Value) -> Self {
+        self.body_shape = Some((shape::<T>, Some(example)));
+        self.body_required = true;
+        self.refuses(&[400, 413])
+    }
+
+    /// Takes a JSON object that may be left out.
+    pub fn may_take<T: JsonSchema>(mut self, example: Value) -> Self {
+        self = self.takes::<T>(example);
+        self.body_required = false;
+        self
+    }
+
+    /// Takes a body that is not one of our types.
+    pub fn takes_content(mut self, content: Value, required: bool) -> Self {
+        self.body = Some(content);
+        self.body_required = required;
+        self.refuses(&[400, 413])
+    }
+
+    pub fn gives<T: JsonSchema>(mut self, status: u16) -> Self {
+        self.answers.push((status, Content::Json(shape::<T>)));
+        self
+    }
+
+    pub fn gives_nothing(mut self, status: u16) -> Self {
+        self.answers.push((status, Content::Nothing));
+        self
+    }
+
+    pub fn gives_content(mut self, status: u16, content_type: &'static str, schema: Value) -> Self {
+        self.answers.push((status, Content::Other(content_type, schema)));
+        self
+    }
+
+    /// Streams events; each has a name and JSON data of one shape.
+    pub fn gives_events(mut self, events: &'static [(&'static str, Shape)]) -> Self {
+        self.answers.push((200, Content::Events(events)));
+        self
+    }
+
+    /// Becomes a socket.
+    pub fn socket(mut self) -> Self {
+        self.answers.push((101, Content::Nothing));
+        self.refuses(&[400, 426])
+    }
+
+    /// Writes the operation for a method.
+    pub fn write(&self, method: &str, about: &str, schemas: &mut Schemas) -> Value {
+        let mut written = json!({
+            "operationId": operation_id(method, self.path),
+            "tags": [self.tag],
+            "summary": about,
+            "responses": self.responses(schemas),
+        });
+        let mut set = |name: &str, value: Value| written[name] = value;
+        if !self.notes.is_empty() {
+            set("description", json!(self.notes));
+        }
+        if !self.parameters.is_empty() {
+            set("parameters", json!(self.parameters));
+        }
+        if self.open {
+            set("security", json!([]));
+        }
+        if self.extension {
+            set(EXTENSION, json!(true));
+        }
+        if self.answers.iter().any(|(status, _)| *status == 101) {
+            set("x-pandastack-websocket", json!(true));
+        }
+        if let Some(content) = self.content(schemas).filter(|_| !matches!(method, "GET" | "HEAD" | "OPTIONS")) {
+            set("requestBody", json!({"required": self.body_required, "content": content}));
+        }
+        written
+    }
+
+    fn content(&self, schemas: &mut Schemas) -> Option<Value> {
+        let Some((shape, example)) = &self.body_shape else { return self.body.clone() };
+        let mut content = json!({"schema": schemas.ask(*shape)});
+        if let Some(example) = example {
+            content["example"] = example.clone();
+        }
+        Some(json!({"application/json": content}))
+    }
+
+    fn responses(&self, schemas: &mut Schemas) -> Value {
+        let mut responses: BTreeMap<String, Value> = BTreeMap::new();
+        for status in &self.refusals {
+            assert!(REFUSALS.iter().any(|(known, _)| known == status), "{status} is not explained");
+            responses.insert(status.to_string(), json!({"$ref": format!("#/components/responses/Refused{status}")}));
+        }
+        for (status, content) in &self.answers {
+            let name = if *status == 0 { "default".to_owned() } else { status.to_string() };
+            let mut fresh = json!({"description": meaning(*status)});
+            let (kind, content) = match content {
+                Content::Nothing => {
+                    responses.insert(name, fresh);
+                    continue;
+                }
+                Content::Json(shape) => ("application/json", json!({"schema": schemas.answer(*shape)})),
+                Content::Other(kind, schema) => (*kind, json!({"schema": schema})),
+                Content::Events(events) => ("text/event-stream", json!({"schema": event_schema(events, schemas)})),
+            };
+            // A status may come in two forms; a refusal of our own kind gives way to what the route says of it.
+            if let Some(before) = responses.get(&name).filter(|before| before.get("content").is_some()) {
+                fresh = before.clone();
+            }
+            fresh["content"][kind] = content;
+            responses.insert(name, fresh);
+        }
+        json!(responses)
+    }
+}
+
+/// Each event of a stream: its name, and its data as text.
+fn event_schema(events: &[(&str, Shape)], schemas: &mut Schemas) -> Value {
+    let kinds = events.iter().map(|(name, shape)| {
+        let data = json!({
+            "type": "string", "contentMediaType": "application/json", "contentSchema": schemas.answer(*shape),
+        });
+        json!({"properties": {"event": {"const": name}, "data": data}})
+    });
+    let kinds: Vec<Value> = kinds.collect();
+    let mut schema = json!({
+        "description": "Each event of the stream.",
+        "type": "object",
+        "properties": {"event": {"type": "string"}, "data": {"type": "string"}, "id": {"type": "string"}},
+        "required": ["data"],
+    });
+    if !kinds.is_empty() {
+        schema["oneOf"] = json!(kinds);
+    }
+    schema
+}
+
+fn meaning(status: u16) -> &'static str {
+    match status {
+        0 => "Whatever the program in the sandbox answers.",
+        101 => "The socket is open.",
+        201 => "Made.",
+        202 => "Begun.",
+        204 => "Done.",
+        200 => "Fine.",
+        status => REFUSALS.iter().find(|(known, _)| *known == status).map_or("", |(_, text)| text),
+    }
+}
+
+/// Makes a name such as `postSandboxesIdExec`; what does not lie below `/v1` is said to be at the root.
+fn operation_id(method: &str, path: &str) -> String {
+    let mut id = method.to_lowercase();
+    let inside = path.strip_prefix("/v1/");
+    if inside.is_none() {
+        id.push_str("Root");
+    }
+    for word in inside.unwrap_or(path).split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        id.push_str(&word[..1].to_uppercase());
+        id.push_str(&word[1..]);
+    }
+    id
+}
+
+fn path_parameter(name: &str) -> Value {
+    let text = |schema: Value, text: &str| (schema, text.to_owned());
+    let (schema, text) = match name {
+        "id" => text(json!({"type": "string", "format": "uuid"}), "The sandbox."),
+        "snapshot" => text(json!({"type": "string", "format": "uuid"}), "The snapshot."),
+        "process" => text(json!({"type": "string", "pattern": "^prc_[0-9]+$"}), "The process."),
+        "port" => text(json!({"type": "integer", "minimum": 1, "maximum": 65535}), "A port in the sandbox."),
+        "name" => text(json!({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}), "The name."),
+        "path" => text(json!({"type": "string"}), "The rest of the path, slashes included. May be empty."),
+        other => text(json!({"type": "string", "minLength": 1}), &format!("The {other}.")),
+    };
+    json!({"name": name, "in": "path", "required": true, "schema": schema, "description": text})
+}

@@ -1,0 +1,65 @@
+//! Routes about the server, its callers, its figures.
+
+use serde_json::json;
+
+use super::operation::{Operation, query, route};
+use crate::{Audit, AuditTrail, BootStats, Health, Me, MetricSeries, Version};
+
+const SERVER: &str = "Server";
+const WATCHING: &str = "Watching";
+
+pub fn operations() -> Vec<Operation> {
+    let mut all = Vec::new();
+    for path in ["/healthz", "/v1/healthz"] {
+        all.push(route(SERVER, "GET", path).open().gives::<Health>(200).gives::<Health>(503));
+    }
+    for path in ["/version", "/v1/version"] {
+        all.push(route(SERVER, "GET", path).open().gives::<Version>(200));
+    }
+    for path in ["/metrics", "/v1/metrics"] {
+        let metrics = route(SERVER, "GET", path).open().refuses(&[504]);
+        all.push(metrics.gives_content(200, "application/openmetrics-text", json!({"type": "string"})));
+    }
+    all.extend([
+        route(SERVER, "GET", "/openapi.json").open().ours().gives_content(
+            200,
+            "application/json",
+            json!({"type": "object"}),
+        ),
+        route(SERVER, "GET", "/docs").open().ours().gives_content(200, "text/html", json!({"type": "string"})),
+        route(SERVER, "GET", "/v1/me").gives::<Me>(200),
+        // Nobody but a person may manage keys, and there are no persons yet.
+        route(SERVER, "GET", "/v1/me/tokens"),
+        route(SERVER, "POST", "/v1/me/tokens"),
+        route(SERVER, "DELETE", "/v1/me/tokens/{prefix}"),
+        span(route(WATCHING, "GET", "/v1/metrics/overview")),
+        span(route(WATCHING, "GET", "/v1/metrics/sandbox/{id}")),
+        route(WATCHING, "GET", "/v1/stats/boot")
+            .with(query(
+                "limit",
+                json!({"type": "integer", "minimum": 0}),
+                "How many boots are listed; 50 if not said.",
+            ))
+            .gives::<BootStats>(200),
+        route(WATCHING, "GET", "/v1/audit")
+            .with(query("since", json!({"type": "string", "format": "date-time"}), "The oldest that is listed."))
+            .with(query("limit", json!({"type": "integer", "minimum": 0}), "How many at most."))
+            .gives::<AuditTrail>(200),
+        route(SERVER, "GET", "/v1/host/audit").ours().refuses(&[404, 502, 503, 504]).gives::<Audit>(200),
+    ]);
+    all
+}
+
+fn span(operation: Operation) -> Operation {
+    let time = json!({"type": "string", "format": "date-time"});
+    operation
+        .with(query("from", time.clone(), "The beginning; an hour before the end if not said."))
+        .with(query("to", time, "The end; now if not said."))
+        .with(query(
+            "range",
+            json!({"type": "string", "pattern": "^[0-9]{1,6}[smhd]$"}),
+            "How long, instead of `from`.",
+        ))
+        .with(query("step", json!({"type": "string", "enum": ["15s", "1m", "5m", "1h"]}), "How far apart values are."))
+        .gives::<MetricSeries>(200)
+}
