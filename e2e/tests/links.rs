@@ -78,7 +78,7 @@ async fn a_link_with_an_answer_under_way_is_not_sealed() {
     let lab = Lab::start().await;
     let machine = lab.restore(&lab.layer.files).await;
     machine.resume().await.unwrap();
-    let kept = machine.dial_kept().await.unwrap();
+    let kept = wait_for("a link", PATIENCE, async || machine.dial_kept().await.ok()).await;
     let mut talk = Talk::greeted(kept, &lab.secret()).await;
     talk.send(shell("echo unread").frame(1)).await;
     let unread = async || talk.link.state().is_err().then_some(());

@@ -29,9 +29,9 @@ pub const EXEC_OVERDUE: Duration = Duration::from_secs(10);
 /// One question with one answer.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long a guest may be silent on a link that was sealed with it before it is dialled. Its answer takes a tenth of this, or
-/// more on a busy host; a guest that does not know the link never answers.
-pub const TAKE_UP_DEADLINE: Duration = Duration::from_secs(1);
+/// Which part of a launch's deadline a guest may be silent on a link that was sealed with it before it is dialled: a second, as
+/// hosts come. Its answer takes a tenth of this, or more on a busy host; a guest that does not know the link never answers.
+pub const TAKE_UP_PARTS: u32 = 20;
 
 /// From the first answer of a guest until its spare link is opened, and between two attempts.
 pub const SPARE_AFTER: Duration = Duration::from_millis(500);

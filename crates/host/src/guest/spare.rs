@@ -18,7 +18,7 @@ use pandastack_wire_guest::Rebirth;
 use tokio::sync::Semaphore;
 
 use super::{
-    limits::{SPARE_AFTER, SPARE_DEADLINE, SPARE_HURRY, SPARE_TRIES, TAKE_UP_DEADLINE},
+    limits::{SPARE_AFTER, SPARE_DEADLINE, SPARE_HURRY, SPARE_TRIES, TAKE_UP_PARTS},
     session::{LinkError, Session, greet},
 };
 
@@ -123,10 +123,11 @@ pub async fn take_up(
     state: &LinkState,
     rebirth: &Rebirth,
     scope: &Scope,
+    launch_deadline: Duration,
 ) -> Result<Session, LinkError> {
     let taken_up = async {
         let link = machine.take_up(state).await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
         Session::resume(link, rebirth, scope).await
     };
-    tokio::time::timeout(TAKE_UP_DEADLINE, taken_up).await.map_err(|_| LinkError::Deadline)?
+    tokio::time::timeout(launch_deadline / TAKE_UP_PARTS, taken_up).await.map_err(|_| LinkError::Deadline)?
 }

@@ -272,7 +272,7 @@ pub async fn greet(
         let mut secrets = vec![sealed_secret];
         if let Some(state) = &layer.manifest.link {
             let (told, new_life) = (Instant::now(), rebirth());
-            match take_up(machine, state, &new_life, &parts.scope).await {
+            match take_up(machine, state, &new_life, &parts.scope, deadline).await {
                 Ok(session) => {
                     correct_clock(&session, &new_life, told).await.map_err(LaunchError::Rebirth)?;
                     return Ok(session);
