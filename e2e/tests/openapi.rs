@@ -12,7 +12,7 @@ use pandastack_edge::{Edge, serve};
 use pandastack_kit::{Scope, SystemClock};
 use pandastack_testbed::{FakeBed, with_small_fake_bed};
 use reqwest::{Client, Method};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::net::TcpListener;
 
 const KEY: &str = "pds_00000000000000000000000000000001";
@@ -47,22 +47,21 @@ impl Server {
         Self { url, http: Client::builder().no_proxy().build().unwrap(), control, scope, folder }
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
-        let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(KEY);
-        answer(if body.is_null() { request } else { request.json(&body) }).await
+    async fn ask(&self, method: Method, path: &str) -> (u16, Value) {
+        answer(self.http.request(method, format!("{}{path}", self.url)).bearer_auth(KEY)).await
     }
 
     /// Runs the program to its end; it must have found nothing.
-    async fn tried(&self, program: &Path, settings: &str, words: &[&str]) {
+    async fn tried(&self, program: &Path, words: &[&str]) {
         let config = self.folder.path().join("schemathesis.toml");
-        std::fs::write(&config, format!("{EXPECTED}{settings}")).unwrap();
+        std::fs::write(&config, EXPECTED).unwrap();
         let mut command = tokio::process::Command::new(program);
         command.arg("--config-file").arg(&config).arg("run").arg(format!("{}/openapi.json", self.url));
         command.args(["--url", &self.url, "--header", &format!("Authorization: Bearer {KEY}")]);
         command.args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"]);
         command.args(["--checks", "response_schema_conformance"]);
         command.args(["--seed", "7", "--generation-deterministic", "--no-color"]);
-        command.args(["--request-timeout", "20", "--workers", "2", "--exclude-path-regex", NEVER_ENDING]);
+        command.args(["--request-timeout", "20", "--workers", "1", "--exclude-path-regex", NEVER_ENDING]);
         command.args(words).current_dir(self.folder.path()).env("NO_PROXY", "127.0.0.1").kill_on_drop(true);
         let output = command.stdin(Stdio::null()).output().await.unwrap();
         let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -72,13 +71,13 @@ impl Server {
 
     /// Deletes every sandbox and snapshot, and ends.
     async fn close(self) {
-        for sandbox in self.ask(Method::GET, "/v1/sandboxes", Value::Null).await.1.as_array().unwrap() {
+        for sandbox in self.ask(Method::GET, "/v1/sandboxes").await.1.as_array().unwrap() {
             let path = format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap());
-            assert_eq!(self.ask(Method::DELETE, &path, Value::Null).await.0, 204);
+            assert_eq!(self.ask(Method::DELETE, &path).await.0, 204);
         }
-        for snapshot in self.ask(Method::GET, "/v1/snapshots", Value::Null).await.1["snapshots"].as_array().unwrap() {
+        for snapshot in self.ask(Method::GET, "/v1/snapshots").await.1["snapshots"].as_array().unwrap() {
             let path = format!("/v1/snapshots/{}", snapshot["id"].as_str().unwrap());
-            assert_eq!(self.ask(Method::DELETE, &path, Value::Null).await.0, 204);
+            assert_eq!(self.ask(Method::DELETE, &path).await.0, 204);
         }
         assert_eq!(self.scope.close(PATIENCE).await, 0, "tasks are left");
         self.control.close().await;
@@ -91,16 +90,7 @@ async fn whatever_is_asked_the_answer_is_one_that_the_document_has() {
     with_small_fake_bed(FakeBed::settings(), 64, async |bed| {
         let server = Server::start(bed).await;
         // Every route with ids of nobody.
-        server.tried(&program, "", &["--max-examples", "4"]).await;
-        // Those of a sandbox again, with one that is there. None may end it, and copies of it cost too much to be many.
-        let (status, sandbox) = server.ask(Method::POST, "/v1/sandboxes", json!({"template": "mini"})).await;
-        assert_eq!(status, 201, "{sandbox}");
-        let id = sandbox["id"].as_str().unwrap();
-        let there = format!("[parameters]\n\"path.id\" = \"{id}\"\n\"query.follow\" = false\n");
-        let words = ["--include-path-regex", "^/v1/sandboxes/.id./", "--max-examples", "4"];
-        let gently =
-            ["--exclude-path-regex", "/(fork|fork-tree|promote|snapshots|proxy|pause|resume|hibernate|stop)(/|$)"];
-        server.tried(&program, &there, &[&words[..], &gently].concat()).await;
+        server.tried(&program, &["--max-examples", "4"]).await;
         server.close().await;
     })
     .await;

@@ -186,7 +186,7 @@ mod tests {
         assert!(!required("Sandbox").contains(&json!("from_snapshot")));
         assert_eq!(schemas["Sandbox"]["properties"]["from_snapshot"]["type"], "string");
         assert_eq!(schemas["Sandbox"]["properties"]["isolation"][EXTENSION], true);
-        assert_eq!(required("CreateSandbox"), [json!(""); 0]);
+        assert!(required("CreateSandbox").is_empty());
         assert_eq!(required("DeclarePort"), [json!("port")]);
     }
 
