@@ -17,8 +17,8 @@ use crate::GlobalArgs;
 /// The commands about templates.
 #[derive(Debug, clap::Subcommand)]
 pub enum TemplateCommand {
-    /// Make a template from a Dockerfile or a snapshot, showing the build's log
-    Build(build::BuildArgs),
+    /// Make a template from a Dockerfile, an image or a snapshot, showing the build's log
+    Build(Box<build::BuildArgs>),
     /// List what sandboxes can start from
     #[command(alias = "ls")]
     List(list::ListArgs),
@@ -37,7 +37,7 @@ pub enum TemplateCommand {
 /// Carries out one of them.
 pub async fn execute(command: TemplateCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
-        TemplateCommand::Build(args) => build::build(args, global).await,
+        TemplateCommand::Build(args) => build::build(*args, global).await,
         TemplateCommand::List(args) => list::list(args, global).await,
         TemplateCommand::Get(args) => get::get(args, global).await,
         TemplateCommand::Delete(args) => delete::delete(args, global).await,

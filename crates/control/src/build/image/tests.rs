@@ -1,3 +1,5 @@
+//! Which registries are spoken to, and how.
+
 use super::*;
 
 fn images(settings: ImageSettings) -> Images {

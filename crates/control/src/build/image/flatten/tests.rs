@@ -1,3 +1,5 @@
+//! Layers that are put over each other, and those that try to lead elsewhere.
+
 use std::io::{Cursor, Write as _};
 
 use flate2::{Compression, write::GzEncoder};

@@ -1,3 +1,5 @@
+//! Layers as lists of names, and what is left of them.
+
 use super::*;
 
 const MARKS: Marks = Marks { mode: 0o644, owner: 1, group: 2, changed_at: 3 };
