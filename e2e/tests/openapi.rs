@@ -40,7 +40,7 @@ impl Server {
         let control = Control::open(&database, bed.host.clone(), scope.clone(), Arc::new(SystemClock)).await.unwrap();
         control.bootstrap(Some(KEY.into())).await.unwrap();
         let edge = Edge::new(Arc::new(control.clone()), bed.host.clone(), scope.clone());
-        let app = control.guard(control.router().merge(edge.router()));
+        let app = control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes))));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         scope.start("serve", serve(listener, app, scope.clone()));

@@ -55,7 +55,8 @@ mod tests {
             assert_eq!(PAGE.matches(&format!("<{tag}")).count(), 1);
             assert!(inside(PAGE, tag).len() > 100, "{tag}");
         }
-        for foreign in ["http://", "https://", " style=", " onclick=", "innerHTML", "src=", "@import", "url("] {
+        for foreign in ["http://", "https://", " style=", " onclick=", "innerHTML", "src=", "@import", " url(", ":url("]
+        {
             assert!(!PAGE.contains(foreign), "{foreign}");
         }
     }

@@ -242,9 +242,11 @@ async fn removal_works_from_every_state() {
         let (asleep, _) = bed.create().await;
         bed.host.sleep(asleep).await.unwrap();
         let (failed, machine) = bed.create().await;
+        let mut events = bed.host.events();
         bed.driver.kill(machine);
         is(bed, failed, SandboxState::Failed { reason: "killed by signal 9".to_owned() }).await;
-        let mut events = bed.host.events();
+        // A state can be seen a moment before it is told.
+        while !matches!(events.recv().await.unwrap(), HostEvent::Failed { .. }) {}
         for id in [paused, asleep, failed] {
             bed.host.remove(id).await.unwrap();
             assert_eq!(events.try_recv().unwrap(), HostEvent::Removed { id, why: RemovedBy::Request });

@@ -53,7 +53,8 @@ fn build() -> Operation {
         "cpu": number(1, BUILD_CPUS_MAX),
         "memory_mb": number(BUILD_MEMORY_MB_MIN, BUILD_MEMORY_MB_MAX),
         "dockerfile": {"type": "string", "description": "The whole text."},
-        "image_ref": {"type": "string", "description": "Known, and refused: images are not pulled."},
+        "image_ref": {"type": "string", "description": "The name of an image in a registry, as `name:tag` or `name@digest`."},
+        "registry_auth": ours(json!({"type": "string", "description": "JSON: `username`, `password`, and the `registry` they are for. Kept nowhere."})),
         "from_snapshot": ours(json!({"type": "string", "description": "The id of a snapshot."})),
         "replace": {"type": "string", "description": "`true` replaces a template of that name."},
     });
@@ -64,6 +65,7 @@ fn build() -> Operation {
     let parts = json!({"type": "object", "properties": fields, "required": ["name"], "additionalProperties": files});
     let content = json!({"multipart/form-data": {"schema": parts}, "application/x-www-form-urlencoded": form});
     route(TEMPLATES, "POST", "/v1/templates/build")
+        .once()
         .notes("Exactly one of `dockerfile`, `rootfs`, `from_snapshot` and `image_ref`.")
         .with(yes_or_no("replace", "Replaces a template of that name."))
         .refuses(&[403, 404])
@@ -77,6 +79,7 @@ fn webhooks() -> Vec<Operation> {
     let stages = json!({"type": "string", "enum": ["pending", "failed", "delivered", "dead"]});
     vec![
         route(HOOKS, "POST", "/v1/webhooks")
+            .once()
             .takes::<CreateWebhook>(json!({"url": "https://hooks.example.com/in", "events": ["sandbox.*"]}))
             .gives::<Webhook>(201),
         route(HOOKS, "GET", "/v1/webhooks").gives::<Vec<Webhook>>(200),

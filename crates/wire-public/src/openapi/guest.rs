@@ -63,6 +63,7 @@ fn processes() -> Vec<Operation> {
         "description": "Beats `offset` for who follows."});
     vec![
         route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes")
+            .once()
             .machine()
             .takes::<SpawnRequest>(json!({"cmd": "python3 -m http.server 3000", "tag": "web"}))
             .gives::<Process>(201),
@@ -104,6 +105,7 @@ fn code() -> Vec<Operation> {
     let answer: Value = json!({"type": ["object", "array"]});
     let mut all = vec![
         route(CODE, "POST", "/v1/sandboxes/{id}/repl/sessions")
+            .once()
             .machine()
             .may_take::<OpenSession>(json!({"language": "python"}))
             .gives::<CodeSession>(201),
