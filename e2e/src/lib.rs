@@ -8,7 +8,7 @@ mod rig;
 use bytes::Bytes;
 use pandastack_host::HostSettings;
 use pandastack_model::{Fault, SandboxId};
-use pandastack_testbed::{Bed, stretched, with_bed};
+use pandastack_testbed::{Bed, with_bed};
 use pandastack_wire_fleet::{ExecAsk, ExecEvent, ExecSession, HostPort, Program};
 
 pub use door::{Events, HttpDoor, answer};
@@ -112,6 +112,5 @@ pub async fn with_sandbox(body: impl AsyncFnOnce(&Bed, SandboxId)) {
 
 /// Settings of a host that makes machines on demand only, so that a test can tell what came from what.
 pub fn without_standby() -> HostSettings {
-    let usual = HostSettings::default();
-    HostSettings { standby: 0, blanks: 0, launch_deadline: stretched(usual.launch_deadline), ..usual }
+    HostSettings { standby: 0, blanks: 0, ..HostSettings::default() }
 }

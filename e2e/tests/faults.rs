@@ -18,7 +18,7 @@ use pandastack_e2e::{PATIENCE, collect, read_until, shell, start, with_sandbox, 
 use pandastack_host::{HostSettings, net::TAP};
 use pandastack_model::{Bytes, Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_sys::netns::Netns;
-use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, wait_for, with_bed};
+use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, stretched, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostEvent, HostPort};
 
 /// Waits until a sandbox has failed, and gives the reason.
@@ -147,7 +147,7 @@ async fn a_guest_cut_off_from_its_host_is_given_up_and_released() {
 #[tokio::test]
 async fn a_deadline_holds_even_if_the_guest_falls_silent() {
     with_sandbox(async |bed, id| {
-        let ask = ExecAsk { deadline: Some(Duration::from_secs(1)), ..shell("echo up; sleep 600") };
+        let ask = ExecAsk { deadline: Some(stretched(Duration::from_secs(1))), ..shell("echo up; sleep 600") };
         let mut session = start(bed, id, ask).await.unwrap();
         read_until(&mut session, "up").await;
         unplug(bed.host.machine_pid(id).await.unwrap());

@@ -10,7 +10,7 @@ use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ForkAsk, HostPort};
 
-use crate::{DataFolder, Leftovers, PATIENCE, machine_driver};
+use crate::{DataFolder, Leftovers, PATIENCE, machine_driver, stretched};
 
 /// A running host with the template `mini`.
 pub struct Bed {
@@ -39,6 +39,7 @@ impl Bed {
 
     /// Starts with settings of the test's own.
     pub async fn start_with(settings: HostSettings, net: impl FnOnce(NetSettings) -> NetSettings) -> Result<Self> {
+        let settings = HostSettings { launch_deadline: stretched(settings.launch_deadline), ..settings };
         let folder = DataFolder::with_templates()?;
         let data_dir = folder.path().to_owned();
         let volume = Arc::new(Volume::open(&data_dir, 0)?);
