@@ -19,7 +19,7 @@ use super::{
     living::Living,
     prepare::{Parts, PrepareError, Prepared, SlotHandle},
     publish::defaults_of,
-    standby::Standby,
+    standby::{Launching, Standby},
 };
 use crate::{
     guest::{LinkError, Session, SparePlace, take_up},
@@ -70,7 +70,7 @@ pub struct Wanted<'a> {
 /// Launches a new sandbox, unless it is given up meanwhile.
 pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) -> Result<Living, LaunchError> {
     let started = Instant::now();
-    let _launching = standby.launching();
+    let launching = standby.launching();
     if wanted.given_up.is_cancelled() {
         return Err(LaunchError::Abandoned);
     }
@@ -95,7 +95,7 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
             }
         }
     }
-    let prepared = prepare(parts, standby, layer).await?;
+    let prepared = prepare(parts, standby, &launching, layer).await?;
     start_life(parts, prepared, mode, started, wanted, &life).await
 }
 
@@ -115,13 +115,18 @@ pub async fn wake(
     wanted: &Wanted<'_>,
 ) -> Result<Living, LaunchError> {
     let started = Instant::now();
-    let _launching = standby.launching();
-    let prepared = prepare(parts, standby, layer).await?;
+    let launching = standby.launching();
+    let prepared = prepare(parts, standby, &launching, layer).await?;
     start_life(parts, prepared, "wake", started, wanted, &Life::Same).await
 }
 
 /// Prepares a machine; if the host is full, machines that only stand by give way.
-async fn prepare(parts: &Arc<Parts>, standby: &Standby, layer: LayerId) -> Result<Prepared, LaunchError> {
+async fn prepare(
+    parts: &Arc<Parts>,
+    standby: &Standby,
+    launching: &Launching<'_>,
+    layer: LayerId,
+) -> Result<Prepared, LaunchError> {
     loop {
         let store = parts.layers.clone();
         let opened = parts.scope.block("open layer", move || store.open_layer(layer)).await;
@@ -140,6 +145,7 @@ async fn prepare(parts: &Arc<Parts>, standby: &Standby, layer: LayerId) -> Resul
                     tracing::info!(%full, "a standby machine gives way");
                     prepared.undo.unwind().await;
                 }
+                None if standby.settled(launching).await => {}
                 None => return Err(PrepareError::Full(full).into()),
             },
             // Its last owner let it go while this machine was being made.

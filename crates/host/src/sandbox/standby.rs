@@ -34,6 +34,8 @@ const LOOK: Duration = Duration::from_secs(2);
 pub struct Standby {
     shelves: Mutex<HashMap<LayerId, Shelf>>,
     launching: Mutex<usize>,
+    /// Held while something is added: it has its memory already, and cannot give way before it is on its shelf.
+    adding: tokio::sync::Mutex<()>,
     bell: Notify,
     wanted: usize,
     warm: BTreeMap<TemplateName, usize>,
@@ -55,7 +57,8 @@ impl Standby {
     pub fn new(settings: &HostSettings, layers: &LayerStore) -> Self {
         let (wanted, warm) = (settings.standby, settings.warm.clone());
         let (launching, blanks) = (Mutex::new(0), Blanks::new(settings.blanks, layers));
-        let standby = Self { shelves: Mutex::default(), launching, bell: Notify::new(), wanted, warm, blanks };
+        let (adding, bell) = (tokio::sync::Mutex::default(), Notify::new());
+        let standby = Self { shelves: Mutex::default(), launching, adding, bell, wanted, warm, blanks };
         for (template, layer) in layers.templates() {
             standby.locked().insert(layer, standby.shelf(&template));
         }
@@ -91,6 +94,16 @@ impl Standby {
         self.locked().values_mut().max_by_key(|shelf| shelf.machines.len())?.machines.pop_back()
     }
 
+    /// Waits for what is being added, if something is, so that it can give way; says whether something was. Whoever waits is
+    /// launching, so that nothing else is added meanwhile.
+    pub async fn settled(&self, _launching: &Launching<'_>) -> bool {
+        let adding = self.adding.try_lock().is_err();
+        if adding {
+            drop(self.adding.lock().await);
+        }
+        adding
+    }
+
     /// Counts the machines on all shelves.
     pub fn count(&self) -> usize {
         self.locked().values().map(|shelf| shelf.machines.len()).sum()
@@ -109,10 +122,11 @@ impl Standby {
             let pause = if parts.is_crowded() {
                 self.give_way(&parts).await;
                 Some(LOOK)
-            } else if *self.launching.lock().expect("no holder panics") > 0 {
-                None
             } else {
-                self.add_one(&parts).await
+                let _adding = self.adding.lock().await;
+                // Looked at under the lock: a create that is under way may be waiting for it.
+                let is_free = *self.launching.lock().expect("no holder panics") == 0;
+                if is_free { self.add_one(&parts).await } else { None }
             };
             let woken = async {
                 match pause {
