@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     reference::Digest,
-    tree::{Brought, Found, Marks, Spot, Tree, shown},
+    tree::{Item, Marks, Spot, Tree, shown},
 };
 use crate::limits::{IMAGE_ENTRIES_MAX, IMAGE_EXTENSION_BYTES_MAX, IMAGE_UNPACKED_BYTES_MAX};
 
@@ -31,7 +31,7 @@ pub struct Layer {
 
 /// What is left of all layers.
 pub struct Flat {
-    pub all: Vec<(Vec<u8>, Found, Marks)>,
+    pub all: Vec<(Vec<u8>, Item, Marks)>,
     /// Device nodes and the like, which machines make themselves.
     pub left_out: usize,
 }
@@ -94,9 +94,9 @@ pub fn write(flat: &Flat, layers: &[Layer], to: impl Write, stop: &CancellationT
     let (mut files, mut later) = (HashMap::new(), Vec::new());
     for (path, found, marks) in &flat.all {
         match found {
-            Found::Folder => put(&mut builder, path, *marks, EntryType::Directory, None).map_err(out)?,
-            Found::File { spot, .. } => drop(files.insert(*spot, (path, marks))),
-            Found::Link(_) | Found::Same(_) | Found::Pipe => later.push((path, found, marks)),
+            Item::Folder => put(&mut builder, path, *marks, EntryType::Directory, None).map_err(out)?,
+            Item::File { spot, .. } => drop(files.insert(*spot, (path, marks))),
+            Item::Link(_) | Item::Same(_) | Item::Pipe => later.push((path, found, marks)),
         }
     }
     for (number, Layer { path, .. }) in layers.iter().enumerate() {
@@ -114,9 +114,9 @@ pub fn write(flat: &Flat, layers: &[Layer], to: impl Write, stop: &CancellationT
     }
     for (path, found, marks) in later {
         let (kind, target) = match found {
-            Found::Link(target) => (EntryType::Symlink, Some(target)),
-            Found::Same(target) => (EntryType::Link, Some(target)),
-            Found::Folder | Found::File { .. } | Found::Pipe => (EntryType::Fifo, None),
+            Item::Link(target) => (EntryType::Symlink, Some(target)),
+            Item::Same(target) => (EntryType::Link, Some(target)),
+            Item::Folder | Item::File { .. } | Item::Pipe => (EntryType::Fifo, None),
         };
         put(&mut builder, path, *marks, kind, target).map_err(out)?;
     }
@@ -167,19 +167,19 @@ struct Part {
 }
 
 impl Part {
-    fn brought(&self, layer: usize) -> Result<Option<Brought>, String> {
+    fn brought(&self, layer: usize) -> Result<Option<Item>, String> {
         let spot = Spot { layer, entry: self.entry };
         Ok(Some(match self.kind {
-            EntryType::Directory => Brought::Folder,
+            EntryType::Directory => Item::Folder,
             // Old archives mark a folder by its name only.
-            EntryType::Regular if self.path.ends_with(b"/") => Brought::Folder,
-            EntryType::Regular | EntryType::Continuous => Brought::File { spot, bytes: self.bytes },
+            EntryType::Regular if self.path.ends_with(b"/") => Item::Folder,
+            EntryType::Regular | EntryType::Continuous => Item::File { spot, bytes: self.bytes },
             EntryType::Symlink if self.link.is_empty() || self.link.len() > 4095 || self.link.contains(&0) => {
                 return Err(format!("{} is a link to nothing", shown(&self.path)));
             }
-            EntryType::Symlink => Brought::Link(self.link.clone()),
-            EntryType::Link => Brought::Same(self.link.clone()),
-            EntryType::Fifo => Brought::Pipe,
+            EntryType::Symlink => Item::Link(self.link.clone()),
+            EntryType::Link => Item::Same(self.link.clone()),
+            EntryType::Fifo => Item::Pipe,
             EntryType::Char | EntryType::Block => return Ok(None),
             other => return Err(format!("{} is of the unknown kind {other:?}", shown(&self.path))),
         }))

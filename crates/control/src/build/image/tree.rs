@@ -32,9 +32,9 @@ pub struct Spot {
     pub entry: usize,
 }
 
-/// What one entry of a layer brings.
+/// What one entry of a layer brings, and what is at a path in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Brought {
+pub enum Item {
     Folder,
     File {
         spot: Spot,
@@ -42,20 +42,6 @@ pub enum Brought {
     },
     Link(Vec<u8>),
     /// Another name of a file that is there.
-    Same(Vec<u8>),
-    Pipe,
-}
-
-/// What is at a path in the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    Folder,
-    File {
-        spot: Spot,
-        bytes: u64,
-    },
-    Link(Vec<u8>),
-    /// The same file as at another path.
     Same(Vec<u8>),
     Pipe,
 }
@@ -100,10 +86,10 @@ impl Tree {
     }
 
     /// Takes one entry of a layer in.
-    pub fn bring(&mut self, path: &[u8], brought: Brought, marks: Marks) -> Result<(), String> {
+    pub fn bring(&mut self, path: &[u8], brought: Item, marks: Marks) -> Result<(), String> {
         let Some((folder, name)) = split(path) else {
             // The root itself.
-            if brought == Brought::Folder {
+            if brought == Item::Folder {
                 self.nodes[0].marks = marks;
             }
             return Ok(());
@@ -121,11 +107,11 @@ impl Tree {
             return self.take_away(folder, gone, path);
         }
         let kind = match brought {
-            Brought::Folder => Kind::Folder(BTreeMap::new()),
-            Brought::File { spot, bytes } => Kind::File { spot, bytes },
-            Brought::Link(target) => Kind::Link(target),
-            Brought::Pipe => Kind::Pipe,
-            Brought::Same(target) => {
+            Item::Folder => Kind::Folder(BTreeMap::new()),
+            Item::File { spot, bytes } => Kind::File { spot, bytes },
+            Item::Link(target) => Kind::Link(target),
+            Item::Pipe => Kind::Pipe,
+            Item::Same(target) => {
                 let node = self.file_at(&target, path)?;
                 let folder = self.folder(folder, path, Missing::Made)?.unwrap_or(0);
                 return self.put(folder, name, node);
@@ -149,7 +135,7 @@ impl Tree {
     }
 
     /// Gives everything: folders before what is in them.
-    pub fn all(&self) -> Vec<(Vec<u8>, Found, Marks)> {
+    pub fn all(&self) -> Vec<(Vec<u8>, Item, Marks)> {
         let (mut all, mut first) = (Vec::new(), BTreeMap::new());
         self.gather(0, &mut Vec::new(), &mut first, &mut all);
         all
@@ -160,7 +146,7 @@ impl Tree {
         folder: usize,
         path: &mut Vec<u8>,
         first: &mut BTreeMap<usize, Vec<u8>>,
-        all: &mut Vec<(Vec<u8>, Found, Marks)>,
+        all: &mut Vec<(Vec<u8>, Item, Marks)>,
     ) {
         let Kind::Folder(names) = &self.nodes[folder].kind else { return };
         for (name, Name { node, .. }) in names {
@@ -171,13 +157,13 @@ impl Tree {
             path.extend_from_slice(name);
             let Node { kind, marks } = &self.nodes[*node];
             let found = match (first.get(node), kind) {
-                (_, Kind::Folder(_)) => Found::Folder,
-                (Some(other), _) => Found::Same(other.clone()),
-                (None, Kind::File { spot, bytes }) => Found::File { spot: *spot, bytes: *bytes },
-                (None, Kind::Link(target)) => Found::Link(target.clone()),
-                (None, Kind::Pipe) => Found::Pipe,
+                (_, Kind::Folder(_)) => Item::Folder,
+                (Some(other), _) => Item::Same(other.clone()),
+                (None, Kind::File { spot, bytes }) => Item::File { spot: *spot, bytes: *bytes },
+                (None, Kind::Link(target)) => Item::Link(target.clone()),
+                (None, Kind::Pipe) => Item::Pipe,
             };
-            if matches!(found, Found::File { .. } | Found::Link(_) | Found::Pipe) {
+            if matches!(found, Item::File { .. } | Item::Link(_) | Item::Pipe) {
                 first.insert(*node, path.clone());
             }
             all.push((path.clone(), found, *marks));
@@ -309,8 +295,8 @@ impl Tree {
 }
 
 /// Gives the bytes of all files.
-pub fn bytes(all: &[(Vec<u8>, Found, Marks)]) -> u64 {
-    let of = |(_, found, _): &(Vec<u8>, Found, Marks)| if let Found::File { bytes, .. } = found { *bytes } else { 0 };
+pub fn bytes(all: &[(Vec<u8>, Item, Marks)]) -> u64 {
+    let of = |(_, found, _): &(Vec<u8>, Item, Marks)| if let Item::File { bytes, .. } = found { *bytes } else { 0 };
     all.iter().map(of).fold(0, u64::saturating_add)
 }
 

@@ -11,10 +11,10 @@ fn tree(layers: &[&[&str]]) -> Result<Tree, String> {
         tree.next_layer();
         for (entry, text) in entries.iter().enumerate() {
             let (path, brought) = match (text.split_once(" -> "), text.split_once(" = ")) {
-                (Some((path, target)), _) => (path, Brought::Link(target.into())),
-                (_, Some((path, target))) => (path, Brought::Same(target.into())),
-                _ if text.ends_with('/') => (*text, Brought::Folder),
-                _ => (*text, Brought::File { spot: Spot { layer, entry }, bytes: 10 }),
+                (Some((path, target)), _) => (path, Item::Link(target.into())),
+                (_, Some((path, target))) => (path, Item::Same(target.into())),
+                _ if text.ends_with('/') => (*text, Item::Folder),
+                _ => (*text, Item::File { spot: Spot { layer, entry }, bytes: 10 }),
             };
             tree.bring(path.as_bytes(), brought, MARKS)?;
         }
@@ -28,11 +28,11 @@ fn check(layers: &[&[&str]], expected: &[&str]) {
     let shown = all.into_iter().map(|(path, found, _)| {
         let path = String::from_utf8(path).unwrap();
         match found {
-            Found::Folder => format!("{path}/"),
-            Found::File { spot, .. } => format!("{path} {}", spot.layer),
-            Found::Link(target) => format!("{path} -> {}", String::from_utf8(target).unwrap()),
-            Found::Same(other) => format!("{path} = {}", String::from_utf8(other).unwrap()),
-            Found::Pipe => format!("{path} |"),
+            Item::Folder => format!("{path}/"),
+            Item::File { spot, .. } => format!("{path} {}", spot.layer),
+            Item::Link(target) => format!("{path} -> {}", String::from_utf8(target).unwrap()),
+            Item::Same(other) => format!("{path} = {}", String::from_utf8(other).unwrap()),
+            Item::Pipe => format!("{path} |"),
         }
     });
     assert_eq!(shown.collect::<Vec<_>>(), expected);
@@ -107,19 +107,19 @@ fn what_leads_nowhere_is_refused() {
     }
     let mut tree = Tree::new();
     let deep = "d/".repeat(IMAGE_LEVELS_MAX + 1);
-    assert!(tree.bring(deep.as_bytes(), Brought::Folder, MARKS).is_err());
-    assert!(tree.bring(&[b'x'; 256], Brought::Folder, MARKS).is_err());
-    assert!(tree.bring(b"a\0b", Brought::Folder, MARKS).is_err());
+    assert!(tree.bring(deep.as_bytes(), Item::Folder, MARKS).is_err());
+    assert!(tree.bring(&[b'x'; 256], Item::Folder, MARKS).is_err());
+    assert!(tree.bring(b"a\0b", Item::Folder, MARKS).is_err());
 }
 
 #[test]
 fn folders_cannot_be_piled_up_through_links() {
     let mut tree = Tree::new();
     let path = "d/".repeat(200);
-    tree.bring(path.as_bytes(), Brought::Folder, MARKS).unwrap();
-    tree.bring(b"l", Brought::Link(path.clone().into_bytes()), MARKS).unwrap();
+    tree.bring(path.as_bytes(), Item::Folder, MARKS).unwrap();
+    tree.bring(b"l", Item::Link(path.clone().into_bytes()), MARKS).unwrap();
     let more = format!("l/{path}");
-    assert!(tree.bring(more.as_bytes(), Brought::Folder, MARKS).unwrap_err().contains("deeper"));
+    assert!(tree.bring(more.as_bytes(), Item::Folder, MARKS).unwrap_err().contains("deeper"));
 }
 
 #[test]
