@@ -13,8 +13,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
-    process::{Command, ExitStatus},
+    process::{Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -116,10 +117,24 @@ fn run(project: &Path, programs: &BTreeMap<String, PathBuf>, tests: &Tests) -> (
     for (suite, tests) in tests.iter().filter(|(_, tests)| !tests.is_empty()) {
         command.arg(format!("{suite},{}", Vec::from_iter(tests.iter().map(String::as_str)).join(",")));
     }
-    let output = command.current_dir(project).output().expect("cargo starts");
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    println!("{said}");
-    (output.status, said)
+    let mut child = command.current_dir(project).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo starts");
+    let errors = child.stderr.take().expect("it is piped");
+    let errors = std::thread::spawn(move || shown(errors));
+    let said = shown(child.stdout.take().expect("it is piped"));
+    let said = said + &errors.join().expect("the reader ends");
+    (child.wait().expect("cargo ends"), said)
+}
+
+/// Everything that is said, and each line is shown at once: a run of all suites takes hours.
+fn shown(said: impl Read) -> String {
+    let mut whole = String::new();
+    for line in BufReader::new(said).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        whole.push_str(&line);
+        whole.push('\n');
+    }
+    whole
 }
 
 /// Whether the end was that of the emulated computer, which has faults of its own, and not of what ran in it.
