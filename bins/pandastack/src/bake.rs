@@ -38,7 +38,7 @@ pub enum Template {
 
 #[derive(Args)]
 pub struct Bake {
-    /// A built-in recipe (mini, base, ubuntu-24.04), or any name with --recipe
+    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser), or any name with --recipe
     name: String,
     /// Folder with recipe.toml and, if wanted, customize.sh
     #[arg(long, value_name = "DIR")]

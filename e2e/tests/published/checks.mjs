@@ -1,6 +1,8 @@
 // The acceptance checks of the API contract, with the TypeScript client as published. `node checks.mjs NAME` runs one.
 
 import assert from "node:assert/strict";
+import http from "node:http";
+import { text } from "node:stream/consumers";
 import { Client, NotFoundError, Sandbox, SandboxTimeout, ServerError, BadRequestError } from "@pandastack/sdk";
 
 const plain = { template: "mini" };
@@ -166,6 +168,31 @@ const checks = {
       if ((seen = line.includes("a line for the console"))) break;
     }
     assert.ok(seen);
+  },
+
+  async previews_need_no_key_and_wake() {
+    const box = await Sandbox.create({ ...plain, persistent: true });
+    const server = new URL(box.client.apiUrl);
+    box.client.previewHost = `localhost:${server.port}`;
+    await box.exec("mkdir /srv/site && echo hello > /srv/site/a.txt");
+    await box.exec("cd /srv/site && setsid python3 -m http.server 8000 > /tmp/http.log 2>&1 < /dev/null &");
+    await waitFor("the port is listed", async () => 8000 in (await box.previewUrls()));
+    const url = new URL(box.previewUrl(8000, "http"));
+    assert.equal(url.host, `8000-${box.id}.localhost:${server.port}`);
+    // As a browser does: whatever ends in `.localhost` is this machine.
+    const ask = (path) =>
+      new Promise((done, failed) => {
+        const options = { host: "127.0.0.1", port: url.port, path, headers: { host: url.host } };
+        const request = http.get(options, async (answer) => done([answer.statusCode, await text(answer)]));
+        request.on("error", failed);
+      });
+    assert.deepEqual(await ask("/a.txt"), [200, "hello\n"]);
+    await box.hibernate();
+    assert.equal((await Sandbox.get(box.id)).status, "hibernated");
+    assert.deepEqual(await ask("/a.txt"), [200, "hello\n"]);
+    assert.equal((await Sandbox.get(box.id)).status, "running");
+    await box.kill();
+    assert.equal((await ask("/"))[0], 404);
   },
 
   async volumes_outlive_sandboxes_and_have_one_writer() {

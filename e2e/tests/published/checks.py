@@ -1,9 +1,13 @@
 """The acceptance checks of the API contract, with the Python client as published. `checks.py NAME` runs one of them."""
 
 import base64
+import hashlib
+import http.client
+import os
 import sys
 import threading
 import time
+from urllib.parse import urlsplit
 
 from pandastack import BadRequestError, Client, NotFoundError, Sandbox, SandboxTimeout, ServerError
 
@@ -237,6 +241,75 @@ def logs_follow_and_stand_idleness():
     else:
         raise AssertionError("the stream ended before its line came")
     assert any("a line for the console" in line for line in box.logs())
+
+
+# A server that counts its requests, and echoes frames to whoever asks for a WebSocket.
+COUNTER = r"""
+import base64, hashlib, http.server
+
+class Counter(http.server.BaseHTTPRequestHandler):
+    asked = 0
+
+    def do_GET(self):
+        if self.headers.get("upgrade") == "websocket":
+            return self.echo()
+        Counter.asked += 1
+        said = f"{Counter.asked} {self.path} {self.headers['x-forwarded-host']}".encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def echo(self):
+        magic = self.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(101)
+        self.send_header("upgrade", "websocket")
+        self.send_header("connection", "upgrade")
+        self.send_header("sec-websocket-accept", base64.b64encode(hashlib.sha1(magic.encode()).digest()).decode())
+        self.end_headers()
+        while len(head := self.rfile.read(2)) == 2 and head[0] & 15 != 8:
+            mask, data = self.rfile.read(4), self.rfile.read(head[1] & 127)
+            self.wfile.write(bytes([0x81, len(data)]) + bytes(byte ^ mask[at % 4] for at, byte in enumerate(data)))
+
+http.server.ThreadingHTTPServer(("", 8000), Counter).serve_forever()
+"""
+
+
+def previews_need_no_key_and_wake():
+    box = Sandbox.create(**PLAIN, persistent=True)
+    server = urlsplit(box._client.api_url)
+    box._client.preview_host = f"localhost:{server.port}"
+    box.filesystem.write("/srv/counter.py", COUNTER)
+    box.exec("setsid python3 /srv/counter.py > /tmp/counter.log 2>&1 < /dev/null &")
+    wait_for("the port is listed", lambda: 8000 in box.preview_urls())
+    url = urlsplit(box.preview_url(8000, scheme="http"))
+    assert url.netloc == f"8000-{box.id}.localhost:{server.port}", url
+
+    # As a browser does: whatever ends in `.localhost` is this machine.
+    connection = http.client.HTTPConnection("127.0.0.1", url.port, timeout=60)
+
+    def ask(path, **headers):
+        connection.request("GET", path, headers={"host": url.netloc, **headers})
+        return connection.getresponse()
+
+    assert ask("/a?b=c").read().decode() == f"1 /a?b=c {url.netloc}"
+    key = base64.b64encode(os.urandom(16)).decode()
+    socket = ask("/ws", upgrade="websocket", connection="Upgrade", **{"sec-websocket-version": "13", "sec-websocket-key": key})
+    accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
+    assert (socket.status, socket.headers["sec-websocket-accept"]) == (101, accept), (socket.status, socket.headers.items())
+    connection.sock.sendall(bytes([0x81, 0x82, 1, 2, 3, 4, ord("h") ^ 1, ord("i") ^ 2]))
+    echoed = b""
+    while len(echoed) < 4:
+        echoed += connection.sock.recv(4)
+    assert echoed == b"\x81\x02hi", echoed
+    connection.close()
+    box.hibernate()
+    assert Sandbox.get(box.id).status == "hibernated"
+    said = ask("/again").read().decode()
+    assert said == f"2 /again {url.netloc}", said
+    assert Sandbox.get(box.id).status == "running"
+    box.kill()
+    assert ask("/").status == 404
 
 
 def volumes_outlive_sandboxes_and_have_one_writer():

@@ -42,6 +42,7 @@ mod python {
         templates_are_built_from_dockerfiles,
         snapshots_are_listed_by_sandbox,
         logs_follow_and_stand_idleness,
+        previews_need_no_key_and_wake,
         volumes_outlive_sandboxes_and_have_one_writer,
         the_managed_agents_worker_finds_what_it_needs,
     }
@@ -64,6 +65,7 @@ mod typescript {
         templates_are_built_from_dockerfiles,
         snapshots_are_listed_by_sandbox,
         logs_follow_and_stand_idleness,
+        previews_need_no_key_and_wake,
         volumes_outlive_sandboxes_and_have_one_writer,
     }
 }

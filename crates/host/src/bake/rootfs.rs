@@ -128,26 +128,53 @@ fn digest(ask: &RootFsAsk<'_>) -> Result<String, RootFsError> {
 }
 
 async fn make(ask: &RootFsAsk<'_>, folder: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+    remove_abandoned(&ask.cache.join("rootfs"), progress).await?;
     let staging = folder.with_extension(format!("new-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&staging);
     fs::create_dir_all(&staging).map_err(io_at("make the cache folder"))?;
     let made = fill(ask, &staging, progress).await;
     let result = match made {
         Ok(()) => match fs::rename(&staging, folder) {
             Ok(()) => Ok(()),
             // Somebody else made the same root meanwhile.
-            Err(_) if folder.join("complete").exists() => Ok(()),
+            Err(_) if folder.join("complete").exists() => remove_tree(&staging, progress).await,
             Err(cause) => Err(RootFsError::Io { action: "move the root into the cache".to_owned(), cause }),
         },
         Err(error) => Err(error),
     };
-    let _ = fs::remove_dir_all(&staging);
+    if result.is_err() {
+        let _ = remove_tree(&staging, progress).await;
+    }
     result
+}
+
+/// Removes what makers left that were killed: gigabytes each.
+async fn remove_abandoned(roots: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+    for entry in fs::read_dir(roots).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.rsplit_once(".new-")).map(|(_, maker)| maker);
+        let abandoned = maker.is_some_and(|maker| {
+            maker == std::process::id().to_string() || !Path::new("/proc").join(maker).exists()
+        });
+        if abandoned {
+            remove_tree(&entry.path(), progress).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a folder, and nothing that somebody has mounted in it.
+async fn remove_tree(folder: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
+    let mut remove = Command::new("rm");
+    remove.arg("-rf").arg("--one-file-system").arg(folder);
+    run("clean up", remove, progress).await
 }
 
 async fn fill(ask: &RootFsAsk<'_>, staging: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
     let root = staging.join("root");
     progress.step(&format!("packages of {}", ask.recipe.name));
+    let mut version = Command::new("mmdebstrap");
+    version.arg("--version");
+    run("look for mmdebstrap", version, progress).await?;
     run("install packages", debstrap(ask, staging, &root)?, progress).await?;
 
     progress.step("kernel and modules");
@@ -163,16 +190,14 @@ async fn fill(ask: &RootFsAsk<'_>, staging: &Path, progress: &dyn Progress) -> R
     progress.step("disk image");
     let disk = staging.join("root.ext4");
     make_disk(&root, &disk, ask.recipe.disk, progress).await?;
-    let mut remove = Command::new("rm");
-    remove.arg("-rf").arg("--one-file-system").arg(&root);
-    run("clean up", remove, progress).await?;
+    remove_tree(&root, progress).await?;
     fs::write(staging.join("complete"), version).map_err(io_at("finish the root"))
 }
 
 fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command, RootFsError> {
     let hook = staging.join("customize-hook");
     fs::write(&hook, CUSTOMIZE).map_err(io_at("write the hook"))?;
-    let mut command = Command::new("mmdebstrap");
+    let mut command = enclosed("mmdebstrap");
     command.args(["--mode=root", "--variant=minbase", "--components=main"]);
     command.arg(format!("--include={}", ask.recipe.packages.join(",")));
     // We boot with an initramfs of our own; making Debian's would only take time.
@@ -198,6 +223,15 @@ fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command,
     }
     command.arg(&ask.recipe.suite).arg(root);
     Ok(command)
+}
+
+/// A program in a mount and a process namespace of its own, which ends with this process: however that ends, nothing goes on
+/// in the chroot, and nothing stays mounted under a folder that is removed afterwards.
+fn enclosed(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--pid", "--fork"]);
+    command.args(["--kill-child=KILL", program]);
+    command
 }
 
 async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progress) -> Result<(), RootFsError> {
@@ -265,6 +299,48 @@ mod tests {
             error.contains("`install packages`") && error.contains("line 40") && !error.contains("line 20\n"),
             "{error}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_step_that_is_given_up_ends_with_all_its_processes_and_mounts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mounted, inner) = (folder.path().join("mounted"), folder.path().join("inner"));
+        fs::create_dir(&mounted).unwrap();
+        let script = format!(
+            "mount -t tmpfs none {0} && sh -c 'echo begun > {1}; exec 9> {0}/held; flock 8; sleep 600' 8> {1}.lock",
+            mounted.display(),
+            inner.display(),
+        );
+        let mut command = enclosed("sh");
+        command.args(["-c", &script]);
+        let patience = std::time::Duration::from_secs(60);
+        let begun = async {
+            while !inner.exists() {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            ended = run("mount", command, &Silent) => panic!("it ended by itself: {ended:?}"),
+            () = begun => {}
+            () = tokio::time::sleep(patience) => panic!("it did not begin"),
+        }
+        assert!(!mounted.join("held").exists(), "the mount is seen from outside");
+        // The grandchild holds a lock for as long as it lives.
+        let lock = fs::File::open(inner.with_extension("lock")).unwrap();
+        tokio::time::timeout(patience, tokio::task::spawn_blocking(move || lock.lock())).await.unwrap().unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_killed_makers_left_is_removed_and_nothing_else() {
+        let roots = tempfile::tempdir().unwrap();
+        let alive = format!("a-1.new-{}", std::os::unix::process::parent_id());
+        for name in ["a-1", "a-1.new-4194305", &alive] {
+            fs::create_dir_all(roots.path().join(name).join("root")).unwrap();
+        }
+        remove_abandoned(roots.path(), &Silent).await.unwrap();
+        let mut left: Vec<_> = fs::read_dir(roots.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["a-1", alive.as_str()]);
     }
 
     #[tokio::test]
