@@ -5,6 +5,8 @@ mod door;
 pub mod published;
 mod rig;
 
+use std::path::{Path, PathBuf};
+
 use bytes::Bytes;
 use pandastack_host::HostSettings;
 use pandastack_model::{Fault, SandboxId};
@@ -14,6 +16,13 @@ use pandastack_wire_fleet::{ExecAsk, ExecEvent, ExecSession, HostPort, Program};
 pub use door::{Events, HttpDoor, answer};
 pub use pandastack_testbed::PATIENCE;
 pub use rig::Rig;
+
+/// The project's root folder.
+pub fn project() -> PathBuf {
+    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+    let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
+    Path::new(&package).parent().expect("the package lies in the project").to_path_buf()
+}
 
 /// A process from its first to its last event.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use pandastack_e2e::project;
 use pandastack_testbed::built;
 use serde_json::Value;
 
@@ -117,7 +118,8 @@ fn run(project: &Path, programs: &BTreeMap<String, PathBuf>, tests: &Tests) -> (
     for (suite, tests) in tests.iter().filter(|(_, tests)| !tests.is_empty()) {
         command.arg(format!("{suite},{}", Vec::from_iter(tests.iter().map(String::as_str)).join(",")));
     }
-    let mut child = command.current_dir(project).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo starts");
+    let mut child =
+        command.current_dir(project).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo starts");
     let errors = child.stderr.take().expect("it is piped");
     let errors = std::thread::spawn(move || shown(errors));
     let said = shown(child.stdout.take().expect("it is piped"));
@@ -233,10 +235,4 @@ fn roots_of_mini(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("`make mini` makes the root file system").flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.starts_with("mini-") && !name.contains(".new-")).collect()
-}
-
-fn project() -> PathBuf {
-    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
-    let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
-    Path::new(&package).parent().expect("the package lies in the project").to_path_buf()
 }

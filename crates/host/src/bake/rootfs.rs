@@ -152,9 +152,8 @@ async fn remove_abandoned(roots: &Path, progress: &dyn Progress) -> Result<(), R
     for entry in fs::read_dir(roots).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let maker = name.to_str().and_then(|name| name.rsplit_once(".new-")).map(|(_, maker)| maker);
-        let abandoned = maker.is_some_and(|maker| {
-            maker == std::process::id().to_string() || !Path::new("/proc").join(maker).exists()
-        });
+        let abandoned = maker
+            .is_some_and(|maker| maker == std::process::id().to_string() || !Path::new("/proc").join(maker).exists());
         if abandoned {
             remove_tree(&entry.path(), progress).await?;
         }
@@ -327,7 +326,11 @@ mod tests {
         assert!(!mounted.join("held").exists(), "the mount is seen from outside");
         // The grandchild holds a lock for as long as it lives.
         let lock = fs::File::open(inner.with_extension("lock")).unwrap();
-        tokio::time::timeout(patience, tokio::task::spawn_blocking(move || lock.lock())).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(patience, tokio::task::spawn_blocking(move || lock.lock()))
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
     }
 
     #[tokio::test]
