@@ -19,7 +19,7 @@ use std::{
 };
 
 use pandastack_e2e::{PATIENCE, Rig, python, run, shell, start, with_sandbox, without_standby};
-use pandastack_model::{Bytes, SandboxState};
+use pandastack_model::{Bytes, SandboxState, Tier};
 use pandastack_sys::cgroup::Hierarchy;
 use pandastack_testbed::{Bed, processes, spec, template_data_dir, wait_for, with_bed};
 use pandastack_vmm::{Driver, Machine, MachineSpec, Power, StartError, group_of, groups_of};
@@ -55,7 +55,7 @@ async fn a_machine_process_has_no_rights_and_shares_nothing() {
     // Only the process itself is left: nobody waits beside it.
     assert_eq!(processes(&rig.run_root).len(), 2);
     assert_eq!(status["NSpid"].split_whitespace().last(), Some("1"));
-    assert_eq!(tree(pid), ["initramfs", "kernel", "runtime"]);
+    assert_eq!(held(&format!("/proc/{pid}/root")), root_of(rig.driver.tier()));
     let limits = |name: &str| -> String {
         let text = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
         text.lines().find(|line| line.starts_with(name)).unwrap().split_whitespace().nth(4).unwrap().to_owned()
@@ -158,7 +158,10 @@ async fn a_program_in_the_jail_reaches_nothing_of_the_host() {
     assert_eq!(done, Vec::<&(&str, &str)>::new(), "a jailed program did what it must not");
     assert!(refused >= targets.len() + 35, "the probe tried only {refused} things:\n{said}");
     let end = |attempt: &str| attempts.iter().find(|(name, _)| *name == attempt).unwrap().1;
-    assert_eq!(end("holds /"), "initramfs kernel runtime");
+    assert_eq!(end("holds /"), root_of(rig.driver.tier()));
+    if rig.driver.tier() == Tier::Kvm {
+        assert_eq!(end("holds /dev"), "kvm");
+    }
     assert_eq!(end("parent"), "0", "the host's processes have no number in there");
     assert_eq!(end("name"), "machine");
     other.stop().await;
@@ -327,12 +330,20 @@ fn status(pid: u32) -> BTreeMap<String, String> {
     text.lines().filter_map(pair).collect()
 }
 
-/// What lies in a process's root.
-fn tree(pid: u32) -> Vec<String> {
-    let entries = fs::read_dir(format!("/proc/{pid}/root")).unwrap().flatten();
+/// What a machine process may see: what it runs, and the one device that its tier needs.
+fn root_of(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Kvm => "dev initramfs kernel runtime",
+        _ => "initramfs kernel runtime",
+    }
+}
+
+/// The names in a folder.
+fn held(folder: &str) -> String {
+    let entries = fs::read_dir(folder).unwrap().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
     names.sort();
-    names
+    names.join(" ")
 }
 
 /// Leaves a process's group only so much more memory than it has written itself. Cached files do not count: how much of

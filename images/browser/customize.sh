@@ -93,7 +93,7 @@ scipy==1.17.1
 shapely==2.2.0
 sniffio==1.3.1
 snowballstemmer==2.2.0
-soupsieve==4.1
+soupsieve==3.0.1
 tiktoken==0.14.0
 tokenizers==0.23.3
 tqdm==4.70.1

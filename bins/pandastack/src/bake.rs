@@ -85,7 +85,7 @@ impl Bake {
         let scope = Scope::new();
         let steps = Steps::new();
         let baked = bake_in(&place, &recipe, &agent, &self, &scope, &steps).await;
-        steps.finish();
+        steps.finish(baked.is_ok());
         // Layers that no name stands for any more; a running server may still be using them.
         if baked.is_ok()
             && let Ok(_alone) = place.lock()

@@ -27,17 +27,18 @@ impl Steps {
         Self { bar, current: Mutex::new(None) }
     }
 
-    /// Ends the last step.
-    pub fn finish(&self) {
-        self.end_step();
+    /// Ends the last step, which all went well or was the one that failed.
+    pub fn finish(&self, well: bool) {
+        self.end_step(well);
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    fn end_step(&self) {
+    fn end_step(&self, well: bool) {
         let Some((name, started)) = self.current.lock().expect("no holder panics").take() else { return };
-        let line = format!("  ✓ {name} ({:.1} s)", started.elapsed().as_secs_f32());
+        let mark = if well { '✓' } else { '✗' };
+        let line = format!("  {mark} {name} ({:.1} s)", started.elapsed().as_secs_f32());
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{line}")),
             None => eprintln!("{line}"),
@@ -47,7 +48,7 @@ impl Steps {
 
 impl Progress for Steps {
     fn step(&self, name: &str) {
-        self.end_step();
+        self.end_step(true);
         *self.current.lock().expect("no holder panics") = Some((name.to_owned(), Instant::now()));
         if let Some(bar) = &self.bar {
             bar.set_prefix(name.to_owned());
