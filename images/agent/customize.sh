@@ -11,10 +11,10 @@ work=/var/tmp/customize
 rm -rf "$work" && mkdir -p "$work"
 
 echo "customize: claude and codex"
-npm install --silent --global --cache "$work/npm-cache" "$CLAUDE_PACKAGE" "$CODEX_PACKAGE"
+npm install --loglevel=error --no-fund --no-audit --global --cache "$work/npm-cache" "$CLAUDE_PACKAGE" "$CODEX_PACKAGE"
 
 echo "customize: opencode"
-(cd "$work" && npm pack --silent --cache "$work/npm-cache" "$OPENCODE_PACKAGE" > packed)
+(cd "$work" && npm pack --loglevel=error --cache "$work/npm-cache" "$OPENCODE_PACKAGE" > packed)
 tar -xzf "$work/$(tail -n 1 "$work/packed")" -C "$work" --strip-components 1
 install -m 755 "$work/bin/opencode" /usr/local/bin/opencode
 ln -sf fdfind /usr/bin/fd

@@ -20,7 +20,7 @@ unpack_wheel() { # unpack_wheel REQUIREMENT FOLDER
 }
 
 unpack_npm() { # unpack_npm PACKAGE FOLDER
-    (cd "$work" && npm pack --silent --cache "$work/npm-cache" "$1" > packed)
+    (cd "$work" && npm pack --loglevel=error --cache "$work/npm-cache" "$1" > packed)
     mkdir -p "$2"
     tar -xzf "$work/$(tail -n 1 "$work/packed")" -C "$2" --strip-components 1
 }

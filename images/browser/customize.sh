@@ -93,7 +93,7 @@ scipy==1.17.1
 shapely==2.2.0
 sniffio==1.3.1
 snowballstemmer==2.2.0
-soupsieve==3.0.1
+soupsieve==2.10
 tiktoken==0.14.0
 tokenizers==0.23.3
 tqdm==4.70.1
@@ -108,7 +108,11 @@ yarl==1.25.1
 zipp==4.1.2
 REQUIREMENTS
 pip install --quiet --no-cache-dir --no-deps --prefer-binary --requirement "$work/requirements.txt"
-PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm install --silent --global --cache "$work/npm-cache" "$PLAYWRIGHT_NPM"
+# Both bring a command `playwright`, and npm would stumble over it: Python's keeps the name.
+PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm install --loglevel=error --no-fund --no-audit --prefix "$work/node" --cache "$work/npm-cache" "$PLAYWRIGHT_NPM"
+for package in playwright playwright-core; do mv "$work/node/node_modules/$package" /usr/local/lib/node_modules/; done
+printf '#!/bin/sh\nexec node /usr/local/lib/node_modules/playwright/cli.js "$@"\n' > /usr/local/bin/playwright-node
+chmod 755 /usr/local/bin/playwright-node
 
 # A root user's browser has no sandbox of its own; the machine is one.
 cat > /usr/local/bin/chromium <<'CHROMIUM'
@@ -120,29 +124,58 @@ for name in google-chrome chrome; do ln -sf chromium /usr/local/bin/$name; done
 # The channel `chrome` is looked for here, so `launch(channel="chrome")` works without a path.
 mkdir -p /opt/google/chrome && ln -sf /usr/local/bin/chromium /opt/google/chrome/chrome
 cat >> /etc/environment <<'ENVIRONMENT'
+PLAYWRIGHT_BROWSERS_PATH=/opt/playwright
 PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1
 PLAYWRIGHT_SKIP_VALIDATE_HOST_REQUIREMENTS=1
 CHROME_PATH=/usr/local/bin/chromium
 NODE_PATH=/usr/local/lib/node_modules
 ENVIRONMENT
 sed 's/^/export /' /etc/environment > /etc/profile.d/browser.sh
+. /etc/profile.d/browser.sh
+
+# Everybody else calls `launch()` without a word and expects a browser of exactly one version in exactly one place. Each of
+# the two tells where it looks, and finds Debian's there.
+python3 - <<'LINKS'
+import os, re
+import patchright.sync_api, playwright.sync_api
+
+for api in (patchright.sync_api, playwright.sync_api):
+    with api.sync_playwright() as play:
+        for headless in (False, True):
+            try:
+                play.chromium.launch(headless=headless).close()
+            except api.Error as error:
+                wanted = re.search(r"Executable doesn't exist at (\S+)", str(error))
+                # With a window it starts only where there is a screen; that it is found is enough.
+                if wanted:
+                    os.makedirs(os.path.dirname(wanted[1]), exist_ok=True)
+                    os.symlink("/usr/local/bin/chromium", wanted[1])
+LINKS
 
 echo "customize: proof"
-export PLAYWRIGHT_SKIP_VALIDATE_HOST_REQUIREMENTS=1
 python3 - <<'PROOF'
+import asyncio
 from playwright.sync_api import sync_playwright
 with sync_playwright() as play:
-    browser = play.chromium.launch(channel="chrome")
-    page = browser.new_page()
-    page.set_content("<title>works</title><button onclick='document.title=6*7'>go</button>")
-    page.click("button")
-    assert page.title() == "42", page.title()
-    assert page.screenshot().startswith(b"\x89PNG")
-    print("chromium", browser.version)
-    browser.close()
-import crawl4ai
-print("crawl4ai", crawl4ai.__version__)
+    for options in ({}, {"channel": "chrome"}):
+        browser = play.chromium.launch(**options)
+        page = browser.new_page()
+        page.set_content("<title>works</title><button onclick='document.title=6*7'>go</button>")
+        page.click("button")
+        assert page.title() == "42", page.title()
+        assert page.screenshot().startswith(b"\x89PNG")
+        print("chromium", browser.version)
+        browser.close()
+
+from crawl4ai import AsyncWebCrawler
+from crawl4ai.__version__ import __version__
+async def crawl():
+    async with AsyncWebCrawler(verbose=False) as crawler:
+        got = await crawler.arun("raw:<html><body><h1>Pandas</h1><p>They eat <b>bamboo</b> all day long.</p></body></html>")
+        assert got.success and "bamboo" in str(got.markdown), got
+asyncio.run(crawl())
+print("crawl4ai", __version__)
 PROOF
-NODE_PATH=/usr/local/lib/node_modules node -e 'require("playwright").chromium.launch({channel: "chrome"}).then(async b => { console.log("node playwright", b.version()); await b.close() })'
+node -e 'require("playwright").chromium.launch().then(async b => { console.log("node playwright", b.version()); await b.close() })'
 
 rm -rf "$work" /root/.npm /root/.config /root/.local /root/.crawl4ai /root/.cache
