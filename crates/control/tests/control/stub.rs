@@ -101,7 +101,7 @@ impl StubHost {
             change(view);
             view.clone()
         };
-        let _ = self.events.send(HostEvent::Changed { view: view.clone() });
+        let _ = self.events.send(HostEvent::Changed { view: view.clone(), cause: None });
         view
     }
 

@@ -189,7 +189,7 @@ async fn removal_by_idleness_and_a_lost_machine_are_told() {
     let (idle, lost) = (told.rig.created().await, told.rig.created().await);
     let id = idle.parse().unwrap();
     told.rig.host.here.lock().unwrap().remove(&id);
-    told.rig.host.events.send(HostEvent::Removed { id, why: RemovedBy::Idleness }).unwrap();
+    told.rig.host.events.send(HostEvent::Removed { id, why: RemovedBy::Idleness, cause: None }).unwrap();
     let seen = receiver.wait(1).await;
     assert_eq!((&seen[0].json()["payload"], &seen[0].json()["sandbox_id"]), (&json!({"reason": "idle"}), &json!(idle)));
     told.rig.host.here.lock().unwrap().remove(&lost.parse().unwrap());
