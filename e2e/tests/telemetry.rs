@@ -74,9 +74,13 @@ fn a_collector_that_cannot_be_meant_is_found_out_at_the_start() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    let said = refused(&|command| drop(command.args(["--otlp-endpoint", "localhost:4318"])));
+    let said = refused(&|command| {
+        command.args(["--otlp-endpoint", "localhost:4318"]);
+    });
     assert!(said.contains("the OTLP endpoint \"localhost:4318\" cannot be used"), "{said}");
-    let said = refused(&|command| drop(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "grpc://collector:4317")));
+    let said = refused(&|command| {
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "grpc://collector:4317");
+    });
     assert!(said.contains("must begin with https:// or http://"), "{said}");
     let said = refused(&|command| {
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector").env("OTEL_EXPORTER_OTLP_HEADERS", "secret");
