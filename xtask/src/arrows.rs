@@ -8,7 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("wire-guest", &[]),
     ("wire-fleet", &["model"]),
-    ("wire-public", &["model", "wire-guest"]),
+    ("wire-public", &["model", "wire-guest", "kit"]),
     ("vmm", &["model"]),
     ("vmm-qemu", &["vmm", "sys", "kit", "model"]),
     ("vmm-kvm", &["vmm", "sys", "kit"]),

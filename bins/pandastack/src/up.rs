@@ -11,11 +11,12 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use pandastack_control::{
-    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, WebhookSettings,
+    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, TelemetryError,
+    TelemetrySettings, WebhookSettings, start_telemetry,
 };
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
-use pandastack_kit::{Scope, SystemClock};
+use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_model::{Bytes, PreviewSuffix, TemplateName, Tier};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
@@ -97,6 +98,15 @@ pub struct Up {
     /// A registry that is spoken to without TLS, as HOST:PORT; one on this host always is. May be given more than once
     #[arg(long, value_name = "HOST")]
     image_plain_http: Vec<String>,
+    /// Send spans of requests to this OpenTelemetry collector, by OTLP over HTTP in JSON, such as http://localhost:4318
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// What is sent to the collector in the head of every request, as NAME=VALUE,…
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_HEADERS", hide = true, hide_env_values = true)]
+    otlp_headers: Option<String>,
+    /// The name of this server among others that a collector hears of
+    #[arg(long, env = "OTEL_SERVICE_NAME", hide = true)]
+    otlp_service: Option<String>,
     /// The API key of the first start, instead of a random one
     #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
     bootstrap_key: Option<String>,
@@ -125,6 +135,7 @@ fn parse_warm(text: &str) -> Result<(TemplateName, usize)> {
 impl Up {
     pub async fn run(self) -> Result<ExitCode> {
         start_log(self.log_format);
+        let telemetry = self.telemetry()?;
         let tier = choose_tier(self.tier, self.require_isolation)?;
         let place = Place::open(&self.data_dir)?;
         let lock = place.lock()?;
@@ -135,6 +146,9 @@ impl Up {
         let scope = Scope::new();
         // Apart from the rest: what watches a machine ends with it, and machines end after the last request.
         let machines = Scope::new();
+        // Ends last: the end of the others is worth telling too.
+        let collecting = Scope::new();
+        let spans = telemetry.map(|settings| start_telemetry(settings, &collecting));
         if self.jail == Jail::None {
             eprintln!(
                 "WARNING: --jail none: machine processes run as root and see this host; a guest that breaks out owns it"
@@ -146,7 +160,7 @@ impl Up {
         driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
         let driver: Arc<dyn Driver> = Arc::new(driver);
         let host = Arc::new(self.start_host(&place, driver).await?);
-        let served = self.serve(&place, host.clone(), &scope, listener, &tier).await;
+        let served = self.serve(&place, host.clone(), &scope, listener, &tier, spans).await;
         // However serving ended, nothing of ours stays behind.
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
@@ -157,6 +171,7 @@ impl Up {
             })
             .await;
             machines.close(CLOSE_DEADLINE).await;
+            collecting.close(CLOSE_DEADLINE).await;
             if let Ok(control) = &served {
                 control.close().await;
             }
@@ -178,13 +193,14 @@ impl Up {
         scope: &Scope,
         listener: TcpListener,
         tier: &Choice,
+        spans: Option<SpanQueue>,
     ) -> Result<Control> {
         let database = place.data_dir.join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
         let control = control.with_settings(self.control_settings());
         let reach = if self.webhook_allow_private { Reach::Private } else { Reach::Public };
         let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
-        let control = control.with_images(self.image_settings());
+        let control = control.with_images(self.image_settings()).with_spans(spans);
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews(self.preview_suffix.clone());
@@ -195,6 +211,13 @@ impl Up {
         asked_to_stop().await;
         eprintln!("stopping; press Ctrl-C again to stop at once");
         Ok(control)
+    }
+
+    /// Reads where spans go. An empty variable says nothing, as its specification has it.
+    fn telemetry(&self) -> Result<Option<TelemetrySettings>, TelemetryError> {
+        let [headers, service] = [&self.otlp_headers, &self.otlp_service].map(Option::as_deref);
+        let endpoint = self.otlp_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty());
+        endpoint.map(|endpoint| TelemetrySettings::new(endpoint, headers, service)).transpose()
     }
 
     fn image_settings(&self) -> ImageSettings {
@@ -252,6 +275,9 @@ impl Up {
         println!("  isolation  {tier}");
         println!("  previews   http://PORT-SANDBOX.{}:{}", self.preview_suffix, address.port());
         println!("  data       {}", place.data_dir.display());
+        if let Ok(Some(telemetry)) = self.telemetry() {
+            println!("  spans      {}", telemetry.address());
+        }
         let templates: Vec<String> = place.layers.templates().iter().map(|(name, _)| name.to_string()).collect();
         match templates.is_empty() {
             true => println!(

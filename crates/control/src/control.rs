@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use axum::{Router, middleware::from_fn_with_state};
-use pandastack_kit::{Clock, Scope, random_bytes};
+use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant};
 use tokio::sync::{Semaphore, mpsc};
@@ -50,6 +50,8 @@ pub struct Control {
     pub(crate) followers: Arc<Semaphore>,
     /// The queue of the task that writes the audit trail.
     pub(crate) deeds: mpsc::Sender<Deed>,
+    /// Where spans of requests go, if anywhere.
+    pub(crate) spans: Option<SpanQueue>,
 }
 
 /// Why control did not open.
@@ -98,6 +100,7 @@ impl Control {
             series: Arc::default(),
             followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
             deeds,
+            spans: None,
         };
         // Subscribed before comparing, so that nothing falls between the two.
         let events = control.host.events();
@@ -124,6 +127,11 @@ impl Control {
     pub fn with_images(mut self, settings: ImageSettings) -> Self {
         self.images = Arc::new(Images::new(settings, self.scope.clone()));
         self
+    }
+
+    /// Records what requests do. Before the first one; nothing is recorded without it.
+    pub fn with_spans(self, spans: Option<SpanQueue>) -> Self {
+        Self { spans, ..self }
     }
 
     /// Gives the routes of this room, with everything that surrounds a request.

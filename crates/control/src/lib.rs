@@ -16,6 +16,7 @@ mod plan;
 mod series;
 mod settings;
 mod store;
+mod telemetry;
 
 pub use app::{BootstrapError, BootstrapKey};
 pub use build::ImageSettings;
@@ -23,3 +24,4 @@ pub use control::{Control, OpenError};
 pub use dial::{Reach, Roots};
 pub use hooks::WebhookSettings;
 pub use settings::{ControlSettings, Operator, RateSettings};
+pub use telemetry::{TelemetryError, TelemetrySettings, start as start_telemetry};

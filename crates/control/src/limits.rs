@@ -228,3 +228,22 @@ pub const WEBHOOK_HEAD_BYTES_MAX: usize = 16 * 1024;
 pub const DIALED_ADDRESSES_MAX: usize = 4;
 /// How often the outbox is looked at without being told. The wall clock may jump, so no longer wait is trusted.
 pub const WEBHOOK_LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Spans that wait to be sent to a collector; later ones are dropped and counted. How many go at once, and how long the first of
+/// them waits for others.
+pub const SPAN_QUEUE_MAX: usize = 4096;
+pub const SPAN_BATCH_MAX: usize = 512;
+pub const SPAN_DELAY: Duration = Duration::from_secs(1);
+const _: () = assert!(SPAN_BATCH_MAX < SPAN_QUEUE_MAX, "while a batch is sent there is room for the next");
+/// The longest text in a span.
+pub const SPAN_TEXT_CHARS_MAX: usize = 1024;
+/// How long a collector has for a batch, and how much of its answer is read.
+pub const COLLECTOR_ANSWER_MAX: Duration = Duration::from_secs(10);
+pub const COLLECTOR_ANSWER_BYTES_MAX: usize = 64 * 1024;
+pub const COLLECTOR_HEAD_BYTES_MAX: usize = 16 * 1024;
+/// How long after each failure the same batch is tried again; then it is dropped. A collector may ask for more, up to a limit.
+pub const COLLECTOR_BACKOFF: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10), Duration::from_secs(30)];
+pub const COLLECTOR_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long a shutdown waits for the last spans to be taken.
+pub const SPAN_FLUSH_MAX: Duration = Duration::from_secs(3);

@@ -70,6 +70,9 @@ pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 /// Longest line that a kernel may say.
 pub const KERNEL_LINE_BYTES: usize = 64;
 
+/// Longest trace that a kernel is told of: a `traceparent` has 55 bytes today.
+pub const TRACE_BYTES_MAX: usize = 64;
+
 /// How much of what a kernel wrote is told if it ended before it was ready.
 pub const KERNEL_SAID_BYTES: usize = 2048;
 

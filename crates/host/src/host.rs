@@ -10,7 +10,10 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use pandastack_kit::Scope;
+use pandastack_kit::{
+    Scope,
+    trace::{self, Work},
+};
 use pandastack_layers::{LayerStore, Volume};
 use pandastack_model::{Ask, ExecDefaults, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
 use pandastack_vmm::Driver;
@@ -28,7 +31,8 @@ use crate::{
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
     sandbox::{
-        Charge, Closing, Condition, Leave, Parts, Reply, Request, SlotHandle, Standby, Start, drive, refusal_fault,
+        Asked, Charge, Closing, Condition, Leave, Parts, Reply, Request, SlotHandle, Standby, Start, drive,
+        refusal_fault,
     },
     settings::HostSettings,
     volumes::{Volumes, VolumesError},
@@ -83,7 +87,7 @@ pub struct Host {
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub condition: watch::Receiver<Condition>,
-    pub requests: mpsc::Sender<Request>,
+    pub requests: mpsc::Sender<Asked>,
     pub given_up: CancellationToken,
 }
 
@@ -220,7 +224,7 @@ impl Host {
         let given_up = self.parts.scope.child().token();
         let entry = Entry { condition, requests, given_up: given_up.clone() };
         sandboxes.insert(id, entry.clone());
-        let charge = Charge { id, generation, spec, start, requests: rx, given_up };
+        let charge = Charge { id, generation, spec, start, requests: rx, here: trace::here(), given_up };
         let (parts, standby, events) = (self.parts.clone(), self.standby.clone(), self.events.clone());
         let table = self.sandboxes.clone();
         self.parts.scope.start("sandbox", async move {
@@ -247,7 +251,11 @@ impl Host {
     pub(crate) async fn serving(&self, id: SandboxId) -> Result<Serving, Fault> {
         loop {
             let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
-            let now = settled(&entry).await?;
+            let is_changing = entry.condition.borrow().view.state.is_changing();
+            let now = match is_changing {
+                true => trace::span("sandbox.wait", about(id), settled(&entry)).await?,
+                false => settled(&entry).await?,
+            };
             match step(&now.view.state, Ask::Use) {
                 Ok(Next::Serve) => {
                     let (session, slot) = now.session.zip(now.slot).ok_or_else(Fault::no_sandbox)?;
@@ -259,7 +267,9 @@ impl Host {
                     let serves = |now: &Condition| now.view.state == SandboxState::Running && now.session.is_some();
                     let _ = condition.wait_for(|now| !serves(now)).await;
                 }
-                Ok(Next::Restore) => drop(ask(&entry, Request::Wake).await?),
+                Ok(Next::Restore) => {
+                    trace::span("sandbox.auto_wake", about(id), ask(&entry, Request::Wake)).await?;
+                }
                 Ok(_) => return Err(Fault::bug("a settled sandbox neither serves nor refuses")),
                 Err(refusal) => return Err(refusal_fault(refusal, &now.view.state)),
             }
@@ -285,6 +295,11 @@ impl Host {
     }
 }
 
+/// Says which sandbox a piece of work is about.
+pub(crate) fn about(id: SandboxId) -> impl FnOnce(&mut Work) {
+    move |work| work.note("pandastack.sandbox.id", id.to_string())
+}
+
 /// Waits until no change is under way. A sandbox that is being taken down counts as settled: it is as good as gone.
 pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
     let mut condition = entry.condition.clone();
@@ -304,6 +319,6 @@ pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
 async fn ask<T>(entry: &Entry, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Fault> {
     let (reply, answer) = oneshot::channel();
     // A driver that is leaving takes no more requests: the sandbox is gone for who asks now.
-    entry.requests.send(request(reply)).await.map_err(|_| Fault::no_sandbox())?;
+    entry.requests.send(request(reply).into()).await.map_err(|_| Fault::no_sandbox())?;
     answer.await.map_err(|_| Fault::no_sandbox())?
 }

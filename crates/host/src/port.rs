@@ -1,6 +1,7 @@
 //! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives the driver's answer.
 
 use async_trait::async_trait;
+use pandastack_kit::trace;
 use pandastack_model::{
     Ask, Bytes, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId,
     VolumeId, state::step,
@@ -15,7 +16,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::{
     Host, audit, bake, consoles, fork, guest,
-    host::{Serving, settled},
+    host::{Serving, about, settled},
     sandbox::{Condition, Request, Start, refusal_fault},
 };
 
@@ -24,8 +25,11 @@ impl HostPort for Host {
     async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
         self.check_open()?;
         let Ensure { id, generation, spec } = ask;
-        let entry = self.begin(id, generation, spec, Start::Create);
-        let now = settled(&entry).await?;
+        let launched = async {
+            let entry = self.begin(id, generation, spec, Start::Create);
+            settled(&entry).await
+        };
+        let now = trace::span("host.create", about(id), launched).await?;
         match step(&now.view.state, Ask::Run) {
             Ok(pandastack_model::Next::Restore) => self.wake(id).await,
             Ok(_) => Ok(now.seen()),
@@ -34,38 +38,32 @@ impl HostPort for Host {
     }
 
     async fn remove(&self, id: SandboxId) -> Result<(), Fault> {
-        let Some(entry) = self.entry(id) else { return Ok(()) };
-        entry.given_up.cancel();
-        let (done, wait) = oneshot::channel();
-        if entry.requests.send(Request::Remove(done)).await.is_ok() {
-            let _ = wait.await;
-        }
-        // A driver that was already leaving drops the request; wait until it has left.
-        let mut condition = entry.condition.clone();
-        while condition.changed().await.is_ok() {}
+        let (mut work, place) = trace::begin("host.remove");
+        about(id)(&mut work);
+        trace::within(place, self.take_down(id)).await;
         Ok(())
     }
 
     async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.request(id, Request::Pause).await
+        trace::span("host.pause", about(id), self.request(id, Request::Pause)).await
     }
 
     async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.request(id, Request::Resume).await
+        trace::span("host.resume", about(id), self.request(id, Request::Resume)).await
     }
 
     async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.request(id, Request::Sleep).await
+        trace::span("host.hibernate", about(id), self.request(id, Request::Sleep)).await
     }
 
     async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault> {
         self.check_open()?;
-        self.request(id, Request::Wake).await
+        trace::span("host.wake", about(id), self.request(id, Request::Wake)).await
     }
 
     async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
         self.check_open()?;
-        self.request(id, |reply| Request::Seal(ask, None, reply)).await
+        trace::span("host.seal", about(id), self.request(id, |reply| Request::Seal(ask, None, reply))).await
     }
 
     async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
@@ -75,7 +73,7 @@ impl HostPort for Host {
 
     async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
         self.check_open()?;
-        fork::fork(self, ask).await
+        trace::span("host.fork", about(ask.parent), fork::fork(self, ask)).await
     }
 
     async fn release(&self, layer: LayerId) -> Result<(), Fault> {
@@ -268,6 +266,21 @@ impl HostPort for Host {
 
     fn events(&self) -> broadcast::Receiver<HostEvent> {
         self.events.subscribe()
+    }
+}
+
+impl Host {
+    /// Asks a sandbox's driver to take it down, and waits until it has.
+    async fn take_down(&self, id: SandboxId) {
+        let Some(entry) = self.entry(id) else { return };
+        entry.given_up.cancel();
+        let (done, wait) = oneshot::channel();
+        if entry.requests.send(Request::Remove(done).into()).await.is_ok() {
+            let _ = wait.await;
+        }
+        // A driver that was already leaving drops the request; wait until it has left.
+        let mut condition = entry.condition.clone();
+        while condition.changed().await.is_ok() {}
     }
 }
 

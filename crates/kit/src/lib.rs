@@ -1,9 +1,10 @@
-//! Runtime kit: scopes for tasks, undo lists for resources, clocks, random bytes. Knows no domain word.
+//! Runtime kit: scopes for tasks, undo lists for resources, clocks, random bytes, traces. Knows no domain word.
 
 mod clock;
 mod random;
 mod scope;
 mod secret;
+pub mod trace;
 mod undo;
 
 pub use clock::{Clock, SystemClock};

@@ -6,6 +6,8 @@ use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument;
 
+use crate::trace;
+
 /// Work that did not come back with a value.
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
@@ -47,13 +49,14 @@ impl Scope {
         self.tracker.spawn(work)
     }
 
-    /// Runs work that goes on even if the caller of this function is dropped. What it logs carries the caller's span.
+    /// Runs work that goes on even if the caller of this function is dropped. What it logs carries the caller's span, and
+    /// it stays at the caller's place in a trace.
     pub async fn run<F, T>(&self, name: &'static str, work: F) -> Result<T, ScopeError>
     where
         F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        self.tracker.spawn(work.in_current_span()).await.map_err(|error| {
+        self.tracker.spawn(trace::within(trace::here(), work.in_current_span())).await.map_err(|error| {
             if error.is_panic() { ScopeError::Panicked { name } } else { ScopeError::Cancelled { name } }
         })
     }

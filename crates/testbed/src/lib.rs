@@ -4,6 +4,7 @@
 
 mod alarms;
 mod bed;
+mod collector;
 mod data;
 mod fake_bed;
 mod fake_guest;
@@ -15,6 +16,7 @@ mod wait;
 
 pub use alarms::{alarms, listen_for_alarms};
 pub use bed::{Bed, spec, template_data_dir, with_bed};
+pub use collector::{Collector, Reception, SeenSpan, Sent};
 pub use data::DataFolder;
 pub use fake_bed::{FakeBed, FakeGround, finish, with_fake_bed, with_small_fake_bed};
 pub use fake_guest::{Manner, SEALED_SECRET, Script, ScriptedGuest};

@@ -193,12 +193,15 @@ pub enum HostEvent {
     /// The machine died under it.
     Failed { id: SandboxId, reason: String },
     /// It is in another state now: paused, resumed, fallen asleep, woken.
-    Changed { view: SandboxView },
+    Changed { view: SandboxView, cause: Cause },
     /// The sandbox is gone and everything it held is released.
-    Removed { id: SandboxId, why: RemovedBy },
+    Removed { id: SandboxId, why: RemovedBy, cause: Cause },
     /// Its guest tried to reach something that its egress list does not name.
     Denied { id: SandboxId, target: String },
 }
+
+/// The trace of the request that something happened for, as a `traceparent`; none if it happened by itself.
+pub type Cause = Option<String>;
 
 /// Who ended a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

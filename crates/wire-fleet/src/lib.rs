@@ -10,10 +10,10 @@ mod tree;
 pub use code::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
 pub use control::{Caller, ControlPort, PreviewGrant, WorkspaceId};
 pub use host::{
-    AuditReport, BootAsk, ByteStream, ConsoleAsk, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, FileBody,
-    FileEntry, FileKind, ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus, LayerView,
-    Lifecycle, ListeningPort, MachineUsage, Presence, Program, RemovedBy, SandboxView, SealAsk, TemplateView,
-    VolumeView, WriteAsk,
+    AuditReport, BootAsk, ByteStream, Cause, ConsoleAsk, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession,
+    FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus,
+    LayerView, Lifecycle, ListeningPort, MachineUsage, Presence, Program, RemovedBy, SandboxView, SealAsk,
+    TemplateView, VolumeView, WriteAsk,
 };
 pub use process::{
     Afterwards, AttachAsk, OutputStep, OutputStream, ProcessEnd, ProcessNumber, ProcessPort, ProcessView, SpawnAsk,

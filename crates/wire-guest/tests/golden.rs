@@ -218,7 +218,7 @@ fn code() -> Vec<(String, Frame)> {
         ("code open", CodeOpen { id: "ctx_1".into(), language: Language::Python }.frame(6)),
         ("code sessions", Frame::new(6, Kind::CodeSessions, vec![])),
         ("code close", CodeClose { id: "ctx_1".into() }.frame(6)),
-        ("code run", CodeRun { id: "ctx_1".into(), deadline_ms: 30_000 }.frame(6)),
+        ("code run", CodeRun { id: "ctx_1".into(), deadline_ms: 30_000, trace: None }.frame(6)),
         ("code opened", CodeOpened { session: sessions[0].clone() }.frame(6)),
         ("code list", CodeList { sessions }.frame(6)),
     ];

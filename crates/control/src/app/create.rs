@@ -1,6 +1,7 @@
 //! Creates a sandbox: view, plan, commit, ensure. The commit is the point of no return; whatever fails after it is undone
 //! before the caller hears of it, so that a refusal always means that nothing was made.
 
+use pandastack_kit::trace;
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, Ensure, SandboxView, WorkspaceId};
 use pandastack_wire_public::{SandboxAsk, Start};
@@ -8,6 +9,7 @@ use pandastack_wire_public::{SandboxAsk, Start};
 use crate::{
     Control,
     boots::Boot,
+    guard::SANDBOX,
     limits::CREATE_MAX,
     plan,
     store::{Committed, Intent, Made, Observed, Size},
@@ -30,6 +32,7 @@ impl Control {
             wanted,
         };
         let mut intent = plan::place(&view, ask)?;
+        trace::note(SANDBOX, intent.id);
         self.note_made(&caller, Made::Sandbox, &[intent.id.to_string()]).await?;
         match self.store.commit(std::slice::from_ref(&intent), self.settings.sandboxes_max).await? {
             Committed::Yes => {}

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use pandastack_kit::random_bytes;
+use hyper::header::HeaderValue;
+use pandastack_kit::{random_bytes, trace};
 use pandastack_model::{DeliveryId, EventId, Fault, FaultKind, WebhookId};
 use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::{PING_KIND, rfc3339};
@@ -34,7 +35,7 @@ impl Control {
         // Another flight may have ended, with what came of it written down, after this one was listed and before it started.
         let Some(delivery) = self.store.due_delivery(id, self.clock.now_ns()).await? else { return Ok(()) };
         let Some(webhook) = self.store.any_webhook(delivery.webhook).await? else { return Ok(()) };
-        let send = self.attempt(&webhook, delivery.event_id, &delivery.body);
+        let send = self.attempt(&webhook, delivery.event_id, &delivery.body, delivery.cause.as_deref());
         // Cut off by the end of the server: the next start tries again.
         let Some(attempt) = self.scope.token().run_until_cancelled(send).await else { return Ok(()) };
         let [one, two] = random_bytes();
@@ -53,7 +54,7 @@ impl Control {
     }
 
     /// Sends one event once.
-    async fn attempt(&self, webhook: &Webhook, id: EventId, body: &str) -> Sending {
+    async fn attempt(&self, webhook: &Webhook, id: EventId, body: &str, cause: Option<&str>) -> Sending {
         let (at_ns, started) = (self.clock.now_ns(), Instant::now());
         let Sent { status, error, answer } = match Target::parse(&webhook.url, self.sender.reach()) {
             Ok(target) => {
@@ -63,6 +64,7 @@ impl Control {
                     seconds: at_ns / 1_000_000_000,
                     signatures: signatures(webhook, id, at_ns, body),
                     body,
+                    cause: cause.and_then(|cause| HeaderValue::from_str(cause).ok()),
                 };
                 self.sender.send(letter).await
             }
@@ -89,7 +91,8 @@ impl Control {
             "time": time, "ts": time, "sandbox_id": "", "payload": payload, "metadata": payload,
         });
         let send = async move {
-            let attempt = control.attempt(&webhook, event, &body.to_string()).await;
+            let cause = trace::here().map(|here| here.trace().to_string());
+            let attempt = control.attempt(&webhook, event, &body.to_string(), cause.as_deref()).await;
             drop(flight);
             attempt
         };

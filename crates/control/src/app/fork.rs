@@ -2,7 +2,7 @@
 //! return; a child that did not come up is forgotten before the caller hears of it, and a fork that takes too long is taken
 //! back as a whole, by the same task that carries it out.
 
-use pandastack_kit::random_hex;
+use pandastack_kit::{random_hex, trace};
 use pandastack_model::{Fault, FaultKind, LayerId, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, Ensure, ForkAsk, SandboxView};
 use pandastack_wire_public::ForkWish;
@@ -70,7 +70,7 @@ impl Control {
                 control.take_back(forks).await;
             }
         };
-        self.scope.start("carry out fork", work);
+        self.scope.start("carry out fork", trace::within(trace::here(), work));
         match tokio::time::timeout(FORK_MAX, &mut wait).await {
             Ok(forked) => forked.map_err(Fault::bug)?,
             Err(_) => {

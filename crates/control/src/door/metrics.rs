@@ -86,6 +86,7 @@ pub async fn prometheus(State(control): State<Control>) -> Answer<Response> {
         disk_free: status.disk_free.get(),
         disk_total: status.disk_total.get(),
         resident: status.resident.get(),
+        spans: control.spans.as_ref().map(|spans| [spans.counts().exported(), spans.counts().dropped()]),
     };
     let text = control.meters.encode(reading).map_err(Fault::bug)?;
     Ok(([(header::CONTENT_TYPE, Meters::CONTENT_TYPE)], text).into_response())

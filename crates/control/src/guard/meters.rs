@@ -1,6 +1,6 @@
 //! What the server counts for a Prometheus to read. Labels are closed sets: route templates, methods, classes of status, modes.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::atomic::Ordering, time::Duration};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -49,6 +49,7 @@ pub struct Meters {
     machines: Family<Of, Gauge>,
     bytes: Family<Of, Gauge>,
     resident: Gauge,
+    spans: Family<Of, Counter>,
 }
 
 /// What is looked at when somebody reads the meters.
@@ -61,6 +62,8 @@ pub struct Reading {
     pub disk_free: u64,
     pub disk_total: u64,
     pub resident: u64,
+    /// How many spans a collector took, and how many nobody will see, if there is a collector.
+    pub spans: Option<[u64; 2]>,
 }
 
 impl Default for Meters {
@@ -75,6 +78,7 @@ impl Default for Meters {
             machines: Family::default(),
             bytes: Family::default(),
             resident: Gauge::default(),
+            spans: Family::default(),
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", meters.requests.clone());
@@ -92,6 +96,7 @@ impl Default for Meters {
         );
         let about = "Memory of the server's process";
         registry.register_with_unit("process_resident_memory", about, Unit::Bytes, meters.resident.clone());
+        registry.register("spans", "Spans of requests: taken by the collector, or dropped", meters.spans.clone());
         Self { registry, ..meters }
     }
 }
@@ -137,13 +142,17 @@ impl Meters {
             self.bytes.get_or_create(&Of { of }).set(whole(count));
         }
         self.resident.set(whole(reading.resident));
+        for (of, count) in ["exported", "dropped"].into_iter().zip(reading.spans.into_iter().flatten()) {
+            // Counted elsewhere; here it is only shown.
+            self.spans.get_or_create(&Of { of }).inner().store(count, Ordering::Relaxed);
+        }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
     }
 }
 
-fn known(method: &str) -> &'static str {
+pub(super) fn known(method: &str) -> &'static str {
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     methods.into_iter().find(|known| *known == method).unwrap_or("other")
 }
@@ -176,6 +185,7 @@ mod tests {
             disk_free: 6,
             disk_total: 7,
             resident: 8,
+            spans: Some([9, 10]),
         };
         meters.encode(reading("paused")).unwrap();
         let text = meters.encode(reading("running")).unwrap();
@@ -190,6 +200,8 @@ mod tests {
             "pandastack_machines{of=\"standby\"} 1",
             "pandastack_host_bytes{of=\"disk_free\"} 6",
             "pandastack_process_resident_memory_bytes 8",
+            "pandastack_spans_total{of=\"exported\"} 9",
+            "pandastack_spans_total{of=\"dropped\"} 10",
             "# EOF",
         ] {
             assert!(text.lines().any(|said| said == line), "{line} is not in:\n{text}");

@@ -3,6 +3,7 @@
 
 mod meters;
 mod rate;
+mod record;
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,11 @@ use axum::{
     response::Response,
 };
 pub use meters::{Meters, Reading};
+use pandastack_kit::trace::{self, Here};
 use pandastack_wire_fleet::Caller;
-use pandastack_wire_public::http::{TRACEPARENT, bearer, ensure_request_id, ensure_trace, refuse};
+use pandastack_wire_public::http::{TRACEPARENT, bearer, ensure_request_id, ensure_trace, refuse, trace_header};
 pub use rate::Rates;
+pub use record::SANDBOX;
 use tracing::Instrument;
 
 use crate::{
@@ -43,7 +46,12 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or(NO_ROUTE, MatchedPath::as_str).to_owned();
     let span = tracing::error_span!("request", trace = %id, trace_id = trace.id(), %method, route);
+    let (here, mut work) = record::begin(&control, &request, &route, Here::silent(trace));
     let asking = if EXEMPT.contains(&route.as_str()) { None } else { asking(&control, &mut request).await };
+    if let Some(asking) = asking.as_ref().filter(|_| work.is_recorded()) {
+        work.note(record::WORKSPACE, asking.caller.workspace.0.clone());
+        work.note(record::REQUEST, id.clone());
+    }
     let passed = route.starts_with(PASSED);
     let deed = asking.as_ref().filter(|_| changes(&method) && !passed).map(|asking| Deed {
         workspace: asking.caller.workspace.clone(),
@@ -63,16 +71,17 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
         _ => Ok(()),
     };
     let mut response = match paced {
-        Ok(()) => next.run(request).instrument(span).await,
+        Ok(()) => trace::within(Some(here.clone()), next.run(request).instrument(span)).await,
         Err(fault) => {
             control.meters.too_fast();
             refuse(fault, &id)
         }
     };
     let (status, took) = (response.status().as_u16(), began.elapsed());
+    record::end(work, &here, status);
     control.meters.answered(method.as_str(), &route, status, took);
     if !passed {
-        response.headers_mut().insert(TRACEPARENT, trace.header());
+        response.headers_mut().insert(TRACEPARENT, trace_header(&trace));
     }
     tracing::info!(trace = %id, trace_id = trace.id(), %method, route, status, took_ms = millis(took), "answered");
     if let Some(deed) = deed {

@@ -9,10 +9,11 @@ use hyper::{
     Request, Response,
     body::Incoming,
     client::conn::http1,
-    header::{CONTENT_TYPE, HOST, LOCATION, USER_AGENT},
+    header::{CONTENT_TYPE, HOST, HeaderValue, LOCATION, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
 use pandastack_kit::Scope;
+use pandastack_wire_public::http::TRACEPARENT;
 use tokio::time::timeout;
 
 use super::Target;
@@ -31,6 +32,8 @@ pub struct Letter<'a> {
     pub seconds: u64,
     pub signatures: String,
     pub body: &'a str,
+    /// The trace that the event belongs to.
+    pub cause: Option<HeaderValue>,
 }
 
 /// What a receiver said, or why it could not.
@@ -98,7 +101,7 @@ impl Sender {
             let _ = connection.await;
         });
         let carrying = Connection::of(carrying);
-        let request = Request::post(letter.target.path_and_query())
+        let mut request = Request::post(letter.target.path_and_query())
             .header(HOST, letter.target.authority())
             .header(USER_AGENT, concat!("pandastack-webhooks/", env!("CARGO_PKG_VERSION")))
             .header(CONTENT_TYPE, "application/json")
@@ -107,6 +110,9 @@ impl Sender {
             .header("webhook-signature", letter.signatures)
             .body(Full::new(Bytes::copy_from_slice(letter.body.as_bytes())))
             .map_err(SendError::Request)?;
+        if let Some(cause) = letter.cause {
+            request.headers_mut().insert(TRACEPARENT, cause);
+        }
         let response = requests.send_request(request).await.map_err(SendError::Http)?;
         Ok((response, carrying))
     }
@@ -157,7 +163,14 @@ mod tests {
 
     async fn sent(reach: Reach, url: &str) -> Sent {
         let target = Target::parse(url, Reach::Private).unwrap();
-        let letter = Letter { target: &target, id: "evt".into(), seconds: 1, signatures: "v1,x".into(), body: "{}" };
+        let letter = Letter {
+            target: &target,
+            id: "evt".into(),
+            seconds: 1,
+            signatures: "v1,x".into(),
+            body: "{}",
+            cause: None,
+        };
         Sender::new(reach, Roots::Host, Scope::new()).send(letter).await
     }
 

@@ -1,5 +1,6 @@
 //! Writes down what happens to sandboxes: the one task that changes the state of a row after its sandbox has come up.
 
+use pandastack_kit::trace::{self, Here, Trace};
 use pandastack_model::{SandboxId, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy, SandboxView};
 use serde_json::json;
@@ -29,7 +30,7 @@ pub async fn listen(
             biased;
             () = token.cancelled() => return,
             event = events.recv() => match event {
-                Ok(event) => apply(&control, event).await,
+                Ok(event) => trace::within(cause(&event), apply(&control, event)).await,
                 Err(RecvError::Lagged(_)) => {
                     tracing::warn!("host events were missed; comparing everything");
                     catch_up(&control).await
@@ -44,6 +45,16 @@ pub async fn listen(
     }
 }
 
+/// Gives the place of the request that an event happened for.
+fn cause(event: &HostEvent) -> Option<Here> {
+    match event {
+        HostEvent::Changed { cause, .. } | HostEvent::Removed { cause, .. } => {
+            Some(Here::silent(Trace::parse(cause.as_deref()?)?))
+        }
+        HostEvent::Failed { .. } | HostEvent::Denied { .. } => None,
+    }
+}
+
 async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
     let now_ns = control.clock.now_ns();
     match event {
@@ -52,7 +63,7 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             control.events.record(id, now_ns, "vm.died", json!({ "reason": reason }));
             control.store.mark_failed(id, &reason, now_ns).await
         }
-        HostEvent::Changed { view } => {
+        HostEvent::Changed { view, cause: _ } => {
             if control.events.state(&view, now_ns) == Some("sandbox.woken")
                 && let Some((workspace, template)) = control.store.owner(view.id).await?
             {
@@ -64,7 +75,7 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             write_state(control, now.as_ref().unwrap_or(&view), &view.state).await
         }
         HostEvent::Denied { id, target } => control.tell(id, "egress.denied", json!({ "target": target })).await,
-        HostEvent::Removed { id, why } => {
+        HostEvent::Removed { id, why, cause: _ } => {
             tracing::info!(sandbox = %id, ?why, "sandbox removed");
             let reason = match why {
                 RemovedBy::Request => "request",
@@ -76,8 +87,8 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
 }
 
 async fn look(control: &Control, settle: Settle) -> Result<(), StoreError> {
-    let Settle { id, done } = settle;
-    let written = refresh(control, id).await;
+    let Settle { id, done, here } = settle;
+    let written = trace::within(here, refresh(control, id)).await;
     // Who waits may have hung up.
     let _ = done.map(|done| done.send(()));
     written

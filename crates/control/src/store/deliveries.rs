@@ -24,6 +24,8 @@ pub struct Delivery {
     pub created_at_ns: u64,
     pub finished_at_ns: Option<u64>,
     pub attempts: Vec<Sending>,
+    /// The trace of the request that the event happened for, as a `traceparent`.
+    pub cause: Option<String>,
 }
 
 /// How far a delivery has come.
@@ -294,5 +296,6 @@ fn read(row: &SqliteRow) -> Result<Delivery, StoreError> {
         created_at_ns: number("created_at")?,
         finished_at_ns: column::<Option<i64>>(row, "finished_at")?.map(from_sql),
         attempts: serde_json::from_str(&text("attempts")?).map_err(|_| corrupt("attempts"))?,
+        cause: column(row, "cause")?,
     })
 }

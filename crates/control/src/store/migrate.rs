@@ -13,6 +13,7 @@ const STEPS: &[&str] = &[
     include_str!("0005_audit.sql"),
     include_str!("0006_builds.sql"),
     include_str!("0007_webhooks.sql"),
+    include_str!("0008_causes.sql"),
 ];
 
 /// Runs the steps that are missing, each in its own transaction.

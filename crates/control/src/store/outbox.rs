@@ -1,6 +1,7 @@
 //! The outbox: what subscribers are still to be told. A row is written in the same transaction as what it tells of, so that a
 //! crash loses nothing; delivering is somebody else's work.
 
+use pandastack_kit::trace;
 use pandastack_model::{DeliveryId, EventId, SandboxId, SandboxState, WebhookId};
 use pandastack_wire_public::{Event, EventPattern, WebhookEvent, rfc3339};
 use serde_json::{Map, Value, json};
@@ -144,13 +145,14 @@ async fn post(tx: &mut SqliteConnection, id: SandboxId, news: &News) -> Result<P
     let event_id = EventId::random();
     let sequence = next_sequence(tx, workspace).await?;
     let body = render(id, workspace, (event_id, sequence), news);
+    let cause = trace::here().map(|here| here.trace().to_string());
     for (webhook, workspace) in &subscribers {
         if is_full(tx, *webhook, news.kind).await? {
             count_dropped(tx, *webhook).await?;
             continue;
         }
         let sql = "INSERT INTO webhook_delivery (id, webhook, workspace, event_id, kind, sequence, body, status, tries,
-                       next_at, created_at, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, ?, '[]')";
+                       next_at, created_at, attempts, cause) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, ?, '[]', ?)";
         sqlx::query(sql)
             .bind(DeliveryId::random().to_string())
             .bind(webhook.to_string())
@@ -161,6 +163,7 @@ async fn post(tx: &mut SqliteConnection, id: SandboxId, news: &News) -> Result<P
             .bind(&body)
             .bind(to_sql(news.at_ns))
             .bind(to_sql(news.at_ns))
+            .bind(&cause)
             .execute(&mut *tx)
             .await
             .map_err(failed("queue a delivery"))?;

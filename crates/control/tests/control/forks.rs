@@ -269,7 +269,10 @@ async fn a_child_that_idles_out_is_buried_like_a_deleted_one() {
     assert_eq!((&child["ttl_seconds"], &child["metadata"]["explore_ttl"]), (&json!(5), &json!("5")));
     let id: SandboxId = child["id"].as_str().unwrap().parse().unwrap();
     rig.host.here.lock().unwrap().remove(&id);
-    rig.host.events.send(HostEvent::Removed { id, why: pandastack_wire_fleet::RemovedBy::Idleness }).unwrap();
+    rig.host
+        .events
+        .send(HostEvent::Removed { id, why: pandastack_wire_fleet::RemovedBy::Idleness, cause: None })
+        .unwrap();
     let path = format!("/v1/sandboxes/{id}");
     wait_for("it is gone", || async { rig.get(&path).await.0 == 404 }).await;
     assert_eq!(rig.delete(&path).await, 204);

@@ -136,7 +136,10 @@ async fn a_sandbox_that_its_host_removed_is_gone_but_deletable() {
     let rig = Rig::start().await;
     let id = rig.created().await;
     let path = format!("/v1/sandboxes/{id}");
-    rig.host.events.send(HostEvent::Removed { id: id.parse().unwrap(), why: RemovedBy::Idleness }).unwrap();
+    rig.host
+        .events
+        .send(HostEvent::Removed { id: id.parse().unwrap(), why: RemovedBy::Idleness, cause: None })
+        .unwrap();
     wait_for("it is gone", || async { rig.get(&path).await.0 == 404 }).await;
     assert_eq!(rig.delete(&path).await, 204);
 }

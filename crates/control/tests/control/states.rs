@@ -127,7 +127,7 @@ async fn news_that_is_old_does_not_win() {
     // The event says paused, the host says running: the event was late.
     let mut late = rig.host.here.lock().unwrap()[&id].clone();
     late.state = SandboxState::Paused;
-    rig.host.events.send(pandastack_wire_fleet::HostEvent::Changed { view: late }).unwrap();
+    rig.host.events.send(pandastack_wire_fleet::HostEvent::Changed { view: late, cause: None }).unwrap();
     let told = || async { rig.get(&format!("{path}/events")).await.1.to_string().contains("sandbox.paused") };
     wait_for("the event was seen", told).await;
     rig.post(&format!("{path}/resume")).await;

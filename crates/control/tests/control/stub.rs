@@ -12,6 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use pandastack_kit::trace;
 use pandastack_model::{
     Access, Ask, Bytes, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, Next,
     Origin, SandboxId, SandboxState, Tier, VolumeId, state::step,
@@ -101,7 +102,8 @@ impl StubHost {
             change(view);
             view.clone()
         };
-        let _ = self.events.send(HostEvent::Changed { view: view.clone() });
+        let cause = trace::here().map(|here| here.trace().to_string());
+        let _ = self.events.send(HostEvent::Changed { view: view.clone(), cause });
         view
     }
 

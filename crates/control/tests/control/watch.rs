@@ -102,7 +102,7 @@ async fn forks_and_ends_are_told_to_who_follows() {
     let number: SandboxId = id.parse().unwrap();
     let mut response = rig.call(Method::GET, &format!("/v1/sandboxes/{id}/events?follow=1")).send().await.unwrap();
     rig.host.here.lock().unwrap().remove(&number);
-    rig.host.events.send(HostEvent::Removed { id: number, why: RemovedBy::Idleness }).unwrap();
+    rig.host.events.send(HostEvent::Removed { id: number, why: RemovedBy::Idleness, cause: None }).unwrap();
     let end = events(&until(&mut response, "sandbox.deleted").await);
     assert_eq!(end.last().unwrap()["payload"], json!({"reason": "idle"}));
 }

@@ -189,7 +189,7 @@ async fn removal_by_idleness_and_a_lost_machine_are_told() {
     let (idle, lost) = (told.rig.created().await, told.rig.created().await);
     let id = idle.parse().unwrap();
     told.rig.host.here.lock().unwrap().remove(&id);
-    told.rig.host.events.send(HostEvent::Removed { id, why: RemovedBy::Idleness }).unwrap();
+    told.rig.host.events.send(HostEvent::Removed { id, why: RemovedBy::Idleness, cause: None }).unwrap();
     let seen = receiver.wait(1).await;
     assert_eq!((&seen[0].json()["payload"], &seen[0].json()["sandbox_id"]), (&json!({"reason": "idle"}), &json!(idle)));
     told.rig.host.here.lock().unwrap().remove(&lost.parse().unwrap());
@@ -347,4 +347,47 @@ async fn fill(told: &Told, hook: &str) {
                    9000000000000000000, 0, '[]' FROM n";
     sqlx::query(sql).bind(hook).execute(&pool).await.unwrap();
     pool.close().await;
+}
+
+#[tokio::test]
+async fn an_event_names_the_trace_of_its_request_and_a_replay_names_it_again() {
+    let told = Told::start().await;
+    let receiver = Receiver::start().await;
+    let (hook, _) = told.subscribe(&receiver.url, &["*"]).await;
+    let mine = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let traced = async |method, path: &str| {
+        let request = told.rig.call(method, path).header("traceparent", mine).json(&json!({"template": "mini"}));
+        let answer = request.send().await.unwrap();
+        answer.headers()["traceparent"].to_str().unwrap().to_owned()
+    };
+    let created = traced(Method::POST, "/v1/sandboxes").await;
+    let id = receiver.wait(1).await[0].json()["sandbox_id"].as_str().unwrap().to_owned();
+    let slept = traced(Method::POST, &format!("/v1/sandboxes/{id}/hibernate")).await;
+    receiver.wait(2).await;
+    // Nobody asked for this.
+    told.rig
+        .host
+        .events
+        .send(HostEvent::Denied { id: id.parse().unwrap(), target: "evil.example:443".into() })
+        .unwrap();
+    receiver.wait(3).await;
+    let deleted = traced(Method::DELETE, &format!("/v1/sandboxes/{id}")).await;
+    let cause = |kind: &str| {
+        let mut of_kind = receiver.seen().into_iter().filter(|one| one.kind() == kind);
+        of_kind.next_back().unwrap().headers.get("traceparent").cloned()
+    };
+    receiver.wait(4).await;
+    assert_eq!(cause("sandbox.running"), Some(created));
+    assert_eq!(cause("sandbox.hibernated"), Some(slept));
+    assert_eq!(cause("sandbox.deleted"), Some(deleted.clone()));
+    assert_eq!(cause("egress.denied"), None);
+
+    let list = async || told.rig.get(&format!("/v1/webhooks/{hook}/deliveries?status=delivered")).await.1;
+    wait_for("what came of them is known", || async { list().await.as_array().unwrap().len() == 4 }).await;
+    let last = list().await[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(told.rig.post(&format!("/v1/webhooks/deliveries/{last}/replay")).await.0, 202);
+    receiver.wait(5).await;
+    assert_eq!(cause("sandbox.deleted"), Some(deleted), "the trace of what happened, not of the replay");
+    let pinged = traced(Method::POST, &format!("/v1/webhooks/{hook}/ping")).await;
+    assert_eq!(cause("webhook.ping"), Some(pinged));
 }

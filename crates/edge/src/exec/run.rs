@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use pandastack_kit::trace::{self, Work};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecSession, HostPort};
 use pandastack_wire_public::exec_timeout;
@@ -16,6 +17,8 @@ pub struct Run {
     session: ExecSession,
     feed: Feed,
     backstop: Option<Backstop>,
+    /// Its span, until it has ended.
+    work: Work,
 }
 
 /// What happened next. `Exit` and `Failed` are last.
@@ -46,10 +49,16 @@ impl Run {
     pub async fn start(host: &dyn HostPort, id: SandboxId, start: Start) -> Result<Self, Fault> {
         let Start { ask, stdin } = start;
         let limit = ask.deadline;
-        let session = host.exec(id, ask).await?;
+        let (mut work, place) = trace::begin("guest.exec");
+        if work.is_recorded() {
+            work.note("pandastack.sandbox.id", id.to_string());
+            // What ends without a last step was given up by its client.
+            work.fail(&"given up");
+        }
+        let session = trace::within(place, host.exec(id, ask)).await.inspect_err(|fault| work.fail(fault))?;
         let feed = stdin.map_or(Feed::Done, |text| Feed::Rest(Bytes::from(text)));
         let backstop = limit.map(|limit| Backstop { at: Instant::now() + limit + TIMEOUT_GRACE, limit });
-        Ok(Self { session, feed, backstop })
+        Ok(Self { session, feed, backstop, work })
     }
 
     /// Gives the way to the command's input, for input that comes while it runs.
@@ -57,9 +66,24 @@ impl Run {
         self.session.control.clone()
     }
 
-    /// Waits for the next step. Input is fed meanwhile, since a command may not read until its output is taken.
+    /// Gives the next step, and its span its end.
     pub async fn next(&mut self) -> Step {
-        let Self { session, feed, backstop } = self;
+        let step = self.wait().await;
+        match &step {
+            Step::Stdout(_) | Step::Stderr(_) | Step::Quiet => return step,
+            Step::Exit(code) => {
+                self.work.note("process.exit.code", i64::from(*code));
+                self.work.succeed();
+            }
+            Step::Failed(fault) => self.work.fail(fault),
+        }
+        drop(std::mem::take(&mut self.work));
+        step
+    }
+
+    /// Waits for what happens. Input is fed meanwhile, since a command may not read until its output is taken.
+    async fn wait(&mut self) -> Step {
+        let Self { session, feed, backstop, .. } = self;
         let ExecSession { events, control } = session;
         let quiet = Instant::now() + KEEPALIVE;
         loop {
@@ -131,7 +155,7 @@ mod tests {
         let ((event_tx, events), (control, control_rx)) = (mpsc::channel(1), mpsc::channel(1));
         let backstop = limit.map(|limit| Backstop { at: Instant::now() + limit + TIMEOUT_GRACE, limit });
         let feed = Feed::Rest(Bytes::copy_from_slice(stdin.as_bytes()));
-        (Run { session: ExecSession { events, control }, feed, backstop }, event_tx, control_rx)
+        (Run { session: ExecSession { events, control }, feed, backstop, work: Work::default() }, event_tx, control_rx)
     }
 
     #[tokio::test(start_paused = true)]

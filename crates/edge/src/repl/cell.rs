@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::{Json, body::Body, extract::State};
 use futures_util::StreamExt;
+use pandastack_kit::trace::{self, Work};
 use pandastack_model::{CodeSessionId, Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent};
 use pandastack_wire_public::{
@@ -35,6 +36,11 @@ pub async fn cell(
 
 /// Runs a cell to its end.
 pub async fn run_cell(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: CellSpec) -> Result<CellResult, Fault> {
+    let about = |work: &mut Work| work.note("pandastack.sandbox.id", id.to_string());
+    trace::span("guest.run_code", about, to_the_end(edge, id, session, spec)).await
+}
+
+async fn to_the_end(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: CellSpec) -> Result<CellResult, Fault> {
     let CellSpec { code, timeout } = spec;
     let mut cell = edge.host.run_cell(id, CellAsk { session, code: code.into(), limit: timeout }).await?;
     let mut said = Said::default();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{State, ws::Message};
 use bytes::Bytes;
-use pandastack_kit::Scope;
+use pandastack_kit::{Scope, trace};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{ExecControl, HostPort, Presence};
 use pandastack_wire_public::{
@@ -151,7 +151,7 @@ impl Switchboard {
             attendance: self.attendance.clone(),
             request: self.request.clone(),
         };
-        self.scope.start("socket command", command.run(taken).in_current_span());
+        self.scope.start("socket command", trace::within(trace::here(), command.run(taken).in_current_span()));
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderValue, StatusCode, request::Parts},
     response::{IntoResponse, Response},
 };
-use pandastack_kit::Scope;
+use pandastack_kit::{Scope, trace};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_public::http::{Refused, RequestId, Traced, socket_protocol};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -91,8 +91,8 @@ impl Opening {
             }
             drop(permit);
         };
-        // What it logs is still this request's.
-        scope.start("socket", served.in_current_span());
+        // What it logs is still this request's, and so is its trace.
+        scope.start("socket", trace::within(trace::here(), served.in_current_span()));
         upgrade
             .max_message_size(SOCKET_MESSAGE_BYTES_MAX)
             .max_frame_size(SOCKET_MESSAGE_BYTES_MAX)

@@ -1,7 +1,7 @@
 //! The conversation with a kernel over its control socket. The kernel runs a user's code, so what it says is not trusted: a
 //! word out of place is an error, and its length is limited before it is kept.
 //!
-//! Asked: `<number> <length>\n` and the code. Answered: `<number> <exit> <length>\n` and JSON.
+//! Asked: `<number> <length>\n` and the code, with the trace as a third word if there is one. Answered: `<number> <exit> <length>\n` and JSON.
 
 use std::io;
 
@@ -30,6 +30,12 @@ pub(super) enum ControlError {
     Io(#[from] io::Error),
 }
 
+/// What is run, and the trace that it belongs to.
+pub(super) struct Cell<'a> {
+    pub(super) code: &'a [u8],
+    pub(super) trace: Option<&'a str>,
+}
+
 /// Our end.
 pub(super) struct Control {
     socket: UnixStream,
@@ -49,8 +55,10 @@ impl Control {
     }
 
     /// Asks for a cell. It leaves while the answer is waited for.
-    pub(super) fn put_cell(&mut self, number: u64, code: &[u8]) {
-        self.out.extend_from_slice(format!("{number} {}\n", code.len()).as_bytes());
+    pub(super) fn put_cell(&mut self, number: u64, cell: &Cell<'_>) {
+        let Cell { code, trace } = cell;
+        let trace = trace.filter(|trace| is_word(trace)).map(|trace| format!(" {trace}")).unwrap_or_default();
+        self.out.extend_from_slice(format!("{number} {}{trace}\n", code.len()).as_bytes());
         self.out.extend_from_slice(code);
     }
 
@@ -82,6 +90,12 @@ impl Control {
             }
         }
     }
+}
+
+/// Says whether a trace can stand in a line: what comes from the host is not looked at by the kernels.
+fn is_word(trace: &str) -> bool {
+    (1..=limits::TRACE_BYTES_MAX).contains(&trace.len())
+        && trace.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// Takes the next whole answer out of what was heard.
@@ -117,6 +131,14 @@ mod tests {
         let got = next_reply(&mut BytesMut::from(text)).map_err(drop);
         let got = got.map(|reply| reply.map(|reply| (reply.number, reply.exit, reply.body.to_vec())));
         assert_eq!(got, expected.map(|reply| reply.map(|(n, e, b)| (n, e, b.to_vec()))), "{text:?}");
+    }
+
+    #[test]
+    fn only_a_trace_is_said_as_one() {
+        assert!(is_word("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+        for bad in ["", "a b", "a\n9 9", "$(x)", &"0".repeat(limits::TRACE_BYTES_MAX + 1)] {
+            assert!(!is_word(bad), "{bad:?}");
+        }
     }
 
     #[test]

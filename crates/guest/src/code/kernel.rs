@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{
     capture::{Capture, Output},
-    control::{Control, ControlError, Reply},
+    control::{Cell, Control, ControlError, Reply},
     language::recipe,
 };
 use crate::{
@@ -150,8 +150,8 @@ impl Kernel {
     }
 
     /// Asks for a cell.
-    pub(super) fn begin(&mut self, number: u64, code: &[u8]) {
-        self.control.put_cell(number, code);
+    pub(super) fn begin(&mut self, number: u64, cell: &Cell<'_>) {
+        self.control.put_cell(number, cell);
     }
 
     /// Waits for a cell's end, which comes soon after its deadline at the latest.

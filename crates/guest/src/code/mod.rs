@@ -92,7 +92,8 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, ask: CodeRun) 
     let session = agent.sessions.find(&ask.id).ok_or_else(gone)?;
     let work = async {
         let code = code(channel).await?;
-        session.run(agent, &code, Duration::from_millis(ask.deadline_ms)).await
+        let cell = control::Cell { code: &code, trace: ask.trace.as_deref() };
+        session.run(agent, &cell, Duration::from_millis(ask.deadline_ms)).await
     };
     let Ran { how, stdout, stderr, body } = tokio::select! {
         biased;

@@ -12,6 +12,7 @@ use tokio::{
 
 use super::{
     capture::Output,
+    control::Cell as Asked,
     kernel::{Kernel, KernelError, Outcome},
 };
 use crate::{Agent, limits, session::Fault};
@@ -80,11 +81,11 @@ impl Session {
     }
 
     /// Runs a cell when its turn has come. Dropped before the end, it interrupts the cell.
-    pub(super) async fn run(&self, agent: &Rc<Agent>, code: &[u8], limit: Duration) -> Result<Ran, Fault> {
+    pub(super) async fn run(&self, agent: &Rc<Agent>, cell: &Asked<'_>, limit: Duration) -> Result<Ran, Fault> {
         let closing = self.closing.notified();
         let run = async {
             let Some(mut turn) = self.turn(limit).await? else { return Ok(never_begun()) };
-            turn.run(agent, self, code, limit).await
+            turn.run(agent, self, cell, limit).await
         };
         tokio::select! {
             biased;
@@ -156,7 +157,13 @@ impl Drop for Turn<'_> {
 }
 
 impl Turn<'_> {
-    async fn run(&mut self, agent: &Rc<Agent>, session: &Session, code: &[u8], limit: Duration) -> Result<Ran, Fault> {
+    async fn run(
+        &mut self,
+        agent: &Rc<Agent>,
+        session: &Session,
+        cell: &Asked<'_>,
+        limit: Duration,
+    ) -> Result<Ran, Fault> {
         self.settle(agent).await;
         let mut kernel = match self.state.kernel.take() {
             Some(kernel) => kernel,
@@ -166,7 +173,7 @@ impl Turn<'_> {
         session.cells.set(session.cells.get() + 1);
         self.state.number += 1;
         let (number, began) = (self.state.number, Instant::now());
-        kernel.begin(number, code);
+        kernel.begin(number, cell);
         self.state.unfinished = true;
         let kernel = self.state.kernel.insert(kernel);
         let outcome = kernel.finish(number, began + limit).await;

@@ -5,7 +5,10 @@ use std::{path::PathBuf, process::Command, rc::Rc, time::Duration};
 use pandastack_wire_guest::{CellEnd, Language};
 use tokio::task::LocalSet;
 
-use super::session::{Ran, Session};
+use super::{
+    control::Cell,
+    session::{Ran, Session},
+};
 use crate::{Agent, rebirth::Bystander};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -39,8 +42,12 @@ fn with_session(language: Language, body: impl AsyncFnOnce(&Rc<Agent>, Rc<Sessio
     }));
 }
 
+fn cell(code: &str) -> Cell<'_> {
+    Cell { code: code.as_bytes(), trace: None }
+}
+
 async fn run(agent: &Rc<Agent>, session: &Session, code: &str, limit: Duration) -> Ran {
-    session.run(agent, code.as_bytes(), limit).await.expect("the cell runs")
+    session.run(agent, &cell(code), limit).await.expect("the cell runs")
 }
 
 fn out(ran: &Ran) -> String {
@@ -127,7 +134,8 @@ fn cells_take_turns_and_one_that_waits_too_long_never_begins() {
 fn a_cell_that_is_left_alone_is_interrupted() {
     with_session(Language::Python, async |agent, session| {
         run(agent, &session, "kept = 5", LONG).await;
-        let left = session.run(agent, b"print('noise')\nwhile True: pass", LONG);
+        let noise = cell("print('noise')\nwhile True: pass");
+        let left = session.run(agent, &noise, LONG);
         assert!(tokio::time::timeout(Duration::from_millis(300), left).await.is_err());
         let ran = run(agent, &session, "print(kept)", LONG).await;
         assert_eq!((out(&ran).as_str(), ran.how.anew), ("5\n", false), "its output is not the next one's");
@@ -141,10 +149,11 @@ fn closing_ends_the_cell_that_runs_and_the_ones_that_wait() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             session.close();
         };
+        let (sleep, echo) = (cell("sleep 600"), cell("echo 1"));
         let (running, waiting, ()) =
-            tokio::join!(session.run(agent, b"sleep 600", LONG), session.run(agent, b"echo 1", LONG), close);
+            tokio::join!(session.run(agent, &sleep, LONG), session.run(agent, &echo, LONG), close);
         assert!(running.is_err() && waiting.is_err());
-        assert!(session.run(agent, b"echo 1", LONG).await.is_err());
+        assert!(session.run(agent, &echo, LONG).await.is_err());
     });
 }
 
@@ -156,4 +165,23 @@ fn a_shell_keeps_its_folder_and_variables() {
         assert_eq!((out(&ran).as_str(), ran.how.exit, ran.how.end), ("/usr\n1\n", 4, CellEnd::KernelEnded));
         assert!(run(agent, &session, "true", LONG).await.how.anew);
     });
+}
+
+#[test]
+fn each_cell_sees_the_trace_of_its_own_request() {
+    let said = |language, code: &'static str| {
+        let mut seen = Vec::new();
+        with_session(language, async |agent, session| {
+            for trace in [Some("00-aa-bb-01"), Some("00-cc-dd-01"), Some("x; no trace"), None] {
+                let ran = session.run(agent, &Cell { code: code.as_bytes(), trace }, LONG).await;
+                seen.push(out(&ran.expect("the cell runs")));
+            }
+        });
+        seen
+    };
+    // What is not told stays as it was.
+    let told = ["00-aa-bb-01\n", "00-cc-dd-01\n", "00-cc-dd-01\n", "00-cc-dd-01\n"];
+    let python = "import os, subprocess; print(subprocess.getoutput('echo $TRACEPARENT'))";
+    assert_eq!(said(Language::Python, python), told);
+    assert_eq!(said(Language::Bash, "echo $TRACEPARENT"), told);
 }

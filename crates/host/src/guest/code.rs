@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
+use pandastack_kit::trace;
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind};
 use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
 use pandastack_wire_guest::{
@@ -66,7 +67,8 @@ pub async fn run_cell(session: &Session, ask: CellAsk) -> Result<CellStream, Fau
     let channel = channel(session)?;
     let number = channel.number();
     let deadline_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    channel.send(CodeRun { id: id.to_string(), deadline_ms }.frame(number)).await?;
+    let trace = trace::here().map(|here| here.trace().to_string());
+    channel.send(CodeRun { id: id.to_string(), deadline_ms, trace }.frame(number)).await?;
     while code.len() > FRAME_BYTES_MAX {
         channel.send(Frame::new(number, Kind::Data, code.split_to(FRAME_BYTES_MAX))).await?;
     }

@@ -7,7 +7,7 @@ use pandastack_model::{Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Nex
 use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
 
 use super::{
-    driver::{Body, Owned, Request},
+    driver::{Body, Owned, Request, cause},
     fault::{launch_fault, refusal_fault, seal_fault},
     launch::{self, Wanted, death},
     life::set_clock,
@@ -110,7 +110,7 @@ impl Owned<'_> {
     }
 
     fn announce(&self) {
-        let _ = self.events.send(HostEvent::Changed { view: self.tell.borrow().seen() });
+        let _ = self.events.send(HostEvent::Changed { view: self.tell.borrow().seen(), cause: cause() });
     }
 
     async fn volume_grown(&mut self, growth: Growth) -> Result<(), Fault> {

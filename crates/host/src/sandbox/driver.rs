@@ -3,9 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use pandastack_kit::trace::{self, Here};
 use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState};
-use pandastack_wire_fleet::{HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
+use pandastack_wire_fleet::{Cause, HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +51,19 @@ pub enum Request {
     VolumeGrown(Growth, Reply<()>),
 }
 
+/// A request, and the place in a trace that it came from.
+pub struct Asked {
+    pub request: Request,
+    pub here: Option<Here>,
+}
+
+impl From<Request> for Asked {
+    /// Takes the place of the running task along.
+    fn from(request: Request) -> Self {
+        Self { request, here: trace::here() }
+    }
+}
+
 /// How a sandbox comes into its driver's hands.
 pub enum Start {
     /// It is to be made.
@@ -80,7 +94,9 @@ pub struct Charge {
     pub generation: u64,
     pub spec: SandboxSpec,
     pub start: Start,
-    pub requests: mpsc::Receiver<Request>,
+    pub requests: mpsc::Receiver<Asked>,
+    /// Where in a trace it is made.
+    pub here: Option<Here>,
     /// Cancelled once a removal was asked for: nothing needs to be waited for any more.
     pub given_up: CancellationToken,
 }
@@ -105,7 +121,7 @@ pub(super) struct Owned<'a> {
 }
 
 enum Happening {
-    Asked(Option<Request>),
+    Asked(Option<Asked>),
     Died(String),
     LinkLost,
     Idle,
@@ -121,9 +137,9 @@ pub async fn drive(
     tell: &watch::Sender<Condition>,
     events: broadcast::Sender<HostEvent>,
 ) -> Result<(), Fault> {
-    let Charge { id, generation, spec, start, mut requests, given_up } = charge;
+    let Charge { id, generation, spec, start, mut requests, here, given_up } = charge;
     let mut owned = Owned { parts, standby, id, spec, body: Body::Dead, given_up, tell, events };
-    owned.begin(generation, start).await?;
+    trace::within(here, owned.begin(generation, start)).await?;
     loop {
         match owned.next(&mut requests).await {
             Happening::Died(reason) => owned.fail(reason).await,
@@ -133,12 +149,12 @@ pub async fn drive(
                 owned.take_down(RemovedBy::Idleness).await;
                 return Ok(());
             }
-            Happening::Asked(Some(Request::Remove(done))) => {
-                owned.take_down(RemovedBy::Request).await;
+            Happening::Asked(Some(Asked { request: Request::Remove(done), here })) => {
+                trace::within(here, owned.take_down(RemovedBy::Request)).await;
                 let _ = done.send(());
                 return Ok(());
             }
-            Happening::Asked(Some(request)) => owned.answer(request).await,
+            Happening::Asked(Some(Asked { request, here })) => trace::within(here, owned.answer(request)).await,
             Happening::Asked(None) | Happening::Closing => {
                 owned.leave().await;
                 return Ok(());
@@ -214,7 +230,7 @@ impl Owned<'_> {
         Ok(())
     }
 
-    async fn next(&self, requests: &mut mpsc::Receiver<Request>) -> Happening {
+    async fn next(&self, requests: &mut mpsc::Receiver<Asked>) -> Happening {
         let token = self.parts.scope.token();
         let Body::Living(living) = &self.body else {
             return tokio::select! {
@@ -285,7 +301,7 @@ impl Owned<'_> {
         }
         self.forget().await;
         tracing::info!(sandbox = %self.id, ?why, "sandbox removed");
-        let _ = self.events.send(HostEvent::Removed { id: self.id, why });
+        let _ = self.events.send(HostEvent::Removed { id: self.id, why, cause: cause() });
     }
 
     /// Ends with the process: as the host decided.
@@ -343,6 +359,11 @@ impl Owned<'_> {
             tracing::error!(sandbox = %self.id, %error, "ledger line not written");
         }
     }
+}
+
+/// The request that the driver works for just now.
+pub(super) fn cause() -> Cause {
+    trace::here().map(|here| here.trace().to_string())
 }
 
 /// Some attempts to reach a guest that already lives. A loaded host may need more than one.

@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pandastack_kit::{Secret, random_bytes};
+use pandastack_kit::{
+    Secret, random_bytes,
+    trace::{self, Work},
+};
 use pandastack_layers::{Layer, OpenError};
 use pandastack_model::{Fault, LayerId, Origin, SandboxId, SandboxSpec};
 use pandastack_vmm::{Machine, MachineError, MachineState};
@@ -95,7 +98,7 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
             }
         }
     }
-    let prepared = prepare(parts, standby, &launching, layer).await?;
+    let prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
     start_life(parts, prepared, mode, started, wanted, &life).await
 }
 
@@ -116,7 +119,7 @@ pub async fn wake(
 ) -> Result<Living, LaunchError> {
     let started = Instant::now();
     let launching = standby.launching();
-    let prepared = prepare(parts, standby, &launching, layer).await?;
+    let prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
     start_life(parts, prepared, "wake", started, wanted, &Life::Same).await
 }
 
@@ -170,13 +173,15 @@ async fn start_life(
         undo.unwind().await;
         return Err(error);
     }
+    let mode = |work: &mut Work| work.note("pandastack.boot.mode", boot_mode);
+    let alive = bring_to_life(parts, &*machine, &layer, session, wanted, life, &secret);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;
         () = wanted.given_up.cancelled() => Err(LaunchError::Abandoned),
         // The link of a dead machine stays silent, so that waiting for its guest would only run into the deadline.
         reason = death(&*machine) => Err(LaunchError::Died { reason }),
-        living = bring_to_life(parts, &*machine, &layer, session, wanted, life, &secret) => living,
+        living = trace::span("guest.start", mode, alive) => living,
     };
     match living {
         Ok(session) => {

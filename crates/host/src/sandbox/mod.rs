@@ -17,7 +17,7 @@ mod seal;
 mod standby;
 
 pub use closing::{Closing, Leave};
-pub use driver::{Charge, Reply, Request, Start, dial_again, drive};
+pub use driver::{Asked, Charge, Reply, Request, Start, dial_again, drive};
 pub use fault::{prepare_fault, refusal_fault};
 pub use living::Living;
 pub use prepare::{Parts, PrepareError, Shape, SlotHandle, hold_machine};

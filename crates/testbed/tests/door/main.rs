@@ -10,6 +10,7 @@ mod raw;
 mod rig;
 mod routes;
 mod slow;
+mod spans;
 mod strangers;
 mod trace;
 

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pandastack_control::{Control, ControlSettings};
+use pandastack_control::{Control, ControlSettings, Reach, TelemetrySettings, WebhookSettings, start_telemetry};
 use pandastack_edge::{Edge, ServeSettings, serve_with};
-use pandastack_kit::{Scope, SystemClock};
+use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_testbed::{FakeBed, with_fake_bed};
 use pandastack_wire_fleet::{ControlPort, HostPort, WorkspaceId};
 use reqwest::{Client, Method, RequestBuilder};
@@ -21,6 +21,8 @@ pub struct Door<'a> {
     pub scope: Scope,
     pub url: String,
     pub http: Client,
+    /// What is counted of its spans, if they go anywhere.
+    pub spans: Option<SpanQueue>,
 }
 
 /// Runs a test's body against a server of its own. No task of the server may outlive it.
@@ -30,6 +32,20 @@ pub async fn with_door(body: impl AsyncFnOnce(&Door<'_>)) {
 
 /// The same, with connections held to other settings.
 pub async fn with_door_as(settings: ServeSettings, body: impl AsyncFnOnce(&Door<'_>)) {
+    with_door_telling(settings, None, body).await;
+}
+
+/// The same, with a collector that spans are sent to. What is left of them is sent at the end.
+pub async fn with_traced_door(collector: &str, body: impl AsyncFnOnce(&Door<'_>)) {
+    let telemetry = TelemetrySettings::new(collector, Some("x-key=k%201"), Some("door")).unwrap();
+    with_door_telling(ServeSettings::default(), Some(telemetry), body).await;
+}
+
+async fn with_door_telling(
+    settings: ServeSettings,
+    telemetry: Option<TelemetrySettings>,
+    body: impl AsyncFnOnce(&Door<'_>),
+) {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (folder, scope) = (tempfile::tempdir().unwrap(), Scope::new());
         let host: Arc<dyn HostPort> = bed.host.clone();
@@ -38,6 +54,10 @@ pub async fn with_door_as(settings: ServeSettings, body: impl AsyncFnOnce(&Door<
         let usual = ControlSettings::default();
         let rate = pandastack_control::RateSettings { per_second: 0, ..usual.rate };
         let control = control.with_settings(ControlSettings { rate, ..usual });
+        let collecting = Scope::new();
+        let spans = telemetry.map(|telemetry| start_telemetry(telemetry, &collecting));
+        let control = control.with_spans(spans.clone());
+        let control = control.with_webhooks(WebhookSettings { reach: Reach::Private, ..WebhookSettings::default() });
         control.bootstrap(Some(KEY.into())).await.unwrap();
         control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
@@ -48,10 +68,11 @@ pub async fn with_door_as(settings: ServeSettings, body: impl AsyncFnOnce(&Door<
         let url = format!("http://{}", listener.local_addr().unwrap());
         scope.start("serve", serve_with(listener, app, scope.clone(), settings));
         let http = Client::builder().no_proxy().build().unwrap();
-        let door = Door { bed, scope: scope.clone(), url, http };
+        let door = Door { bed, scope: scope.clone(), url, http, spans };
         body(&door).await;
         drop(door);
         assert_eq!(scope.close(CLOSE_MAX).await, 0, "tasks of the server go on after its end");
+        assert_eq!(collecting.close(CLOSE_MAX).await, 0, "spans are sent after the end");
         control.close().await;
     })
     .await;

@@ -28,7 +28,7 @@ async fn a_dead_machine_fails_its_sandbox_and_its_execs() {
         }
         wait_for("its resources are released", SOON, async || bed.layers.disks().is_empty().then_some(())).await;
         bed.host.remove(id).await.unwrap();
-        assert_eq!(events.recv().await.unwrap(), HostEvent::Removed { id, why: RemovedBy::Request });
+        assert_eq!(events.recv().await.unwrap(), HostEvent::Removed { id, why: RemovedBy::Request, cause: None });
         bed.is_idle().await;
     })
     .await;

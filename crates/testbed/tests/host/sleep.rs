@@ -76,7 +76,7 @@ async fn a_paused_sandbox_serves_nothing_until_it_is_resumed() {
         assert_eq!(bed.run(id, "echo on").await.unwrap().0, "on\n");
         let changes = [events.try_recv().unwrap(), events.try_recv().unwrap()];
         let states = changes.map(|event| match event {
-            HostEvent::Changed { view } => view.state,
+            HostEvent::Changed { view, .. } => view.state,
             other => panic!("{other:?}"),
         });
         assert_eq!(states, [SandboxState::Paused, SandboxState::Running]);
@@ -126,9 +126,9 @@ async fn an_idle_sandbox_that_persists_sleeps_and_every_use_wakes_it() {
             assert_eq!(bed.text(id, "/note").await.unwrap(), "x");
         }
         let asleep = events.recv().await.unwrap();
-        assert!(matches!(&asleep, HostEvent::Changed { view } if view.state == SandboxState::Asleep), "{asleep:?}");
+        assert!(matches!(&asleep, HostEvent::Changed { view, .. } if view.state == SandboxState::Asleep), "{asleep:?}");
         let awake = events.recv().await.unwrap();
-        assert!(matches!(&awake, HostEvent::Changed { view } if view.state == SandboxState::Running), "{awake:?}");
+        assert!(matches!(&awake, HostEvent::Changed { view, .. } if view.state == SandboxState::Running), "{awake:?}");
     })
     .await;
 }
@@ -139,7 +139,7 @@ async fn another_idle_sandbox_ends() {
         let mut events = bed.host.events();
         let id = create_with(bed, Lifecycle { persistent: false, ..SHORT }).await;
         let ended = tokio::time::timeout(SOON, events.recv()).await.expect("it ends by itself").unwrap();
-        assert_eq!(ended, HostEvent::Removed { id, why: RemovedBy::Idleness });
+        assert_eq!(ended, HostEvent::Removed { id, why: RemovedBy::Idleness, cause: None });
         assert_eq!(bed.host.observe(id).await, None);
         bed.is_idle().await;
     })
@@ -249,7 +249,7 @@ async fn removal_works_from_every_state() {
         while !matches!(events.recv().await.unwrap(), HostEvent::Failed { .. }) {}
         for id in [paused, asleep, failed] {
             bed.host.remove(id).await.unwrap();
-            assert_eq!(events.try_recv().unwrap(), HostEvent::Removed { id, why: RemovedBy::Request });
+            assert_eq!(events.try_recv().unwrap(), HostEvent::Removed { id, why: RemovedBy::Request, cause: None });
         }
         assert_eq!(bed.audited().await, (1, 0));
         bed.is_idle().await;

@@ -69,7 +69,7 @@ async fn a_removed_sandbox_is_gone_when_the_removal_answers() {
         assert_eq!(bed.host.observe(id).await, None);
         bed.is_idle().await;
         bed.host.remove(id).await.unwrap();
-        assert_eq!(events.try_recv().unwrap(), HostEvent::Removed { id, why: RemovedBy::Request });
+        assert_eq!(events.try_recv().unwrap(), HostEvent::Removed { id, why: RemovedBy::Request, cause: None });
         assert!(events.try_recv().is_err(), "a removal is told once");
         let fault = bed.exec(id, "true").await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Missing, "sandbox.not_found"));

@@ -77,11 +77,13 @@ const serve = async () => {
     for (;;) {
       const cut = data.indexOf(10);
       if (cut < 0) break;
-      const [number, length] = data.subarray(0, cut).toString().split(" ").map(Number);
+      const [number, size, trace] = data.subarray(0, cut).toString().split(" ");
+      const length = Number(size);
       if (data.length < cut + 1 + length) break;
       const source = data.subarray(cut + 1, cut + 1 + length).toString();
       data = data.subarray(cut + 1 + length);
-      await run(number, source);
+      if (trace) process.env.TRACEPARENT = trace;
+      await run(Number(number), source);
     }
   }
   process.exit(0);

@@ -3,7 +3,7 @@
 Standard library only, Python 3.9 or newer. It is started by boot.py, which reads this text from the control socket and gives
 `control` (its descriptor), `take` and `line` (which read from it). Spoken there, all of it counted in bytes:
 
-    agent:  "<number> <length>\n" and so much source text         kernel:  "<number> <exit> <length>\n" and so much JSON
+    agent:  "<number> <length>[ <trace>]\n" and so much source text         kernel:  "<number> <exit> <length>\n" and so much JSON
 
 The first thing said is the kernel's "0 0 0\n": it is ready. The JSON is {"error"?: text, "results"?: [{mime: text}]}. What
 cells print is not its business: descriptors 1 and 2 are pipes to the agent, which also limits them.
@@ -433,5 +433,8 @@ answer(0, 0)
 import json  # noqa: E402,F401
 
 while True:
-    number, length = (int(word) for word in line().split())
-    serve_cell(number, take(length))
+    number, length, *trace = line().decode().split()
+    source = take(int(length))
+    for place in trace:
+        os.environ["TRACEPARENT"] = place
+    serve_cell(int(number), source)

@@ -39,10 +39,10 @@ class Kernel:
         self.number = 0
         assert self.reply() == (0, 0, {}), self.said()
 
-    def send(self, source):
+    def send(self, source, trace=""):
         self.number += 1
         data = textwrap.dedent(source).encode("utf-8", "surrogateescape")
-        self.control.sendall(b"%d %d\n" % (self.number, len(data)) + data)
+        self.control.sendall(f"{self.number} {len(data)}{trace and ' ' + trace}\n".encode() + data)
 
     def take(self, count):
         data = b""
@@ -77,8 +77,8 @@ class Kernel:
             parts.append(data.decode("utf-8", "replace"))
         return tuple(parts)
 
-    def run(self, source):
-        self.send(source)
+    def run(self, source, trace=""):
+        self.send(source, trace)
         number, code, body = self.reply()
         assert number == self.number
         return code, body.get("results", []), body.get("error"), *self.said()
@@ -129,6 +129,10 @@ class Python(Case):
         self.assertEqual(self.run_cell("'é;'")[1], [{"text/plain": "'é;'"}])
         self.assertEqual(self.run_cell("__name__")[1], [{"text/plain": "'__main__'"}])
         self.assertEqual(self.run_cell("")[:3], (0, [], None))
+
+    def test_a_cell_sees_the_trace_it_belongs_to(self):
+        for trace in ("00-aa-bb-01", "00-cc-dd-01"):
+            self.assertEqual(self.run_cell("import os; print(os.environ['TRACEPARENT'])", trace), (0, [], None, trace + "\n", ""))
 
     def test_errors_have_a_traceback_of_the_cell_alone(self):
         code, results, error, out, err = self.run_cell("def f():\n    return 1 / 0\nprint('before')\nf()")
@@ -349,6 +353,10 @@ class Node(Case):
         self.assertEqual(self.run_cell("late")[1], [{"text/plain": "8"}])
         self.assertEqual(self.run_cell("require('os').EOL")[1], [{"text/plain": "'\\n'"}])
         self.assertEqual(self.run_cell("function f() {\n  return 3;\n}\nf()")[1], [{"text/plain": "3"}])
+
+    def test_a_cell_sees_the_trace_it_belongs_to(self):
+        self.assertEqual(self.run_cell("console.log(process.env.TRACEPARENT)", "00-aa-bb-01")[3], "00-aa-bb-01\n")
+        self.assertEqual(self.run_cell("console.log(process.env.TRACEPARENT)", "00-cc-dd-01")[3], "00-cc-dd-01\n")
 
     def test_errors_are_told(self):
         code, results, error, _, _ = self.run_cell("null.x")

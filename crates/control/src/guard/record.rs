@@ -1,0 +1,96 @@
+//! The span of a request: what is told of it, under the names that OpenTelemetry has for it. Names of our own begin with
+//! `pandastack.`.
+
+use axum::extract::Request;
+use pandastack_kit::trace::{Here, SpanKind, Work};
+use pandastack_model::SandboxId;
+
+use super::{EXEMPT, NO_ROUTE, PASSED, meters::known};
+use crate::Control;
+
+/// Routes whose paths hold a credential.
+const SIGNED: &str = "/v1/p/";
+/// What the specification calls a method that it does not know.
+const OTHER_METHOD: &str = "_OTHER";
+
+/// Gives the place of a request, and its span. What anybody may ask as often as they like is not recorded: probes would be
+/// most of it.
+pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (Here, Work) {
+    let spans = control.spans.clone().filter(|_| !EXEMPT.contains(&route));
+    if spans.is_none() {
+        return (here, Work::default());
+    }
+    let here = Here::new(here.trace(), spans);
+    let method = match known(request.method().as_str()) {
+        "other" => OTHER_METHOD,
+        known => known,
+    };
+    let name = if route == NO_ROUTE { method.to_owned() } else { format!("{method} {route}") };
+    let mut work = here.work(name, SpanKind::Server);
+    if !work.is_recorded() {
+        return (here, work);
+    }
+    work.note("http.request.method", method);
+    work.note("url.scheme", "http");
+    if route != NO_ROUTE {
+        work.note("http.route", route);
+        // The rest of what is passed on is a guest's.
+        if !route.starts_with(SIGNED) && !route.starts_with(PASSED) {
+            work.note("url.path", request.uri().path());
+        }
+    }
+    if let Some(id) = sandbox(route, request.uri().path()) {
+        work.note(SANDBOX, id.to_string());
+    }
+    // Until it is answered: a client may hang up.
+    work.fail(&"ended before its answer");
+    (here, work)
+}
+
+/// The sandbox that something is about.
+pub const SANDBOX: &str = "pandastack.sandbox.id";
+pub const WORKSPACE: &str = "pandastack.workspace.id";
+pub const REQUEST: &str = "pandastack.request.id";
+
+/// Says how a request was answered. A refusal is no failure of ours.
+pub fn end(mut work: Work, here: &Here, status: u16) {
+    if !work.is_recorded() {
+        return;
+    }
+    for (name, note) in here.take_notes() {
+        work.note(name, note);
+    }
+    work.note("http.response.status_code", i64::from(status));
+    if status >= 500 {
+        work.note("error.type", status.to_string());
+        work.fail(&format!("answered {status}"));
+    } else {
+        work.succeed();
+    }
+}
+
+/// Finds the sandbox that a path names.
+fn sandbox(route: &str, path: &str) -> Option<SandboxId> {
+    let named = route.split('/').zip(path.split('/')).skip_while(|(name, _)| *name != "sandboxes").nth(1)?;
+    match named {
+        ("{id}", id) => id.parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_its_sandbox() {
+        let id = SandboxId::random();
+        let (route, path) = ("/v1/sandboxes/{id}/exec", format!("/v1/sandboxes/{id}/exec"));
+        assert_eq!(sandbox(route, &path), Some(id));
+        assert_eq!(sandbox("/v1/sandboxes/{id}", &format!("/v1/sandboxes/{id}")), Some(id));
+        assert_eq!(sandbox(route, "/v1/sandboxes/nonsense/exec"), None);
+        assert_eq!(sandbox("/v1/sandboxes", "/v1/sandboxes"), None);
+        assert_eq!(sandbox("/v1/webhooks/{id}", &format!("/v1/webhooks/{id}")), None);
+        assert_eq!(sandbox(NO_ROUTE, &path), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! One POST of one batch to the collector. Keeps no connection; what the collector answers decides whether the batch is tried
+//! again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    Request, Response, StatusCode,
+    body::Incoming,
+    client::conn::http1,
+    header::{CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT},
+};
+use hyper_util::rt::TokioIo;
+use pandastack_kit::Scope;
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use super::TelemetrySettings;
+use crate::{
+    dial::{Connection, DialError, Dialer, Place, Reach},
+    limits::{COLLECTOR_ANSWER_BYTES_MAX, COLLECTOR_ANSWER_MAX, COLLECTOR_HEAD_BYTES_MAX},
+};
+
+/// What became of a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// Taken, but for so many spans.
+    Taken { rejected: u64 },
+    /// Never to be taken.
+    Refused { status: u16 },
+    /// Perhaps later, and not before a time if the collector says so.
+    Later { why: String, after: Option<Duration> },
+}
+
+/// Sends batches.
+pub struct Poster {
+    settings: TelemetrySettings,
+    dialer: Dialer,
+    scope: Scope,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum PostError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error("the request cannot be written")]
+    Request(#[source] hyper::http::Error),
+    #[error("no answer in HTTP")]
+    Http(#[source] hyper::Error),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Answer {
+    partial_success: Partial,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Partial {
+    /// A number of 64 bits, so a text; some collectors write a number all the same.
+    rejected_spans: serde_json::Value,
+}
+
+impl Poster {
+    pub fn new(settings: TelemetrySettings, scope: Scope) -> Self {
+        let dialer = Dialer::new(Reach::Private, settings.roots.clone(), scope.clone());
+        Self { settings, dialer, scope }
+    }
+
+    pub fn settings(&self) -> &TelemetrySettings {
+        &self.settings
+    }
+
+    /// Sends a batch, and reads what the collector says of it.
+    pub async fn post(&self, body: Bytes) -> Posted {
+        let asked = async {
+            let (response, _connection) = self.ask(body).await?;
+            Ok::<_, PostError>(verdict(response).await)
+        };
+        match timeout(COLLECTOR_ANSWER_MAX, asked).await {
+            Ok(Ok(posted)) => posted,
+            Ok(Err(error)) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                Posted::Later { why: format!("{error}{cause}"), after: None }
+            }
+            Err(_) => {
+                let why = format!("no answer within {}s", COLLECTOR_ANSWER_MAX.as_secs());
+                Posted::Later { why, after: None }
+            }
+        }
+    }
+
+    async fn ask(&self, body: Bytes) -> Result<(Response<Incoming>, Connection), PostError> {
+        let TelemetrySettings { target, headers, .. } = &self.settings;
+        let place = Place { host: target.host(), port: target.port(), tls: target.is_https() };
+        let stream = self.dialer.open(&place).await?;
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(COLLECTOR_HEAD_BYTES_MAX);
+        let (mut requests, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(PostError::Http)?;
+        let carrying = Connection::of(self.scope.start("collector connection", async move {
+            // How it ended is what the request says.
+            let _ = connection.await;
+        }));
+        let mut request = Request::post(target.path_and_query())
+            .header(HOST, target.authority())
+            .header(USER_AGENT, concat!("pandastack/", env!("CARGO_PKG_VERSION")))
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(PostError::Request)?;
+        request.headers_mut().extend(headers.iter().map(|(name, value)| (Some(name.clone()), value.clone())));
+        let response = requests.send_request(request).await.map_err(PostError::Http)?;
+        Ok((response, carrying))
+    }
+}
+
+async fn verdict(response: Response<Incoming>) -> Posted {
+    let status = response.status();
+    if status.is_success() {
+        // Only a collector that says so has rejected anything.
+        let body = Limited::new(response.into_body(), COLLECTOR_ANSWER_BYTES_MAX).collect().await;
+        let body = body.map(|whole| whole.to_bytes()).unwrap_or_default();
+        let Answer { partial_success } = serde_json::from_slice(&body).unwrap_or_default();
+        return Posted::Taken { rejected: number(&partial_success.rejected_spans) };
+    }
+    match status {
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => {
+            let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+            Posted::Later { why: format!("answered {}", status.as_u16()), after: after.map(Duration::from_secs) }
+        }
+        _ => Posted::Refused { status: status.as_u16() },
+    }
+}
+
+fn number(value: &serde_json::Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default()
+}

@@ -1,0 +1,132 @@
+//! Where spans go, read once from what the operator says and from the variables that every OpenTelemetry program knows.
+
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::{
+    dial::{Reach, Roots},
+    hooks::Target,
+};
+
+/// Where a collector takes spans, below its address.
+const TRACES: &str = "/v1/traces";
+/// What we are called where nobody says otherwise.
+const SERVICE: &str = "pandastack";
+
+/// Where spans go, and in whose name.
+#[derive(Clone, Debug)]
+pub struct TelemetrySettings {
+    pub(super) target: Target,
+    /// Sent with every batch. Mostly a credential, so the values print as `Sensitive`.
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) service: String,
+    /// Whom a collector that is reached by https must be vouched for by.
+    pub roots: Roots,
+}
+
+/// What cannot be meant.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    #[error("the OTLP endpoint {endpoint:?} cannot be used: {why}")]
+    Endpoint { endpoint: String, why: String },
+    /// Without the text: it may hold a credential.
+    #[error("OTEL_EXPORTER_OTLP_HEADERS cannot be used: entry {number} is no NAME=VALUE")]
+    Header { number: usize },
+}
+
+impl TelemetrySettings {
+    /// Reads an endpoint such as `http://localhost:4318`, a list of headers as `NAME=VALUE,…` and the name of the service.
+    pub fn new(endpoint: &str, headers: Option<&str>, service: Option<&str>) -> Result<Self, TelemetryError> {
+        let refuse = |why: &str| TelemetryError::Endpoint { endpoint: endpoint.to_owned(), why: why.to_owned() };
+        if endpoint.contains(['?', '#']) {
+            return Err(refuse("it is the beginning of an address, so nothing may follow its path"));
+        }
+        if endpoint.contains('@') {
+            // Not repeated: what stands before it is a credential.
+            let why = "credentials belong into OTEL_EXPORTER_OTLP_HEADERS".to_owned();
+            return Err(TelemetryError::Endpoint { endpoint: "…@…".to_owned(), why });
+        }
+        // The operator names it, so it may be anywhere; mostly it is on this very host.
+        let target = Target::parse(&format!("{}{TRACES}", endpoint.trim_end_matches('/')), Reach::Private);
+        Ok(Self {
+            target: target.map_err(|fault| refuse(&fault.text))?,
+            headers: read_headers(headers.unwrap_or_default())?,
+            service: service.filter(|name| !name.is_empty()).unwrap_or(SERVICE).to_owned(),
+            roots: Roots::Host,
+        })
+    }
+
+    /// Gives the address that batches are sent to.
+    pub fn address(&self) -> &str {
+        self.target.as_str()
+    }
+}
+
+/// Reads `a=1,b=2`; values are percent-encoded, as the specification has it.
+fn read_headers(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, TelemetryError> {
+    let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    let read = |(at, entry): (usize, &str)| {
+        let (name, value) = entry.split_once('=')?;
+        let name = HeaderName::from_bytes(name.trim().as_bytes()).ok()?;
+        let mut value = HeaderValue::from_bytes(&decode(value.trim())?).ok()?;
+        value.set_sensitive(true);
+        Some((at, (name, value)))
+    };
+    let mut headers = Vec::new();
+    for (at, entry) in entries.enumerate() {
+        let (_, header) = read((at, entry)).ok_or(TelemetryError::Header { number: at + 1 })?;
+        headers.push(header);
+    }
+    Ok(headers)
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let mut parts = text.split('%');
+    let mut decoded = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (hex, rest) = part.split_at_checked(2)?;
+        if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        decoded.push(u8::from_str_radix(hex, 16).ok()?);
+        decoded.extend_from_slice(rest.as_bytes());
+    }
+    Some(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_the_beginning_of_an_address() {
+        for (endpoint, address) in [
+            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            ("https://collector.example/", "https://collector.example/v1/traces"),
+            ("http://[::1]:9/otlp", "http://[::1]:9/otlp/v1/traces"),
+        ] {
+            assert_eq!(TelemetrySettings::new(endpoint, None, None).unwrap().address(), address);
+        }
+        for bad in ["", "localhost:4318", "grpc://c:4317", "http://", "http://c:0", "http://c?x=1", "http://c\n", "/x"]
+        {
+            let error = TelemetrySettings::new(bad, None, None).unwrap_err().to_string();
+            assert!(error.contains("OTLP endpoint") && error.contains("cannot be used"), "{bad:?}: {error}");
+        }
+        let error = TelemetrySettings::new("http://me:secret@c", None, None).unwrap_err().to_string();
+        assert!(!error.contains("secret") && error.contains("OTEL_EXPORTER_OTLP_HEADERS"), "{error}");
+    }
+
+    #[test]
+    fn headers_are_read_as_the_specification_writes_them_and_never_shown() {
+        let settings = TelemetrySettings::new("http://c", Some(" api-key=a%20b=, x=1 ,"), Some("ours")).unwrap();
+        let read: Vec<_> =
+            settings.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!((read, settings.service.as_str()), (vec![("api-key", "a b="), ("x", "1")], "ours"));
+        assert!(!format!("{settings:?}").contains("a b="));
+        for (bad, number) in [("secret", 1), ("a=1,b c=2", 2), ("a=%zz", 1), ("a=%0a", 1), ("a=%", 1), ("=v", 1)] {
+            let error = TelemetrySettings::new("http://c", Some(bad), None).unwrap_err().to_string();
+            assert!(error.contains(&format!("entry {number} ")) && !error.contains("secret"), "{bad}: {error}");
+        }
+        let unsaid = TelemetrySettings::new("http://c", Some(""), Some("")).unwrap();
+        assert_eq!((unsaid.headers.len(), unsaid.service.as_str()), (0, SERVICE));
+    }
+}

@@ -1,0 +1,110 @@
+//! One piece of work, from its beginning to its end. Without anybody who records it, it is nothing at all.
+
+use std::{borrow::Cow, time::Instant};
+
+use super::{SpanQueue, Trace};
+use crate::{Clock, SystemClock};
+
+/// On which side of a conversation a piece of work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// Answers somebody's request.
+    Server,
+    /// Part of our own work.
+    Internal,
+}
+
+/// Something said about a piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    Text(String),
+    Number(i64),
+}
+
+impl From<String> for Note {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Note {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Note {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+/// A piece of work that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub trace: Trace,
+    pub name: Cow<'static, str>,
+    pub kind: SpanKind,
+    pub began_ns: u64,
+    pub ended_ns: u64,
+    pub notes: Vec<(&'static str, Note)>,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+}
+
+/// A piece of work under way. Dropped, it is over.
+#[derive(Debug, Default)]
+pub struct Work(Option<Box<Open>>);
+
+#[derive(Debug)]
+struct Open {
+    queue: SpanQueue,
+    began: Instant,
+    span: Span,
+}
+
+impl Work {
+    /// Begins a piece of work that is known by its place in a trace.
+    pub fn begin(trace: Trace, name: impl Into<Cow<'static, str>>, kind: SpanKind, queue: SpanQueue) -> Self {
+        let (name, began_ns) = (name.into(), SystemClock.now_ns());
+        let span = Span { trace, name, kind, began_ns, ended_ns: began_ns, notes: Vec::new(), failure: None };
+        Self(Some(Box::new(Open { queue, began: Instant::now(), span })))
+    }
+
+    /// Whether anybody will see it: what is costly to say need not be said otherwise.
+    pub fn is_recorded(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Says something about it.
+    pub fn note(&mut self, name: &'static str, value: impl Into<Note>) {
+        if let Some(open) = &mut self.0 {
+            open.span.notes.push((name, value.into()));
+        }
+    }
+
+    /// Says that it failed. The last word counts.
+    pub fn fail(&mut self, why: &dyn std::fmt::Display) {
+        if let Some(open) = &mut self.0 {
+            open.span.failure = Some(why.to_string());
+        }
+    }
+
+    /// Takes back that it failed.
+    pub fn succeed(&mut self) {
+        if let Some(open) = &mut self.0 {
+            open.span.failure = None;
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Some(open) = self.0.take() {
+            let Open { queue, began, mut span } = *open;
+            let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            span.ended_ns = span.began_ns.saturating_add(took);
+            queue.put(span);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! A server of the test's own that is sent things: spans as a collector is, or events as a receiver of webhooks is. It takes them,
+//! refuses them or stands still, as the test wants.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use anyhow::{Context, Result};
+use pandastack_kit::Scope;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{PATIENCE, wait_for};
+
+/// How it treats who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reception {
+    Takes,
+    /// Reads everything and never answers.
+    Stalls,
+    Answers(u16),
+}
+
+/// What was sent once.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub path: String,
+    /// By name, in lower case.
+    pub headers: BTreeMap<String, String>,
+    pub body: Value,
+}
+
+/// One span as it came.
+#[derive(Clone, Debug)]
+pub struct SeenSpan {
+    pub trace: String,
+    pub span: String,
+    pub parent: String,
+    pub name: String,
+    pub kind: u64,
+    pub attributes: BTreeMap<String, String>,
+    pub failed: bool,
+}
+
+/// The server. Dropped, it is gone.
+pub struct Collector {
+    pub url: String,
+    shared: Arc<Shared>,
+    scope: Scope,
+}
+
+struct Shared {
+    reception: Mutex<Reception>,
+    sent: Mutex<Vec<Sent>>,
+}
+
+impl Collector {
+    /// Listens on a free port of this host.
+    pub async fn start(reception: Reception) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("listen")?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let shared = Arc::new(Shared { reception: Mutex::new(reception), sent: Mutex::default() });
+        let (scope, heard) = (Scope::new(), shared.clone());
+        let (connections, token) = (scope.clone(), scope.token());
+        scope.start("collector", async move {
+            while let Some(Ok((stream, _))) = token.run_until_cancelled(listener.accept()).await {
+                let (heard, token) = (heard.clone(), token.clone());
+                connections.start("collector connection", async move {
+                    token.run_until_cancelled(heard.serve(stream)).await;
+                });
+            }
+        });
+        Ok(Self { url, shared, scope })
+    }
+
+    /// Treats who sends in another way from now on.
+    pub fn behave(&self, reception: Reception) {
+        *lock(&self.shared.reception) = reception;
+    }
+
+    /// Everything that was sent so far, taken or not.
+    pub fn sent(&self) -> Vec<Sent> {
+        lock(&self.shared.sent).clone()
+    }
+
+    /// Every span that was sent so far.
+    pub fn spans(&self) -> Vec<SeenSpan> {
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let mut seen = Vec::new();
+        for Sent { body, .. } in self.sent() {
+            for scopes in list(&body["resourceSpans"]).iter().flat_map(|resource| list(&resource["scopeSpans"])) {
+                seen.extend(list(&scopes["spans"]).iter().map(read));
+            }
+        }
+        seen
+    }
+
+    /// Waits for a span that came.
+    pub async fn wait_span(&self, what: &str, wanted: impl Fn(&SeenSpan) -> bool) -> SeenSpan {
+        wait_for(what, PATIENCE, async || self.spans().into_iter().find(&wanted)).await
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.scope.token().cancel();
+    }
+}
+
+impl Shared {
+    async fn serve(&self, mut stream: TcpStream) {
+        let Ok(sent) = receive(&mut stream).await else { return };
+        lock(&self.sent).push(sent);
+        let reception = *lock(&self.reception);
+        let status = match reception {
+            Reception::Takes => 200,
+            Reception::Answers(status) => status,
+            Reception::Stalls => return std::future::pending().await,
+        };
+        let answer = format!("HTTP/1.1 {status} -\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
+        let _ = stream.write_all(answer.as_bytes()).await;
+    }
+}
+
+async fn receive(stream: &mut TcpStream) -> Result<Sent> {
+    let mut bytes = Vec::new();
+    let head_end = loop {
+        if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at;
+        }
+        anyhow::ensure!(stream.read_buf(&mut bytes).await? > 0, "hung up");
+    };
+    let head = String::from_utf8_lossy(&bytes[..head_end]).into_owned();
+    let mut lines = head.lines();
+    let path = lines.next().and_then(|line| line.split(' ').nth(1)).context("no request line")?.to_owned();
+    let header = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+    let headers: BTreeMap<String, String> = lines.filter_map(header).collect();
+    let length: usize = headers.get("content-length").context("no length")?.parse()?;
+    while bytes.len() < head_end + 4 + length {
+        anyhow::ensure!(stream.read_buf(&mut bytes).await? > 0, "hung up");
+    }
+    let body = serde_json::from_slice(&bytes[head_end + 4..])?;
+    Ok(Sent { path, headers, body })
+}
+
+fn read(span: &Value) -> SeenSpan {
+    let text = |name: &str| span[name].as_str().unwrap_or_default().to_owned();
+    let attribute = |one: &Value| {
+        let value = &one["value"];
+        let said = value["stringValue"].as_str().or_else(|| value["intValue"].as_str());
+        (one["key"].as_str().unwrap_or_default().to_owned(), said.unwrap_or_default().to_owned())
+    };
+    SeenSpan {
+        trace: text("traceId"),
+        span: text("spanId"),
+        parent: text("parentSpanId"),
+        name: text("name"),
+        kind: span["kind"].as_u64().unwrap_or_default(),
+        attributes: span["attributes"].as_array().into_iter().flatten().map(attribute).collect(),
+        failed: span["status"]["code"] == 2,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
