@@ -369,3 +369,29 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
     layers.name_template(&spec("mini").template, layer)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_fails_takes_its_network_away() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let failing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let bed = FakeBed::start(FakeBed::settings(), SLOTS_MAX).await.expect("a host starts");
+                bed.create().await;
+                let taken = bed.leftovers().await.expect("leftovers can be looked for").network;
+                tell.send((bed.network.0.clone(), taken)).expect("somebody listens");
+                panic!("on purpose");
+            });
+        });
+        assert!(failing.join().is_err());
+        let (instance, taken) = told.recv().expect("a host was there");
+        assert!(!taken.is_empty(), "the test took nothing");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let left = runtime.block_on(net::leftovers(&instance)).expect("leftovers can be looked for");
+        assert_eq!([left.namespaces, left.links, left.tables].concat(), [""; 0]);
+    }
+}
