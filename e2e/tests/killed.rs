@@ -1,6 +1,9 @@
-//! A real machine killed while every kind of request to it is under way: each caller hears of it, and nothing is left.
+//! A real machine killed while every kind of request to it is under way: each caller hears of it, and nothing is left. And callers
+//! that go away while their machine lives on: nothing of theirs stays in it.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+use std::time::Duration;
 
 use futures_util::stream;
 use nix::{
@@ -8,8 +11,8 @@ use nix::{
     unistd::Pid,
 };
 use pandastack_e2e::{Events, HttpDoor, PATIENCE, answer, with_sandbox};
-use pandastack_model::SandboxState;
-use pandastack_testbed::wait_for;
+use pandastack_model::{SandboxId, SandboxState};
+use pandastack_testbed::{Bed, wait_for};
 use pandastack_wire_fleet::HostPort;
 use reqwest::{Body, Method};
 use serde_json::{Value, json};
@@ -65,6 +68,47 @@ async fn whoever_is_served_when_a_machine_is_killed_hears_of_it() {
         assert_eq!((status, said["code"].as_str()), (409, Some("sandbox.failed")), "{said}");
         door.close().await;
         bed.host.remove(id).await.unwrap();
+    })
+    .await;
+}
+
+/// Counts what the guest's agent, which is its first process, has open for watches.
+async fn watches(bed: &Bed, id: SandboxId) -> String {
+    bed.out(id, "ls -l /proc/1/fd | grep -c inotify || true").await
+}
+
+#[tokio::test]
+async fn readers_that_hang_up_anywhere_leave_no_watch_in_the_guest() {
+    with_sandbox(async |bed, id| {
+        let door = HttpDoor::open(bed).await;
+        let before = watches(bed, id).await;
+        let talk = json!({"cmd": "while :; do echo y; touch /tmp/seen/x; done"});
+        bed.out(id, "mkdir -p /tmp/seen").await;
+        let process = answer(door.call(Method::POST, id, "/processes").json(&talk)).await.1;
+        let process = process["id"].as_str().unwrap();
+        let follow = format!("/processes/{process}/output?follow=1");
+        // More than the guest allows at once. Some leave before the head, some after it, some after a few events.
+        for round in 0..24 {
+            for path in [follow.as_str(), "/fs/watch?path=/tmp/seen"] {
+                let request = door.call(Method::GET, id, path);
+                if round % 4 == 0 {
+                    let _ = tokio::time::timeout(Duration::from_millis(round), request.send()).await;
+                    continue;
+                }
+                let mut events = Events::open(request).await;
+                for _ in 1..round % 4 {
+                    events.next().await.unwrap();
+                }
+            }
+        }
+        wait_for("the last watch to go", PATIENCE, async || (watches(bed, id).await == before).then_some(())).await;
+        // Whoever stays is served as ever, and hears how it ends.
+        let mut staying = Events::open(door.call(Method::GET, id, &follow)).await;
+        staying.next().await.unwrap();
+        let ended = door.call(Method::POST, id, &format!("/processes/{process}/signal"));
+        assert_eq!(answer(ended.json(&json!({"signal": "KILL"}))).await.0, 204);
+        assert_eq!(last(staying).await.0, "exit");
+        door.close().await;
     })
     .await;
 }

@@ -14,7 +14,7 @@ use anyhow::Result;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use pandastack_host::{
     Host, HostParts, HostSettings,
-    net::{NetSettings, SLOTS_MAX},
+    net::{self, NetSettings, SLOTS_MAX},
 };
 use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
 use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
@@ -39,11 +39,31 @@ pub struct FakeGround {
     pub script: Script,
     pub layers: LayerStore,
     pub run_root: PathBuf,
-    instance: String,
+    network: Network,
     volume: Arc<Volume>,
     /// Unmounted before the folder below it is removed: fields go in this order.
     _small: Option<SmallVolume>,
     folder: tempfile::TempDir,
+}
+
+/// The name that everything of a host's network carries.
+struct Network(String);
+
+impl Drop for Network {
+    /// A test that failed may have left namespaces, links and rules that nobody would look for. One that passed has shown that it
+    /// has not.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let instance = std::mem::take(&mut self.0);
+        // On a thread of its own: the test's runtime may be on its way down.
+        let sweep = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.map(|runtime| runtime.block_on(net::sweep(&instance, &[])))
+        });
+        let _ = sweep.join();
+    }
 }
 
 /// A file system in memory of a fixed size.
@@ -204,9 +224,9 @@ impl FakeGround {
         let guests = script.clone();
         let driver = FakeDriver::new(move |_| Arc::new(ScriptedGuest::new(guests.clone())));
         seal_mini(&layers, &driver).await?;
-        let instance = folder.path().display().to_string();
+        let network = Network(folder.path().display().to_string());
         let run_root = folder.path().join("run");
-        Ok(Self { driver, script, layers, run_root, instance, volume, _small: small, folder })
+        Ok(Self { driver, script, layers, run_root, network, volume, _small: small, folder })
     }
 
     /// Fills the data volume to its last byte, and names the file that does.
@@ -230,7 +250,7 @@ impl FakeGround {
             layers: self.layers.clone(),
             volume: self.volume.clone(),
             // Slots made ahead would come and go while a test looks for leftovers.
-            net: NetSettings { ready: 0, max: slots_max, ..NetSettings::of(self.instance.clone()) },
+            net: NetSettings { ready: 0, max: slots_max, ..NetSettings::of(self.network.0.clone()) },
             ledger: self.folder.path().join("ledger.db"),
             run_root: self.run_root.clone(),
             settings,
@@ -253,7 +273,7 @@ impl FakeGround {
 
     /// Looks for everything that a host has taken here.
     pub async fn leftovers(&self) -> Result<Leftovers> {
-        Leftovers::find(&self.instance, &self.run_root, self.folder.path()).await
+        Leftovers::find(&self.network.0, &self.run_root, self.folder.path()).await
     }
 }
 
@@ -348,4 +368,30 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
     let layer = draft.seal(manifest)?;
     layers.name_template(&spec("mini").template, layer)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_fails_takes_its_network_away() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let failing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let bed = FakeBed::start(FakeBed::settings(), SLOTS_MAX).await.expect("a host starts");
+                bed.create().await;
+                let taken = bed.leftovers().await.expect("leftovers can be looked for").network;
+                tell.send((bed.network.0.clone(), taken)).expect("somebody listens");
+                panic!("on purpose");
+            });
+        });
+        assert!(failing.join().is_err());
+        let (instance, taken) = told.recv().expect("a host was there");
+        assert!(!taken.is_empty(), "the test took nothing");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let left = runtime.block_on(net::leftovers(&instance)).expect("leftovers can be looked for");
+        assert_eq!([left.namespaces, left.links, left.tables].concat(), [""; 0]);
+    }
 }

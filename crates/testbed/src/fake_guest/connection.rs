@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     Manner, ScriptedGuest,
     channel::{Channel, Out},
-    code, files, locked, programs,
+    code, files, locked, programs, watching,
 };
 
 /// Frames that wait for the link, and for a channel.
@@ -129,6 +129,9 @@ fn welcome(generation: u32) -> Out {
 /// Carries one request out, to its terminal frame.
 fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFuture<'_, Verdict> {
     async move {
+        let users =
+            matches!(frame.kind, Kind::Start | Kind::Read | Kind::Write | Kind::CodeRun | Kind::Watch | Kind::Attach);
+        let _work = users.then(|| guest.script.begin());
         match frame.kind {
             Kind::Rebirth => take_new_life(guest, &frame, &channel).await,
             Kind::Ping => channel.send(Frame::new(channel.number, Kind::Pong, Bytes::new())).await,
@@ -147,6 +150,10 @@ fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFutur
                 files::serve(&guest.files, frame, &mut channel).await;
             }
             Kind::CodeOpen | Kind::CodeClose | Kind::CodeRun => code::serve(frame, &mut channel).await,
+            Kind::Spawn | Kind::Processes | Kind::Attach | Kind::Forget => {
+                guest.processes.serve(frame, &mut channel).await;
+            }
+            Kind::Watch => watching::serve(frame, &mut channel).await,
             // Late frames of a channel that has ended.
             Kind::Cancel | Kind::Credit | Kind::Stdin | Kind::Signal | Kind::Data => {}
             _ => channel.refuse(ErrorKind::Invalid, "unknown request").await,

@@ -6,7 +6,9 @@ mod code;
 mod connection;
 mod files;
 mod memory;
+mod processes;
 mod programs;
+mod watching;
 
 use std::{
     collections::BTreeMap,
@@ -56,6 +58,7 @@ pub struct Script {
     welcomes: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
     flushes: Arc<AtomicUsize>,
+    under_way: Arc<AtomicUsize>,
     volumes: Arc<Mutex<BTreeMap<String, Volume>>>,
 }
 
@@ -80,6 +83,11 @@ impl Script {
         self.flushes.load(Ordering::Relaxed)
     }
 
+    /// Counts what guests are at work on for users: programs, files, cells, watches and readers of processes.
+    pub fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
     /// What guests were told last about the volume at a path.
     pub fn volume_at(&self, path: &str) -> Option<Volume> {
         locked(&self.volumes).get(path).cloned()
@@ -91,6 +99,12 @@ impl Script {
 
     fn note_quiet(&self, kind: Kind) {
         self.flushes.fetch_add(usize::from(kind == Kind::Quiesce), Ordering::Relaxed);
+    }
+
+    /// Counts one more until what is given is dropped, which a dying machine does as well.
+    fn begin(&self) -> Work {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        Work(self.under_way.clone())
     }
 
     fn manner(&self) -> Manner {
@@ -106,17 +120,32 @@ impl Script {
     }
 }
 
+/// One thing that a guest is at work on.
+struct Work(Arc<AtomicUsize>);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The guest of one machine.
 pub struct ScriptedGuest {
     script: Script,
     secret: Mutex<Vec<u8>>,
     files: Mutex<BTreeMap<String, Vec<u8>>>,
+    processes: processes::Processes,
 }
 
 impl ScriptedGuest {
     /// Makes the guest of a machine that was just restored; what it remembers comes from its layer.
     pub fn new(script: Script) -> Self {
-        Self { script, secret: Mutex::new(SEALED_SECRET.to_vec()), files: Mutex::default() }
+        Self {
+            script,
+            secret: Mutex::new(SEALED_SECRET.to_vec()),
+            files: Mutex::default(),
+            processes: Default::default(),
+        }
     }
 }
 

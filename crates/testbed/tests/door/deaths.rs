@@ -2,8 +2,6 @@
 
 #![allow(clippy::async_yields_async, reason = "what is begun is handed over to be awaited while the guest dies")]
 
-use std::time::Duration;
-
 use futures_util::{SinkExt, StreamExt};
 use pandastack_model::MachineId;
 use pandastack_testbed::wait_for;
@@ -56,11 +54,24 @@ async fn begun(door: &Door<'_>, path: &str, body: &Value) -> Raw {
     raw
 }
 
-/// Waits until only what was there before is there: no task of a request, no link to a guest but the one of each machine.
+/// Waits until only what was there before is there: no task of a request, no link to a guest but the one of each machine, and
+/// nothing that a guest is at work on.
 async fn only_what_was(door: &Door<'_>, before: (usize, usize)) {
     wait_for("what was under way to end", SOON, async || {
         let now = (door.scope.tasks(), door.bed.driver.links());
-        (now.0 <= before.0 && now.1 <= before.1).then_some(())
+        (now.0 <= before.0 && now.1 <= before.1 && door.bed.script.under_way() == 0).then_some(())
+    })
+    .await;
+}
+
+/// Waits until guests are at work on so many things.
+async fn reached(door: &Door<'_>, count: usize) {
+    wait_for("the guest to have it", SOON, async || (door.bed.script.under_way() >= count).then_some(())).await;
+}
+
+async fn has_failed(door: &Door<'_>, id: &str) {
+    wait_for("the sandbox to have failed", SOON, async || {
+        (door.get(&format!("/v1/sandboxes/{id}")).await.1["status"] == "failed").then_some(())
     })
     .await;
 }
@@ -83,9 +94,6 @@ async fn a_stream_cut_at_any_byte_ends_its_command() {
             }
         }
         only_what_was(door, before).await;
-        let rests = door.bed.script.sent();
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        assert_eq!(door.bed.script.sent(), rests, "a command goes on that nobody listens to");
         door.is_well().await;
     })
     .await;
@@ -142,21 +150,62 @@ async fn followers_that_hang_up_leave_nothing_and_those_that_stay_hear_the_end()
     .await;
 }
 
+/// Where a watch and a reader of a process are, with and without much to tell.
+async fn guests_streams(door: &Door<'_>, id: &str) -> [String; 4] {
+    let mut paths = Vec::new();
+    for cmd in ["yes", "sleep 1000"] {
+        let process = door.make(&format!("/v1/sandboxes/{id}/processes"), json!({ "cmd": cmd })).await;
+        let process = process["id"].as_str().unwrap();
+        paths.push(format!("/v1/sandboxes/{id}/processes/{process}/output?follow=1"));
+    }
+    let watch = |path| format!("/v1/sandboxes/{id}/fs/watch?path={path}");
+    [paths.remove(0), paths.remove(0), watch("/busy"), watch("/quiet")]
+}
+
+#[tokio::test]
+async fn watches_and_readers_of_processes_cut_at_any_byte_are_gone_from_the_guest() {
+    with_door(async |door| {
+        let (id, _) = sandbox(door).await;
+        let paths = guests_streams(door, &id).await;
+        let before = (door.scope.tasks(), door.bed.driver.links());
+        for path in &paths {
+            // Before anything is heard, in the head, between the events and in the middle of one. The quiet ones have little to tell.
+            let last = if path.contains("quiet") || *path == paths[1] { 120 } else { 900 };
+            for cut in (0..=last).step_by(29) {
+                let mut raw = door.raw().await;
+                raw.say(head("GET", path, "")).await;
+                if cut > 0 {
+                    raw.until(|text| text.len() >= cut).await;
+                }
+            }
+            only_what_was(door, before).await;
+        }
+        // More than a guest allows at once have come and gone; one that stays is served as ever, and hears of the process's end.
+        let path = format!("/v1/sandboxes/{id}/processes");
+        let ended = door.make(&path, json!({"cmd": "echo last"})).await;
+        let mut raw = door.raw().await;
+        let path = format!("{path}/{}/output?follow=1", ended["id"].as_str().unwrap());
+        raw.say(head("GET", &path, "")).await;
+        let text = raw.until(|text| text.ends_with("0\r\n\r\n")).await;
+        assert!(text.contains("last") && text.contains("event: exit"), "{text}");
+        drop(raw);
+        only_what_was(door, before).await;
+        door.is_well().await;
+    })
+    .await;
+}
+
 /// Starts something on a sandbox and waits until the guest has it; kills the machine; the caller hears how it ended.
 async fn killed_under<T, W: Future<Output = T>>(door: &Door<'_>, start: impl AsyncFnOnce(String) -> W) -> T {
     let (id, machine) = sandbox(door).await;
     let (other, _) = sandbox(door).await;
     let under_way = start(id.clone()).await;
-    // Long enough to be on its way; whenever it comes, the end must be told.
     let kill = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        reached(door, 1).await;
         door.bed.driver.kill(machine);
     };
     let (ended, ()) = tokio::join!(within("the end of what was under way", under_way), kill);
-    wait_for("the sandbox to have failed", SOON, async || {
-        (door.get(&format!("/v1/sandboxes/{id}")).await.1["status"] == "failed").then_some(())
-    })
-    .await;
+    has_failed(door, &id).await;
     let after =
         answer(door.call(Method::POST, &format!("/v1/sandboxes/{id}/exec")).json(&json!({"cmd": "true"}))).await;
     assert_eq!(after.0, 409, "{}", after.1);
@@ -171,20 +220,12 @@ async fn killed_under<T, W: Future<Output = T>>(door: &Door<'_>, start: impl Asy
 #[tokio::test]
 async fn a_guest_killed_under_a_question_is_an_answer_with_a_code() {
     with_door(async |door| {
-        let checks: [(&str, Method, Value); 3] = [
-            ("exec", Method::POST, json!({"cmd": "sleep 1000"})),
-            ("exec", Method::POST, json!({"cmd": "yes"})),
-            ("repl", Method::POST, json!({"code": "x", "language": "python"})),
-        ];
-        for (path, method, body) in checks {
+        for cmd in ["sleep 1000", "yes"] {
             let (status, said) = killed_under(door, async |id| {
-                answer(door.call(method, &format!("/v1/sandboxes/{id}/{path}")).json(&body))
+                answer(door.call(Method::POST, &format!("/v1/sandboxes/{id}/exec")).json(&json!({ "cmd": cmd })))
             })
             .await;
-            // A program that the fake guest does not have is refused before anybody dies.
-            let code = said["code"].as_str().unwrap_or_default();
-            let told = (status == 502 && code == "guest.lost") || (path == "repl" && (400..503).contains(&status));
-            assert!(told, "{path} {body}: {status} {said}");
+            assert_eq!((status, said["code"].as_str()), (502, Some("guest.lost")), "{cmd}: {said}");
         }
         let (status, said) = killed_under(door, async |id| {
             let session = door.make(&format!("/v1/sandboxes/{id}/repl/sessions"), json!({})).await;
@@ -221,6 +262,51 @@ async fn a_guest_killed_under_a_stream_ends_it_with_an_error() {
 }
 
 #[tokio::test]
+async fn a_guest_killed_under_a_watch_or_a_reader_of_a_process_ends_it_with_an_error() {
+    with_door(async |door| {
+        for number in 0..4 {
+            let text = killed_under(door, async |id| {
+                let path = guests_streams(door, &id).await[number].clone();
+                let mut raw = door.raw().await;
+                raw.say(head("GET", &path, "")).await;
+                async move { raw.until(|text| text.ends_with("0\r\n\r\n")).await }
+            })
+            .await;
+            let ends = text.matches("event: error").count();
+            assert!(ends == 1 && !text.contains("event: exit") && text.ends_with("0\r\n\r\n"), "{number}: {text}");
+        }
+        door.is_well().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sandbox_deleted_under_a_watch_or_a_reader_of_a_process_ends_it_with_an_error() {
+    with_door(async |door| {
+        let (id, _) = sandbox(door).await;
+        let mut staying = Vec::new();
+        for path in guests_streams(door, &id).await {
+            let mut raw = door.raw().await;
+            raw.say(head("GET", &path, "")).await;
+            raw.until(|text| text.contains("\r\n\r\n")).await;
+            staying.push((path, raw));
+        }
+        reached(door, staying.len()).await;
+        let removed = async { answer(door.call(Method::DELETE, &format!("/v1/sandboxes/{id}"))).await.0 };
+        let ends = futures_util::future::join_all(staying.into_iter().map(async |(path, mut raw)| {
+            let text = raw.until(|text| text.ends_with("0\r\n\r\n")).await;
+            (path, text)
+        }));
+        let (ends, status) = tokio::join!(ends, removed);
+        assert_eq!(status, 204);
+        for (path, text) in ends {
+            assert!(text.contains("event: error") && text.ends_with("0\r\n\r\n"), "{path}: {text}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_guest_killed_under_a_socket_ends_every_command_with_an_error() {
     with_door(async |door| {
         let text = killed_under(door, async |id| {
@@ -229,6 +315,7 @@ async fn a_guest_killed_under_a_socket_ends_every_command_with_an_error() {
                 let frame = json!({"id": name, "cmd": "sleep 1000"}).to_string();
                 peer.send(Message::text(frame)).await.unwrap();
             }
+            reached(door, 2).await;
             async move {
                 let mut ends = String::new();
                 while ends.matches("error").count() < 2 {
@@ -274,7 +361,7 @@ async fn a_guest_killed_under_a_file_breaks_it_off_visibly() {
             let response = door.call(Method::GET, &path).send().await.unwrap();
             async move {
                 // Read only after the death: the rest is still in the guest by then.
-                tokio::time::sleep(Duration::from_millis(300)).await;
+                has_failed(door, &id).await;
                 response.bytes().await.map(|bytes| bytes.len())
             }
         })

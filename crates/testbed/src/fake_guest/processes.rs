@@ -1,0 +1,130 @@
+//! Processes of a fake guest that outlive their requests. Each is as long as its command says, whoever looks: `echo …` has
+//! ended, `yes` always has more to say, `none` is no program, and everything else runs without a word.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use pandastack_wire_guest::{
+    Attach, Ended, ErrorKind, Forget, Frame, Kind, Message, Position, Process, ProcessList, Program, Spawn, Start,
+    Which,
+};
+
+use super::{channel::Channel, locked};
+
+/// What `yes` says at once.
+const YES: &str = "y\ny\ny\ny\ny\ny\ny\ny\n";
+
+/// The commands, each with its number.
+#[derive(Default)]
+pub(super) struct Processes(Mutex<Vec<(u64, String)>>);
+
+impl Processes {
+    /// Carries one request about processes out.
+    pub(super) async fn serve(&self, frame: Frame, channel: &mut Channel) {
+        match frame.kind {
+            Kind::Spawn => match Spawn::parse(&frame.payload) {
+                Ok(Spawn { start: Start { program: Program::Shell(text), .. }, .. }) if text == "none" => {
+                    channel.refuse(ErrorKind::Missing, "no such program").await;
+                }
+                Ok(spawn) => channel.say(self.spawn(spawn)).await,
+                Err(_) => channel.refuse(ErrorKind::Invalid, "malformed spawn").await,
+            },
+            Kind::Processes => match Which::parse(&frame.payload) {
+                Ok(Which { id: None }) => channel.say(ProcessList { processes: self.all() }).await,
+                Ok(Which { id: Some(id) }) => match self.find(id) {
+                    Some(process) => channel.say(ProcessList { processes: vec![process] }).await,
+                    None => missing(channel).await,
+                },
+                Err(_) => channel.refuse(ErrorKind::Invalid, "malformed question").await,
+            },
+            Kind::Forget => {
+                let id = Forget::parse(&frame.payload).map_or(0, |forget| forget.id);
+                match self.forget(id) {
+                    true => channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await,
+                    false => missing(channel).await,
+                }
+            }
+            _ => match Attach::parse(&frame.payload).ok().and_then(|ask| Some((self.find(ask.id)?, ask))) {
+                Some((process, ask)) => attach(process, ask, channel).await,
+                None => missing(channel).await,
+            },
+        }
+    }
+
+    fn spawn(&self, spawn: Spawn) -> Process {
+        let command = match spawn.start.program {
+            Program::Shell(text) => text,
+            Program::Argv(words) => words.join(" "),
+        };
+        let mut all = locked(&self.0);
+        let id = all.last().map_or(1, |(last, _)| last + 1);
+        all.push((id, command.clone()));
+        described(id, &command)
+    }
+
+    fn all(&self) -> Vec<Process> {
+        locked(&self.0).iter().map(|(id, command)| described(*id, command)).collect()
+    }
+
+    fn find(&self, id: u64) -> Option<Process> {
+        self.all().into_iter().find(|process| process.id == id)
+    }
+
+    fn forget(&self, id: u64) -> bool {
+        let mut all = locked(&self.0);
+        let before = all.len();
+        all.retain(|(known, _)| *known != id);
+        all.len() < before
+    }
+}
+
+/// Tells what a process says, from the start; offsets are for real guests.
+async fn attach(process: Process, ask: Attach, channel: &mut Channel) {
+    let start = Position { offset: ask.offset }.frame(channel.number);
+    if channel.data(start).await.is_some() {
+        return cancelled(channel).await;
+    }
+    let said = match process.command.strip_prefix("echo ") {
+        Some(text) => format!("{text}\n"),
+        None if process.command == "yes" => YES.to_owned(),
+        None => String::new(),
+    };
+    while !said.is_empty() {
+        let piece = Frame::new(channel.number, Kind::Stdout, Bytes::from(said.clone()));
+        if channel.data(piece).await.is_some() || channel.out.is_closed() {
+            return cancelled(channel).await;
+        }
+        if process.ended.is_some() || !ask.follow {
+            break;
+        }
+    }
+    if process.ended.is_none() && ask.follow {
+        while channel.next().await.is_some_and(|frame| frame.kind != Kind::Cancel) {}
+        return cancelled(channel).await;
+    }
+    channel.say(process).await;
+}
+
+fn described(id: u64, command: &str) -> Process {
+    let ended = command.starts_with("echo ").then_some(Ended { code: 0, signal: None, timed_out: false, at_ms: 2 });
+    Process {
+        id,
+        pid: 2,
+        command: command.to_owned(),
+        tag: None,
+        started_ms: 1,
+        ended,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+        kept_from: 0,
+        stdin_open: false,
+    }
+}
+
+async fn missing(channel: &Channel) {
+    channel.refuse(ErrorKind::Missing, "no such process").await;
+}
+
+async fn cancelled(channel: &Channel) {
+    channel.refuse(ErrorKind::Cancelled, "cancelled").await;
+}
