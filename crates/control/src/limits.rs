@@ -162,6 +162,8 @@ pub const IMAGE_LEVELS_MAX: usize = 256;
 pub const IMAGE_LINKS_MAX: usize = 40;
 /// A long name or extended header in a layer.
 pub const IMAGE_EXTENSION_BYTES_MAX: u64 = 64 * 1024;
+/// How far back a layer packed with zstd may look, which is memory while it is read: what the program itself takes unasked.
+pub const IMAGE_WINDOW_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Registries: time to connect, silence, the head of an answer, redirects of one request.
 pub const REGISTRY_CONNECT_MAX: Duration = Duration::from_secs(10);
 pub const REGISTRY_QUIET_MAX: Duration = Duration::from_secs(60);

@@ -8,6 +8,7 @@ mod pull;
 mod reference;
 mod registry;
 mod tree;
+mod unpacked;
 
 use std::io;
 
