@@ -117,7 +117,8 @@ fn run(project: &Path, programs: &BTreeMap<String, PathBuf>, tests: &Tests) -> (
     for (suite, tests) in tests.iter().filter(|(_, tests)| !tests.is_empty()) {
         command.arg(format!("{suite},{}", Vec::from_iter(tests.iter().map(String::as_str)).join(",")));
     }
-    let mut child = command.current_dir(project).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo starts");
+    let mut child =
+        command.current_dir(project).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo starts");
     let errors = child.stderr.take().expect("it is piped");
     let errors = std::thread::spawn(move || shown(errors));
     let said = shown(child.stdout.take().expect("it is piped"));

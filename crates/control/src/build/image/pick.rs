@@ -54,7 +54,10 @@ pub fn pick(all: &[(Vec<u8>, Item, Marks)], sources: &[String]) -> Result<Picked
 }
 
 /// Gives what is in a folder, by names relative to it.
-fn below<'a, 'k>(known: &'k Known<'a>, folder: &[u8]) -> impl Iterator<Item = (&'a [u8], (&'a Item, Marks))> + use<'a, 'k> {
+fn below<'a, 'k>(
+    known: &'k Known<'a>,
+    folder: &[u8],
+) -> impl Iterator<Item = (&'a [u8], (&'a Item, Marks))> + use<'a, 'k> {
     let front = if folder.is_empty() { Vec::new() } else { [folder, b"/"].concat() };
     let from = known.range::<[u8], _>((std::ops::Bound::Included(front.as_slice()), std::ops::Bound::Unbounded));
     from.map_while(move |(path, found)| path.strip_prefix(front.as_slice()).map(|name| (name, *found)))
