@@ -131,6 +131,12 @@ pub const BUILDER_ROOM_RETRY: Duration = Duration::from_secs(2);
 pub const BUILD_STEPS_MAX: usize = 200;
 pub const STEP_TEXT_SHOWN_MAX: usize = 160;
 
+/// A template's command: how long a build waits for its port, or without one; how often it looks; how long one may take to end.
+pub const START_READY_MAX: Duration = Duration::from_secs(60);
+pub const START_SETTLE: Duration = Duration::from_secs(5);
+pub const START_LOOK: Duration = Duration::from_millis(250);
+pub const START_STOP_MAX: Duration = Duration::from_secs(10);
+
 /// Uploads with a build: the context together, its files, their paths; a root file system; a text field.
 pub const CONTEXT_BYTES_MAX: u64 = 50 * 1024 * 1024;
 pub const CONTEXT_FILES_MAX: usize = 10_000;

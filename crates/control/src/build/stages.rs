@@ -168,7 +168,9 @@ impl Control {
             self.store.uncache_layer(layer).await?;
             self.give_up_holding(Holding::Layer(layer)).await;
         }
-        started
+        let machine = started?;
+        machine.stop_inherited().await?;
+        Ok(machine)
     }
 
     /// Seals what a step left, so that the same steps need not run again.

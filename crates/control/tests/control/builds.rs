@@ -15,7 +15,7 @@ use crate::{
 const BUILD: &str = "/v1/templates/build";
 
 /// One part of a multipart body: name, file name, contents.
-type Part<'a> = (&'a str, Option<&'a str>, &'a [u8]);
+pub type Part<'a> = (&'a str, Option<&'a str>, &'a [u8]);
 
 fn multipart(parts: &[Part<'_>]) -> Vec<u8> {
     let mut body = Vec::new();
@@ -42,7 +42,7 @@ impl Rig {
     }
 
     /// Builds and waits for the end.
-    async fn built(&self, name: &str, dockerfile: &str, files: &[Part<'_>]) -> Value {
+    pub async fn built(&self, name: &str, dockerfile: &str, files: &[Part<'_>]) -> Value {
         let mut parts: Vec<Part<'_>> =
             vec![("name", None, name.as_bytes()), ("dockerfile", None, dockerfile.as_bytes())];
         parts.extend_from_slice(files);
@@ -58,7 +58,7 @@ impl Rig {
         self.get(&path).await.1
     }
 
-    async fn log(&self, id: &str, query: &str) -> String {
+    pub async fn log(&self, id: &str, query: &str) -> String {
         let path = format!("/v1/templates/builds/{id}/logs{query}");
         let response = self.call(Method::GET, &path).send().await.unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");

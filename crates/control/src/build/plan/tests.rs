@@ -35,7 +35,8 @@ fn settings_gather_and_reach_commands() {
     assert_eq!(run.argv, ["/bin/sh", "-c", "make"]);
     assert_eq!((run.cwd.as_deref(), run.user.as_deref()), (Some("/srv/app"), Some("ann")));
     assert_eq!((run.env["PATH"].as_str(), run.env["A"].as_str(), run.env["V"].as_str()), ("/x:/bin", "1", "1"));
-    let Settings { env, workdir, user, entrypoint, cmd, ports, labels } = plan.settings;
+    let Settings { env, workdir, user, entrypoint, cmd, started, ports, labels } = plan.settings;
+    assert!(!started);
     assert!(!env.contains_key("V"), "arguments are for the build only");
     assert_eq!((workdir.as_deref(), user.as_deref()), (Some("/srv/app"), Some("ann")));
     assert_eq!((entrypoint.len(), cmd.len()), (3, 0), "an entrypoint resets the command");
