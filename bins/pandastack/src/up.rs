@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use pandastack_control::{
-    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, WebhookSettings,
+    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, Roots, WebhookSettings,
 };
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
@@ -97,6 +97,9 @@ pub struct Up {
     /// A registry that is spoken to without TLS, as HOST:PORT; one on this host always is. May be given more than once
     #[arg(long, value_name = "HOST")]
     image_plain_http: Vec<String>,
+    /// Certificates in PEM of authorities that vouch for registries, besides those that this host trusts
+    #[arg(long, env = "PANDASTACK_IMAGE_CA", value_name = "FILE")]
+    image_ca: Option<PathBuf>,
     /// The API key of the first start, instead of a random one
     #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
     bootstrap_key: Option<String>,
@@ -179,12 +182,13 @@ impl Up {
         listener: TcpListener,
         tier: &Choice,
     ) -> Result<Control> {
+        let images = self.image_settings()?;
         let database = place.data_dir.join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
         let control = control.with_settings(self.control_settings());
         let reach = if self.webhook_allow_private { Reach::Private } else { Reach::Public };
         let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
-        let control = control.with_images(self.image_settings());
+        let control = control.with_images(images);
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews(self.preview_suffix.clone());
@@ -197,13 +201,14 @@ impl Up {
         Ok(control)
     }
 
-    fn image_settings(&self) -> ImageSettings {
-        ImageSettings {
+    fn image_settings(&self) -> Result<ImageSettings> {
+        let roots = self.image_ca.as_deref().map(Roots::host_and).transpose().context("read --image-ca")?;
+        Ok(ImageSettings {
             reach: if self.image_allow_private { Reach::Private } else { Reach::Public },
             registry: Some(self.image_registry.clone()),
             plain: self.image_plain_http.clone(),
-            ..ImageSettings::default()
-        }
+            roots: roots.unwrap_or_default(),
+        })
     }
 
     fn control_settings(&self) -> ControlSettings {

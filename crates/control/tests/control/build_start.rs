@@ -8,7 +8,7 @@ use crate::rig::Rig;
 
 impl Rig {
     /// Says that somebody listens on a port of every machine.
-    fn listen(&self, port: i64) {
+    pub fn listen(&self, port: i64) {
         let port = ListeningPort { port: GuestPort::try_from(port).unwrap(), loopback_only: false, process: None };
         self.host.listening.lock().unwrap().push(port);
     }
