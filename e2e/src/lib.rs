@@ -3,7 +3,9 @@
 
 mod door;
 pub mod published;
+pub mod registry;
 mod rig;
+pub mod templates;
 
 use std::path::{Path, PathBuf};
 

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
 use pandastack_client::{
-    BuildForm, Client, Config,
-    wire::{Build, CreateSandbox, ExecRequest, Sandbox},
+    BuildForm, Client,
+    wire::{Build, ExecRequest},
 };
-use pandastack_testbed::{DataFolder, Server, built};
+use pandastack_e2e::templates::{self, clean, cli, client, command, create, ended, fields, run};
+use pandastack_testbed::{DataFolder, Server};
 use serde_json::Value;
 
 const DOCKERFILE: &str = "\
@@ -50,6 +48,13 @@ async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_aga
 
     let sandbox = create(&client, "demo").await;
     assert_eq!(sandbox.metadata["port.8080"], "exposed");
+    // Its command runs already, as its user and in its folder, here and in every fork.
+    assert!(log.contains("it listens on port 8080"), "{log}");
+    let asking = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8080/said.txt\").read())'";
+    assert_eq!(run(&client, &sandbox.id, asking).await, "b'hello there\\n'\n");
+    let processes = client.processes(&sandbox.id).await.unwrap();
+    let started: Vec<_> = processes.iter().map(|process| (process.tag.as_deref(), process.status.as_str())).collect();
+    assert_eq!(started, [(Some("template.start"), "running")]);
     let said = run(&client, &sandbox.id, "pwd; id -un; echo $GREETING; cat said.txt config.ini; greet").await;
     assert_eq!(said, "/srv/app\nann\nhello there\nhello there\ngreeting=hello there\nhello there\n");
     let as_root = ExecRequest {
@@ -62,6 +67,7 @@ async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_aga
     // What is sealed from a sandbox goes on saying the same.
     let fork = client.fork(&sandbox.id, &Default::default()).await.unwrap().sandbox;
     assert_eq!(run(&client, &fork.id, "pwd; id -un; echo $GREETING").await, "/srv/app\nann\nhello there\n");
+    assert_eq!(run(&client, &fork.id, asking).await, "b'hello there\\n'\n");
 
     // Another text in a late step: what came before is there already.
     std::fs::write(folder.path().join("Dockerfile"), DOCKERFILE.replace("made on", "made again on")).unwrap();
@@ -157,7 +163,7 @@ async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
     assert_eq!(on_top.status, "done", "{on_top:?}");
 
     std::fs::write(&file, "no archive").unwrap();
-    let refused = command(&server, &[&["template", "build", "junk"][..], &words].concat());
+    let refused = command(&server, &[&["template", "build", "junk"][..], &words].concat(), &[]);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && said.contains("build failed: unpacking failed: exit status 2"), "{said}");
     clean(&client).await;
@@ -210,64 +216,13 @@ fn context(folder: &Path) {
     assert!(packed.success());
 }
 
-fn client(server: &Server) -> Client {
-    let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
-    Client::new(config.with_key(server.key.clone())).unwrap()
-}
-
-async fn create(client: &Client, template: &str) -> Sandbox {
-    let ask = CreateSandbox { template: Some(template.into()), ..CreateSandbox::default() };
-    client.create(&ask).await.unwrap()
-}
-
-async fn run(client: &Client, id: &str, line: &str) -> String {
-    let ran = client.exec(id, &ExecRequest { cmd: Some(line.into()), ..ExecRequest::default() }).await.unwrap();
-    assert_eq!(ran.exit_code, 0, "{line}: {} {}", ran.stdout, ran.stderr);
-    ran.stdout
-}
-
-fn fields(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-}
-
 async fn build(client: &Client, name: &str, dockerfile: &str) -> Build {
-    let form = BuildForm { fields: fields(&[("name", name), ("dockerfile", dockerfile)]), files: Vec::new() };
-    ended(client, client.build_template(form).await.unwrap()).await
-}
-
-/// Follows a build to its end.
-async fn ended(client: &Client, build: Build) -> Build {
-    let mut log = client.build_log(&build.id, true).await.unwrap();
-    while let Some(line) = log.next().await {
-        line.unwrap();
-    }
-    client.get_build(&build.id).await.unwrap()
-}
-
-fn command(server: &Server, words: &[&str]) -> std::process::Output {
-    let mut command = Command::new(built("pandastack"));
-    command.args(["--api-url", &server.url]).args(words).env("PANDASTACK_API_KEY", &server.key).stdin(Stdio::null());
-    command.output().unwrap()
-}
-
-fn cli(server: &Server, words: &[&str]) -> String {
-    let output = command(server, words);
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    templates::build(client, &[("name", name), ("dockerfile", dockerfile)]).await
 }
 
 /// Builds through the command line; gives the build and its log.
 fn cli_build(server: &Server, name: &str, folder: &Path) -> (Value, String) {
-    let output = command(server, &["template", "build", name, "--context", folder.to_str().unwrap(), "--json"]);
+    let output = command(server, &["template", "build", name, "--context", folder.to_str().unwrap(), "--json"], &[]);
     let log = String::from_utf8(output.stderr).unwrap();
     (serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{log}")), log)
-}
-
-/// Deletes every sandbox; then nothing may be left but layers that somebody owns.
-async fn clean(client: &Client) {
-    for sandbox in client.list().await.unwrap() {
-        client.delete(&sandbox.id).await.unwrap();
-    }
-    let audit = client.audit().await.unwrap();
-    assert_eq!((audit.leaks, audit.machines), (Vec::new(), 0));
 }

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use pandastack_control::{
-    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, TelemetryError,
+    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, Roots, TelemetryError,
     TelemetrySettings, WebhookSettings, start_telemetry,
 };
 use pandastack_edge::Edge;
@@ -98,6 +98,9 @@ pub struct Up {
     /// A registry that is spoken to without TLS, as HOST:PORT; one on this host always is. May be given more than once
     #[arg(long, value_name = "HOST")]
     image_plain_http: Vec<String>,
+    /// Certificates in PEM of authorities that vouch for registries, besides those that this host trusts
+    #[arg(long, env = "PANDASTACK_IMAGE_CA", value_name = "FILE")]
+    image_ca: Option<PathBuf>,
     /// Send spans of requests to this OpenTelemetry collector, by OTLP over HTTP in JSON, such as http://localhost:4318
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
@@ -195,12 +198,13 @@ impl Up {
         tier: &Choice,
         spans: Option<SpanQueue>,
     ) -> Result<Control> {
+        let images = self.image_settings()?;
         let database = place.data_dir.join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
         let control = control.with_settings(self.control_settings());
         let reach = if self.webhook_allow_private { Reach::Private } else { Reach::Public };
         let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
-        let control = control.with_images(self.image_settings()).with_spans(spans);
+        let control = control.with_images(images).with_spans(spans);
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews(self.preview_suffix.clone());
@@ -213,6 +217,7 @@ impl Up {
         Ok(control)
     }
 
+<<<<<<< HEAD
     /// Reads where spans go. An empty variable says nothing, as its specification has it.
     fn telemetry(&self) -> Result<Option<TelemetrySettings>, TelemetryError> {
         let [headers, service] = [&self.otlp_headers, &self.otlp_service].map(Option::as_deref);
@@ -222,11 +227,19 @@ impl Up {
 
     fn image_settings(&self) -> ImageSettings {
         ImageSettings {
+||||||| ba29f46
+    fn image_settings(&self) -> ImageSettings {
+        ImageSettings {
+=======
+    fn image_settings(&self) -> Result<ImageSettings> {
+        let roots = self.image_ca.as_deref().map(Roots::host_and).transpose().context("read --image-ca")?;
+        Ok(ImageSettings {
+>>>>>>> wt/images2
             reach: if self.image_allow_private { Reach::Private } else { Reach::Public },
             registry: Some(self.image_registry.clone()),
             plain: self.image_plain_http.clone(),
-            ..ImageSettings::default()
-        }
+            roots: roots.unwrap_or_default(),
+        })
     }
 
     fn control_settings(&self) -> ControlSettings {

@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::{ClientError, Config};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Longest time that an unused connection is kept: the server ends one after 75 s, and a request sent at that moment would be lost.
+const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for an answer that is not a command's or a file's.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
@@ -27,6 +29,7 @@ impl Client {
         let Config { url, key } = config;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
+            .pool_idle_timeout(CONNECTION_IDLE_MAX)
             .redirect(reqwest::redirect::Policy::none())
             // The server is named explicitly; a proxy for the wide world has no business in between.
             .no_proxy()

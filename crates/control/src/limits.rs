@@ -131,6 +131,12 @@ pub const BUILDER_ROOM_RETRY: Duration = Duration::from_secs(2);
 pub const BUILD_STEPS_MAX: usize = 200;
 pub const STEP_TEXT_SHOWN_MAX: usize = 160;
 
+/// A template's command: how long a build waits for its port, or without one; how often it looks; how long one may take to end.
+pub const START_READY_MAX: Duration = Duration::from_secs(60);
+pub const START_SETTLE: Duration = Duration::from_secs(5);
+pub const START_LOOK: Duration = Duration::from_millis(250);
+pub const START_STOP_MAX: Duration = Duration::from_secs(10);
+
 /// Uploads with a build: the context together, its files, their paths; a root file system; a text field.
 pub const CONTEXT_BYTES_MAX: u64 = 50 * 1024 * 1024;
 pub const CONTEXT_FILES_MAX: usize = 10_000;
@@ -162,6 +168,8 @@ pub const IMAGE_LEVELS_MAX: usize = 256;
 pub const IMAGE_LINKS_MAX: usize = 40;
 /// A long name or extended header in a layer.
 pub const IMAGE_EXTENSION_BYTES_MAX: u64 = 64 * 1024;
+/// How far back a layer packed with zstd may look, which is memory while it is read: what the program itself takes unasked.
+pub const IMAGE_WINDOW_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Registries: time to connect, silence, the head of an answer, redirects of one request.
 pub const REGISTRY_CONNECT_MAX: Duration = Duration::from_secs(10);
 pub const REGISTRY_QUIET_MAX: Duration = Duration::from_secs(60);

@@ -52,6 +52,7 @@ pub struct BuildFields {
     pub from_snapshot: Option<String>,
     pub replace: Option<String>,
     pub registry_auth: Option<Hidden>,
+    pub start: Option<String>,
     /// Whether a root file system was uploaded.
     pub rootfs: bool,
 }
@@ -68,6 +69,8 @@ pub struct BuildAsk {
     pub registry_auth: Option<RegistryAuth>,
     /// Whether a template of that name may be replaced.
     pub replace: bool,
+    /// Whether the template's `ENTRYPOINT` and `CMD` are started.
+    pub start: bool,
 }
 
 /// Text that is never shown, in no log and no error.
@@ -112,6 +115,7 @@ impl BuildFields {
             "image_ref" => &mut self.image_ref,
             "from_snapshot" => &mut self.from_snapshot,
             "replace" => &mut self.replace,
+            "start" => &mut self.start,
             "registry_auth" => {
                 self.registry_auth = Some(Hidden(value));
                 return true;
@@ -139,6 +143,7 @@ impl TryFrom<BuildFields> for BuildAsk {
             from_snapshot,
             replace,
             registry_auth,
+            start,
             rootfs,
         } = fields;
         let name = name.filter(|name| !name.is_empty()).ok_or_else(|| bad("build.no_name", "name required"))?;
@@ -169,7 +174,13 @@ impl TryFrom<BuildFields> for BuildAsk {
         };
         let registry_auth = registry_auth.map(|text| auth(&text, &source)).transpose()?;
         let replace = replace.as_deref().is_some_and(truth);
-        Ok(Self { name, size_mb, cpu, memory_mb, source, registry_auth, replace })
+        let start = match filled(start).as_deref() {
+            None => true,
+            Some("true" | "1") => true,
+            Some("false" | "0") => false,
+            Some(_) => return Err(bad("build.bad_start", "start must be true or false")),
+        };
+        Ok(Self { name, size_mb, cpu, memory_mb, source, registry_auth, replace, start })
     }
 }
 
@@ -231,7 +242,9 @@ mod tests {
             ("replace", "true"),
         ]));
         let ask = ask.unwrap();
-        assert_eq!((ask.size_mb, ask.cpu, ask.memory_mb, ask.replace), (2048, None, None, true));
+        assert_eq!((ask.size_mb, ask.cpu, ask.memory_mb, ask.replace, ask.start), (2048, None, None, true, true));
+        let ask = BuildAsk::try_from(fields(&[("name", "mine"), ("image_ref", "a"), ("start", "false")])).unwrap();
+        assert!(!ask.start && !ask.replace);
         assert_eq!(ask.source, BuildSource::Dockerfile("FROM a\nRUN b\n".to_owned()));
     }
 
@@ -241,6 +254,7 @@ mod tests {
         refused(&[("name", "a/b"), ("dockerfile", "FROM a")], "template.bad_name");
         refused(&[("name", "builds"), ("dockerfile", "FROM a")], "template.bad_name");
         refused(&[("name", "a")], "build.one_source");
+        refused(&[("name", "a"), ("dockerfile", "x"), ("start", "later")], "build.bad_start");
         refused(&[("name", "a"), ("dockerfile", "x"), ("image_ref", "y")], "build.one_source");
         refused(&[("name", "a"), ("from_snapshot", "x"), ("rootfs", "")], "build.one_source");
         refused(&[("name", "a"), ("dockerfile", "x"), ("size_mb", "16385")], "build.bad_number");

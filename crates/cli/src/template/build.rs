@@ -49,6 +49,9 @@ pub struct BuildArgs {
     /// Replace a template of that name
     #[arg(long)]
     replace: bool,
+    /// Do not start ENTRYPOINT and CMD: sandboxes then begin without them
+    #[arg(long)]
+    no_start: bool,
     /// Do not wait for the build's end
     #[arg(long)]
     no_wait: bool,
@@ -86,6 +89,9 @@ fn form(args: &BuildArgs) -> anyhow::Result<BuildForm> {
     set("name", args.name.clone());
     if args.replace {
         set("replace", "true".to_owned());
+    }
+    if args.no_start {
+        set("start", "false".to_owned());
     }
     for (name, number) in [("size_mb", args.size_mb), ("memory_mb", args.memory_mb), ("cpu", args.cpu)] {
         if let Some(number) = number {

@@ -139,6 +139,10 @@ impl Control {
                 (ground.clone(), Some(ground.settings), builder)
             }
         };
+        let said = match said {
+            Some(settings) => Some(Settings { started: builder.start_command(&settings).await?, ..settings }),
+            None => None,
+        };
         self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
         job.log.say("baking the template").await;
         let layer = LayerId::random();

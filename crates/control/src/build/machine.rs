@@ -27,7 +27,7 @@ use crate::{
 const SCRIPT: &str = "/tmp/.pandastack-step";
 
 /// The user of steps that name none. By number: a root file system may have no names.
-const ROOT: &str = "0";
+pub(super) const ROOT: &str = "0";
 
 /// How long one of our own small commands may take.
 pub const ERRAND_MAX: Duration = Duration::from_secs(120);
@@ -37,7 +37,7 @@ pub struct Builder<'a> {
     pub(super) control: &'a Control,
     pub(super) job: &'a Job,
     pub(super) id: SandboxId,
-    deadline: Instant,
+    pub(super) deadline: Instant,
 }
 
 impl<'a> Builder<'a> {
@@ -234,7 +234,11 @@ impl<'a> Builder<'a> {
                 Ok(())
             }
             Ok(()) => Ok(()),
+        }?;
+        if settings.started && !self.is_started().await? {
+            self.job.log.say("note: the template's command does not run in a sandbox of it").await;
         }
+        Ok(())
     }
 
     /// Takes the machine down.
@@ -247,7 +251,7 @@ impl<'a> Builder<'a> {
 
 /// Gathers output until lines are whole.
 #[derive(Default)]
-struct Lines {
+pub(super) struct Lines {
     tail: TextTail,
     unfinished: String,
 }
@@ -257,7 +261,7 @@ const UNFINISHED_BYTES_MAX: usize = 16 * 1024;
 
 impl Lines {
     /// Takes a piece and gives the lines that are whole, without the last line end.
-    fn push(&mut self, piece: &[u8]) -> Option<String> {
+    pub(super) fn push(&mut self, piece: &[u8]) -> Option<String> {
         self.unfinished.push_str(&self.tail.push(piece));
         match self.unfinished.rfind('\n') {
             Some(end) => {
@@ -271,7 +275,7 @@ impl Lines {
         }
     }
 
-    fn finish(mut self) -> Option<String> {
+    pub(super) fn finish(mut self) -> Option<String> {
         self.unfinished.push_str(&self.tail.finish());
         (!self.unfinished.is_empty()).then_some(self.unfinished)
     }

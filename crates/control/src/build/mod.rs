@@ -20,6 +20,7 @@ mod plan;
 mod rootfs;
 mod settings;
 mod stages;
+mod start;
 mod take;
 mod upload;
 

@@ -10,8 +10,8 @@ use super::{
     Settings,
     context::{self, ContextFile},
     dockerfile::{
-        Argument, Command, Dockerfile, DockerfileError, Instruction, Source, Step, Transfer, TransferKind, expand,
-        expand_raw, stage_called,
+        Argument, Command, Dockerfile, DockerfileError, Instruction, Source, Step, Taken, Transfer, TransferKind,
+        expand, expand_raw, stage_called,
     },
 };
 
@@ -83,11 +83,10 @@ pub struct Place {
     pub unpack: bool,
 }
 
-/// Files of another stage and where they go.
+/// Files from elsewhere and where they go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Take {
-    /// Its number.
-    pub stage: usize,
+    pub from: Taken,
     /// Absolute; the last part of one may be a pattern.
     pub sources: Vec<String>,
     pub dest: String,
@@ -123,7 +122,7 @@ pub fn needed(file: &Dockerfile) -> Result<Vec<bool>, DockerfileError> {
         }
         let Base { stage, .. } = base(file, number)?;
         let taken = file.stages[number].steps.iter().filter_map(|step| match &step.instruction {
-            Instruction::Transfer(transfer) => transfer.from,
+            Instruction::Transfer(Transfer { from: Some(Taken::Stage(stage)), .. }) => Some(*stage),
             _ => None,
         });
         for other in taken.chain(stage) {
@@ -189,12 +188,15 @@ pub fn plan(file: &Dockerfile, stage: usize, start: Start, context: &[ContextFil
 }
 
 /// Gives the key under which the outcome of a change is found again: what was there before, and everything the change is made of.
-pub fn key(before: &str, change: &Change, context: &[ContextFile], stages: &[String]) -> String {
+/// What is taken from elsewhere depends on all that is there, which `taken` stands for.
+pub fn key(before: &str, change: &Change, context: &[ContextFile], taken: &str) -> String {
     let Change { folders, verb } = change;
     let mut words: Vec<String> = vec!["build 1".to_owned(), before.to_owned(), format!("{folders:?}")];
     match verb {
         Verb::Run(run) => words.push(format!("{run:?}")),
-        Verb::Take(take) => words.push(format!("{} {take:?}", stages[take.stage])),
+        Verb::Take(Take { from: _, sources, dest, into_folder, owner, mode }) => {
+            words.push(format!("take {taken} {sources:?} {dest:?} {into_folder} {owner:?} {mode:?}"));
+        }
         Verb::Place(Place { items, dest, into_folder, owner, mode, unpack }) => {
             words.push(format!("{dest:?} {into_folder} {owner:?} {mode:?} {unpack}"));
             for Item { name, contents } in items {
@@ -236,10 +238,10 @@ impl Planner<'_> {
             }
             Instruction::Transfer(transfer) => {
                 let place = self.place(transfer)?;
-                let Some(stage) = transfer.from else { return Ok(self.change(Verb::Place(place))) };
+                let Some(from) = transfer.from.clone() else { return Ok(self.change(Verb::Place(place))) };
                 let sources = self.taken(transfer)?;
                 let Place { dest, into_folder, owner, mode, .. } = place;
-                Ok(self.change(Verb::Take(Take { stage, sources, dest, into_folder, owner, mode })))
+                Ok(self.change(Verb::Take(Take { from, sources, dest, into_folder, owner, mode })))
             }
             Instruction::Ignored => Ok(Act::Nothing),
             said => self.say(said).map(|()| Act::Say),

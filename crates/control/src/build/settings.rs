@@ -15,9 +15,11 @@ pub struct Settings {
     pub workdir: Option<String>,
     /// The user commands run as.
     pub user: Option<String>,
-    /// What the template is meant to run. Kept for its users; nothing starts it.
+    /// What the template is meant to run.
     pub entrypoint: Vec<String>,
     pub cmd: Vec<String>,
+    /// Whether it runs in every sandbox from the beginning.
+    pub started: bool,
     /// Ports that are declared in every sandbox.
     pub ports: BTreeSet<u16>,
     pub labels: BTreeMap<String, String>,

@@ -1,16 +1,17 @@
 //! Follows a Dockerfile: its stages in order, each from what it names, each step from the cache or in a machine.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use pandastack_model::{LayerId, Origin};
 
 use super::{
     Settings,
-    dockerfile::{self, Dockerfile},
+    dockerfile::{self, Dockerfile, Taken},
     drive::{From, Ground, Job},
     failure::Failure,
     machine::Builder,
     plan::{self, Act, Base, Plan, Planned, Start, Verb},
+    take::Elsewhere,
 };
 use crate::{
     Control,
@@ -22,10 +23,19 @@ pub(super) struct Done {
     pub ground: Ground,
     pub from: From,
     /// What stands for it in the keys of the cache.
-    key: String,
+    pub key: String,
     settings: Settings,
     /// Folders that it named and nothing made yet.
     folders: Vec<String>,
+}
+
+/// What a stage may take from.
+#[derive(Default)]
+pub(super) struct Others {
+    /// The stages before it, as far as they are needed.
+    pub done: Vec<Option<Done>>,
+    /// What was taken from: in one build a name stands for one thing.
+    pub taken: BTreeMap<Taken, Elsewhere>,
 }
 
 /// Where the steps of a stage led.
@@ -47,17 +57,17 @@ impl Control {
         let wrong = |error: dockerfile::DockerfileError| Failure::new(error.to_string());
         let file = dockerfile::parse(text).map_err(wrong)?;
         let needed = plan::needed(&file).map_err(wrong)?;
-        let mut done: Vec<Option<Done>> = Vec::new();
+        let mut others = Others::default();
         for (number, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
-            done.resize_with(number, || None);
-            let (ground, folders) = self.stage_ground(job, &file, number, &done, deadline).await?;
+            others.done.resize_with(number, || None);
+            let (ground, folders) = self.stage_ground(job, &file, number, &others.done, deadline).await?;
             let start = Start { settings: ground.settings.clone(), folders };
             let plan = plan::plan(&file, number, start, &job.spool.files).map_err(wrong)?;
             if file.stages.len() > 1 {
                 job.log.say(format!("stage {}/{}", number + 1, file.stages.len())).await;
             }
             say_sizes(job, &ground).await;
-            let Reached { key, from, builder } = self.run_steps(job, &ground, &plan, &done, deadline).await?;
+            let Reached { key, from, builder } = self.run_steps(job, &ground, &plan, &mut others, deadline).await?;
             if number + 1 == file.stages.len() {
                 let builder = match builder {
                     Some(builder) => builder,
@@ -69,7 +79,8 @@ impl Control {
             if let Some(builder) = builder {
                 builder.end().await?;
             }
-            done.push(Some(Done { ground, from, key, settings: plan.settings, folders: plan.folders }));
+            let done = Done { ground, from, key, settings: plan.settings, folders: plan.folders };
+            others.done.push(Some(done));
         }
         Err(Failure::new("the Dockerfile has no stage"))
     }
@@ -97,12 +108,10 @@ impl Control {
         job: &'a Job,
         ground: &Ground,
         plan: &Plan,
-        done: &[Option<Done>],
+        others: &mut Others,
         deadline: Instant,
     ) -> Result<Reached<'a>, Failure> {
         let (mut key, mut from) = (ground.key.clone(), From { origin: ground.origin, cached: ground.cached });
-        let key_of = |stage: &Option<Done>| stage.as_ref().map_or_else(String::new, |stage| stage.key.clone());
-        let stages: Vec<String> = done.iter().map(key_of).collect();
         let mut builder: Option<Builder<'a>> = None;
         for (number, Planned { line, text, act }) in (1..).zip(&plan.steps) {
             let step = format!("step {number}/{}", plan.steps.len());
@@ -111,7 +120,15 @@ impl Control {
                 job.log.say(format!("{step}: {text}{note}")).await;
                 continue;
             };
-            key = plan::key(&key, change, &job.spool.files, &stages);
+            let named = format!("{step} (line {line}: {text})");
+            let taken = match &change.verb {
+                Verb::Take(take) => {
+                    let found = self.elsewhere(job, &take.from, others).await;
+                    found.map_err(|error| error.at(&named))?.key()
+                }
+                Verb::Run(_) | Verb::Place(_) => String::new(),
+            };
+            key = plan::key(&key, change, &job.spool.files, &taken);
             let now_ns = self.clock.now_ns();
             if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, now_ns).await? {
                 job.log.say(format!("{step} CACHED: {text}")).await;
@@ -122,16 +139,12 @@ impl Control {
                 continue;
             }
             job.log.say(format!("{step}: {text}")).await;
-            let named = format!("{step} (line {line}: {text})");
             let machine = match builder.take() {
                 Some(machine) => machine,
                 None => self.begin(job, ground, &from, deadline).await.map_err(|error| error.at(&named))?,
             };
             let changed = match &change.verb {
-                Verb::Take(take) => match done.get(take.stage) {
-                    Some(Some(stage)) => self.take(job, &machine, change, (take, stage), deadline).await,
-                    _ => Err(Failure::new("the stage was not built")),
-                },
+                Verb::Take(take) => self.take(job, &machine, change, (take, &mut *others), deadline).await,
                 Verb::Run(_) | Verb::Place(_) => machine.change(change).await,
             };
             changed.map_err(|error| error.at(&named))?;
@@ -155,7 +168,9 @@ impl Control {
             self.store.uncache_layer(layer).await?;
             self.give_up_holding(Holding::Layer(layer)).await;
         }
-        started
+        let machine = started?;
+        machine.stop_inherited().await?;
+        Ok(machine)
     }
 
     /// Seals what a step left, so that the same steps need not run again.

@@ -6,6 +6,7 @@ mod address;
 use std::{
     io,
     net::{IpAddr, SocketAddr, UdpSocket},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -20,7 +21,10 @@ use tokio_rustls::{
     rustls::{
         ClientConfig, RootCertStore,
         crypto::ring,
-        pki_types::{CertificateDer, ServerName},
+        pki_types::{
+            CertificateDer, ServerName,
+            pem::{self, PemObject},
+        },
     },
 };
 
@@ -44,8 +48,33 @@ pub enum Roots {
     /// Whom this host trusts.
     #[default]
     Host,
+    /// Whom this host trusts, and these too.
+    HostAnd(Vec<CertificateDer<'static>>),
     /// Only these.
     These(Vec<CertificateDer<'static>>),
+}
+
+/// Why a file of certificates is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum RootsError {
+    #[error("read certificates of {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        cause: pem::Error,
+    },
+    #[error("{} holds no certificate in PEM", path.display())]
+    Empty { path: PathBuf },
+}
+
+impl Roots {
+    /// Trusts whom this host trusts, and the certificates of a file in PEM.
+    pub fn host_and(path: &Path) -> Result<Self, RootsError> {
+        let bad = |cause| RootsError::Read { path: path.to_owned(), cause };
+        let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(bad)?.collect();
+        let found = found.map_err(bad)?;
+        if found.is_empty() { Err(RootsError::Empty { path: path.to_owned() }) } else { Ok(Self::HostAnd(found)) }
+    }
 }
 
 /// Where a connection leads.
@@ -137,13 +166,16 @@ impl Dialer {
         }
     }
 
+    async fn host_roots(&self) -> Vec<CertificateDer<'static>> {
+        let load = self.scope.block("load certificates", rustls_native_certs::load_native_certs).await;
+        load.map(|found| found.certs).unwrap_or_default()
+    }
+
     async fn trust(&self) -> Result<TlsConnector, DialError> {
         let certificates = match &self.roots {
             Roots::These(these) => these.clone(),
-            Roots::Host => {
-                let load = self.scope.block("load certificates", rustls_native_certs::load_native_certs).await;
-                load.map(|found| found.certs).unwrap_or_default()
-            }
+            Roots::Host => self.host_roots().await,
+            Roots::HostAnd(these) => self.host_roots().await.into_iter().chain(these.iter().cloned()).collect(),
         };
         let mut store = RootCertStore::empty();
         store.add_parsable_certificates(certificates);

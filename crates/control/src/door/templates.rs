@@ -89,18 +89,19 @@ fn render(template: store::Template) -> Template {
 }
 
 fn describe(settings: Settings) -> BTreeMap<String, Value> {
-    let Settings { env, workdir, user, entrypoint, cmd, ports, labels } = settings;
+    let Settings { env, workdir, user, entrypoint, cmd, started, ports, labels } = settings;
     let said = [
         ("env", json!(env)),
         ("workdir", json!(workdir)),
         ("user", json!(user)),
         ("entrypoint", json!(entrypoint)),
         ("cmd", json!(cmd)),
+        ("started", json!(started)),
         ("ports", json!(ports)),
         ("labels", json!(labels)),
     ];
     let empty = |value: &Value| match value {
-        Value::Null => true,
+        Value::Null | Value::Bool(false) => true,
         Value::Array(list) => list.is_empty(),
         Value::Object(map) => map.is_empty(),
         _ => false,

@@ -15,7 +15,7 @@ use crate::{
 const BUILD: &str = "/v1/templates/build";
 
 /// One part of a multipart body: name, file name, contents.
-type Part<'a> = (&'a str, Option<&'a str>, &'a [u8]);
+pub type Part<'a> = (&'a str, Option<&'a str>, &'a [u8]);
 
 fn multipart(parts: &[Part<'_>]) -> Vec<u8> {
     let mut body = Vec::new();
@@ -42,7 +42,7 @@ impl Rig {
     }
 
     /// Builds and waits for the end.
-    async fn built(&self, name: &str, dockerfile: &str, files: &[Part<'_>]) -> Value {
+    pub async fn built(&self, name: &str, dockerfile: &str, files: &[Part<'_>]) -> Value {
         let mut parts: Vec<Part<'_>> =
             vec![("name", None, name.as_bytes()), ("dockerfile", None, dockerfile.as_bytes())];
         parts.extend_from_slice(files);
@@ -58,7 +58,7 @@ impl Rig {
         self.get(&path).await.1
     }
 
-    async fn log(&self, id: &str, query: &str) -> String {
+    pub async fn log(&self, id: &str, query: &str) -> String {
         let path = format!("/v1/templates/builds/{id}/logs{query}");
         let response = self.call(Method::GET, &path).send().await.unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
@@ -77,6 +77,7 @@ impl Rig {
 #[tokio::test]
 async fn a_dockerfile_becomes_a_template_that_sandboxes_start_from() {
     let rig = Rig::start().await;
+    rig.listen(80);
     let dockerfile = "FROM mini\r\nENV A=1\r\nWORKDIR /srv\r\nCOPY sub/run.sh start\r\nRUN <<EOF\r\nsay hello\r\nEOF\r\n\
                       USER ann\r\nEXPOSE 80\r\nCMD [\"x\"]\r\n";
     let build = rig.built("mine", dockerfile, &[("sub/run.sh", Some("run.sh"), b"#!/bin/sh\n")]).await;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod bodies;
+mod build_start;
 mod builds;
 mod docs;
 mod egress;
@@ -22,6 +23,7 @@ mod rig;
 mod snapshots;
 mod states;
 mod stub;
+mod stub_processes;
 mod volumes;
 mod watch;
 mod webhook_delivery;

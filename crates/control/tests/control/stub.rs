@@ -20,10 +20,12 @@ use pandastack_model::{
 use pandastack_wire_fleet::{
     AuditReport, BootAsk, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecEvent,
     ExecSession, FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestStream, Hold, HostEvent, HostPort, HostStatus,
-    LayerView, Lifecycle, ListeningPort, MachineUsage, Presence, ProcessPort, Program, SandboxView, SealAsk,
-    TemplateView, TreePort, VolumeView, WriteAsk,
+    LayerView, Lifecycle, ListeningPort, MachineUsage, Presence, Program, SandboxView, SealAsk, TemplateView, TreePort,
+    VolumeView, WriteAsk,
 };
 use tokio::sync::{Semaphore, broadcast, mpsc};
+
+use crate::stub_processes::Background;
 
 /// The mode and contents of a file.
 pub type WrittenFile = (Option<u32>, Vec<u8>);
@@ -53,6 +55,8 @@ pub struct StubHost {
     pub ran: Mutex<Vec<(SandboxId, ExecAsk)>>,
     /// Every file that was written, by path.
     pub written: Mutex<BTreeMap<String, WrittenFile>>,
+    /// What runs in the background, here and in layers.
+    pub background: Background,
     pub events: broadcast::Sender<HostEvent>,
 }
 
@@ -75,6 +79,7 @@ impl Default for StubHost {
             hung: Mutex::default(),
             ran: Mutex::default(),
             written: Mutex::default(),
+            background: Background::default(),
             events: broadcast::channel(64).0,
         }
     }
@@ -180,7 +185,6 @@ fn not_ours<T>() -> Result<T, Fault> {
     Err(Fault::bug("not control's business"))
 }
 
-impl ProcessPort for StubHost {}
 impl TreePort for StubHost {}
 
 #[async_trait]
@@ -190,7 +194,10 @@ impl HostPort for StubHost {
         self.check("ensure")?;
         let mode = match ask.spec.origin {
             Origin::Template => "standby",
-            Origin::Layer(_) => "snapshot",
+            Origin::Layer(layer) => {
+                self.background.start(ask.id, layer);
+                "snapshot"
+            }
         };
         self.start(ask, mode)
     }
@@ -221,6 +228,7 @@ impl HostPort for StubHost {
         self.wait_at_the_gate().await;
         self.step("seal", id, Ask::Seal)?;
         self.layers.lock().unwrap().insert(ask.layer, ask.hold);
+        self.background.seal(id, ask.layer);
         Ok(LayerView { layer: ask.layer, own: Bytes::mib(24), pause: Duration::from_millis(5) })
     }
 

@@ -57,6 +57,7 @@ fn build() -> Operation {
         "registry_auth": ours(json!({"type": "string", "description": "JSON: `username`, `password`, and the `registry` they are for. Kept nowhere."})),
         "from_snapshot": ours(json!({"type": "string", "description": "The id of a snapshot."})),
         "replace": {"type": "string", "description": "`true` replaces a template of that name."},
+        "start": ours(json!({"type": "string", "description": "`false` does not start `ENTRYPOINT` and `CMD` in the template."})),
     });
     let form = json!({"schema": {"type": "object", "properties": fields, "required": ["name"]}});
     fields["rootfs"] =

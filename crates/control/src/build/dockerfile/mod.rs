@@ -6,7 +6,7 @@ mod parse;
 mod words;
 
 pub use parse::{
-    Argument, Command, Dockerfile, Instruction, Source, Step, Transfer, TransferKind, parse, stage_called,
+    Argument, Command, Dockerfile, Instruction, Source, Step, Taken, Transfer, TransferKind, parse, stage_called,
 };
 pub use words::{expand, expand_raw};
 

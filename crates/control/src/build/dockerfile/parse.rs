@@ -76,12 +76,21 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     pub kind: TransferKind,
-    /// The number of the stage that it takes from, if not from the context.
-    pub from: Option<usize>,
+    /// What it takes from, if not from the context.
+    pub from: Option<Taken>,
     pub sources: Vec<Source>,
     pub dest: String,
     pub owner: Option<String>,
     pub mode: Option<String>,
+}
+
+/// What `COPY --from` names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Taken {
+    /// The number of a stage.
+    Stage(usize),
+    /// A template or an image.
+    Named(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,12 +215,8 @@ fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfe
             "chmod" => mode = Some(value),
             "link" => {}
             "from" if kind == TransferKind::Copy => {
-                // A stage takes from those before it.
-                let earlier = &stages[..stages.len().saturating_sub(1)];
-                from =
-                    Some(stage_called(&value, earlier).ok_or_else(|| {
-                        at(format!("--from={}: no stage before this one is called so", shown(&value)))
-                    })?);
+                let none = || at(format!("--from={}: no stage before this one is called so", shown(&value)));
+                from = Some(taken(&value, stages).ok_or_else(none)?);
             }
             _ => return Err(at(format!("{} --{} is not supported", line.keyword, shown(&name)))),
         }
@@ -232,6 +237,18 @@ fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfe
         return Err(at("text that stands in the Dockerfile is not in another stage".to_owned()));
     }
     Ok(Transfer { kind, from, sources, dest, owner, mode })
+}
+
+/// Finds what `--from` means: one of the stages before this one, or else what a `FROM` could name.
+fn taken(word: &str, stages: &[Stage]) -> Option<Taken> {
+    let (this, earlier) = stages.split_last()?;
+    if let Some(number) = stage_called(word, earlier) {
+        return Some(Taken::Stage(number));
+    }
+    // Numbers are for stages only, and a stage that takes from itself is a slip.
+    let slip = word.is_empty() || word.bytes().all(|byte| byte.is_ascii_digit());
+    let itself = this.name.as_ref() == Some(&word.to_lowercase());
+    (!slip && !itself).then(|| Taken::Named(word.to_owned()))
 }
 
 /// Finds a stage by its name or number. The last of a name counts.

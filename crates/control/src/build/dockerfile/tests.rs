@@ -77,7 +77,7 @@ fn transfers_have_flags_and_lists() {
     assert_eq!((add.kind, &add.sources[..]), (TransferKind::Add, &[Source::Path("a b".to_owned())][..]));
     refused("FROM mini\nCOPY x\n", 2, "destination");
     refused("FROM mini\nADD https://example.com/x /x\n", 2, "URL");
-    refused("FROM mini\nCOPY --from=y /x /x\n", 2, "--from");
+    refused("FROM mini\nCOPY --from= /x /x\n", 2, "--from");
     refused("FROM mini\nCOPY --parents x /x\n", 2, "--parents");
 }
 
@@ -104,14 +104,18 @@ fn stages_have_names_and_numbers() {
     let bases: Vec<_> = file.stages.iter().map(|stage| (stage.base.as_str(), stage.name.as_deref())).collect();
     assert_eq!(bases, [("a", Some("build")), ("b", None)]);
     let from = |step: usize| match &file.stages[1].steps[step].instruction {
-        Instruction::Transfer(transfer) => transfer.from,
+        Instruction::Transfer(transfer) => transfer.from.clone(),
         other => panic!("no transfer: {other:?}"),
     };
-    assert_eq!((from(0), from(1)), (Some(0), Some(0)));
+    assert_eq!((from(0), from(1)), (Some(Taken::Stage(0)), Some(Taken::Stage(0))));
     // Of two with one name the later one is meant.
     let file = parse("FROM a AS x\nFROM b AS x\nFROM c\nCOPY --from=x /x /y\n").unwrap();
     let Instruction::Transfer(transfer) = &file.stages[2].steps[0].instruction else { panic!("no transfer") };
-    assert_eq!(transfer.from, Some(1));
+    assert_eq!(transfer.from, Some(Taken::Stage(1)));
+    // What no stage is called is a template or an image.
+    let file = parse("FROM a AS x\nCOPY --from=R.example/y:1 /x /y\n").unwrap();
+    let Instruction::Transfer(transfer) = &file.stages[0].steps[0].instruction else { panic!("no transfer") };
+    assert_eq!(transfer.from, Some(Taken::Named("R.example/y:1".to_owned())));
     refused("FROM a AS x\nCOPY --from=x /x /y\n", 2, "no stage before");
     refused("FROM a\nFROM b\nCOPY --from=1 /x /y\n", 3, "no stage before");
     refused("FROM a\nFROM b\nADD --from=0 /x /y\n", 3, "--from");

@@ -4,20 +4,19 @@
 use std::{
     collections::HashMap,
     ffi::OsStr,
-    fs::File,
-    io::{self, BufReader, Read, Write},
+    io::{self, Read, Write},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
-use flate2::read::MultiGzDecoder;
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 use tar::{Archive, Builder, Entry, EntryType, Header, PaxExtensions};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     reference::Digest,
     tree::{Item, Marks, Spot, Tree, shown},
+    unpacked::Unpacked,
 };
 use crate::limits::{IMAGE_ENTRIES_MAX, IMAGE_EXTENSION_BYTES_MAX, IMAGE_UNPACKED_BYTES_MAX};
 
@@ -264,46 +263,6 @@ fn read_pax(bytes: &[u8], ahead: &mut Ahead) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The inside of a layer, whichever way it is packed. Counts and sums what it gives, and ends at a limit.
-struct Unpacked {
-    inner: Box<dyn Read>,
-    hasher: Sha256,
-    bytes: u64,
-    bytes_max: u64,
-    over: bool,
-    stop: CancellationToken,
-}
-
-impl Unpacked {
-    fn open(path: &Path, stop: &CancellationToken, bytes_max: u64) -> io::Result<Self> {
-        let mut head = [0; 4];
-        let read = File::open(path)?.read(&mut head)?;
-        let file = BufReader::with_capacity(128 * 1024, File::open(path)?);
-        let inner: Box<dyn Read> = match &head[..read] {
-            [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(file)),
-            [0x28, 0xb5, 0x2f, 0xfd] => return Err(io::Error::other("it is packed with zstd, which is not supported")),
-            _ => Box::new(file),
-        };
-        Ok(Self { inner, hasher: Sha256::new(), bytes: 0, bytes_max, over: false, stop: stop.clone() })
-    }
-}
-
-impl Read for Unpacked {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.stop.is_cancelled() {
-            return Err(io::Error::other("stopped"));
-        }
-        let count = self.inner.read(into)?;
-        self.bytes += count as u64;
-        if self.bytes > self.bytes_max {
-            self.over = true;
-            return Err(io::Error::other("too much"));
-        }
-        self.hasher.update(&into[..count]);
-        Ok(count)
-    }
 }
 
 #[cfg(test)]

@@ -189,6 +189,7 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
         user: user.filter(|user| !user.is_empty()),
         entrypoint: entrypoint.unwrap_or_default(),
         cmd: cmd.unwrap_or_default(),
+        started: false,
         ports,
         labels,
     })

@@ -4,10 +4,13 @@
 mod challenge;
 mod flatten;
 mod manifest;
+mod pick;
 mod pull;
 mod reference;
 mod registry;
+mod source;
 mod tree;
+mod unpacked;
 
 use std::io;
 
@@ -16,6 +19,7 @@ use pandastack_model::Fault;
 use url::{Host, Url};
 
 pub use reference::Reference;
+pub use source::Source;
 
 use super::failure::Failure;
 use crate::dial::{DialError, Dialer, Place, Reach, Roots};

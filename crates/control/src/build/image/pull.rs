@@ -22,6 +22,7 @@ use crate::{
     build::{
         drive::{Ground, Job},
         failure::Failure,
+        machine::Builder,
         rootfs::{ROOT, size_of},
         upload::Spool,
     },
@@ -39,12 +40,7 @@ impl Control {
         reference: &Reference,
         deadline: Instant,
     ) -> Result<Ground, Failure> {
-        let meant = |auth: &&RegistryAuth| match &auth.registry {
-            Some(named) => reference::at(named) == reference.registry,
-            None => true,
-        };
-        let auth = job.ask.registry_auth.as_ref().filter(meant);
-        let mut registry = Registry::new(&self.images, reference, auth);
+        let mut registry = self.registry(job, reference);
         job.log.say(format!("looking for image {reference}")).await;
         let image = registry.resolve().await.map_err(|error| error.about(reference))?;
         let size = size_of(&job.ask);
@@ -75,6 +71,15 @@ impl Control {
         self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
         ground.origin = Origin::Layer(view.layer);
         Ok(ground)
+    }
+
+    /// Gives the registry of an image, which hears of credentials only if they are meant for it.
+    pub(super) fn registry<'a>(&'a self, job: &'a Job, reference: &'a Reference) -> Registry<'a> {
+        let meant = |auth: &&RegistryAuth| match &auth.registry {
+            Some(named) => reference::at(named) == reference.registry,
+            None => true,
+        };
+        Registry::new(&self.images, reference, job.ask.registry_auth.as_ref().filter(meant))
     }
 
     /// Pours the layers, as one archive, onto the volume.
@@ -110,20 +115,32 @@ impl Control {
             job.log.say(format!("note: {left_out} device nodes are left out; machines make their own")).await;
         }
         let builder = self.unpacking(job, volume, deadline).await?;
-        let (pieces, mut poured) = mpsc::channel(PIECES_AHEAD_MAX);
+        let words = ["tar", "-xpf", "-", "--numeric-owner", "-C", ROOT].map(str::to_owned).to_vec();
+        self.pour_into(&builder, words, (flat, layers), &stop).await?.map_err(bad)?;
+        self.finish_root(builder).await
+    }
+
+    /// Gives an archive of what is left of layers to a command of a machine.
+    pub(super) async fn pour_into(
+        &self,
+        builder: &Builder<'_>,
+        words: Vec<String>,
+        (flat, layers): (Flat, Vec<Layer>),
+        stop: &CancellationToken,
+    ) -> Result<Result<(), flatten::FlattenError>, Failure> {
+        let ((pieces, mut poured), stop) = (mpsc::channel(PIECES_AHEAD_MAX), stop.clone());
         let write =
             move || flatten::write(&flat, &layers, io::BufWriter::with_capacity(64 * 1024, Pipe(pieces)), &stop);
-        let words = ["tar", "-xpf", "-", "--numeric-owner", "-C", ROOT].map(str::to_owned).to_vec();
         let stream = stream::poll_fn(move |context| poured.poll_recv(context));
         let (written, fed) = tokio::join!(self.scope.block("write layers", write), builder.feed(words, stream));
         // If the machine gave up, that is why nobody took what was written.
         fed.map_err(|failure| failure.at("unpacking the image"))?;
-        written.map_err(Fault::bug)?.map_err(bad)?;
-        self.finish_root(builder).await
+        Ok(written.map_err(Fault::bug)?)
     }
 }
 
-async fn fetch(
+/// Fetches all layers of an image.
+pub(super) async fn fetch(
     job: &Job,
     registry: &mut Registry<'_>,
     image: &Image,

@@ -53,6 +53,8 @@ pub struct Registry<'a> {
 /// The head of an answer, and the connection that brings the rest.
 struct Answer {
     response: Response<Incoming>,
+    /// Whether it is the registry's own, not that of somebody it led to.
+    own: bool,
     _connection: Connection,
 }
 
@@ -123,7 +125,8 @@ impl<'a> Registry<'a> {
         let url = url.map_err(|error| PullError::Bad(error.to_string()))?;
         let answer = self.follow(url.clone(), accept).await?;
         let answer = match answer.response.status() {
-            StatusCode::UNAUTHORIZED if self.pass.is_none() => {
+            // Tokens last for minutes, and layers may take longer. Others who ask are not told: they could ask for anything.
+            StatusCode::UNAUTHORIZED if answer.own => {
                 self.pass = Some(self.introduce(&answer).await?);
                 self.follow(url, accept).await?
             }
@@ -141,8 +144,9 @@ impl<'a> Registry<'a> {
     async fn follow(&self, mut url: Url, accept: &str) -> Result<Answer, PullError> {
         let home = url.origin();
         for _ in 0..=REGISTRY_REDIRECTS_MAX {
-            let pass = self.pass.as_deref().filter(|_| url.origin() == home);
-            let answer = self.ask(&url, accept, pass).await?;
+            let own = url.origin() == home;
+            let answer = self.ask(&url, accept, self.pass.as_deref().filter(|_| own)).await?;
+            let answer = Answer { own, ..answer };
             let to = answer.response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             match to {
                 Some(to) if answer.response.status().is_redirection() => {
@@ -210,7 +214,7 @@ impl<'a> Registry<'a> {
         let request = request.body(Empty::<Bytes>::new()).map_err(|error| PullError::Bad(error.to_string()))?;
         let answered = timeout(REGISTRY_QUIET_MAX, requests.send_request(request)).await;
         let response = answered.map_err(|_| slow("answer"))??;
-        Ok(Answer { response, _connection: carrying })
+        Ok(Answer { response, own: true, _connection: carrying })
     }
 }
 
@@ -249,3 +253,6 @@ fn same(wanted: &Digest, is: &Digest) -> Result<(), PullError> {
         false => Err(PullError::Bad(format!("what came as {} has the digest {}", wanted.as_str(), is.as_str()))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,8 @@ fn settings_gather_and_reach_commands() {
     assert_eq!(run.argv, ["/bin/sh", "-c", "make"]);
     assert_eq!((run.cwd.as_deref(), run.user.as_deref()), (Some("/srv/app"), Some("ann")));
     assert_eq!((run.env["PATH"].as_str(), run.env["A"].as_str(), run.env["V"].as_str()), ("/x:/bin", "1", "1"));
-    let Settings { env, workdir, user, entrypoint, cmd, ports, labels } = plan.settings;
+    let Settings { env, workdir, user, entrypoint, cmd, started, ports, labels } = plan.settings;
+    assert!(!started);
     assert!(!env.contains_key("V"), "arguments are for the build only");
     assert_eq!((workdir.as_deref(), user.as_deref()), (Some("/srv/app"), Some("ann")));
     assert_eq!((entrypoint.len(), cmd.len()), (3, 0), "an entrypoint resets the command");
@@ -70,7 +71,7 @@ fn keys_depend_on_everything_before_and_on_contents() {
         let mut keys = Vec::new();
         for step in &plan.steps {
             if let Act::Change(change) = &step.act {
-                before = key(&before, change, context, &[]);
+                before = key(&before, change, context, "");
                 keys.push(before.clone());
             }
         }
@@ -83,7 +84,7 @@ fn keys_depend_on_everything_before_and_on_contents() {
     assert!(first[0] == other_file[0] && first[1] != other_file[1]);
     let other_env = keys(&text.replace("A=1", "A=2"), &[file("a", "1")]);
     assert!(first[0] != other_env[0] && first[1] != other_env[1]);
-    assert_ne!(key("one", change(&planned(text, &[file("a", "1")]), 1), &[], &[]), first[0]);
+    assert_ne!(key("one", change(&planned(text, &[file("a", "1")]), 1), &[], ""), first[0]);
 }
 
 #[test]
@@ -124,11 +125,11 @@ fn what_is_taken_from_a_stage_depends_on_all_of_it() {
     let plan = plan(&parse(text).unwrap(), 1, Start::default(), &[]).unwrap();
     let taking = change(&plan, 2);
     let Verb::Take(take) = &taking.verb else { panic!("nothing is taken") };
-    assert_eq!((take.stage, take.dest.as_str(), take.into_folder), (0, "/w/there", true));
+    assert_eq!((&take.from, take.dest.as_str(), take.into_folder), (&Taken::Stage(0), "/w/there", true));
     assert_eq!(
         (take.sources.as_slice(), take.owner.as_deref()),
         (&["/bin".to_owned(), "/usr/lib/*".to_owned()][..], Some("1"))
     );
-    let with = |stage: &str| key("before", taking, &[], &[stage.to_owned()]);
+    let with = |stage: &str| key("before", taking, &[], stage);
     assert!(with("one") == with("one") && with("one") != with("two"));
 }

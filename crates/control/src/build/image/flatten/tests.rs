@@ -3,6 +3,7 @@
 use std::io::{Cursor, Write as _};
 
 use flate2::{Compression, write::GzEncoder};
+use sha2::Sha256;
 
 use super::*;
 

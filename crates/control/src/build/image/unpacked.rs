@@ -1,0 +1,126 @@
+//! The inside of a layer, whichever way it is packed. Counts and sums what it gives, and ends at a limit. Blocking.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+};
+
+use flate2::read::MultiGzDecoder;
+use ruzstd::decoding::{
+    BlockDecodingStrategy, FrameDecoder,
+    errors::{FrameDecoderError, ReadFrameHeaderError},
+};
+use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::IMAGE_WINDOW_BYTES_MAX;
+
+/// What is in a layer.
+pub struct Unpacked {
+    inner: Box<dyn Read>,
+    pub hasher: Sha256,
+    pub bytes: u64,
+    bytes_max: u64,
+    pub over: bool,
+    stop: CancellationToken,
+}
+
+impl Unpacked {
+    pub fn open(path: &Path, stop: &CancellationToken, bytes_max: u64) -> io::Result<Self> {
+        let mut head = [0; 4];
+        let read = File::open(path)?.read(&mut head)?;
+        let file = BufReader::with_capacity(128 * 1024, File::open(path)?);
+        let inner: Box<dyn Read> = match &head[..read] {
+            [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(file)),
+            // The second is a frame to be skipped, which some packers put first.
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Box::new(Zstd::new(file, stop.clone())),
+            _ => Box::new(file),
+        };
+        Ok(Self { inner, hasher: Sha256::new(), bytes: 0, bytes_max, over: false, stop: stop.clone() })
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_cancelled() {
+            return Err(io::Error::other("stopped"));
+        }
+        let count = self.inner.read(into)?;
+        self.bytes += count as u64;
+        if self.bytes > self.bytes_max {
+            self.over = true;
+            return Err(io::Error::other("too much"));
+        }
+        self.hasher.update(&into[..count]);
+        Ok(count)
+    }
+}
+
+/// Frames of zstd, one after the other. Each may look back as far as the limit, and no further: a few bytes could ask for gigabytes.
+struct Zstd<R> {
+    from: R,
+    decoder: FrameDecoder,
+    stop: CancellationToken,
+}
+
+impl<R: BufRead> Zstd<R> {
+    fn new(from: R, stop: CancellationToken) -> Self {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(IMAGE_WINDOW_BYTES_MAX);
+        Self { from, decoder, stop }
+    }
+
+    /// Goes on until there is something to give. False at the end of everything.
+    fn advance(&mut self) -> io::Result<bool> {
+        while self.decoder.can_collect() == 0 {
+            // A frame may hold any number of blocks with nothing in them.
+            if self.stop.is_cancelled() {
+                return Err(io::Error::other("stopped"));
+            }
+            if !self.decoder.is_finished() {
+                self.decoder.decode_blocks(&mut self.from, BlockDecodingStrategy::UptoBlocks(1)).map_err(broken)?;
+            } else if self.from.fill_buf()?.is_empty() {
+                return Ok(false);
+            } else {
+                self.begin()?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Begins the next frame, or leaves it out if it is meant for others.
+    fn begin(&mut self) -> io::Result<()> {
+        match self.decoder.reset(&mut self.from) {
+            Ok(()) => Ok(()),
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                let skipped = io::copy(&mut self.from.by_ref().take(u64::from(length)), &mut io::sink())?;
+                match skipped == u64::from(length) {
+                    true => Ok(()),
+                    false => Err(io::Error::other("zstd: it ends in the middle of a frame")),
+                }
+            }
+            Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
+                let text = format!("zstd: a frame needs {requested} bytes of memory, and may {IMAGE_WINDOW_BYTES_MAX}");
+                Err(io::Error::other(text))
+            }
+            Err(error) => Err(broken(error)),
+        }
+    }
+}
+
+impl<R: BufRead> Read for Zstd<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() || !self.advance()? {
+            return Ok(0);
+        }
+        self.decoder.read(into)
+    }
+}
+
+fn broken(error: FrameDecoderError) -> io::Error {
+    io::Error::other(format!("zstd: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Starts what a template is meant to run (`ENTRYPOINT` and `CMD`) before the template is sealed: its sandboxes begin with it running.
+//! However it ends, the build goes on: many images name a shell, which has nobody to talk to here.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{AttachAsk, ExecAsk, OutputStep, ProcessEnd, ProcessNumber, Program, SpawnAsk, Until};
+use tokio::time::sleep;
+
+use super::{
+    Settings,
+    drive::left,
+    failure::Failure,
+    machine::{Builder, Lines, ROOT},
+};
+use crate::limits::{START_LOOK, START_READY_MAX, START_SETTLE, START_STOP_MAX, STEP_TEXT_SHOWN_MAX};
+
+/// What the process is tagged with, in every sandbox of the template.
+const TAG: &str = "template.start";
+
+const TERMINATE: i32 = 15;
+
+/// What became of the command while it was waited for.
+enum Outcome {
+    /// Somebody listens on a port that is exposed.
+    Listens(u16),
+    Runs,
+    Ended(ProcessEnd),
+}
+
+impl Builder<'_> {
+    /// Starts the template's command and waits until it is ready. Says whether it runs.
+    pub(super) async fn start_command(&self, settings: &Settings) -> Result<bool, Failure> {
+        let Settings { env, workdir, user, entrypoint, cmd, ports, .. } = settings;
+        let argv: Vec<String> = entrypoint.iter().chain(cmd).cloned().collect();
+        if argv.is_empty() {
+            return Ok(false);
+        }
+        let log = &self.job.log;
+        let shown: String = argv.join(" ").chars().take(STEP_TEXT_SHOWN_MAX).collect();
+        if !self.job.ask.start {
+            log.say(format!("the template's command is not started: {shown}")).await;
+            return Ok(false);
+        }
+        log.say(format!("starting the template's command: {shown}")).await;
+        let exec = ExecAsk {
+            program: Program::Argv(argv),
+            cwd: Some(workdir.clone().unwrap_or_else(|| "/".to_owned())),
+            env: env.clone(),
+            user: Some(user.clone().unwrap_or_else(|| ROOT.to_owned())),
+            stdin: false,
+            deadline: None,
+            terminal: None,
+        };
+        let number = match self.control.host.spawn(self.id, SpawnAsk { exec, tag: Some(TAG.to_owned()) }).await {
+            Ok(process) => process.number,
+            Err(fault) if fault.kind == FaultKind::Bug => return Err(fault.into()),
+            Err(fault) => {
+                log.say(format!("note: it cannot be started ({}); the template is made without it", fault.text)).await;
+                return Ok(false);
+            }
+        };
+        let outcome = self.wait_ready(number, ports.iter().copied().collect()).await?;
+        self.show_output(number).await?;
+        match outcome {
+            Outcome::Listens(port) => log.say(format!("it listens on port {port}")).await,
+            Outcome::Runs if ports.is_empty() => log.say("it runs").await,
+            Outcome::Runs => {
+                let text =
+                    format!("note: it runs, and listens on no exposed port after {} s", START_READY_MAX.as_secs());
+                log.say(text).await;
+            }
+            Outcome::Ended(ProcessEnd { code, .. }) => {
+                log.say(format!("note: it ended with exit status {code}; sandboxes begin without it")).await;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until a port is listened on; without one, for a moment.
+    async fn wait_ready(&self, number: ProcessNumber, ports: Vec<u16>) -> Result<Outcome, Failure> {
+        let wait = if ports.is_empty() { START_SETTLE } else { START_READY_MAX };
+        let until = Instant::now() + wait.min(left(self.deadline));
+        loop {
+            let process = self.control.host.process(self.id, number).await?;
+            if let Some(end) = process.ended {
+                return Ok(Outcome::Ended(end));
+            }
+            let listening = if ports.is_empty() { Vec::new() } else { self.control.host.listening(self.id).await? };
+            if let Some(found) = listening.iter().find(|found| ports.contains(&found.port.get())) {
+                return Ok(Outcome::Listens(found.port.get()));
+            }
+            if Instant::now() >= until {
+                return Ok(Outcome::Runs);
+            }
+            sleep(START_LOOK).await;
+        }
+    }
+
+    /// Puts what it has said so far into the log.
+    async fn show_output(&self, process: ProcessNumber) -> Result<(), Failure> {
+        let ask = AttachAsk { process, offset: 0, until: Until::Now };
+        let mut output = self.control.host.attach(self.id, ask).await?;
+        let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
+        while let Some(step) = output.next().await {
+            let (lines, piece) = match step? {
+                OutputStep::Stdout(piece) => (&mut stdout, piece),
+                OutputStep::Stderr(piece) => (&mut stderr, piece),
+                OutputStep::At(_) => continue,
+                OutputStep::End(_) => break,
+            };
+            if let Some(text) = lines.push(&piece) {
+                self.job.log.output(&text).await;
+            }
+        }
+        for rest in [stdout.finish(), stderr.finish()].into_iter().flatten() {
+            self.job.log.output(&rest).await;
+        }
+        Ok(())
+    }
+
+    /// Ends a command that came with what the machine was made from, so that steps find no server running that they did not start,
+    /// and another can take its place.
+    pub(super) async fn stop_inherited(&self) -> Result<(), Failure> {
+        for number in self.started().await? {
+            let host = &self.control.host;
+            // One that ended meanwhile needs no signal.
+            let _ = host.signal(self.id, number, TERMINATE).await;
+            let until = Instant::now() + START_STOP_MAX.min(left(self.deadline));
+            while host.process(self.id, number).await?.ended.is_none() && Instant::now() < until {
+                sleep(Duration::from_millis(100)).await;
+            }
+            host.forget(self.id, number).await?;
+        }
+        Ok(())
+    }
+
+    /// Says whether the command of a new template runs in a sandbox of it.
+    pub(super) async fn is_started(&self) -> Result<bool, Failure> {
+        let mut running = false;
+        for number in self.started().await? {
+            running |= self.control.host.process(self.id, number).await?.ended.is_none();
+        }
+        Ok(running)
+    }
+
+    /// Lists what was started as a template's command, ended or not.
+    async fn started(&self) -> Result<Vec<ProcessNumber>, Failure> {
+        let ours = match self.control.host.processes(self.id).await {
+            Ok(processes) => processes,
+            // A guest of old keeps no processes.
+            Err(Fault { kind: FaultKind::Conflict, .. }) => Vec::new(),
+            Err(fault) => return Err(fault.into()),
+        };
+        Ok(ours
+            .into_iter()
+            .filter(|process| process.tag.as_deref() == Some(TAG))
+            .map(|process| process.number)
+            .collect())
+    }
+}
