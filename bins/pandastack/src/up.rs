@@ -217,7 +217,6 @@ impl Up {
         Ok(control)
     }
 
-<<<<<<< HEAD
     /// Reads where spans go. An empty variable says nothing, as its specification has it.
     fn telemetry(&self) -> Result<Option<TelemetrySettings>, TelemetryError> {
         let [headers, service] = [&self.otlp_headers, &self.otlp_service].map(Option::as_deref);
@@ -225,16 +224,9 @@ impl Up {
         endpoint.map(|endpoint| TelemetrySettings::new(endpoint, headers, service)).transpose()
     }
 
-    fn image_settings(&self) -> ImageSettings {
-        ImageSettings {
-||||||| ba29f46
-    fn image_settings(&self) -> ImageSettings {
-        ImageSettings {
-=======
     fn image_settings(&self) -> Result<ImageSettings> {
         let roots = self.image_ca.as_deref().map(Roots::host_and).transpose().context("read --image-ca")?;
         Ok(ImageSettings {
->>>>>>> wt/images2
             reach: if self.image_allow_private { Reach::Private } else { Reach::Public },
             registry: Some(self.image_registry.clone()),
             plain: self.image_plain_http.clone(),
