@@ -46,9 +46,11 @@ impl TelemetrySettings {
             return Err(TelemetryError::Endpoint { endpoint: "…@…".to_owned(), why });
         }
         // The operator names it, so it may be anywhere; mostly it is on this very host.
-        let target = Target::parse(&format!("{}{TRACES}", endpoint.trim_end_matches('/')), Reach::Private);
+        let parse = |text: &str| Target::parse(text, Reach::Private).map_err(|fault| refuse(&fault.text));
+        // By itself first: what follows must not become the name of a host that is missing.
+        parse(endpoint)?;
         Ok(Self {
-            target: target.map_err(|fault| refuse(&fault.text))?,
+            target: parse(&format!("{}{TRACES}", endpoint.trim_end_matches('/')))?,
             headers: read_headers(headers.unwrap_or_default())?,
             service: service.filter(|name| !name.is_empty()).unwrap_or(SERVICE).to_owned(),
             roots: Roots::Host,
