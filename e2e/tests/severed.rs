@@ -151,6 +151,20 @@ async fn begun(request: RequestBuilder) -> Response {
     response
 }
 
+/// Reads a socket until it says that something went wrong. Commands share theirs, which outlives them; a terminal's closes then.
+async fn failed(path: &str, mut socket: WebSocketStream<TcpStream>) {
+    let (mut last, mut open) = (Value::Null, true);
+    while open && (path != "/exec/ws" || last["error"].is_null()) {
+        match tokio::time::timeout(PATIENCE, socket.next()).await.expect("the end of a socket") {
+            Some(Ok(Message::Text(text))) => last = serde_json::from_str(&text).unwrap(),
+            Some(Ok(Message::Close(_))) => open = false,
+            Some(Ok(_)) => {}
+            end => panic!("{path}: {end:?} instead of a farewell"),
+        }
+    }
+    assert!(last["error"].as_str().is_some_and(|error| !error.is_empty()), "{path}: {last}");
+}
+
 /// A body that begins and then stands still.
 fn stalled(first: Vec<u8>) -> Body {
     Body::wrap_stream(stream::iter([Ok::<_, std::io::Error>(first)]).chain(stream::pending()))
@@ -291,18 +305,8 @@ async fn files_terminals_cells_and_input_hear_of_their_machines_death() {
     broken("a file".to_owned(), file).await;
     broken("a tree".to_owned(), tree).await;
     terminals.push(("/exec/ws", commands));
-    for (path, mut socket) in terminals {
-        let (mut last, mut open) = (Value::Null, true);
-        // Commands share a socket, which outlives them; a terminal's closes with it.
-        while open && (path != "/exec/ws" || last["error"].is_null()) {
-            match tokio::time::timeout(PATIENCE, socket.next()).await.expect("the end of a socket") {
-                Some(Ok(Message::Text(text))) => last = serde_json::from_str(&text).unwrap(),
-                Some(Ok(Message::Close(_))) => open = false,
-                Some(Ok(_)) => {}
-                end => panic!("{path}: {end:?} instead of a farewell"),
-            }
-        }
-        assert!(last["error"].as_str().is_some_and(|error| !error.is_empty()), "{path}: {last}");
+    for (path, socket) in terminals {
+        failed(path, socket).await;
     }
     ground.ends(vec![logs, events]).await;
 }
