@@ -55,28 +55,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
     let second = create(&client, "on-top").await;
     assert_eq!(run(&client, &second.id, "cat told; cat /etc/motd").await, "made of layers\nhi\nsecond\n");
 
-    // Files of it alone: nothing of it is started, and what is known is not fetched.
-    let auth = json!({"registry": registry.address, "username": USER, "password": PASSWORD});
-    let dockerfile = format!(
-        "FROM mini\nCOPY --from={name} --chown=5:6 /lib/../opt/tools/t* /etc/motd* /srv/\nRUN /srv/tell > /srv/told\n"
-    );
-    let taken = build(&client, &[("name", "taken"), ("dockerfile", &dockerfile)], Some(auth.clone())).await;
-    let taken_log = templates::log(&client, &taken).await;
-    assert!(taken.status == "done" && taken_log.contains("fetching layer 2/2"), "{taken_log}");
-    let third = create(&client, "taken").await;
-    let said = run(
-        &client,
-        &third.id,
-        "cd /srv; cat told motd-too; stat -c %a:%u:%g tell; ls -a /tmp | grep -c pandastack || true",
-    )
-    .await;
-    assert_eq!(said, "made of layers\nsecond\n755:5:6\n0\n");
-    let again = build(&client, &[("name", "taken-2"), ("dockerfile", &dockerfile)], Some(auth.clone())).await;
-    let again_log = templates::log(&client, &again).await;
-    assert!(again_log.contains("step 1/2 CACHED") && !again_log.contains("fetching"), "{again_log}");
-    let dockerfile = format!("FROM mini\nCOPY --from={name} /nowhere /srv/\n");
-    let missing = build(&client, &[("name", "missing"), ("dockerfile", &dockerfile)], Some(auth)).await;
-    assert_failed(&missing, &name, "\"/nowhere\" is not in that image");
+    takes_files_alone(&client, &registry).await;
 
     // What a registry gives under a digest that is not its own is not used.
     registry.spoil(&image.layer);
@@ -88,6 +67,32 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
 
     assert!(!log.contains(PASSWORD) && !on_top_log.contains(PASSWORD) && !server.said().contains(PASSWORD));
     clean(&client).await;
+}
+
+/// Takes files of the image alone: nothing of it is started, and what is known is not fetched.
+async fn takes_files_alone(client: &Client, registry: &Registry) {
+    let name = format!("{}/tiny:1", registry.address);
+    let auth = json!({"registry": registry.address, "username": USER, "password": PASSWORD});
+    let dockerfile = format!(
+        "FROM mini\nCOPY --from={name} --chown=5:6 /lib/../opt/tools/t* /etc/motd* /srv/\nRUN /srv/tell > /srv/told\n"
+    );
+    let taken = build(client, &[("name", "taken"), ("dockerfile", &dockerfile)], Some(auth.clone())).await;
+    let taken_log = templates::log(client, &taken).await;
+    assert!(taken.status == "done" && taken_log.contains("fetching layer 2/2"), "{taken_log}");
+    let third = create(client, "taken").await;
+    let said = run(
+        client,
+        &third.id,
+        "cd /srv; cat told motd-too; stat -c %a:%u:%g tell; ls -a /tmp | grep -c pandastack || true",
+    )
+    .await;
+    assert_eq!(said, "made of layers\nsecond\n755:5:6\n0\n");
+    let again = build(client, &[("name", "taken-2"), ("dockerfile", &dockerfile)], Some(auth.clone())).await;
+    let again_log = templates::log(client, &again).await;
+    assert!(again_log.contains("step 1/2 CACHED") && !again_log.contains("fetching"), "{again_log}");
+    let dockerfile = format!("FROM mini\nCOPY --from={name} /nowhere /srv/\n");
+    let missing = build(client, &[("name", "missing"), ("dockerfile", &dockerfile)], Some(auth)).await;
+    assert_failed(&missing, &name, "\"/nowhere\" is not in that image");
 }
 
 #[tokio::test]
