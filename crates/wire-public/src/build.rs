@@ -243,9 +243,9 @@ mod tests {
         ]));
         let ask = ask.unwrap();
         assert_eq!((ask.size_mb, ask.cpu, ask.memory_mb, ask.replace, ask.start), (2048, None, None, true, true));
+        assert_eq!(ask.source, BuildSource::Dockerfile("FROM a\nRUN b\n".to_owned()));
         let ask = BuildAsk::try_from(fields(&[("name", "mine"), ("image_ref", "a"), ("start", "false")])).unwrap();
         assert!(!ask.start && !ask.replace);
-        assert_eq!(ask.source, BuildSource::Dockerfile("FROM a\nRUN b\n".to_owned()));
     }
 
     #[test]

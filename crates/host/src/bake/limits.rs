@@ -9,7 +9,7 @@ pub const BOOT_DEADLINE: Duration = Duration::from_secs(180);
 pub const BOOT_POLL: Duration = Duration::from_millis(25);
 
 /// One warm-up command.
-pub const WARM_DEADLINE: Duration = Duration::from_secs(120);
+pub const WARM_DEADLINE: Duration = Duration::from_secs(300);
 
 /// Lines of a step's log that go into an error.
 pub const LOG_LINES: usize = 15;
