@@ -72,7 +72,7 @@ async fn a_guest_that_floods_its_console_fills_no_memory_of_the_host() {
         let lines = "earlier lines of the console\n".repeat(34 * 1024);
         std::fs::OpenOptions::new().append(true).open(console()).unwrap().write_all(lines.as_bytes()).unwrap();
         let flood = "while :; do head -c 4096 /dev/zero | tr '\\0' x; echo; done > /dev/console";
-        let _flood = start(bed, id, shell(flood)).await;
+        let _flood = start(bed, id, shell(flood)).await.unwrap();
         wait_for("a long console", PATIENCE, async || length().await.filter(|bytes| *bytes > 1 << 20)).await;
         wait_for("a short one again", PATIENCE, async || length().await.filter(|bytes| *bytes <= 1 << 20)).await;
         assert_eq!(bed.out(id, "echo alive").await, "alive");
