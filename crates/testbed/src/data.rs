@@ -8,6 +8,9 @@ use pandastack_model::SandboxId;
 
 use crate::bed::template_data_dir;
 
+/// What tests make sandboxes of.
+const TEMPLATE: &str = "mini";
+
 /// Room for the templates, which a plain file system cannot share with an image, and for some sandboxes.
 const IMAGE_BYTES: u64 = 16 << 30;
 
@@ -25,7 +28,7 @@ impl DataFolder {
         let path = shared.root().join("tests").join(SandboxId::random().to_string());
         let from = shared.root().to_owned();
         let folder = Self { path, shared: Some(shared) };
-        copy_templates(&from, &folder.path.join("volume"))?;
+        copy_template(&from, &folder.path.join("volume"))?;
         copy_kit(&from, &folder.path.join("volume"))?;
         folder.link_bundles()?;
         Ok(folder)
@@ -37,7 +40,7 @@ impl DataFolder {
         let folder = Self { path, shared: None };
         let own = Volume::open(&folder.path, IMAGE_BYTES)?;
         let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;
-        let copied = copy_templates(shared.root(), own.root());
+        let copied = copy_template(shared.root(), own.root());
         shared.close();
         own.close();
         copied?;
@@ -82,18 +85,14 @@ fn copy_kit(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Shares or copies every template with its layer. Layers that no template names any more stay behind.
-fn copy_templates(from: &Path, to: &Path) -> Result<()> {
+/// Shares or copies the template that tests use with its layer. Others that somebody baked beside it stay behind: tests count
+/// layers and standby machines.
+fn copy_template(from: &Path, to: &Path) -> Result<()> {
+    let name = Path::new("templates").join(TEMPLATE);
+    let layer = std::fs::read_to_string(from.join(&name)).context("find the template; `make mini` bakes it")?;
+    let place = |store: &Path| store.join("layers").join(layer.trim());
+    copy_layer(&place(from), &place(to))?;
     std::fs::create_dir_all(to.join("templates"))?;
-    for name in std::fs::read_dir(from.join("templates")).context("find templates; `make mini` bakes them")? {
-        let name = name?;
-        let layer = std::fs::read_to_string(name.path())?;
-        let place = |store: &Path| store.join("layers").join(layer.trim());
-        // Two names may stand for one layer.
-        if !place(to).exists() {
-            copy_layer(&place(from), &place(to))?;
-        }
-        std::fs::copy(name.path(), to.join("templates").join(name.file_name()))?;
-    }
+    std::fs::copy(from.join(&name), to.join(&name))?;
     Ok(())
 }
