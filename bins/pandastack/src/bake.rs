@@ -7,11 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use pandastack_host::{
-    Ledger,
+    Ledger, RecoverError,
     bake::{BakeParts, Progress, Recipe, RootFsAsk, bake, builtin, ensure_rootfs},
+    clear_abandoned,
     net::{NetPool, NetSettings},
 };
 use pandastack_kit::Scope;
@@ -23,6 +24,7 @@ use serde_json::json;
 use crate::{
     place::{Place, cache_dir, default_data_dir},
     progress::Steps,
+    stop::asked_to_stop,
 };
 
 /// The host's certificates, as Debian and its relatives keep them.
@@ -84,7 +86,14 @@ impl Bake {
         let place = Place::open(&self.data_dir)?;
         let scope = Scope::new();
         let steps = Steps::new();
-        let baked = bake_in(&place, &recipe, &agent, &self, &scope, &steps).await;
+        clear_killed(&place).await.context("clear what a killed bake left")?;
+        let baked = tokio::select! {
+            baked = bake_in(&place, &recipe, &agent, &self, &scope, &steps) => baked,
+            () = asked_to_stop() => Err(anyhow!("stopped; nothing is baked")),
+        };
+        if baked.is_err() {
+            Names::of(&place, std::process::id()).clear(&place).await.context("clear what this bake left")?;
+        }
         steps.finish(baked.is_ok());
         // Layers that no name stands for any more; a running server may still be using them.
         if baked.is_ok()
@@ -129,12 +138,10 @@ async fn bake_in(
     }
     let driver = QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?.with_jail(options.jail);
     let driver: Arc<dyn Driver> = Arc::new(driver);
-    // A network of its own: a server may be using this data folder's.
-    let instance = format!("{} bake {}", place.instance, std::process::id());
-    let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(instance) }, scope)
+    let Names { run_dir, network } = Names::of(place, std::process::id());
+    let net = NetPool::start(NetSettings { ready: 0, ..NetSettings::of(network) }, scope)
         .await
         .context("set up the network")?;
-    let run_dir = place.run_root().with_extension(format!("bake-{}", std::process::id()));
     let parts = BakeParts {
         driver,
         layers: place.layers.clone(),
@@ -149,6 +156,40 @@ async fn bake_in(
     let baked = baked?;
     closed.context("release the network")?;
     Ok(baked)
+}
+
+/// What the machine and the network of a bake go by. The process is in both: nothing of it is a server's on the same data
+/// folder, and what a killed one left is known by its end.
+struct Names {
+    run_dir: PathBuf,
+    network: String,
+}
+
+impl Names {
+    fn of(place: &Place, process: u32) -> Self {
+        let run_dir = place.run_root().with_extension(format!("bake-{process}"));
+        Self { run_dir, network: format!("{} bake {process}", place.instance) }
+    }
+
+    /// Removes all that goes by these names.
+    async fn clear(&self, place: &Place) -> Result<(), RecoverError> {
+        clear_abandoned(&self.run_dir, &place.layers, &self.network).await
+    }
+}
+
+/// Removes what bakes of this data folder left that were killed: a machine that runs on, its disk and its network.
+async fn clear_killed(place: &Place) -> Result<()> {
+    let own = place.run_root();
+    let (Some(folder), Some(name)) = (own.parent(), own.file_name()) else { return Ok(()) };
+    let mark = format!("{}.bake-", name.to_string_lossy());
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let process = entry.file_name().to_str().and_then(|name| name.strip_prefix(&mark)?.parse::<u32>().ok());
+        let Some(process) = process.filter(|process| !Path::new("/proc").join(process.to_string()).exists()) else {
+            continue;
+        };
+        Names::of(place, process).clear(place).await?;
+    }
+    Ok(())
 }
 
 /// The layers that sleepers, snapshots and templates of workspaces are kept in.

@@ -4,6 +4,7 @@ mod bake;
 mod doctor;
 mod place;
 mod progress;
+mod stop;
 mod up;
 
 use std::process::ExitCode;

@@ -22,12 +22,12 @@ use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use serde_json::{Value, json};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::net::TcpListener;
 
-use crate::place::{Place, default_data_dir};
+use crate::{
+    place::{Place, default_data_dir},
+    stop::asked_to_stop,
+};
 
 /// How long requests under way may take to end after Ctrl-C.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
@@ -330,17 +330,6 @@ fn write_config(url: &str, key: Option<&str>) -> Result<PathBuf> {
         .context("protect the clients' configuration")?;
     std::fs::rename(&fresh, &path).context("write the clients' configuration")?;
     Ok(path)
-}
-
-async fn asked_to_stop() {
-    let mut terminate = match signal(SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        Err(_) => return std::future::pending().await,
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
 }
 
 fn start_log(format: LogFormat) {

@@ -19,7 +19,7 @@ mod volumes;
 
 pub use host::{Host, HostParts, StartUpError};
 pub use ledger::{Ledger, LedgerError, MachineRow};
-pub use recover::{RecoverError, Recovered};
+pub use recover::{RecoverError, Recovered, clear_abandoned};
 pub use sandbox::Leave;
 pub use settings::HostSettings;
 pub use volumes::{Claim, Growth, Volumes, VolumesError};

@@ -15,7 +15,8 @@ mod plan;
 mod take_over;
 
 use std::{
-    io,
+    collections::HashSet,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -72,6 +73,24 @@ pub enum RecoverError {
 /// Reads the ledger and decides about every line.
 pub async fn plan(ledger: &Ledger) -> Result<Plan, RecoverError> {
     Ok(Plan::of(ledger.sandboxes().await?, ledger.machines().await?))
+}
+
+/// Removes everything that a process left which kept no ledger: the machines below a folder of its own with their disks, the
+/// folder, and a network of its own.
+pub async fn clear_abandoned(run_root: &Path, layers: &LayerStore, instance: &str) -> Result<(), RecoverError> {
+    let nobody = HashSet::new();
+    leftovers::end_processes(run_root, &nobody).await?;
+    sweep(instance, &[]).await?;
+    for machine in folders(run_root) {
+        layers.discard(&machine);
+    }
+    leftovers::clear_folders(run_root, &nobody)?;
+    match fs::remove_dir(run_root) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+            Err(RecoverError::Clear { path: run_root.to_owned(), cause })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Removes everything that the plan does not keep.
