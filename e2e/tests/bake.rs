@@ -19,8 +19,12 @@ use pandastack_testbed::{DataFolder, built, processes, wait_for};
 #[tokio::test]
 async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
     let data = DataFolder::with_templates().unwrap();
-    // Its layer has no name any more, so it is baked again.
-    std::fs::remove_file(data.path().join("volume/templates/mini")).unwrap();
+    // Without its layer it is baked again.
+    let volume = data.path().join("volume");
+    std::fs::remove_file(volume.join("templates/mini")).unwrap();
+    for layer in std::fs::read_dir(volume.join("layers")).unwrap().flatten() {
+        std::fs::remove_dir_all(layer.path()).unwrap();
+    }
 
     let mut killed = begin(data.path());
     let folder = booting(&killed).await;
@@ -44,8 +48,8 @@ async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
             net::leftovers(&format!("{instance} bake {process}")).await.unwrap();
         assert_eq!([namespaces, links, tables].concat(), Vec::<String>::new());
     }
-    assert_eq!(std::fs::read_dir(data.path().join("volume/disks")).unwrap().count(), 0);
-    assert!(!data.path().join("volume/templates/mini").exists());
+    assert_eq!(std::fs::read_dir(volume.join("disks")).unwrap().count(), 0);
+    assert!(!volume.join("templates/mini").exists());
 }
 
 fn begin(data: &Path) -> Child {
