@@ -164,20 +164,25 @@ async fn an_event_names_the_trace_of_the_request_that_it_happened_for() {
     let collector = Collector::start(Reception::Takes).await.unwrap();
     with_traced_door(&collector.url, async |door| {
         door.make("/v1/webhooks", json!({"url": receiver.url, "events": ["*"]})).await;
-        let made = traced(door, Method::POST, "/v1/sandboxes", json!({"template": "mini", "persistent": true})).await;
-        let path = format!("/v1/sandboxes/{}", made["id"].as_str().unwrap());
-        traced(door, Method::POST, &format!("{path}/hibernate"), json!({})).await;
-        // Nobody asks for it to be woken; a command does it by the way.
-        traced(door, Method::POST, &format!("{path}/exec"), json!({"cmd": "true"})).await;
-        traced(door, Method::DELETE, &path, json!({})).await;
-        for kind in ["sandbox.running", "sandbox.hibernated", "sandbox.woken", "sandbox.deleted"] {
+        // Each is heard before the next request: what happens to a sandbox that is deleted meanwhile nobody tells.
+        let heard = async |kind: &str| {
             let of_kind = async || receiver.sent().into_iter().find(|sent| sent.body["type"] == kind);
             let sent = wait_for(kind, PATIENCE, of_kind).await;
             let cause = sent.headers.get("traceparent").unwrap_or_else(|| panic!("{kind} names no trace"));
             assert_eq!(&cause[3..35], TRACE, "{kind}");
             let span = cause[36..52].to_owned();
             collector.wait_span(kind, |seen| seen.span == span).await;
-        }
+        };
+        let made = traced(door, Method::POST, "/v1/sandboxes", json!({"template": "mini", "persistent": true})).await;
+        heard("sandbox.running").await;
+        let path = format!("/v1/sandboxes/{}", made["id"].as_str().unwrap());
+        traced(door, Method::POST, &format!("{path}/hibernate"), json!({})).await;
+        heard("sandbox.hibernated").await;
+        // Nobody asks for it to be woken; a command does it by the way.
+        traced(door, Method::POST, &format!("{path}/exec"), json!({"cmd": "true"})).await;
+        heard("sandbox.woken").await;
+        traced(door, Method::DELETE, &path, json!({})).await;
+        heard("sandbox.deleted").await;
     })
     .await;
 }
