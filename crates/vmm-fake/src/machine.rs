@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use pandastack_model::{Bytes, MachineId};
 use pandastack_vmm::{
-    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, Power, Run, VolumePort, VolumeSlot,
+    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, MemoryUse, Power, Run, VolumePort, VolumeSlot,
 };
 use tokio::sync::watch;
 
@@ -166,12 +166,17 @@ impl Machine for FakeMachine {
             .map_err(|cause| MachineError::Io { action: format!("write {}", to.display()), cause })
     }
 
-    async fn read_memory(&self, _base: &Path) -> Result<Vec<Run>, MachineError> {
+    async fn memory_use(&self, _base: &Path) -> Result<MemoryUse, MachineError> {
         self.body.check_alive()?;
-        Ok(Vec::new())
+        Ok(MemoryUse { read: Vec::new(), changed: Bytes::new(self.body.guest.memory().len() as u64) })
     }
 
-    async fn hold_memory(&self, _base: &Path, bytes_max: Bytes) -> Result<Option<MemoryDelta>, MachineError> {
+    async fn hold_memory(
+        &self,
+        _base: &Path,
+        _room: Vec<u8>,
+        bytes_max: Bytes,
+    ) -> Result<Option<MemoryDelta>, MachineError> {
         self.enter(Step::Memory, "hold memory").await?;
         self.check_paused("hold memory")?;
         let bytes = self.body.guest.memory();

@@ -7,8 +7,8 @@ use pandastack_kit::{Scope, ScopeError};
 use pandastack_model::{Bytes, MachineId};
 use pandastack_sys::netns::Netns;
 use pandastack_vmm::{
-    KeptLink, Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, NetworkPort, Power, Run, VolumePort,
-    VolumeSlot,
+    KeptLink, Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, MemoryUse, NetworkPort, Power,
+    VolumePort, VolumeSlot,
 };
 use serde_json::json;
 use tokio::{net::TcpStream, sync::watch};
@@ -135,15 +135,20 @@ impl Machine for QemuMachine {
         self.explain(answer).await.map(drop)
     }
 
-    async fn read_memory(&self, base: &Path) -> Result<Vec<Run>, MachineError> {
+    async fn memory_use(&self, base: &Path) -> Result<MemoryUse, MachineError> {
         let (pid, base) = (self.process.pid(), base.to_owned());
-        let read = self.scope.block("look at memory", move || memory::only_read(pid, &base)).await;
+        let read = self.scope.block("look at memory", move || memory::usage(pid, &base)).await;
         self.explain(flat("look at guest memory", read)).await
     }
 
-    async fn hold_memory(&self, base: &Path, bytes_max: Bytes) -> Result<Option<MemoryDelta>, MachineError> {
+    async fn hold_memory(
+        &self,
+        base: &Path,
+        room: Vec<u8>,
+        bytes_max: Bytes,
+    ) -> Result<Option<MemoryDelta>, MachineError> {
         let (pid, base) = (self.process.pid(), base.to_owned());
-        let held = self.scope.block("hold memory", move || memory::hold(pid, &base, bytes_max)).await;
+        let held = self.scope.block("hold memory", move || memory::hold(pid, &base, room, bytes_max)).await;
         self.explain(flat("read guest memory", held)).await
     }
 

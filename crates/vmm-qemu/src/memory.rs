@@ -5,14 +5,15 @@ use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
 use pandastack_model::Bytes;
 use pandastack_sys::pagemap::{Extent, Mapping, buffer, total};
-use pandastack_vmm::{MemoryDelta, Run};
+use pandastack_vmm::{MemoryDelta, MemoryUse, Run};
 
 /// Bytes that are under way at once while memory goes straight to a file.
 const PASS_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Lists the memory that the guest has used without changing it.
-pub fn only_read(pid: u32, base: &Path) -> io::Result<Vec<Run>> {
-    Ok(runs(&Mapping::of(pid, base)?.touched()?.read))
+/// Tells what the guest has only read, and how much it has changed.
+pub fn usage(pid: u32, base: &Path) -> io::Result<MemoryUse> {
+    let touched = Mapping::of(pid, base)?.touched()?;
+    Ok(MemoryUse { read: runs(&touched.read), changed: Bytes::new(total(&touched.changed)) })
 }
 
 fn runs(extents: &[Extent]) -> Vec<Run> {
@@ -20,16 +21,19 @@ fn runs(extents: &[Extent]) -> Vec<Run> {
 }
 
 /// Reads all changed memory, unless it is more than may be held.
-pub fn hold(pid: u32, base: &Path, bytes_max: Bytes) -> io::Result<Option<MemoryDelta>> {
+pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::Result<Option<MemoryDelta>> {
     let mapping = Mapping::of(pid, base)?;
     let changed = mapping.touched()?.changed;
     let size = total(&changed);
     if size > bytes_max.get() {
         return Ok(None);
     }
-    let mut bytes = buffer(size as usize);
-    mapping.read(&changed, &mut bytes)?;
-    Ok(Some(MemoryDelta { runs: runs(&changed), bytes }))
+    if room.len() < size as usize {
+        room = buffer(size as usize);
+    }
+    room.truncate(size as usize);
+    mapping.read(&changed, &mut room)?;
+    Ok(Some(MemoryDelta { runs: runs(&changed), bytes: room }))
 }
 
 /// Copies all changed memory over a copy of the layer's file, a few megabytes at a time.

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use pandastack_model::{Bytes, MachineId, Tier};
 use tokio::sync::watch;
 
-use crate::{KeptLink, LayerFiles, Link, LinkState, MemoryDelta, Run, VolumePort, VolumeSlot};
+use crate::{KeptLink, LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, VolumePort, VolumeSlot};
 
 /// What to build a machine from.
 #[derive(Clone, Debug)]
@@ -246,13 +246,18 @@ pub trait Machine: Send + Sync {
     /// Writes device state to a file. The machine must be paused.
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError>;
 
-    /// Tells which parts of the memory file it was restored from the guest has only read so far. May be asked while it runs;
-    /// who starts from its layer will need them first.
-    async fn read_memory(&self, base: &Path) -> Result<Vec<Run>, MachineError>;
+    /// Tells how the guest has used the memory file it was restored from so far. May be asked while it runs.
+    async fn memory_use(&self, base: &Path) -> Result<MemoryUse, MachineError>;
 
     /// Reads what the guest has changed of the memory file it was restored from, up to a number of bytes; `None` if it is
-    /// more. The machine must be paused, and may go on as soon as this returns.
-    async fn hold_memory(&self, base: &Path, bytes_max: Bytes) -> Result<Option<MemoryDelta>, MachineError>;
+    /// more. The machine must be paused, and may go on as soon as this returns. It goes into `room`, which was made before the
+    /// pause; into another if that is too small.
+    async fn hold_memory(
+        &self,
+        base: &Path,
+        room: Vec<u8>,
+        bytes_max: Bytes,
+    ) -> Result<Option<MemoryDelta>, MachineError>;
 
     /// Writes what the guest has changed of the memory file it was restored from over a copy of that file, and tells how
     /// much it was. The machine must stay paused meanwhile.

@@ -23,5 +23,5 @@ pub use contract::{
 pub use files::LayerFiles;
 pub use groups::{group_of, groups_of};
 pub use link::{KeptLink, Link, LinkState, LinkWindow};
-pub use memory::{MemoryDelta, Run};
+pub use memory::{MemoryDelta, MemoryUse, Run};
 pub use slot::{BadSlot, VOLUME_SLOTS, VolumePort, VolumeSlot};

@@ -12,6 +12,15 @@ pub struct Run {
     pub length: u64,
 }
 
+/// How a guest has used its memory so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Only read: who starts from its layer will need these first.
+    pub read: Vec<Run>,
+    /// How much it has changed.
+    pub changed: Bytes,
+}
+
 /// Everything a guest has changed since its layer was sealed. The bytes of all runs follow each other in `bytes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryDelta {

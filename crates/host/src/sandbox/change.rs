@@ -260,6 +260,11 @@ impl Owned<'_> {
             return Err(Fault::bug(error));
         }
         tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "fell asleep");
+        if !self.parts.is_crowded() {
+            // Who wakes it soon finds in memory what its guest reads first, and the wake need not share the disk and a CPU
+            // with the reading. The kernel forgets it before anything that somebody uses.
+            self.parts.read_ahead(sealed.layer.files.clone());
+        }
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 //! below.
 //!
 //! ```text
-//! beforehand   record the layer, clone the memory file, write the disk's pending data out, see to a spare link
+//! beforehand   record the layer, clone the memory file, make room for what has changed, write the disk's pending data out,
+//!              see to a spare link
 //! paused       device state | changed memory | clone of the disk        side by side
 //! afterwards   go on, write the changed memory over the clone, move the layer into the store
 //! ```
@@ -19,7 +20,7 @@ use std::{
 use pandastack_kit::ScopeError;
 use pandastack_layers::{Defaults, Draft, Durability, FORMAT, Layer, Manifest, hot};
 use pandastack_model::{Bytes, ExecDefaults, LayerId, SandboxId};
-use pandastack_sys::reflink::clone_or_copy;
+use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
 
@@ -29,6 +30,9 @@ use crate::ledger::LedgerError;
 /// Changed memory that is held back while the guest already goes on. More than this is written while it stands still: a
 /// host with many forks under way must not pay for them twice.
 const HELD_MAX: Bytes = Bytes::mib(128);
+
+/// What a guest may change between the look at its memory and its pause, beside a sixteenth of what it has changed already.
+const HELD_SLACK: Bytes = Bytes::mib(1);
 
 /// How often a sealed machine is told to go on before it is given up.
 const RESUMES_MAX: usize = 3;
@@ -100,21 +104,22 @@ pub async fn seal(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result
 async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
     let (store, base, disk) = (parts.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
     let (id, durability) = (plan.layer, plan.durability);
-    let hot = living.machine.read_memory(&base).await?;
-    let drafted = parts.scope.block("draft layer", move || -> Result<Draft, SealError> {
+    let used = living.machine.memory_use(&base).await?;
+    let room = room_for(used.changed, plan.then);
+    let drafted = parts.scope.block("draft layer", move || -> Result<(Draft, Vec<u8>), SealError> {
         let draft = store.draft_of(id)?;
         let files = draft.files();
         copied("clone the memory", &base, &files.mem)?;
         // Only hints, so that the first machine on this layer need not wait for the disk.
-        let _ = hot::write(&files.hot, &hot);
+        let _ = hot::write(&files.hot, &used.read);
         // A clone waits until the source's pending data is written, so most of that is done while the guest still runs.
         let written = fs::File::open(&disk).and_then(|disk| disk.sync_data());
         written.map_err(|cause| SealError::Io { action: "write the disk out", cause })?;
-        Ok(draft)
+        Ok((draft, buffer(room)))
     });
     let begun = Instant::now();
     let (draft, ()) = tokio::join!(drafted, living.spare.fill_quickly(&*living.machine, &living.secret));
-    let draft = draft??;
+    let (draft, room) = draft??;
     if plan.then == Then::GoOn {
         // Somebody may start from it in a moment. Begun after the pause it would come too late for that (fork 180 ms instead of
         // 140), and waited for before the pause it costs what it saves.
@@ -123,7 +128,7 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     let drafted = begun.elapsed();
     let started = Instant::now();
     let taken = match living.machine.pause().await {
-        Ok(()) => take(parts, living, draft.files(), plan.then).await,
+        Ok(()) => take(parts, living, draft.files(), plan.then, room).await,
         Err(error) => Err(error.into()),
     };
     let pause = match (plan.then, &taken) {
@@ -159,6 +164,14 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     }
 }
 
+/// How much room to make for changed memory before the guest is paused: it changes some more until then.
+fn room_for(changed: Bytes, then: Then) -> usize {
+    match then {
+        Then::GoOn if changed <= HELD_MAX => (changed.get() + changed.get() / 16 + HELD_SLACK.get()) as usize,
+        Then::GoOn | Then::StayPaused => 0,
+    }
+}
+
 /// Lets a guest go on that was paused only to be sealed. One that never does is stopped: its sandbox has failed then, for
 /// everybody to see, instead of standing still while it is called running.
 pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
@@ -185,11 +198,17 @@ struct Taken {
 }
 
 /// Takes everything that must be of one moment.
-async fn take(parts: &Arc<Parts>, living: &Living, files: LayerFiles, then: Then) -> Result<Taken, SealError> {
+async fn take(
+    parts: &Arc<Parts>,
+    living: &Living,
+    files: LayerFiles,
+    then: Then,
+    room: Vec<u8>,
+) -> Result<Taken, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
     let cloning = parts.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
-    let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, then);
+    let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, then, room);
     let (devices, memory, disk) = tokio::join!(living.machine.save_devices(&files.dev), memory, cloning);
     devices?;
     disk??;
@@ -202,9 +221,10 @@ async fn memory(
     base: &Path,
     copy: &Path,
     then: Then,
+    room: Vec<u8>,
 ) -> Result<(Option<MemoryDelta>, Bytes), MachineError> {
     if then == Then::GoOn
-        && let Some(delta) = machine.hold_memory(base, HELD_MAX).await?
+        && let Some(delta) = machine.hold_memory(base, room, HELD_MAX).await?
     {
         let own = delta.size();
         return Ok((Some(delta), own));
