@@ -10,9 +10,10 @@ use crate::Host;
 /// Carries a fork out.
 pub async fn fork(host: &Host, ask: ForkAsk) -> Result<Forked, Fault> {
     let ForkAsk { parent, layer, children } = ask;
-    let view = host.seal(parent, SealAsk { layer, hold: Hold::Passing }).await?;
-    // What the parent reads its children read as well; a parent that writes a volume was refused above.
+    // What the parent reads its children read as well; a parent that writes a volume is refused by the seal. Asked first: from the
+    // seal on the layer is in our hands, and the parent may be gone.
     let volumes = host.parts.volumes.mounts(parent).await?;
+    let view = host.seal(parent, SealAsk { layer, hold: Hold::Passing }).await?;
     let parallel = host.parts.settings.fork_parallel.max(1);
     let born = stream::iter(children).map(|child| {
         let Ensure { id, generation, spec } = child;

@@ -40,7 +40,7 @@ impl HostPort for Host {
     async fn remove(&self, id: SandboxId) -> Result<(), Fault> {
         let (mut work, place) = trace::begin("host.remove");
         about(id)(&mut work);
-        trace::within(place, self.take_down(id)).await;
+        trace::within(place, self.take_down(id)).await?;
         Ok(())
     }
 
@@ -271,16 +271,19 @@ impl HostPort for Host {
 
 impl Host {
     /// Asks a sandbox's driver to take it down, and waits until it has.
-    async fn take_down(&self, id: SandboxId) {
-        let Some(entry) = self.entry(id) else { return };
+    async fn take_down(&self, id: SandboxId) -> Result<(), Fault> {
+        let Some(entry) = self.entry(id) else { return Ok(()) };
         entry.given_up.cancel();
         let (done, wait) = oneshot::channel();
-        if entry.requests.send(Request::Remove(done).into()).await.is_ok() {
-            let _ = wait.await;
+        if entry.requests.send(Request::Remove(done).into()).await.is_ok()
+            && let Ok(removed) = wait.await
+        {
+            removed?;
         }
         // A driver that was already leaving drops the request; wait until it has left.
         let mut condition = entry.condition.clone();
         while condition.changed().await.is_ok() {}
+        Ok(())
     }
 }
 

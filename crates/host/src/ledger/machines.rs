@@ -54,11 +54,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records which sandbox a machine serves from now on.
+    /// Records which sandbox a machine serves from now on, and that no other does: a line of its last machine that could not be
+    /// removed must not be taken for this one.
     pub async fn assigned(&self, id: MachineId, sandbox: SandboxId) -> Result<(), LedgerError> {
-        sqlx::query("UPDATE machines SET sandbox = ? WHERE id = ?")
-            .bind(sandbox.to_string())
+        sqlx::query("UPDATE machines SET sandbox = iif(id = ?1, ?2, NULL) WHERE id = ?1 OR sandbox = ?2")
             .bind(id.to_string())
+            .bind(sandbox.to_string())
             .execute(&self.pool)
             .await
             .map_err(sql("record a sandbox"))?;

@@ -141,6 +141,17 @@ impl NetPool {
         if self.books().orphans.remove(&number) { Ok(slot) } else { Err(unknown()) }
     }
 
+    /// Removes a slot of an earlier process that was not adopted. Does nothing about one that was, or that never was.
+    pub async fn discard(&self, name: &str) -> Result<(), NetError> {
+        let Some(number) = self.site.names.number(name) else { return Ok(()) };
+        if !self.books().orphans.remove(&number) {
+            return Ok(());
+        }
+        super::slot::remove(&[name.to_owned()]).await?;
+        self.books().used.remove(&number);
+        Ok(())
+    }
+
     /// Gives what restricted guests are refused from now on, of all slots. Each target comes once a minute and slot; a
     /// receiver that is too slow loses the oldest.
     pub fn denials(&self) -> broadcast::Receiver<Denial> {

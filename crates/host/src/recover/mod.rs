@@ -4,6 +4,7 @@
 //! ```text
 //! ledger says       machine lives          machine gone
 //! creating          end it, forget         forget
+//! waking            take it over           failed      (only of who writes a volume; others are hibernated until they run)
 //! running, paused   take it over           failed
 //! hibernated        end it (half a wake)   asleep
 //! stopping          finish the removal     finish the removal

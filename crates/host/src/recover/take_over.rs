@@ -11,7 +11,7 @@ use super::{Plan, RecoverError, leftovers::end_processes};
 use crate::{
     ledger::{MachineRow, Record, SandboxRow},
     net::NetError,
-    sandbox::{Living, Parts, Shape, Start, dial_again, hold_machine},
+    sandbox::{Life, Living, Parts, Shape, Start, dial_again, greet, hold_machine},
 };
 
 /// Machines that are asked at the same time.
@@ -77,7 +77,14 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
                 let living = Box::new(adopted.into_living(undo));
                 tracing::info!(sandbox = %row.id, "machine taken over");
                 found.adopted += 1;
-                let state = row.record.state.clone();
+                let state = match row.record.state.clone() {
+                    SandboxState::Waking => {
+                        let (state, secret) = (SandboxState::Running, row.record.secret.clone());
+                        parts.ledger.record(row.id, &Record { state: state.clone(), layer: None, secret }).await?;
+                        state
+                    }
+                    state => state,
+                };
                 found.sandboxes.push((row.id, row.generation, row.spec, Start::Adopted(living, state)));
             }
             Err(error) => {
@@ -132,18 +139,30 @@ impl Adopted {
     }
 }
 
+/// Remembers to remove a slot of the last run that was not taken over. One that was is given back by who has it.
+fn hold_orphan(parts: &Arc<Parts>, name: &str, undo: &mut Undo) {
+    let (parts, name) = (parts.clone(), name.to_owned());
+    undo.hold("orphaned slot", move || async move {
+        if let Err(error) = parts.net.discard(&name).await {
+            tracing::error!(%error, "network slot not removed");
+        }
+    });
+}
+
 async fn adopt(
     parts: &Arc<Parts>,
     row: &SandboxRow,
     machine: &MachineRow,
     undo: &mut Undo,
 ) -> Result<Adopted, AdoptError> {
-    // Whatever fails below, these are there and must go.
+    // Whatever fails below, these are there and must go. The line goes last: it names the others.
+    parts.hold_line(machine.id, undo);
+    parts.hold_files(machine.id, undo);
+    hold_orphan(parts, &machine.slot, undo);
+    // After a reboot of the host there is no such slot.
     let slot = parts.net.adopt(&machine.slot, &row.spec.egress).await?;
     let network = slot.port();
     let slot = parts.hold_slot(slot, undo);
-    parts.hold_line(machine.id, undo);
-    parts.hold_files(machine.id, undo);
     let layer = parts.layers.open_layer(machine.layer.ok_or(AdoptError::Blank)?)?;
     parts.promise_present(layer.manifest.memory, undo);
     let spec = parts.describe(machine.id, &Shape::of(&layer.manifest), network);
@@ -156,10 +175,20 @@ async fn adopt(
     if adopted.power().await? != Power::Running {
         adopted.resume().await?;
     }
-    let session = dial_again(parts, &*adopted, &secret).await.ok_or(AdoptError::Silent)?;
+    let is_waking = row.record.state == SandboxState::Waking;
+    let session = if is_waking {
+        // Cut off in the middle of a wake that cannot be undone: its guest may have heard of its new secret, or not yet.
+        greet(parts, &*adopted, &layer, &|| Life::Same.rebirth(&secret)).await.ok()
+    } else {
+        dial_again(parts, &*adopted, &secret).await
+    };
+    let session = session.ok_or(AdoptError::Silent)?;
     if wanted == Power::Paused {
         adopted.pause().await?;
     }
     let claim = parts.volumes.held(row.id).await.map_err(AdoptError::Volumes)?;
+    if is_waking {
+        claim.catch_up(&*adopted, &session).await.map_err(AdoptError::Volumes)?;
+    }
     Ok(Adopted { machine: adopted, session, secret, layer, slot, disk, claim })
 }

@@ -9,7 +9,7 @@ use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, 
 use super::{
     driver::{Body, Owned, Request, cause},
     fault::{launch_fault, refusal_fault, seal_fault},
-    launch::{self, Wanted, death},
+    launch::{self, LaunchError, Wanted, death},
     life::set_clock,
     seal::{SealPlan, Sealed, Then, go_on, seal},
 };
@@ -70,11 +70,11 @@ impl Owned<'_> {
 
     async fn go_on(&mut self) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
+        let claim = self.parts.volumes.held(self.id).await?;
         living.machine.resume().await.map_err(machine_fault)?;
         living.session.activity().touch();
         self.set_clock().await;
         // A volume may have grown while nobody could be told.
-        let claim = self.parts.volumes.held(self.id).await?;
         if let Err(fault) = claim.catch_up(&*living.machine, &living.session).await {
             tracing::warn!(sandbox = %self.id, %fault, "grown volumes not filled");
         }
@@ -83,7 +83,7 @@ impl Owned<'_> {
     }
 
     /// Tells a guest what time it is after it stood still: its clock did too. One that does not answer is no worse off.
-    async fn set_clock(&self) {
+    pub(super) async fn set_clock(&self) {
         let Body::Living(living) = &self.body else { return };
         let told = async {
             let set = set_clock(&living.session, living.secret.reveal());
@@ -255,12 +255,16 @@ impl Owned<'_> {
         let secret = Some(living.secret.reveal().clone());
         let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret };
         if let Err(error) = self.parts.ledger.record_durably(self.id, &asleep).await {
+            // The line may have been written all the same. A sandbox that runs on must not be found asleep.
+            let awake = Record { state: before.clone(), layer: None, ..asleep };
+            self.log(self.parts.ledger.record(self.id, &awake).await);
             go_on(&*living.machine).await.map_err(machine_fault)?;
             halted_again().await;
             return Err(Fault::bug(error));
         }
         tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "fell asleep");
-        if !self.parts.is_crowded() {
+        // On the way out the others need the disk.
+        if !self.parts.is_crowded() && !self.parts.scope.token().is_cancelled() {
             // Who wakes it soon finds in memory what its guest reads first, and the wake need not share the disk and a CPU
             // with the reading. The kernel forgets it before anything that somebody uses.
             self.parts.read_ahead(sealed.layer.files.clone());
@@ -268,7 +272,8 @@ impl Owned<'_> {
         Ok(())
     }
 
-    /// Restores the machine from the layer the sandbox sleeps in. A failure leaves it asleep.
+    /// Restores the machine from the layer the sandbox sleeps in. A failure leaves it asleep, unless its guest may have written to
+    /// a volume by then: see [`LaunchError::PastReturn`].
     async fn wake(&mut self) -> Result<(), Fault> {
         let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
         self.tell.send_modify(|now| now.without(SandboxState::Waking));
@@ -289,12 +294,25 @@ impl Owned<'_> {
                 }
                 Err(living) => {
                     living.undo.unwind().await;
-                    self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+                    if claim.writes() {
+                        self.fail("it woke, but that could not be written down".to_owned()).await;
+                    } else {
+                        self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+                    }
                     Err(Fault::bug("ledger"))
                 }
             },
             Err(error) => {
-                self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+                if let LaunchError::PastReturn { .. } = &error {
+                    self.fail(error.to_string()).await;
+                } else {
+                    if claim.writes() {
+                        // It may say already that there is no way back, though there is one.
+                        let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret: None };
+                        self.log(self.parts.ledger.record(self.id, &asleep).await);
+                    }
+                    self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+                }
                 let fault = launch_fault(error, &self.spec);
                 if self.given_up.is_cancelled() {
                     // It was removed meanwhile: nobody should try again.

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pandastack_kit::trace::{self, Here};
-use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Egress, ExecDefaults, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState};
 use pandastack_wire_fleet::{Cause, HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -39,7 +39,7 @@ pub type Reply<T> = oneshot::Sender<Result<T, Fault>>;
 /// What others may ask of the driver. Each is answered when it is done.
 pub enum Request {
     /// Take the sandbox down and answer when nothing is left.
-    Remove(oneshot::Sender<()>),
+    Remove(Reply<()>),
     Pause(Reply<SandboxView>),
     Resume(Reply<SandboxView>),
     Sleep(Reply<SandboxView>),
@@ -146,13 +146,18 @@ pub async fn drive(
             Happening::LinkLost => owned.relink().await,
             Happening::Idle if owned.spec.persistent => owned.rest().await,
             Happening::Idle => {
-                owned.take_down(RemovedBy::Idleness).await;
-                return Ok(());
+                if owned.take_down(RemovedBy::Idleness).await.is_ok() {
+                    return Ok(());
+                }
+                owned.put_off();
             }
             Happening::Asked(Some(Asked { request: Request::Remove(done), here })) => {
-                trace::within(here, owned.take_down(RemovedBy::Request)).await;
-                let _ = done.send(());
-                return Ok(());
+                let removed = trace::within(here, owned.take_down(RemovedBy::Request)).await;
+                let is_gone = removed.is_ok();
+                let _ = done.send(removed);
+                if is_gone {
+                    return Ok(());
+                }
             }
             Happening::Asked(Some(Asked { request, here })) => trace::within(here, owned.answer(request)).await,
             Happening::Asked(None) | Happening::Closing => {
@@ -170,8 +175,13 @@ impl Owned<'_> {
             Start::Adopted(living, state) => {
                 self.parts.consoles.begin(self.id, living.machine.id());
                 living.spare.fill_later(&living.machine, &living.secret, &self.parts.scope);
+                let runs = state == SandboxState::Running;
                 self.tell.send_modify(|now| now.living(&living, state));
                 self.body = Body::Living(living);
+                if runs {
+                    // The last process may have been killed while it stood still for a seal.
+                    self.set_clock().await;
+                }
                 Ok(())
             }
             Start::Asleep(layer) => {
@@ -257,17 +267,25 @@ impl Owned<'_> {
         }
     }
 
-    async fn fail(&mut self, reason: String) {
+    pub(super) async fn fail(&mut self, reason: String) {
         tracing::info!(sandbox = %self.id, reason, "sandbox failed");
-        let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) else { return };
-        // The link of a killed machine stays silent instead of breaking: end it, and with it what waits on it.
-        living.session.close();
+        let living = match std::mem::replace(&mut self.body, Body::Dead) {
+            Body::Living(living) => Some(living),
+            Body::Asleep(_) => None,
+            Body::Dead => return,
+        };
+        if let Some(living) = &living {
+            // The link of a killed machine stays silent instead of breaking: end it, and with it what waits on it.
+            living.session.close();
+        }
         let failed = SandboxState::Failed { reason: reason.clone() };
         self.tell.send_modify(|now| now.without(failed.clone()));
         self.log(self.parts.ledger.record(self.id, &Record { state: failed, layer: None, secret: None }).await);
         let _ = self.events.send(HostEvent::Failed { id: self.id, reason });
-        self.keep_console().await;
-        living.undo.unwind().await;
+        if let Some(living) = living {
+            self.keep_console().await;
+            living.undo.unwind().await;
+        }
         self.let_go_volumes().await;
         self.parts.collect_layers().await;
     }
@@ -288,11 +306,15 @@ impl Owned<'_> {
         }
     }
 
-    /// Removes the sandbox and everything it held.
-    async fn take_down(&mut self, why: RemovedBy) {
+    /// Removes the sandbox and everything it held. One whose end cannot be written down stays as it is: the next start would
+    /// find it on the ledger and bring it back.
+    async fn take_down(&mut self, why: RemovedBy) -> Result<(), Fault> {
         let leaving = Record { state: SandboxState::Stopping, layer: None, secret: None };
         // Written down first: a crash from here on is finished by the next start.
-        self.log(self.parts.ledger.record(self.id, &leaving).await);
+        if let Err(error) = self.parts.ledger.record(self.id, &leaving).await {
+            tracing::error!(sandbox = %self.id, %error, "not removed: the ledger cannot be written");
+            return Err(unwritten());
+        }
         self.tell.send_modify(|now| now.without(SandboxState::Stopping));
         if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
             living.claim.flush(&*living.machine, &living.session).await;
@@ -302,18 +324,25 @@ impl Owned<'_> {
         self.forget().await;
         tracing::info!(sandbox = %self.id, ?why, "sandbox removed");
         let _ = self.events.send(HostEvent::Removed { id: self.id, why, cause: cause() });
+        Ok(())
+    }
+
+    /// Begins another idle time.
+    fn put_off(&self) {
+        if let Body::Living(living) = &self.body {
+            living.session.activity().touch();
+        }
     }
 
     /// Ends with the process: as the host decided.
     async fn leave(&mut self) {
         match self.parts.closing.leave() {
-            Leave::Remove => self.take_down(RemovedBy::Request).await,
-            Leave::Running => {
-                if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
-                    living.session.close();
-                    living.undo.forget();
+            Leave::Remove => {
+                if self.take_down(RemovedBy::Request).await.is_err() {
+                    self.leave_running();
                 }
             }
+            Leave::Running => self.leave_running(),
             Leave::Sleep => {
                 if matches!(self.body, Body::Living(_)) && self.fall_asleep().await.is_err() {
                     // Rather left running for the next process than lost.
@@ -323,6 +352,14 @@ impl Owned<'_> {
                     living.undo.forget();
                 }
             }
+        }
+    }
+
+    /// Leaves the machine, if there is one, to the next process.
+    fn leave_running(&mut self) {
+        if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
+            living.session.close();
+            living.undo.forget();
         }
     }
 
@@ -359,6 +396,11 @@ impl Owned<'_> {
             tracing::error!(sandbox = %self.id, %error, "ledger line not written");
         }
     }
+}
+
+fn unwritten() -> Fault {
+    let text = "the host cannot write to its ledger, so the sandbox was left as it is; its disk may be full: try again";
+    Fault::new(FaultKind::Storage, "host.storage", text)
 }
 
 /// The request that the driver works for just now.

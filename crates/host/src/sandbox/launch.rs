@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -12,7 +15,7 @@ use pandastack_kit::{
     trace::{self, Work},
 };
 use pandastack_layers::{Layer, OpenError};
-use pandastack_model::{Fault, LayerId, Origin, SandboxId, SandboxSpec};
+use pandastack_model::{Fault, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineError, MachineState};
 use pandastack_wire_guest::{Rebirth, VOLUMES_SINCE};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +29,7 @@ use super::{
 };
 use crate::{
     guest::{LinkError, Session, SparePlace, take_up},
-    ledger::LedgerError,
+    ledger::{LedgerError, Record},
     net::NetError,
     volumes::Claim,
 };
@@ -59,6 +62,9 @@ pub enum LaunchError {
     NoVolumes,
     #[error("the sandbox was given up before its guest answered")]
     Abandoned,
+    /// A wake that cannot be tried again: what the guest wrote meanwhile is not in the memory that it slept in.
+    #[error("it failed while it woke, when it may already have written to its volumes: {cause}")]
+    PastReturn { cause: Box<LaunchError> },
 }
 
 /// Who a machine is for.
@@ -174,7 +180,8 @@ async fn start_life(
         return Err(error);
     }
     let mode = |work: &mut Work| work.note("pandastack.boot.mode", boot_mode);
-    let alive = bring_to_life(parts, &*machine, &layer, session, wanted, life, &secret);
+    let past_return = AtomicBool::new(false);
+    let alive = bring_to_life(parts, &*machine, &layer, session, wanted, life, &secret, &past_return);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;
@@ -207,7 +214,8 @@ async fn start_life(
         }
         Err(error) => {
             undo.unwind().await;
-            Err(error)
+            let past_return = past_return.into_inner();
+            Err(if past_return { LaunchError::PastReturn { cause: Box::new(error) } } else { error })
         }
     }
 }
@@ -228,12 +236,20 @@ async fn bring_to_life(
     wanted: &Wanted<'_>,
     life: &Life<'_>,
     secret: &[u8],
+    past_return: &AtomicBool,
 ) -> Result<Session, LaunchError> {
     if !wanted.claim.is_empty() && layer.manifest.guest_generation < VOLUMES_SINCE {
         return Err(LaunchError::NoVolumes);
     }
     parts.ledger.assigned(machine.id(), wanted.id).await?;
     wanted.claim.attach(machine).await?;
+    if matches!(life, Life::Same) && wanted.claim.writes() {
+        // Once the guest runs, its volumes become newer than the memory it slept in. Woken from that a second time it would write
+        // what it remembers over what it has written since. So there is no way back, whatever happens to us from here on.
+        let waking = Record { state: SandboxState::Waking, layer: None, secret: Some(secret.to_vec()) };
+        parts.ledger.record_durably(wanted.id, &waking).await?;
+        past_return.store(true, Ordering::Relaxed);
+    }
     machine.resume().await?;
     let rebirth = || life.rebirth(secret);
     let session = match session {

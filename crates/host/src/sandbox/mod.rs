@@ -19,6 +19,8 @@ mod standby;
 pub use closing::{Closing, Leave};
 pub use driver::{Asked, Charge, Reply, Request, Start, dial_again, drive};
 pub use fault::{prepare_fault, refusal_fault};
+pub use launch::greet;
+pub use life::Life;
 pub use living::Living;
 pub use prepare::{Parts, PrepareError, Shape, SlotHandle, hold_machine};
 pub use publish::Condition;
