@@ -31,7 +31,7 @@ use crate::{
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
     sandbox::{
-        Asked, Charge, Closing, Condition, Leave, Parts, Reply, Request, SlotHandle, Standby, Start, drive,
+        Asked, Charge, Closing, Condition, Held, Leave, Parts, Reply, Request, SlotHandle, Standby, Start, drive,
         refusal_fault,
     },
     settings::HostSettings,
@@ -127,6 +127,7 @@ impl Host {
             in_hand: Mutex::default(),
             layer_gate: tokio::sync::Mutex::default(),
             promised: Mutex::default(),
+            held: Held::default(),
         });
         let found = recover::take_over(&parts, plan).await?;
         parts.collect_layers().await;
@@ -251,6 +252,8 @@ impl Host {
     pub(crate) async fn serving(&self, id: SandboxId) -> Result<Serving, Fault> {
         loop {
             let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
+            let mut condition = entry.condition.clone();
+            condition.mark_unchanged();
             let is_changing = entry.condition.borrow().view.state.is_changing();
             let now = match is_changing {
                 true => trace::span("sandbox.wait", about(id), settled(&entry)).await?,
@@ -262,10 +265,9 @@ impl Host {
                     if let Some(using) = session.activity().begin() {
                         return Ok(Serving { session, using, slot, defaults: now.defaults });
                     }
-                    // It is about to fall asleep: let it, and then wake it.
-                    let mut condition = entry.condition.clone();
-                    let serves = |now: &Condition| now.view.state == SandboxState::Running && now.session.is_some();
-                    let _ = condition.wait_for(|now| !serves(now)).await;
+                    // It is about to fall asleep: let it, and then wake it. It may have failed to by now, and run again: so whatever
+                    // has changed since we looked is looked at, not only what is left of it.
+                    let _ = condition.changed().await;
                 }
                 Ok(Next::Restore) => {
                     trace::span("sandbox.auto_wake", about(id), ask(&entry, Request::Wake)).await?;

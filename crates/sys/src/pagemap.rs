@@ -63,12 +63,11 @@ impl Mapping {
     /// Finds a process's mapping of a file, by the file's identity: its name may be another in the process's own view.
     pub fn of(pid: u32, file: &Path) -> io::Result<Self> {
         let wanted = fs::metadata(file)?;
-        let device = (nix::libc::major(wanted.dev()), nix::libc::minor(wanted.dev()));
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let mut found: Option<Mapping> = None;
         for line in maps.lines() {
             let Some(map) = Line::parse(line) else { continue };
-            if map.device != device || map.inode != wanted.ino() {
+            if map.inode != wanted.ino() || !map.is_of(pid, &wanted) {
                 continue;
             }
             // The kernel may have split the mapping; the pieces lie one after the other.
@@ -166,7 +165,6 @@ struct Line {
     start: u64,
     end: u64,
     offset: u64,
-    device: (u32, u32),
     inode: u64,
 }
 
@@ -176,10 +174,16 @@ impl Line {
         let mut words = line.split_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
         let (_perms, offset) = (words.next()?, words.next()?);
-        let (major, minor) = words.next()?.split_once(':')?;
+        let _device = words.next()?;
         let inode = words.next()?.parse().ok()?;
-        let device = (hex(major)? as u32, hex(minor)? as u32);
-        Some(Line { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, device, inode })
+        Some(Line { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, inode })
+    }
+
+    /// Tells whether what is mapped there is a file. Asked of the mapping itself: some file systems show another device in the
+    /// text than in the file's own description.
+    fn is_of(&self, pid: u32, file: &fs::Metadata) -> bool {
+        let mapped = fs::metadata(format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end));
+        mapped.is_ok_and(|mapped| (mapped.dev(), mapped.ino()) == (file.dev(), file.ino()))
     }
 }
 

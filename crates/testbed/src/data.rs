@@ -34,6 +34,17 @@ impl DataFolder {
         Ok(folder)
     }
 
+    /// Makes the folder on a file system of the test's own, which shares blocks by itself.
+    pub fn on(file_system: &Path) -> Result<Self> {
+        let folder = Self { path: file_system.join("data"), shared: None };
+        let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;
+        let copied = copy_template(shared.root(), &folder.path.join("volume"));
+        shared.close();
+        copied?;
+        folder.link_bundles()?;
+        Ok(folder)
+    }
+
     /// Makes the folder where temporary files go, with a volume of its own: an image, unless temporary files share blocks.
     pub fn with_own_volume() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("pandastack-{}", SandboxId::random()));

@@ -11,12 +11,13 @@ use std::{
     io,
     os::fd::AsFd,
     path::PathBuf,
+    sync::Arc,
 };
 
 use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_sys::{filter::Listener, netns::Netns};
-use pandastack_vmm::{Blank, LayerFiles, Machine, MachineError, MachineSpec, MachineState, StartError};
+use pandastack_vmm::{Blank, LayerFiles, Machine, MachineError, MachineSpec, MachineState, Power, StartError};
 use serde_json::json;
 use tokio::sync::{broadcast::error::RecvError, watch};
 
@@ -26,6 +27,7 @@ use crate::{
     machine::QemuMachine,
     process::{Started, monitor_socket},
     qmp::Qmp,
+    room::Switch,
 };
 
 /// A process that has been started.
@@ -38,7 +40,8 @@ pub struct Begun {
 
 impl Begun {
     /// Hands the memory over, if the process waits for it, and goes on until its monitor answers.
-    pub async fn finish(self, memory: File) -> Result<QemuMachine, StartError> {
+    /// Its CPUs run from then on, or wait for a word, as its arguments say.
+    pub async fn finish(self, memory: File, power: Power) -> Result<QemuMachine, StartError> {
         let Begun { started: Started { process, entering, opens }, spec, netns, scope } = self;
         if let Some(listener) = opens {
             hand_over(listener, memory, &scope);
@@ -48,7 +51,9 @@ impl Begun {
         let limited = entering.done().await;
         match connect {
             Ok(Ok(qmp)) if limited.is_ok() => {
-                Ok(QemuMachine { id: spec.id, process, qmp, netns, network: spec.network, scope })
+                let qmp = Arc::new(qmp);
+                let switch = Switch::new(spec.id, qmp.clone(), power, &scope);
+                Ok(QemuMachine { id: spec.id, process, qmp, switch, netns, network: spec.network, scope })
             }
             connect => {
                 process.kill().await;
@@ -66,7 +71,7 @@ impl Begun {
 
     /// The same, and loads the device state that the process inherited.
     pub async fn load(self, memory: File) -> Result<Box<dyn Machine>, StartError> {
-        let machine = self.finish(memory).await?;
+        let machine = self.finish(memory, Power::Paused).await?;
         match load(&machine.qmp).await {
             Ok(()) => Ok(Box::new(machine)),
             Err(error) => {

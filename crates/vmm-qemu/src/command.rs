@@ -63,7 +63,8 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.pair("-chardev", format!("file,id=console,path={},append=on", escaped(&inherited(CONSOLE_FD))));
     words.pair("-serial", "chardev:console");
     words.pair("-blockdev", format!("driver=raw,node-name=root,discard=unmap,file.driver=file,file.locking=off,file.discard=unmap,file.filename={}", escaped(&spec.disk)));
-    words.pair("-device", "virtio-blk-device,drive=root");
+    // A host that is out of space stops the machine, and `room` lets it go on.
+    words.pair("-device", "virtio-blk-device,drive=root,werror=enospc,rerror=report");
     words.pair("-netdev", format!("tap,id=net,fd={TAP_FD}"));
     // No announcement after a restore: the neighbours are our own, and a restored guest would run it before it answers.
     words.pair("-device", format!("virtio-net-device,netdev=net,mac={},guest_announce=off", spec.network.mac));

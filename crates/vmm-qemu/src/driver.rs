@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_model::Tier;
 use pandastack_sys::{filter::Opens, mounts::Tree, netns::Netns};
-use pandastack_vmm::{Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, StartError};
+use pandastack_vmm::{Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, Power, StartError};
 
 use crate::{
     blank::{self, Begun, QemuBlank},
@@ -22,9 +22,10 @@ use crate::{
     command::{MACHINE_TYPE, Origin, Shape, arguments, kernel_parameters},
     jail::{INITRAMFS, Jail, KERNEL, MEM, USERS, failed, seen_from_inside, show},
     limits::START_DEADLINE,
-    machine::QemuMachine,
+    machine::{QemuMachine, power},
     process::{Launch, Limited, Process, monitor_socket},
     qmp::Qmp,
+    room::Switch,
     runtime::{Runtime, Runtimes},
 };
 
@@ -207,7 +208,7 @@ impl Driver for QemuDriver {
         let memory = memory.map_err(StartError::Spawn)?;
         memory.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
         let begun = self.begin(spec, Source::Boot(&image), None).await?;
-        Ok(Box::new(begun.finish(memory).await?))
+        Ok(Box::new(begun.finish(memory, Power::Running).await?))
     }
 
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
@@ -237,9 +238,10 @@ impl Driver for QemuDriver {
         let connected = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
         let qmp = connected.map_err(|_| StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })??;
         let scope = self.scope.clone();
-        let machine = QemuMachine { id: spec.id, process, qmp, netns, network: spec.network, scope };
-        machine.power().await?;
-        Ok(Box::new(machine))
+        let qmp = Arc::new(qmp);
+        let power = power(&qmp).await?;
+        let switch = Switch::new(spec.id, qmp.clone(), power, &scope);
+        Ok(Box::new(QemuMachine { id: spec.id, process, qmp, switch, netns, network: spec.network, scope }))
     }
 }
 

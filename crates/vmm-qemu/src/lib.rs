@@ -12,6 +12,7 @@ mod memory;
 mod probe;
 mod process;
 mod qmp;
+mod room;
 mod runtime;
 mod volume;
 

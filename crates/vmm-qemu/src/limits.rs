@@ -22,6 +22,9 @@ pub const CARRIER_POLL: Duration = Duration::from_millis(1);
 /// From a lost monitor to the news of the process's death.
 pub const DEATH_NEWS_DEADLINE: Duration = Duration::from_secs(2);
 
+/// Between two attempts of a guest to write when the host's disk was full.
+pub const ROOM_POLL: Duration = Duration::from_secs(1);
+
 /// From SIGKILL until the process must be reaped.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(10);
 

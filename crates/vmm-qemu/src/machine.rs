@@ -1,6 +1,6 @@
 //! One QEMU machine behind the contract: life through its process, everything else through its monitor.
 
-use std::{fs::File, io, os::fd::AsFd, path::Path};
+use std::{fs::File, io, os::fd::AsFd, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
@@ -20,6 +20,7 @@ use crate::{
     memory,
     process::Process,
     qmp::Qmp,
+    room::{Switch, is_stopped_for_room},
     volume,
 };
 
@@ -29,7 +30,8 @@ const SAVED_STATE: u32 = 1000;
 pub struct QemuMachine {
     pub(crate) id: MachineId,
     pub(crate) process: Process,
-    pub(crate) qmp: Qmp,
+    pub(crate) qmp: Arc<Qmp>,
+    pub(crate) switch: Switch,
     pub(crate) netns: Netns,
     pub(crate) network: NetworkPort,
     pub(crate) scope: Scope,
@@ -92,19 +94,18 @@ impl Machine for QemuMachine {
     }
 
     async fn resume(&self) -> Result<(), MachineError> {
-        let answer = self.qmp.execute("cont", json!({})).await;
-        self.explain(answer).await.map(drop)
+        let answer = self.switch.resume().await;
+        self.explain(answer).await
     }
 
     async fn pause(&self) -> Result<(), MachineError> {
-        let answer = self.qmp.execute("stop", json!({})).await;
-        self.explain(answer).await.map(drop)
+        let answer = self.switch.pause().await;
+        self.explain(answer).await
     }
 
     async fn power(&self) -> Result<Power, MachineError> {
-        let answer = self.qmp.execute("query-status", json!({})).await;
-        let answer = self.explain(answer).await?;
-        Ok(if answer["running"].as_bool() == Some(true) { Power::Running } else { Power::Paused })
+        let answer = power(&self.qmp).await;
+        self.explain(answer).await
     }
 
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
@@ -169,6 +170,13 @@ impl Machine for QemuMachine {
     async fn stop(&self) {
         self.process.kill().await;
     }
+}
+
+/// Asks a machine whether its CPUs run. One that stands still for want of room on the host's disk does as far as its owner knows.
+pub async fn power(qmp: &Qmp) -> Result<Power, MachineError> {
+    let answer = qmp.execute("query-status", json!({})).await?;
+    let runs = answer["running"].as_bool() == Some(true) || is_stopped_for_room(&answer);
+    Ok(if runs { Power::Running } else { Power::Paused })
 }
 
 /// Blocking work that failed, or that the host's end cut off.

@@ -1,7 +1,7 @@
 //! Compares what is wanted with what the host has, and writes down the difference. Runs whole before any request is served, and
 //! in a careful form when events were missed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pandastack_model::{SandboxId, SandboxState};
 use pandastack_wire_fleet::SandboxView;
@@ -19,8 +19,17 @@ const GONE: &str = "its machine ended with an earlier run of the server";
 /// Gives every row the host's word. A create or fork that was cut off before its answer leaves nothing: nobody has its id. A
 /// delete that was cut off is finished.
 pub async fn compare(control: &Control) -> Result<(), StoreError> {
-    let seen = seen(control).await;
-    for (id, state) in control.store.all_states().await? {
+    let mut seen = seen(control).await;
+    let rows = control.store.all_states().await?;
+    let known: HashSet<SandboxId> = rows.iter().map(|(id, _)| *id).collect();
+    // A row is written before its sandbox is made. So this one was deleted, and the host has lost the news: nobody could ever use it.
+    for (id, _) in seen.extract_if(|id, _| !known.contains(id)) {
+        match control.host.remove(id).await {
+            Ok(()) => tracing::info!(sandbox = %id, "removed: it is in no row"),
+            Err(fault) => tracing::warn!(sandbox = %id, %fault, "a sandbox without a row could not be removed"),
+        }
+    }
+    for (id, state) in rows {
         match (state, seen.get(&id)) {
             (SandboxState::Failed { .. }, None) => {}
             (SandboxState::Stopping, None) => bury(control, id, Some("request")).await?,

@@ -78,7 +78,8 @@ impl Store {
         let options = SqliteConnectOptions::new()
             .filename(path)
             .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Normal)
+            // What was answered must be known after a cut of the power.
+            .synchronous(SqliteSynchronous::Full)
             .busy_timeout(DATABASE_BUSY_MAX)
             .foreign_keys(true);
         let pool = SqlitePoolOptions::new().max_connections(DATABASE_CONNECTIONS_MAX).connect_with(options).await;

@@ -84,6 +84,19 @@ async fn a_sandbox_whose_delete_was_cut_off_is_gone() {
     }
 }
 
+/// The power was cut after the delete was answered, and the host's ledger had not reached its disk.
+#[tokio::test]
+async fn a_sandbox_that_the_host_still_has_after_its_delete_goes() {
+    let rig = Rig::start().await;
+    let (id, other) = (rig.created().await, rig.created().await);
+    let lost = rig.host.here.lock().unwrap().clone();
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{id}")).await, 204);
+    *rig.host.here.lock().unwrap() = lost;
+    let rig = rig.restart_control().await;
+    let left: Vec<String> = rig.host.here.lock().unwrap().keys().map(ToString::to_string).collect();
+    assert_eq!(left, [other]);
+}
+
 #[tokio::test]
 async fn a_restart_takes_the_hosts_word_for_every_state() {
     let rig = Rig::start().await;

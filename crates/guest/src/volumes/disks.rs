@@ -15,16 +15,14 @@ use std::{
 
 use nix::{
     mount::{MsFlags, mount},
-    sys::{
-        stat::{Mode, SFlag, makedev, mknod},
-        statfs::fstatfs,
-    },
+    sys::stat::{Mode, SFlag, makedev, mknod},
 };
 use pandastack_sys::init;
 use pandastack_wire_guest::Volume;
 
 use super::{
     VolumeError,
+    ext4::{Extent, extent},
     mounts::{Mounted, mounted},
 };
 use crate::limits;
@@ -77,7 +75,8 @@ impl Disks {
             let device = disk.name_device(letter)?;
             mount_at(&device, volume)?;
             if !volume.read_only {
-                disk.fill(&volume.path)?;
+                // One that cannot grow is still the one its owner wants; who asks for growth is told.
+                let _ = disk.fill(&volume.path);
             }
         }
         Ok(())
@@ -148,26 +147,44 @@ impl Disk {
     fn name_device(&self, letter: u8) -> Result<String, VolumeError> {
         let name = format!("vd{}", char::from(letter));
         let path = format!("/dev/{name}");
-        if name == self.name {
-            return Ok(path);
+        if name != self.name {
+            let failed = |cause: io::Error| VolumeError::Look { what: "name a volume's device", cause };
+            self.make_device(&path).map_err(failed)?;
         }
-        let failed = |cause: io::Error| VolumeError::Look { what: "name a volume's device", cause };
-        let (major, minor) = self.number.split_once(':').unwrap_or_default();
-        let part = |text: &str| text.parse::<u64>().map_err(|error| failed(io::Error::other(error)));
-        let number = makedev(part(major)?, part(minor)?);
-        let _ = fs::remove_file(&path);
-        let mode = Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IWGRP;
-        mknod(path.as_str(), SFlag::S_IFBLK, mode, number).map_err(|error| failed(error.into()))?;
         Ok(path)
     }
 
-    /// Lets the file system mounted at a path fill the disk.
+    fn make_device(&self, path: &str) -> io::Result<()> {
+        let (major, minor) = self.number.split_once(':').unwrap_or_default();
+        let part = |text: &str| text.parse::<u64>().map_err(io::Error::other);
+        let number = makedev(part(major)?, part(minor)?);
+        let _ = fs::remove_file(path);
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IWGRP;
+        Ok(mknod(path, SFlag::S_IFBLK, mode, number)?)
+    }
+
+    /// Opens the disk under a name of its own: those in `/dev` are the owner's to change.
+    fn open(&self) -> io::Result<File> {
+        let path = format!("/dev/.volume-{}", self.number);
+        self.make_device(&path)?;
+        let opened = File::open(&path);
+        let _ = fs::remove_file(&path);
+        opened
+    }
+
+    /// Lets the file system mounted at a path fill the disk. One that fills it already is left alone, and so is one that its owner
+    /// has made and that is no ext4.
     fn fill(&self, path: &str) -> Result<(), VolumeError> {
         let failed = |cause: io::Error| VolumeError::Grow { path: path.to_owned(), cause };
+        let Some(Extent { blocks, block_bytes }) = self.open().and_then(|disk| extent(&disk)).map_err(failed)? else {
+            return Ok(());
+        };
+        let room = self.bytes()? / block_bytes;
+        if blocks >= room {
+            return Ok(());
+        }
         let root = File::open(path).map_err(failed)?;
-        let block = fstatfs(&root).map_err(|error| failed(error.into()))?.block_size();
-        let blocks = self.bytes()? / u64::try_from(block).unwrap_or(1).max(1);
-        init::grow_ext4(root.as_fd(), blocks).map_err(failed)
+        init::grow_ext4(root.as_fd(), room).map_err(failed)
     }
 }
 

@@ -2,6 +2,7 @@
 //! The disks are there from the first boot, empty; the host exchanges what is in them while we stand still.
 
 mod disks;
+mod ext4;
 mod mounts;
 
 use std::{io, rc::Rc};

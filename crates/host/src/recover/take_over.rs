@@ -187,8 +187,8 @@ async fn adopt(
         adopted.pause().await?;
     }
     let claim = parts.volumes.held(row.id).await.map_err(AdoptError::Volumes)?;
-    if is_waking {
-        claim.catch_up(&*adopted, &session).await.map_err(AdoptError::Volumes)?;
+    if is_waking && let Err(fault) = claim.catch_up(&*adopted, &session).await {
+        tracing::warn!(sandbox = %row.id, %fault, "grown volumes not filled");
     }
     Ok(Adopted { machine: adopted, session, secret, layer, slot, disk, claim })
 }

@@ -9,7 +9,7 @@ use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, 
 use super::{
     driver::{Body, Owned, Request, cause},
     fault::{launch_fault, refusal_fault, seal_fault},
-    launch::{self, LaunchError, Wanted, death},
+    launch::{self, Wanted, death},
     life::set_clock,
     seal::{SealPlan, Sealed, Then, go_on, seal},
 };
@@ -232,17 +232,16 @@ impl Owned<'_> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
         let (durability, then) = (Durability::Now, Then::StayPaused);
         let plan = SealPlan { layer, source: self.id, durability, then, defaults: None };
-        // The sleeper may be deleted without ever waking: what it wrote must be on its volumes then.
-        if *before == SandboxState::Running {
-            living.claim.flush(&*living.machine, &living.session).await;
-        }
+        // The sleeper may be deleted without ever waking: what it wrote must be on its volumes then. A paused one runs for this.
+        living.claim.flush(&*living.machine, &living.session).await;
         let sealed = seal(&self.parts, living, plan).await;
         let halted_again = async || {
             // A failed seal lets the guest go on; one that its owner had paused must not.
-            if *before == SandboxState::Paused {
-                let _ = living.machine.pause().await;
-            } else {
-                living.claim.unflush(&living.session).await;
+            living.claim.unflush(&living.session).await;
+            if *before == SandboxState::Paused
+                && let Err(error) = living.machine.pause().await
+            {
+                tracing::error!(sandbox = %self.id, %error, "a paused sandbox runs");
             }
         };
         let sealed = match sealed {
@@ -273,7 +272,7 @@ impl Owned<'_> {
     }
 
     /// Restores the machine from the layer the sandbox sleeps in. A failure leaves it asleep, unless its guest may have written to
-    /// a volume by then: see [`LaunchError::PastReturn`].
+    /// a volume by then.
     async fn wake(&mut self) -> Result<(), Fault> {
         let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
         self.tell.send_modify(|now| now.without(SandboxState::Waking));
@@ -284,7 +283,8 @@ impl Owned<'_> {
                 return Err(fault);
             }
         };
-        let wanted = Wanted { id: self.id, spec: &self.spec, claim: &claim, given_up: &self.given_up };
+        let wanted =
+            Wanted { id: self.id, spec: &self.spec, claim: &claim, given_up: &self.given_up, no_return: false.into() };
         let woken = launch::wake(&self.parts, &self.standby, layer, &wanted).await;
         match woken {
             Ok(living) => match self.come_alive(living, "woke").await {
@@ -303,8 +303,9 @@ impl Owned<'_> {
                 }
             },
             Err(error) => {
-                if let LaunchError::PastReturn { .. } = &error {
-                    self.fail(error.to_string()).await;
+                if wanted.no_return.into_inner() {
+                    self.fail(format!("it failed while it woke, when it may have written to its volumes: {error}"))
+                        .await;
                 } else {
                     if claim.writes() {
                         // It may say already that there is no way back, though there is one.

@@ -4,14 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use pandastack_kit::trace::{self, Here};
-use pandastack_model::{Egress, ExecDefaults, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState};
 use pandastack_wire_fleet::{Cause, HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    closing::Leave,
     fault::launch_fault,
     launch::{self, Wanted, death},
     living::Living,
@@ -145,6 +144,7 @@ pub async fn drive(
             Happening::Died(reason) => owned.fail(reason).await,
             Happening::LinkLost => owned.relink().await,
             Happening::Idle if owned.spec.persistent => owned.rest().await,
+            Happening::Idle if !owned.retire() => {}
             Happening::Idle => {
                 if owned.take_down(RemovedBy::Idleness).await.is_ok() {
                     return Ok(());
@@ -206,7 +206,8 @@ impl Owned<'_> {
                 return Err(fault);
             }
         };
-        let wanted = Wanted { id: self.id, spec: &self.spec, claim: &claim, given_up: &self.given_up };
+        let wanted =
+            Wanted { id: self.id, spec: &self.spec, claim: &claim, given_up: &self.given_up, no_return: false.into() };
         let launched = launch::create(&self.parts, &self.standby, &wanted).await;
         let living = match launched {
             Ok(living) => living,
@@ -267,29 +268,6 @@ impl Owned<'_> {
         }
     }
 
-    pub(super) async fn fail(&mut self, reason: String) {
-        tracing::info!(sandbox = %self.id, reason, "sandbox failed");
-        let living = match std::mem::replace(&mut self.body, Body::Dead) {
-            Body::Living(living) => Some(living),
-            Body::Asleep(_) => None,
-            Body::Dead => return,
-        };
-        if let Some(living) = &living {
-            // The link of a killed machine stays silent instead of breaking: end it, and with it what waits on it.
-            living.session.close();
-        }
-        let failed = SandboxState::Failed { reason: reason.clone() };
-        self.tell.send_modify(|now| now.without(failed.clone()));
-        self.log(self.parts.ledger.record(self.id, &Record { state: failed, layer: None, secret: None }).await);
-        let _ = self.events.send(HostEvent::Failed { id: self.id, reason });
-        if let Some(living) = living {
-            self.keep_console().await;
-            living.undo.unwind().await;
-        }
-        self.let_go_volumes().await;
-        self.parts.collect_layers().await;
-    }
-
     async fn relink(&mut self) {
         let Body::Living(living) = &mut self.body else { return };
         let session = tokio::select! {
@@ -306,101 +284,12 @@ impl Owned<'_> {
         }
     }
 
-    /// Removes the sandbox and everything it held. One whose end cannot be written down stays as it is: the next start would
-    /// find it on the ledger and bring it back.
-    async fn take_down(&mut self, why: RemovedBy) -> Result<(), Fault> {
-        let leaving = Record { state: SandboxState::Stopping, layer: None, secret: None };
-        // Written down first: a crash from here on is finished by the next start.
-        if let Err(error) = self.parts.ledger.record(self.id, &leaving).await {
-            tracing::error!(sandbox = %self.id, %error, "not removed: the ledger cannot be written");
-            return Err(unwritten());
-        }
-        self.tell.send_modify(|now| now.without(SandboxState::Stopping));
-        if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
-            living.claim.flush(&*living.machine, &living.session).await;
-            living.session.close();
-            living.undo.unwind().await;
-        }
-        self.forget().await;
-        tracing::info!(sandbox = %self.id, ?why, "sandbox removed");
-        let _ = self.events.send(HostEvent::Removed { id: self.id, why, cause: cause() });
-        Ok(())
-    }
-
-    /// Begins another idle time.
-    fn put_off(&self) {
-        if let Body::Living(living) = &self.body {
-            living.session.activity().touch();
-        }
-    }
-
-    /// Ends with the process: as the host decided.
-    async fn leave(&mut self) {
-        match self.parts.closing.leave() {
-            Leave::Remove => {
-                if self.take_down(RemovedBy::Request).await.is_err() {
-                    self.leave_running();
-                }
-            }
-            Leave::Running => self.leave_running(),
-            Leave::Sleep => {
-                if matches!(self.body, Body::Living(_)) && self.fall_asleep().await.is_err() {
-                    // Rather left running for the next process than lost.
-                    tracing::warn!(sandbox = %self.id, "not put to sleep; its machine is left running");
-                }
-                if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
-                    living.undo.forget();
-                }
-            }
-        }
-    }
-
-    /// Leaves the machine, if there is one, to the next process.
-    fn leave_running(&mut self) {
-        if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
-            living.session.close();
-            living.undo.forget();
-        }
-    }
-
-    /// Takes the sandbox off the ledger, and with it what only it used.
-    async fn forget(&self) {
-        self.let_go_volumes().await;
-        let (consoles, id) = (self.parts.consoles.clone(), self.id);
-        let _ = self.parts.scope.block("forget console", move || consoles.forget(id)).await;
-        self.log(self.parts.ledger.sandbox_gone(self.id).await);
-        self.parts.collect_layers().await;
-    }
-
-    /// Keeps the end of the machine's console: its folder is about to go.
-    pub(super) async fn keep_console(&self) {
-        let (consoles, id) = (self.parts.consoles.clone(), self.id);
-        match self.parts.scope.block("keep console", move || consoles.keep(id)).await {
-            Ok(Ok(())) | Err(_) => {}
-            Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "console not kept"),
-        }
-    }
-
-    /// Lets the sandbox's volumes go: its machine is gone.
-    async fn let_go_volumes(&self) {
-        if !self.spec.volumes.is_empty()
-            && let Err(error) = self.parts.volumes.let_go(self.id).await
-        {
-            tracing::error!(sandbox = %self.id, %error, "volumes not let go");
-        }
-    }
-
     /// A line that could not be written is repaired by the next start; somebody should look all the same.
     pub(super) fn log(&self, written: Result<(), LedgerError>) {
         if let Err(error) = written {
             tracing::error!(sandbox = %self.id, %error, "ledger line not written");
         }
     }
-}
-
-fn unwritten() -> Fault {
-    let text = "the host cannot write to its ledger, so the sandbox was left as it is; its disk may be full: try again";
-    Fault::new(FaultKind::Storage, "host.storage", text)
 }
 
 /// The request that the driver works for just now.

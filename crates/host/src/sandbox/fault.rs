@@ -38,10 +38,6 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
             Fault::new(FaultKind::Unavailable, "network.rules", "the sandbox's network rules could not be set")
         }
         LaunchError::Abandoned => Fault::no_sandbox(),
-        LaunchError::PastReturn { .. } => {
-            let text = "the sandbox failed while it woke; what it wrote to its volumes is kept";
-            Fault::new(FaultKind::Unavailable, "machine.died", text)
-        }
     };
     fault.with_detail(detail)
 }

@@ -62,9 +62,6 @@ pub enum LaunchError {
     NoVolumes,
     #[error("the sandbox was given up before its guest answered")]
     Abandoned,
-    /// A wake that cannot be tried again: what the guest wrote meanwhile is not in the memory that it slept in.
-    #[error("it failed while it woke, when it may already have written to its volumes: {cause}")]
-    PastReturn { cause: Box<LaunchError> },
 }
 
 /// Who a machine is for.
@@ -74,6 +71,8 @@ pub struct Wanted<'a> {
     /// The volumes that it uses already.
     pub claim: &'a Claim,
     pub given_up: &'a CancellationToken,
+    /// Set when a failure can no longer be answered by sleeping on.
+    pub no_return: AtomicBool,
 }
 
 /// Launches a new sandbox, unless it is given up meanwhile.
@@ -180,8 +179,7 @@ async fn start_life(
         return Err(error);
     }
     let mode = |work: &mut Work| work.note("pandastack.boot.mode", boot_mode);
-    let past_return = AtomicBool::new(false);
-    let alive = bring_to_life(parts, &*machine, &layer, session, wanted, life, &secret, &past_return);
+    let alive = bring_to_life(parts, &*machine, &layer, session, wanted, life, &secret);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;
@@ -214,8 +212,7 @@ async fn start_life(
         }
         Err(error) => {
             undo.unwind().await;
-            let past_return = past_return.into_inner();
-            Err(if past_return { LaunchError::PastReturn { cause: Box::new(error) } } else { error })
+            Err(error)
         }
     }
 }
@@ -236,7 +233,6 @@ async fn bring_to_life(
     wanted: &Wanted<'_>,
     life: &Life<'_>,
     secret: &[u8],
-    past_return: &AtomicBool,
 ) -> Result<Session, LaunchError> {
     if !wanted.claim.is_empty() && layer.manifest.guest_generation < VOLUMES_SINCE {
         return Err(LaunchError::NoVolumes);
@@ -248,7 +244,7 @@ async fn bring_to_life(
         // what it remembers over what it has written since. So there is no way back, whatever happens to us from here on.
         let waking = Record { state: SandboxState::Waking, layer: None, secret: Some(secret.to_vec()) };
         parts.ledger.record_durably(wanted.id, &waking).await?;
-        past_return.store(true, Ordering::Relaxed);
+        wanted.no_return.store(true, Ordering::Relaxed);
     }
     machine.resume().await?;
     let rebirth = || life.rebirth(secret);
@@ -259,11 +255,15 @@ async fn bring_to_life(
         }
         None => greet(parts, machine, layer, &rebirth).await?,
     };
-    let used = match life {
-        Life::New { .. } | Life::Nobody => wanted.claim.mount(&session).await,
-        Life::Same => wanted.claim.catch_up(machine, &session).await,
-    };
-    used.map_err(LaunchError::Volume)?;
+    match life {
+        Life::New { .. } | Life::Nobody => wanted.claim.mount(&session).await.map_err(LaunchError::Volume)?,
+        Life::Same => {
+            if let Err(fault) = wanted.claim.catch_up(machine, &session).await {
+                // It has its volumes as it had them before, which is better than never to wake.
+                tracing::warn!(sandbox = %wanted.id, %fault, "grown volumes not filled");
+            }
+        }
+    }
     Ok(session)
 }
 

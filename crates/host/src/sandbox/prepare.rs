@@ -23,6 +23,7 @@ use super::{
     admission::{Full, Terms, View, VolumeView, admit, admit_volume, parse_meminfo},
     closing::Closing,
     fault::volume_fault,
+    held::Held,
 };
 use crate::{
     consoles::Consoles,
@@ -53,6 +54,8 @@ pub struct Parts {
     pub in_hand: Mutex<HashSet<LayerId>>,
     /// Held by who decides that a layer is not used, and by who begins to use one.
     pub layer_gate: tokio::sync::Mutex<()>,
+    /// Memory of guests that go on while it is still to be written.
+    pub held: Held,
     /// Guest memory of all machines that exist or are being made.
     pub promised: Mutex<u64>,
 }

@@ -24,15 +24,12 @@ use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
 
-use super::{living::Living, prepare::Parts};
+use super::{
+    held::{HELD_MAX, Permit},
+    living::Living,
+    prepare::Parts,
+};
 use crate::ledger::LedgerError;
-
-/// Changed memory that is held back while the guest already goes on. More than this is written while it stands still: a
-/// host with many forks under way must not pay for them twice.
-const HELD_MAX: Bytes = Bytes::mib(128);
-
-/// What a guest may change between the look at its memory and its pause, beside a sixteenth of what it has changed already.
-const HELD_SLACK: Bytes = Bytes::mib(1);
 
 /// How often a sealed machine is told to go on before it is given up.
 const RESUMES_MAX: usize = 3;
@@ -92,20 +89,29 @@ pub enum SealError {
 
 /// Seals a living machine, whose CPUs run.
 pub async fn seal(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
-    let free = Bytes::new(parts.volume.free_bytes());
-    if free < parts.settings.disk_reserve {
-        return Err(SealError::NoDisk { free });
-    }
+    check_room(parts, Bytes::new(0))?;
     // Written down first: a crash from here on leaves a line without a layer, or a layer that nobody uses.
     parts.ledger.sealing(plan.layer, plan.source).await?;
     draft_and_take(parts, living, plan).await
+}
+
+/// Refuses what would use the reserve up: guests that run write to the same volume, and must not meet its end.
+fn check_room(parts: &Parts, changed: Bytes) -> Result<(), SealError> {
+    let free = Bytes::new(parts.volume.free_bytes());
+    let needed = parts.settings.disk_reserve.get().saturating_add(changed.get());
+    if free.get() < needed { Err(SealError::NoDisk { free }) } else { Ok(()) }
 }
 
 async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
     let (store, base, disk) = (parts.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
     let (id, durability) = (plan.layer, plan.durability);
     let used = living.machine.memory_use(&base).await?;
-    let room = room_for(used.changed, plan.then);
+    check_room(parts, used.changed)?;
+    let permit = match plan.then {
+        Then::GoOn => parts.held.admit(used.changed),
+        Then::StayPaused => None,
+    };
+    let room = permit.as_ref().map_or(0, Permit::bytes);
     let drafted = parts.scope.block("draft layer", move || -> Result<(Draft, Vec<u8>), SealError> {
         let draft = store.draft_of(id)?;
         let files = draft.files();
@@ -128,7 +134,7 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     let drafted = begun.elapsed();
     let started = Instant::now();
     let taken = match living.machine.pause().await {
-        Ok(()) => take(parts, living, draft.files(), plan.then, room).await,
+        Ok(()) => take(parts, living, draft.files(), permit.is_some().then_some(room)).await,
         Err(error) => Err(error.into()),
     };
     let pause = match (plan.then, &taken) {
@@ -141,6 +147,7 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     let pause = started.elapsed();
     let manifest = manifest_of(living, &plan, link);
     let finished = parts.scope.block("finish layer", move || -> Result<Layer, SealError> {
+        let _permit = permit;
         if let Some(delta) = held {
             let written = delta.write_over(&draft.files().mem);
             written.map_err(|cause| SealError::Io { action: "write the changed memory", cause })?;
@@ -161,14 +168,6 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
             }
             Err(error)
         }
-    }
-}
-
-/// How much room to make for changed memory before the guest is paused: it changes some more until then.
-fn room_for(changed: Bytes, then: Then) -> usize {
-    match then {
-        Then::GoOn if changed <= HELD_MAX => (changed.get() + changed.get() / 16 + HELD_SLACK.get()) as usize,
-        Then::GoOn | Then::StayPaused => 0,
     }
 }
 
@@ -202,13 +201,12 @@ async fn take(
     parts: &Arc<Parts>,
     living: &Living,
     files: LayerFiles,
-    then: Then,
-    room: Vec<u8>,
+    room: Option<Vec<u8>>,
 ) -> Result<Taken, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
     let cloning = parts.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
-    let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, then, room);
+    let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, room);
     let (devices, memory, disk) = tokio::join!(living.machine.save_devices(&files.dev), memory, cloning);
     devices?;
     disk??;
@@ -220,10 +218,9 @@ async fn memory(
     machine: &dyn Machine,
     base: &Path,
     copy: &Path,
-    then: Then,
-    room: Vec<u8>,
+    room: Option<Vec<u8>>,
 ) -> Result<(Option<MemoryDelta>, Bytes), MachineError> {
-    if then == Then::GoOn
+    if let Some(room) = room
         && let Some(delta) = machine.hold_memory(base, room, HELD_MAX).await?
     {
         let own = delta.size();

@@ -78,6 +78,7 @@ impl Standby {
     pub fn take(&self, template: &TemplateName, layer: LayerId) -> (Option<Prepared>, Vec<Prepared>) {
         let mut shelves = self.locked();
         let shelf = shelves.entry(layer).or_insert_with(|| self.shelf(template));
+        shelf.wanted = shelf.wanted.max(self.shelf(template).wanted);
         let mut dead = Vec::new();
         let taken = loop {
             match shelf.machines.pop_front() {
@@ -87,6 +88,19 @@ impl Standby {
         };
         self.bell.notify_one();
         (taken, dead)
+    }
+
+    /// Gives every template a shelf, and takes down those of layers that no template stands for any more: one that was baked again
+    /// beside us. Gives their machines, which nobody will ask for.
+    fn restock(&self, layers: &LayerStore) -> Vec<Prepared> {
+        let templates = layers.templates();
+        let mut shelves = self.locked();
+        for (template, layer) in &templates {
+            shelves.entry(*layer).or_insert_with(|| self.shelf(template));
+        }
+        let is_named = |layer: &LayerId| templates.iter().any(|(_, named)| named == layer);
+        let retired = shelves.extract_if(|layer, _| !is_named(layer));
+        retired.flat_map(|(_, shelf)| shelf.machines).collect()
     }
 
     /// Takes any standby machine off its shelf, from the fullest one: somebody needs its memory more.
@@ -165,6 +179,10 @@ impl Standby {
 
     /// Makes one thing that is missing, and tells how long to wait after it. `None` if nothing is.
     async fn add_one(&self, parts: &Arc<Parts>) -> Option<Duration> {
+        for prepared in self.restock(&parts.layers) {
+            tracing::info!("a template was baked again: a standby machine of the old one goes");
+            prepared.undo.unwind().await;
+        }
         if let Some(layer) = self.next_short() {
             return Some(if self.add(parts, layer).await { SETTLE } else { RETRY });
         }
@@ -196,7 +214,9 @@ impl Standby {
             Ok(Ok(layer)) => layer,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "no standby machines for this layer");
-                self.locked().remove(&layer);
+                if let Some(shelf) = self.locked().get_mut(&layer) {
+                    shelf.wanted = 0;
+                }
                 return true;
             }
             Err(_) => return false,

@@ -1,0 +1,186 @@
+//! The host's own disk goes wrong: it is full, or the power is cut. The server runs on a small file system that it has for itself.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use pandastack_client::{
+    Client, Config,
+    wire::{CreateSandbox, ExecRequest},
+};
+use pandastack_e2e::PATIENCE;
+use pandastack_testbed::{DataFolder, Server, wait_for};
+
+const ARGUMENTS: [&str; 4] = ["--standby", "0", "--blanks", "0"];
+
+/// A file system in a file, with a data folder on it.
+struct Disk {
+    mount: PathBuf,
+    image: PathBuf,
+    data: Option<DataFolder>,
+    _folder: tempfile::TempDir,
+}
+
+impl Disk {
+    fn make(size: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (mount, image) = (folder.path().join("disk"), folder.path().join("image"));
+        std::fs::create_dir(&mount).unwrap();
+        must("truncate", &["-s", size, text(&image)]);
+        must("mkfs.xfs", &["-q", "-m", "reflink=1", text(&image)]);
+        let mut disk = Self { mount, image, data: None, _folder: folder };
+        disk.mount();
+        disk.data = Some(DataFolder::on(&disk.mount).unwrap());
+        // What was baked is old: only what the server itself writes is in question.
+        must("sync", &["-f", text(&disk.mount)]);
+        disk
+    }
+
+    fn data(&self) -> &Path {
+        self.data.as_ref().unwrap().path()
+    }
+
+    fn mount(&self) {
+        must("mount", &["-o", "loop", text(&self.image), text(&self.mount)]);
+    }
+
+    /// Loses everything that has not reached the disk, and every process with it.
+    fn cut_power(&self, server: &mut Server) {
+        must("xfs_io", &["-x", "-c", "shutdown", text(&self.mount)]);
+        server.kill().unwrap();
+        end_users(&self.mount);
+        must("umount", &[text(&self.mount)]);
+        self.mount();
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let stat = nix::sys::statvfs::statvfs(&self.mount).unwrap();
+        stat.blocks_available() * stat.fragment_size()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        end_users(&self.mount);
+        drop(self.data.take());
+        let _ = Command::new("umount").arg(&self.mount).status();
+    }
+}
+
+/// Ends what has files open on the disk: the machines, which outlive their server.
+fn end_users(mount: &Path) {
+    let users = || -> Vec<i32> {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbered = processes.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
+        let uses = |path: &Path| {
+            let open = std::fs::read_dir(path.join("fd")).into_iter().flatten().flatten();
+            open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|file| file.starts_with(mount))
+        };
+        numbered.filter(|(_, path)| uses(path)).map(|(pid, _)| pid).collect()
+    };
+    for _ in 0..200 {
+        let left = users();
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn must(program: &str, arguments: &[&str]) {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let status = Command::new(program).args(arguments).env("PATH", path).status().unwrap();
+    assert!(status.success(), "{program} {arguments:?}");
+}
+
+fn client(server: &Server) -> Client {
+    let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
+    Client::new(config.with_key(server.key.clone())).unwrap()
+}
+
+fn plain() -> CreateSandbox {
+    let (template, persistent) = (Some("mini".to_owned()), Some(true));
+    CreateSandbox { template, persistent, ttl_seconds: Some(3600), ..CreateSandbox::default() }
+}
+
+async fn run(client: &Client, id: &str, text: &str) -> String {
+    let ask = ExecRequest { cmd: Some(text.to_owned()), ..ExecRequest::default() };
+    let ran = client.exec(id, &ask).await.unwrap();
+    assert_eq!(ran.exit_code, 0, "{text}: {} {}", ran.stdout, ran.stderr);
+    ran.stdout.trim().to_owned()
+}
+
+#[tokio::test]
+async fn who_fell_asleep_or_was_kept_survives_a_cut_of_the_power() {
+    let disk = Disk::make("3G");
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let before = client(&server);
+    let sleeper = before.create(&plain()).await.unwrap().id;
+    let notes = "head -c 3000000 /dev/urandom > /root/note; head -c 3000000 /dev/urandom > /dev/shm/note";
+    run(&before, &sleeper, notes).await;
+    let sums = "cat /root/note | sha256sum; cat /dev/shm/note | sha256sum";
+    let noted = run(&before, &sleeper, sums).await;
+    let kept = before.snapshot(&sleeper).await.unwrap().id;
+    run(&before, &sleeper, "echo later > /root/later").await;
+    before.hibernate(&sleeper).await.unwrap();
+    disk.cut_power(&mut server);
+
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let after = client(&server);
+    assert_eq!(run(&after, &sleeper, sums).await, noted, "the sleeper wakes as it fell asleep");
+    assert_eq!(run(&after, &sleeper, "cat /root/later").await, "later");
+    let child = after.create(&CreateSandbox { template: None, from_snapshot: Some(kept), ..plain() }).await.unwrap().id;
+    assert_eq!(run(&after, &child, &format!("{sums}; ls /root/later 2>/dev/null || true")).await, noted);
+    for id in [&sleeper, &child] {
+        after.delete(id).await.unwrap();
+    }
+    server.stop().unwrap();
+}
+
+#[tokio::test]
+async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
+    let disk = Disk::make("3G");
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let client = client(&server);
+    let id = client.create(&plain()).await.unwrap().id;
+    run(&client, &id, "head -c 48000000 /dev/urandom > /dev/shm/big").await;
+    let filler = disk.mount.join("filler");
+    let leave = 8 << 20;
+    let length = disk.free_bytes() - leave;
+    must("fallocate", &["-l", &length.to_string(), text(&filler)]);
+
+    let copy = "cp /dev/shm/big /root/big && sync && echo 3 > /proc/sys/vm/drop_caches && \
+                cat /root/big | sha256sum && cat /dev/shm/big | sha256sum && ! mount | grep ' / ' | grep -w ro";
+    let copying = tokio::spawn({
+        let (client, id) = (client.clone(), id.clone());
+        async move { run(&client, &id, copy).await }
+    });
+    let waits = async || server.said().contains("no room left on the host's disk").then_some(());
+    wait_for("the guest to wait", PATIENCE, waits).await;
+    // A refused create has made nothing, and the one that waits is not taken for dead.
+    let refused = client.create(&plain()).await.unwrap_err().to_string();
+    assert!(refused.contains("storage"), "{refused}");
+    assert_eq!(client.get(&id).await.unwrap().status, "running");
+    assert!(!copying.is_finished());
+    std::fs::remove_file(&filler).unwrap();
+    let sums = copying.await.unwrap();
+    let sums: Vec<&str> = sums.lines().collect();
+    assert_eq!(sums[0], sums[1], "what was written arrived");
+    client.delete(&id).await.unwrap();
+    server.stop().unwrap();
+}
