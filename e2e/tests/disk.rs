@@ -166,19 +166,17 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
 
     let copy = "cp /dev/shm/big /root/big && sync && echo 3 > /proc/sys/vm/drop_caches && \
                 cat /root/big | sha256sum && cat /dev/shm/big | sha256sum && ! mount | grep ' / ' | grep -w ro";
-    let copying = tokio::spawn({
-        let (client, id) = (client.clone(), id.clone());
-        async move { run(&client, &id, copy).await }
-    });
-    let waits = async || server.said().contains("no room left on the host's disk").then_some(());
-    wait_for("the guest to wait", PATIENCE, waits).await;
-    // A refused create has made nothing, and the one that waits is not taken for dead.
-    let refused = client.create(&plain()).await.unwrap_err().to_string();
-    assert!(refused.contains("storage"), "{refused}");
-    assert_eq!(client.get(&id).await.unwrap().status, "running");
-    assert!(!copying.is_finished());
-    std::fs::remove_file(&filler).unwrap();
-    let sums = copying.await.unwrap();
+    let meanwhile = async {
+        let waits = async || server.said().contains("no room left on the host's disk").then_some(());
+        wait_for("the guest to wait", PATIENCE, waits).await;
+        // A refused create has made nothing, and the one that waits is not taken for dead.
+        let refused = client.create(&plain()).await.unwrap_err().to_string();
+        assert!(refused.contains("storage"), "{refused}");
+        assert_eq!(client.get(&id).await.unwrap().status, "running");
+        std::fs::remove_file(&filler).unwrap();
+    };
+    // Joined: a copy that ended before there was room would have been told that the disk is broken, and fail below.
+    let (sums, ()) = tokio::join!(run(&client, &id, copy), meanwhile);
     let sums: Vec<&str> = sums.lines().collect();
     assert_eq!(sums[0], sums[1], "what was written arrived");
     client.delete(&id).await.unwrap();

@@ -43,8 +43,7 @@ mod tests {
 
     #[test]
     fn a_file_systems_size_is_read_and_others_are_let_be() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
+        let path = std::env::temp_dir().join(format!("pandastack-ext4-{}", std::process::id()));
         let disk = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         disk.set_len(16 << 20).unwrap();
         assert_eq!(extent(&disk).unwrap(), None);
@@ -56,5 +55,6 @@ mod tests {
         assert_eq!(extent(&disk).unwrap(), None);
         disk.set_len(1024).unwrap();
         assert!(extent(&disk).is_err());
+        std::fs::remove_file(&path).unwrap();
     }
 }
