@@ -50,6 +50,9 @@ const SUITES: &[Suite] = &[
     Suite { name: "identity", runs: Runs::WhenAsked, left_out: &[] },
     Suite { name: "agent", runs: Runs::WhenAsked, left_out: &[] },
     Suite { name: "files", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "disk", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "cycles", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "crash", runs: Runs::WhenAsked, left_out: &[] },
 ];
 
 /// Two of these are less than the test runner gives this test, so that what was said until then is seen.
