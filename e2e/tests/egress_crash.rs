@@ -20,6 +20,7 @@ const PORT: u16 = 7413;
 /// Another port, so that what is told after the crash is not what was told before it.
 const LATER: u16 = 7414;
 const POUR: u16 = 7415;
+const ARGUMENTS: [&str; 6] = ["--standby", "0", "--blanks", "0", "--on-stop", "remove"];
 const MBPS: i64 = 2;
 /// How many times more must come through without the limit.
 const RATIO: u64 = 4;
@@ -33,6 +34,7 @@ async fn a_list_and_a_limit_outlive_the_server() {
     pour(&outside);
     let address = outside.far_address().to_string();
     let data = DataFolder::with_own_volume().unwrap();
+    let _tidy = CleanUp(data.path());
     let mut server = start(data.path());
     let before = client(&server);
     let list = || Some(vec![address.clone()]);
@@ -110,7 +112,20 @@ fn plain() -> CreateSandbox {
 }
 
 fn start(data: &Path) -> Server {
-    Server::start(data, &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap()
+    Server::start(data, &ARGUMENTS).unwrap()
+}
+
+/// Lets a server clean up after one that a failed test had killed.
+struct CleanUp<'a>(&'a Path);
+
+impl Drop for CleanUp<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(mut server) = Server::start(self.0, &ARGUMENTS)
+        {
+            let _ = server.stop();
+        }
+    }
 }
 
 fn client(server: &Server) -> Client {
