@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 
 use std::{
-    io::Write as _,
-    net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -29,8 +29,9 @@ const PORT: u16 = 7412;
 const FORBIDDEN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 141);
 const REBOUND: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 78, 1), Ipv4Addr::new(192, 168, 178, 1)];
 
-/// Everything a guest's root can think of: other ports and resolvers, ICMP, packets and frames of its own making with its own
-/// and with forged senders, another card, another address, IPv6. Each line of output is an attempt that got an answer.
+/// Everything a guest's root can think of: other ports and resolvers, questions of every kind for a name that is not listed,
+/// ICMP, packets and frames of its own making with its own and with forged senders, another address, another card, IPv6. Each
+/// line of output is an attempt that got an answer, or a change that the guest could make.
 const ATTACK: &str = r#"
 import fcntl, socket, struct, sys
 to = sys.argv[1]
@@ -38,6 +39,17 @@ for port in (int(sys.argv[2]), 53, 443, 853):
     try:
         socket.create_connection((to, port), 2); print('tcp', port)
     except OSError: pass
+def ask(way, kind):
+    q = b'\x12\x35\x01\0\0\x01\0\0\0\0\0\0\x05other\x04test\0\0' + bytes([kind]) + b'\0\x01'
+    if way == 'udp':
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(10)
+        s.sendto(q, ('172.16.0.1', 53)); answer = s.recv(1500)
+    else:
+        s = socket.create_connection(('172.16.0.1', 53), 10)
+        s.sendall(struct.pack('!H', len(q)) + q); answer = s.recv(1500)[2:]
+    if answer[3] & 15 == 0: print('dns', way, kind)
+for way in ('udp', 'tcp'):
+    for kind in (1, 5, 16): ask(way, kind)
 query = b'\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03web\x04test\0\0\x01\0\x01'
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for port in (53, 443, 7): 
@@ -65,16 +77,42 @@ try:
     card.send(gateway + own + b'\x86\xdd' + bytes([0x60, 0, 0, 0, 0, 8, 17, 64]) + bytes(32) + datagram)
 except OSError: pass
 control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-def card_address(mac): fcntl.ioctl(control, 0x8924, struct.pack('16sH6s8x', names[0].encode(), 1, mac))
+def inet(address): return struct.pack('=HH4s8x', 2, 0, socket.inet_aton(address))
+alias = (names[0] + ':1').encode()
+fcntl.ioctl(control, 0x8916, struct.pack('16s16s8x', alias, inet('172.16.0.9')))
+second = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+second.bind(('172.16.0.9', 0))
+second.sendto(query, (to, 7))
+print('sent from', second.getsockname()[0])
+fcntl.ioctl(control, 0x8914, struct.pack('16sh22x', alias, 0))
+def card_address(mac): fcntl.ioctl(control, 0x8924, struct.pack('16sH6s16x', names[0].encode(), 1, mac))
+def known_gateway(): fcntl.ioctl(control, 0x8955, inet('172.16.0.1') + struct.pack('=H6s8xi16x16s', 1, gateway, 6, names[0].encode()))
+card_address(other)
 try:
-    card_address(other)
-    try: udp.sendto(query, (to, 7))
-    finally: card_address(own)
-except OSError: pass
+    known_gateway()
+    udp.sendto(query, (to, 7))
+    print('sent as', fcntl.ioctl(control, 0x8927, struct.pack('16s24x', names[0].encode()))[18:24].hex())
+finally: card_address(own)
 try:
     six = socket.create_connection(('fd00::1', 53), 2); print('ipv6')
 except OSError: pass
 print('done')
+"#;
+
+/// Ways to be refused other than by a connection: another resolver, ICMP, a protocol of one's own, the gateway's other ports, IPv6.
+const KNOCK: &str = r#"
+import socket, sys
+to = sys.argv[1]
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', (to, 53))
+socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).sendto(b'\x08\0\xf7\xfe\0\x01\0\0', (to, 0))
+socket.socket(socket.AF_INET, socket.SOCK_RAW, 253).sendto(bytes(16), (to, 0))
+try:
+    socket.create_connection(('172.16.0.1', 80), 5); sys.exit('the gateway answers')
+except OSError: pass
+card = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+card.bind(([name for _, name in socket.if_nameindex() if name != 'lo'][0], 0))
+sender, target = (bytes.fromhex('20010db8' + '00' * 11 + last) for last in ('02', '09'))
+card.send(bytes.fromhex('0600ac1000010600ac10000286dd' '6000000000081140') + sender + target + b'\x0f\xa0\0\x07\0\x08\0\0')
 "#;
 
 fn only(rules: &[&str]) -> Egress {
@@ -124,16 +162,21 @@ async fn a_list_cannot_be_walked_around() {
     with_bed(without_standby(), zone.settings(), async |bed| {
         let free = create(bed, |_| {}).await;
         let said = script(bed, free, ATTACK, &[&target, &port]).await;
-        assert_eq!(said, format!("tcp {PORT}\ndone\n"), "without a list the address answers");
+        let questions = "dns udp 1\ndns udp 5\ndns udp 16\ndns tcp 1\ndns tcp 5\ndns tcp 16\n";
+        let forged = "sent from 172.16.0.9\nsent as 0600ac100009\n";
+        assert_eq!(said, format!("tcp {PORT}\n{questions}{forged}done\n"), "without a list there are answers");
+        let asked = zone.heard("other.test");
+        assert!(asked >= 6, "and the resolver hears of it");
         let before = counter.read();
         assert!(before > 8, "the attacks arrive where nobody stops them: {before} packets");
         for list in [only(&["web.test"]), only(&[]), only(&["web.test", "203.0.113.0/26"])] {
             let id = create(bed, |spec| spec.egress = list.clone()).await;
-            assert_eq!(script(bed, id, ATTACK, &[&target, &port]).await, "done\n", "{list:?}");
+            assert_eq!(script(bed, id, ATTACK, &[&target, &port]).await, format!("{forged}done\n"), "{list:?}");
             assert_eq!(calls(bed, id, &[&target, "other.test"]).await, ["refused", "refused"]);
             let listed = if list == only(&[]) { "refused" } else { "open" };
             assert_eq!(calls(bed, id, &["web.test"]).await, [listed], "{list:?}");
             assert_eq!(counter.read(), before, "{list:?} let something through");
+            assert_eq!(zone.heard("other.test"), asked, "{list:?} let a question through");
             bed.host.remove(id).await.unwrap();
         }
     })
@@ -148,7 +191,7 @@ async fn a_listed_name_opens_no_private_address_and_no_host() {
         TcpStream::connect_timeout(&at(address), PATIENCE).expect("the host itself reaches the server");
     }
     let metadata = Ipv4Addr::new(169, 254, 169, 254);
-    let listener = std::net::TcpListener::bind(at(outside.near_address())).unwrap();
+    let listener = TcpListener::bind(at(outside.near_address())).unwrap();
     let zone = Zone::start(&[
         ("rebind.test", &[REBOUND[0], REBOUND[1], metadata]),
         ("host.test", &[outside.near_address()]),
@@ -215,9 +258,13 @@ async fn denials_are_events_of_the_sandbox() {
         let id = create(bed, |spec| spec.egress = only(&["web.test"])).await;
         let address = outside.far_address().to_string();
         assert_eq!(calls(bed, id, &["evil.test", &address]).await, ["refused", "refused"]);
-        let mut wanted = vec!["evil.test".to_owned(), format!("{address}:{PORT}/tcp")];
+        script(bed, id, KNOCK, &[&address]).await;
+        let mut wanted = vec!["evil.test".to_owned(), "172.16.0.1:80/tcp".to_owned(), "[2001:db8::9]:7/udp".to_owned()];
+        let ends = [&format!(":{PORT}/tcp"), ":53/udp", "/icmp", "/protocol-253"];
+        wanted.extend(ends.map(|end| format!("{address}{end}")));
         while !wanted.is_empty() {
-            let event = tokio::time::timeout(PATIENCE, events.recv()).await.expect("a denial is told").unwrap();
+            let event = tokio::time::timeout(PATIENCE, events.recv()).await;
+            let event = event.unwrap_or_else(|_| panic!("{wanted:?} are told")).unwrap();
             if let HostEvent::Denied { id: whose, target } = event {
                 assert_eq!(whose, id);
                 wanted.retain(|wanted| *wanted != target);
@@ -269,7 +316,7 @@ async fn a_bandwidth_limit_holds_in_both_directions() {
 fn talk(mut stream: TcpStream, pour: bool) {
     let mut buffer = vec![7; 64 * 1024];
     loop {
-        let moved = if pour { stream.write(&buffer) } else { std::io::Read::read(&mut stream, &mut buffer) };
+        let moved = if pour { stream.write(&buffer) } else { stream.read(&mut buffer) };
         if moved.map_or(true, |moved| moved == 0) {
             return;
         }
@@ -297,8 +344,9 @@ impl Counter<'_> {
 /// A resolver on loopback that knows a few names; every other name has no addresses.
 struct Zone {
     address: SocketAddr,
+    heard: Arc<Mutex<Vec<String>>>,
     end: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Zone {
@@ -308,16 +356,40 @@ impl Zone {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let address = socket.local_addr().unwrap();
-        let end = Arc::new(AtomicBool::new(false));
-        let ended = end.clone();
-        let thread = std::thread::spawn(move || {
+        let listener = TcpListener::bind(address).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (end, heard) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let answer = {
+            let heard = heard.clone();
+            Arc::new(move |question: &[u8]| {
+                let (name, answer) = reply(question, &names);
+                heard.lock().unwrap().push(name);
+                answer
+            })
+        };
+        let (ended, answered) = (end.clone(), answer.clone());
+        let by_udp = std::thread::spawn(move || {
             let mut buffer = [0; 1500];
             while !ended.load(Ordering::Relaxed) {
                 let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
-                let _ = socket.send_to(&reply(&buffer[..length], &names), from);
+                let _ = socket.send_to(&answered(&buffer[..length]), from);
             }
         });
-        Zone { address, end, thread: Some(thread) }
+        let ended = end.clone();
+        let by_tcp = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    Ok((stream, _)) => drop(answer_once(stream, &*answer)),
+                    Err(_) => std::thread::sleep(Duration::from_millis(10)),
+                }
+            }
+        });
+        Zone { address, heard, end, threads: vec![by_udp, by_tcp] }
+    }
+
+    /// How often a name was asked for.
+    fn heard(&self, name: &str) -> usize {
+        self.heard.lock().unwrap().iter().filter(|heard| *heard == name).count()
     }
 
     fn settings(&self) -> impl FnOnce(NetSettings) -> NetSettings + use<> {
@@ -329,12 +401,26 @@ impl Zone {
 impl Drop for Zone {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
     }
 }
 
-/// Answers a question for addresses of a known name, and any other with nothing.
-fn reply(question: &[u8], names: &[(String, Vec<Ipv4Addr>)]) -> Vec<u8> {
+/// Answers the first question of a connection.
+fn answer_once(mut stream: TcpStream, answer: impl Fn(&[u8]) -> Vec<u8>) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut question = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut question)?;
+    let answer = answer(&question);
+    stream.write_all(&[&(answer.len() as u16).to_be_bytes()[..], &answer].concat())
+}
+
+/// Answers a question for addresses of a known name, and any other with nothing; gives the name, too.
+fn reply(question: &[u8], names: &[(String, Vec<Ipv4Addr>)]) -> (String, Vec<u8>) {
     let mut labels = Vec::new();
     let mut end = 12;
     while question[end] != 0 {
@@ -344,7 +430,8 @@ fn reply(question: &[u8], names: &[(String, Vec<Ipv4Addr>)]) -> Vec<u8> {
     }
     end += 5;
     let wants_addresses = question[end - 4..end - 2] == [0, 1];
-    let known = names.iter().find(|(name, _)| *name == labels.join(".")).filter(|_| wants_addresses);
+    let asked = labels.join(".");
+    let known = names.iter().find(|(name, _)| *name == asked).filter(|_| wants_addresses);
     let addresses = known.map_or(&[][..], |(_, addresses)| addresses);
     let mut reply = question[..end].to_vec();
     reply[2..4].copy_from_slice(&[0x81, 0x80]);
@@ -353,5 +440,5 @@ fn reply(question: &[u8], names: &[(String, Vec<Ipv4Addr>)]) -> Vec<u8> {
         reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
         reply.extend(address.octets());
     }
-    reply
+    (asked, reply)
 }

@@ -22,12 +22,31 @@ use pandastack_e2e::{PATIENCE, Rig, python, run, shell, start, with_sandbox, wit
 use pandastack_model::{Bytes, SandboxState, Tier};
 use pandastack_sys::cgroup::Hierarchy;
 use pandastack_testbed::{Bed, processes, spec, template_data_dir, wait_for, with_bed};
-use pandastack_vmm::{Driver, Machine, MachineSpec, Power, StartError, group_of, groups_of};
+use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, Power, StartError, group_of, groups_of};
 use pandastack_vmm_qemu::Jail;
-use pandastack_wire_fleet::HostPort;
+use pandastack_wire_fleet::{ExecAsk, HostPort};
 
 /// What a machine's process runs as, unless told otherwise.
 const USERS: std::ops::Range<u32> = 900_000..965_536;
+
+/// What nothing but the system call filter refuses to a process without rights, and how it says so.
+const FILTERED: [(&str, i32); 15] = [
+    ("clone a namespace of users", 1),
+    ("clone3 a namespace of users", 38),
+    ("set up io_uring", 1),
+    ("add a key", 1),
+    ("join a ring of keys", 1),
+    ("request a key", 1),
+    ("handle page faults", 1),
+    ("watch a child", 1),
+    ("call in another way", 38),
+    ("make a socket of vsock", 97),
+    ("make a socket of alg", 97),
+    ("make a socket of netlink", 97),
+    ("make a socket of inet", 97),
+    ("make a socket of inet6", 97),
+    ("make a socket of packet", 97),
+];
 
 #[tokio::test]
 async fn a_machine_process_has_no_rights_and_shares_nothing() {
@@ -156,12 +175,16 @@ async fn a_program_in_the_jail_reaches_nothing_of_the_host() {
     let refused = attempts.iter().filter(|(_, end)| end.starts_with("refused")).count();
     let done: Vec<_> = attempts.iter().filter(|(_, end)| *end == "done").collect();
     assert_eq!(done, Vec::<&(&str, &str)>::new(), "a jailed program did what it must not");
-    assert!(refused >= targets.len() + 35, "the probe tried only {refused} things:\n{said}");
+    assert!(refused >= targets.len() + 49, "the probe tried only {refused} things:\n{said}");
     let end = |attempt: &str| attempts.iter().find(|(name, _)| *name == attempt).unwrap().1;
     assert_eq!(end("holds /"), root_of(rig.driver.tier()));
     if rig.driver.tier() == Tier::Kvm {
         assert_eq!(end("holds /dev"), "kvm");
     }
+    for (attempt, errno) in FILTERED {
+        assert!(end(attempt).ends_with(&format!("(os error {errno})")), "{attempt}: {}", end(attempt));
+    }
+    assert_eq!(end("local socket"), "there", "the monitor is one");
     assert_eq!(end("parent"), "0", "the host's processes have no number in there");
     assert_eq!(end("name"), "machine");
     other.stop().await;
@@ -179,6 +202,17 @@ async fn without_a_jail_the_same_program_sees_the_host() {
     let said = probe(&rig, spec).await;
     // The probe is able to see: what it does not see in the jail is not there.
     assert!(said.contains("see processes: done") && said.contains("become user 0: done"), "{said}");
+    for (attempt, errno) in FILTERED {
+        let end = said.lines().find_map(|line| line.strip_prefix(attempt)?.strip_prefix(": ")).unwrap();
+        // A kernel may lack one of them, and has its own word for that.
+        let lacking = [nix::errno::Errno::ENOSYS, nix::errno::Errno::EAFNOSUPPORT].map(|errno| errno as i32);
+        let ends = |errno: &i32| end.ends_with(&format!("(os error {errno})"));
+        assert!(end == "done" || lacking.iter().any(ends), "{attempt}: {end}");
+        assert!(errno != 1 || !ends(&errno), "{attempt}: only the filter may refuse this");
+    }
+    for kind in ["inet", "netlink"] {
+        assert!(said.contains(&format!("make a socket of {kind}: done")), "{said}");
+    }
     rig.close().await;
 }
 
@@ -250,6 +284,74 @@ print(len(kept) >> 20, 'MiB')
         let ran = run(bed, id, python(fill)).await;
         assert_eq!(ran.code(), 0, "{ran:?}");
         assert_eq!(run(bed, id, shell("echo alive")).await.out(), "alive\n");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_machines_group_has_the_limits_of_its_size() {
+    with_sandbox(async |bed, _| {
+        let layer = bed.layers.template(&spec("mini").template).unwrap();
+        let manifest = bed.layers.open_layer(layer).unwrap().manifest;
+        let limits = MachineLimits::of(manifest.memory, manifest.cpus);
+        assert!(limits.memory > manifest.memory && limits.pids > 0 && limits.cpu_percent >= 100);
+        let [pid] = &processes(&bed.run_root)[..] else { panic!("one machine") };
+        let hierarchy = Hierarchy::find().unwrap();
+        let [machine] = &hierarchy.names(&groups_of(&bed.run_root))[..] else { panic!("one group") };
+        let group = Path::new(&groups_of(&bed.run_root)).join(machine);
+        let (tops, files, unified) = match hierarchy {
+            Hierarchy::Unified(top) => ([top.clone(), top.clone(), top], ["cpu.max", "memory.max", "pids.max"], true),
+            Hierarchy::Separate(tops) => (tops, ["cpu.cfs_quota_us", "memory.limit_in_bytes", "pids.max"], false),
+        };
+        let read = |top: &Path, file: &str| fs::read_to_string(top.join(&group).join(file)).unwrap().trim().to_owned();
+        let [cpu, memory, pids] = [0, 1, 2].map(|at| read(&tops[at], files[at]));
+        let (quota, period) = match unified {
+            true => cpu.split_once(' ').map(|(quota, period)| (quota.to_owned(), period.to_owned())).unwrap(),
+            false => (cpu, read(&tops[0], "cpu.cfs_period_us")),
+        };
+        let number = |text: &str| text.parse::<u64>().unwrap();
+        assert_eq!(number(&quota) * 100 / number(&period), u64::from(limits.cpu_percent));
+        // The kernel counts in whole pages.
+        assert_eq!(number(&memory), limits.memory.get() / 4096 * 4096);
+        assert_eq!(number(&pids), u64::from(limits.pids));
+        for top in &tops {
+            assert_eq!(read(top, "cgroup.procs").lines().collect::<Vec<_>>(), [pid], "the process is in there, alone");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_guest_that_fills_its_disk_is_told_and_lives() {
+    with_sandbox(async |bed, id| {
+        let layer = bed.layers.template(&spec("mini").template).unwrap();
+        let whole = bed.layers.open_layer(layer).unwrap().manifest.disk;
+        let fill = "
+import errno, os
+block, written = os.urandom(1 << 20), 0
+fd = os.open('/var/fill', os.O_WRONLY | os.O_CREAT)
+try:
+    while True:
+        written += os.write(fd, block)
+        if written % (64 << 20) == 0: os.fsync(fd)
+except OSError as error:
+    print(errno.errorcode[error.errno])
+print(written)
+";
+        let ask = ExecAsk { deadline: Some(PATIENCE * 4), ..python(fill) };
+        let ran = run(bed, id, ask).await;
+        let said = ran.out();
+        let (reason, written) = said.split_once('\n').unwrap_or_else(|| panic!("{ran:?}"));
+        assert_eq!(reason, "ENOSPC");
+        let written: u64 = written.trim().parse().unwrap();
+        assert!(written > whole.get() / 8 && written < whole.get(), "{written} bytes of a disk of {whole:?}");
+        let [pid] = &processes(&bed.run_root)[..] else { panic!("the machine lives") };
+        let disks = bed.layers.disk("");
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+        let disk = open.filter_map(|fd| fs::read_link(fd.path()).ok()).find(|file| file.starts_with(&disks)).unwrap();
+        assert_eq!(fs::metadata(&disk).unwrap().len(), whole.get(), "the file is as long as the layer says");
+        let after = "rm /var/fill && echo again > /var/again && sync && cat /var/again";
+        assert_eq!(run(bed, id, shell(after)).await.out(), "again\n");
     })
     .await;
 }

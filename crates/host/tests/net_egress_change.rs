@@ -17,7 +17,7 @@ use net_support::{
     outside::{Outside, run},
     zone::{Zone, told, unlisted},
 };
-use pandastack_host::net::{Denial, GUEST, NamedFor, NetPool, NetSettings};
+use pandastack_host::net::{Denial, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NamedFor, NetPool, NetSettings};
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
@@ -251,10 +251,28 @@ fn another_process_takes_a_restricted_slot_over() {
 async fn hear(denials: &mut Receiver<Denial>, slot: &str, targets: &[&str]) {
     let mut wanted: Vec<_> = targets.to_vec();
     while !wanted.is_empty() {
-        let denial = tokio::time::timeout(DEADLINE, denials.recv()).await.expect("a denial").unwrap();
+        let denial = tokio::time::timeout(DEADLINE, denials.recv()).await;
+        let denial = denial.unwrap_or_else(|_| panic!("{wanted:?} are told")).unwrap();
         assert_eq!(denial.slot, slot);
         let at = wanted.iter().position(|target| *target == denial.target);
         wanted.remove(at.unwrap_or_else(|| panic!("{:?} was not expected; {wanted:?} are", denial.target)));
+    }
+}
+
+/// What a guest is refused whatever its list says: another sender, another card, IPv6. Each more than once.
+fn forge(guest: &Guest) {
+    // Its neighbours are forgotten when a card changes, and nobody answers a stranger who asks.
+    let knows = format!("neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n");
+    guest.ip(&format!("addr add 172.16.0.9/32 dev eth0\nlink set eth0 address 06:00:ac:10:00:03\n{knows}"));
+    guest.ip(&format!("addr add fd00::2/64 dev eth0 nodad\n{}", knows.replace(&GATEWAY.to_string(), "fd00::1")));
+    for _ in 0..3 {
+        assert!(guest.echo(GUEST, at(WEB, 1001)).is_err());
+    }
+    guest.ip(&format!("link set eth0 address {GUEST_MAC}\n{knows}"));
+    guest.ip(&knows.replace(&GATEWAY.to_string(), "fd00::1"));
+    for _ in 0..3 {
+        assert!(guest.echo(Ipv4Addr::new(172, 16, 0, 9), at(WEB, 1002)).is_err());
+        assert!(guest.netns.connect("[fd00::1]:443".parse().unwrap(), PATIENCE).is_err());
     }
 }
 
@@ -279,7 +297,9 @@ fn denials_are_told_once_each() {
                 assert!(!connects(guest, OTHER));
                 assert!(guest.netns.connect(at(OTHER, 443), PATIENCE).is_err());
                 assert!(guest.echo(GUEST, at(OTHER, 53)).is_err());
+                assert!(guest.netns.connect(at("172.16.0.1", 80), PATIENCE).is_err());
             }
+            forge(guest);
         })
         .await;
         let expected = [
@@ -288,6 +308,10 @@ fn denials_are_told_once_each() {
             "203.0.113.200:80/tcp",
             "203.0.113.200:443/tcp",
             "203.0.113.200:53/udp",
+            "172.16.0.1:80/tcp",
+            "203.0.113.7:1001/udp",
+            "203.0.113.7:1002/udp",
+            "[fd00::1]:443/tcp",
         ];
         hear(&mut denials, slot.name(), &expected).await;
         assert_eq!(denials.try_recv(), Err(TryRecvError::Empty), "each target once, and nothing that was allowed");

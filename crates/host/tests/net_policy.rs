@@ -16,7 +16,7 @@ use net_support::{
     Guest, World, greeting, here, outside,
     outside::{Outside, ip, run},
 };
-use pandastack_host::net::{GUEST, NetSettings, Slot};
+use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, NetSettings, Slot};
 
 const PUBLIC: &str = "203.0.113.7";
 const PRIVATE: [&str; 7] =
@@ -162,7 +162,9 @@ fn a_forged_sender_is_dropped() {
             assert!(guest.echo(forged.parse().unwrap(), at(PUBLIC, 7)).is_err(), "{forged}");
             assert_eq!(count.load(Ordering::Relaxed), before, "{forged} may not leave");
         }
-        guest.ip("link set eth0 address 06:00:ac:10:00:03\n");
+        // A card that changes forgets its neighbours, and nobody would answer it: the gateway must be known without asking.
+        let knows = format!("neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n");
+        guest.ip(&format!("link set eth0 address 06:00:ac:10:00:03\n{knows}"));
         assert!(guest.echo(GUEST, at(PUBLIC, 7)).is_err(), "wrong MAC");
         assert_eq!(count.load(Ordering::Relaxed), before, "nothing forged may leave");
         guest.ip("link set eth0 address 06:00:ac:10:00:02\n");

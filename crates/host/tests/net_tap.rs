@@ -13,9 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net_support::{World, outside, until_up};
+use net_support::{Guest, World, outside, outside::ip, until_up};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use pandastack_host::net::{GATEWAY, GUEST, Slot, TAP};
+use pandastack_host::net::{GATEWAY, GUEST, NetPool, NetSettings, Slot, TAP};
+use pandastack_kit::Scope;
+use pandastack_model::Egress;
 use pandastack_sys::tap;
 
 const GATEWAY_MAC: [u8; 6] = [0x06, 0, 0xac, 0x10, 0, 1];
@@ -55,8 +57,48 @@ fn datagram(mac: [u8; 6], from: Ipv4Addr, to: Ipv4Addr, port: u16, body: &[u8]) 
     frame
 }
 
+/// What an ARP question says about who asks.
+#[derive(Clone, Copy)]
+struct Asker {
+    /// Of the frame.
+    frame: [u8; 6],
+    /// In the question.
+    card: [u8; 6],
+    address: Ipv4Addr,
+}
+
+const HONEST: Asker = Asker { frame: GUEST_MAC, card: GUEST_MAC, address: GUEST };
+
+/// An ARP question for the gateway's card. Behind `tag`, which is empty or a VLAN's.
+fn question(asker: Asker, tag: &[u8]) -> Vec<u8> {
+    let Asker { frame, card, address } = asker;
+    let head = [&[0xff; 6][..], &frame, tag, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
+    [&head[..], &card, &address.octets(), &[0; 6], &GATEWAY.octets(), &[0; 18]].concat()
+}
+
+/// Waits for an answer to such a question.
+fn is_told_the_gateways_card(card: &mut File) -> bool {
+    let told = |frame: &[u8]| frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 2];
+    hear(card, Duration::from_secs(2), told).is_some_and(|frame| frame[22..28] == GATEWAY_MAC)
+}
+
+/// The neighbours that a slot knows on the guest's link.
+fn neighbours(slot: &Slot) -> Vec<String> {
+    let shown = ip(&["-n", slot.name(), "neigh", "show", "nud", "all", "dev", TAP], "").unwrap();
+    let known = shown.lines().filter(|line| !line.contains("NOARP"));
+    known.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+}
+
 /// Waits for a UDP frame to the guest's port; other frames, such as ARP, are passed over.
 fn receive(card: &mut File, patience: Duration) -> Option<Vec<u8>> {
+    let datagram = |frame: &[u8]| frame.len() > 42 && frame[23] == 17 && frame[36..38] == 4000_u16.to_be_bytes();
+    let frame = hear(card, patience, datagram)?;
+    assert_eq!(frame[..6], GUEST_MAC, "frames come to the guest's own card");
+    Some(frame[42..].to_vec())
+}
+
+/// Waits for a frame of some kind; others are passed over.
+fn hear(card: &mut File, patience: Duration, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     let deadline = Instant::now() + patience;
     let mut buffer = [0; 2048];
     while let Some(left) = deadline.checked_duration_since(Instant::now()) {
@@ -65,10 +107,8 @@ fn receive(card: &mut File, patience: Duration) -> Option<Vec<u8>> {
             return None;
         }
         let length = card.read(&mut buffer).unwrap();
-        let frame = &buffer[..length];
-        if length > 42 && frame[23] == 17 && frame[36..38] == 4000_u16.to_be_bytes() {
-            assert_eq!(frame[..6], GUEST_MAC, "frames come to the guest's own card");
-            return Some(frame[42..].to_vec());
+        if wanted(&buffer[..length]) {
+            return Some(buffer[..length].to_vec());
         }
     }
     None
@@ -117,6 +157,74 @@ fn the_host_speaks_to_the_guest_without_asking_for_its_card() {
         let sent = slot.netns().run(|| UdpSocket::bind("0.0.0.0:0")?.send_to(b"direct", (GUEST, 4000))).unwrap();
         sent.unwrap();
         assert_eq!(receive(&mut card, Duration::from_secs(2)).as_deref(), Some(&b"direct"[..]));
+        drop(card);
+        pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_guest_that_asks_in_many_names_is_remembered_in_none() {
+    World::run(|world| async move {
+        let (_outside, _) = outside(&["203.0.113.7"]);
+        let pool = world.pool(world.settings()).await;
+        let slot = pool.take().await.unwrap();
+        slot.set_egress(&Egress::Only(Vec::new())).await.unwrap();
+        let mut card = plug_in(&slot);
+        let stranger = [2, 0, 0, 0, 0, 9];
+        // A tag with number zero is taken off by the kernel, so that what is behind it arrives.
+        let (plain, zero, other): (&[u8], &[u8], &[u8]) = (&[], &[0x81, 0, 0, 0], &[0x81, 0, 0, 5]);
+        for number in 0..2000_u16 {
+            let [high, low] = number.to_be_bytes();
+            let address = Ipv4Addr::new(172, 17, high, low);
+            let forged = match number % 4 {
+                0 => Asker { address, ..HONEST },
+                1 => Asker { frame: stranger, card: stranger, address },
+                2 => Asker { card: stranger, address, ..HONEST },
+                _ => Asker { address: Ipv4Addr::new(172, 16, 0, 3), ..HONEST },
+            };
+            card.write_all(&question(forged, [plain, zero, other][usize::from(number % 3)])).unwrap();
+        }
+        for asker in [Asker { card: stranger, ..HONEST }, Asker { frame: stranger, ..HONEST }] {
+            card.write_all(&question(asker, plain)).unwrap();
+        }
+        // The honest question comes last: once its answer is here, the others have been seen.
+        card.write_all(&question(HONEST, plain)).unwrap();
+        assert!(is_told_the_gateways_card(&mut card), "whoever asks for itself is answered");
+        assert_eq!(neighbours(&slot), [GUEST.to_string()]);
+
+        let second = pool.take().await.unwrap();
+        let neighbour = Guest::in_slot(&second);
+        neighbour.greeting("203.0.113.7:80".parse().unwrap()).expect("another guest has room to find its way");
+        drop(card);
+        pool.close().await.unwrap();
+    });
+}
+
+#[test]
+fn without_the_rule_every_name_is_remembered() {
+    World::run(|world| async move {
+        let earlier = Scope::new();
+        let pool = NetPool::start(NetSettings { ready: 0, ..world.settings() }, &earlier).await.unwrap();
+        let slot = pool.take().await.unwrap();
+        let mut card = plug_in(&slot);
+        ip(&["netns", "exec", slot.name(), "nft", "delete", "table", "arp", "pandastack"], "").unwrap();
+        for last in 1..=9 {
+            let address = Ipv4Addr::new(172, 17, 0, last);
+            card.write_all(&question(Asker { address, ..HONEST }, &[])).unwrap();
+        }
+        card.write_all(&question(HONEST, &[])).unwrap();
+        assert!(is_told_the_gateways_card(&mut card));
+        assert!(neighbours(&slot).len() > 9, "{:?}", neighbours(&slot));
+        // A slot that an earlier version left has no such rule; whoever adopts it writes the rules anew.
+        let name = slot.name().to_owned();
+        earlier.close(Duration::from_secs(20)).await;
+        drop((slot, pool));
+        let pool = world.pool(world.settings()).await;
+        let slot = pool.adopt(&name, &Egress::Open).await.unwrap();
+        card.write_all(&question(Asker { address: Ipv4Addr::new(172, 17, 1, 1), ..HONEST }, &[])).unwrap();
+        card.write_all(&question(HONEST, &[])).unwrap();
+        assert!(is_told_the_gateways_card(&mut card));
+        assert!(!neighbours(&slot).contains(&"172.17.1.1".to_owned()));
         drop(card);
         pool.close().await.unwrap();
     });

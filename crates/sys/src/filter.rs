@@ -1,7 +1,8 @@
 //! The system call filter of a jailed program, which it can never take off.
 //!
 //! Refused are calls that no machine needs and that reach deep into the kernel: making namespaces (and with them a world in
-//! which the program would be root), mounting, looking into other processes, loading code into the kernel, `io_uring`.
+//! which the program would be root), mounting, looking into other processes, loading code into the kernel, `io_uring`. Of the
+//! kinds of sockets only local ones can be made: some of the others (`AF_VSOCK`) are bound to no network namespace.
 //!
 //! One call can be answered by us: a program that insists on opening a file for writing, although it never writes, gets a
 //! read-only descriptor instead. The kernel holds calls of `openat` with exactly the flags `O_RDWR` until the [`Listener`] has
@@ -207,6 +208,11 @@ pub(crate) fn program(opens: Opens) -> Vec<libc::sock_filter> {
     let allow = answer(libc::SECCOMP_RET_ALLOW);
     steps.extend([equal(libc::SYS_clone, 4), argument(0), jump(libc::BPF_JSET, NAMESPACES as u32, 1)]);
     steps.extend([refuse(libc::EPERM), allow]);
+    // Descriptors that were inherited go on: this is about new ones.
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        steps.extend([equal(call, 4), argument(0), equal(libc::AF_UNIX.into(), 1), allow]);
+        steps.push(refuse(libc::EAFNOSUPPORT));
+    }
     if opens == Opens::Held {
         steps.extend([equal(libc::SYS_openat, 3), argument(2), equal(libc::O_RDWR.into(), 1)]);
         steps.push(answer(libc::SECCOMP_RET_USER_NOTIF));
@@ -256,4 +262,101 @@ impl Control {
 
 fn checked(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel would do with a call: the steps of a filter, taken one by one.
+    fn outcome(opens: Opens, arch: u32, call: u32, arguments: [u64; 6]) -> u32 {
+        let steps = program(opens);
+        let low = |word: u64| word as u32;
+        let high = |word: u64| (word >> 32) as u32;
+        let mut data = vec![call, arch, 0, 0];
+        data.extend(arguments.iter().flat_map(|word| [low(*word), high(*word)]));
+        let (mut at, mut held) = (0, 0_u32);
+        loop {
+            let libc::sock_filter { code, jt, jf, k } = steps[at];
+            let jump = |yes: bool| usize::from(if yes { jt } else { jf });
+            at += 1;
+            match u32::from(code) {
+                code if code == libc::BPF_LD | libc::BPF_W | libc::BPF_ABS => held = data[k as usize / 4],
+                code if code == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K => at += jump(held == k),
+                code if code == libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K => at += jump(held >= k),
+                code if code == libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K => at += jump(held & k != 0),
+                code if code == libc::BPF_RET | libc::BPF_K => return k,
+                other => panic!("step {other:#x} is not known here"),
+            }
+        }
+    }
+
+    fn check(call: libc::c_long, arguments: &[u64], expected: u32) {
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        for opens in [Opens::Free, Opens::Held] {
+            let got = outcome(opens, AUDIT_ARCH_X86_64, call as u32, all);
+            assert_eq!(got, expected, "call {call} with {arguments:?}, opens {opens:?}");
+        }
+    }
+
+    const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+
+    fn refused(errno: libc::c_int) -> u32 {
+        libc::SECCOMP_RET_ERRNO | errno as u32
+    }
+
+    #[test]
+    fn every_call_of_the_list_is_refused_and_others_pass() {
+        for call in REFUSED {
+            check(call, &[], refused(libc::EPERM));
+        }
+        for call in [libc::SYS_read, libc::SYS_mmap, libc::SYS_futex, libc::SYS_recvmsg, libc::SYS_exit_group] {
+            check(call, &[], ALLOW);
+        }
+    }
+
+    #[test]
+    fn other_sets_of_calls_lead_nowhere() {
+        for call in [libc::SYS_read, libc::SYS_unshare, libc::SYS_ptrace] {
+            check(call | libc::c_long::from(X32_SYSCALLS), &[], refused(libc::ENOSYS));
+            // Calls of a 32-bit program, and those of another processor.
+            for arch in [0x4000_0003, 0xC000_00B7] {
+                assert_eq!(outcome(Opens::Free, arch, call as u32, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_can_be_made_and_namespaces_not() {
+        let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+        check(libc::SYS_clone, &[thread as u64], ALLOW);
+        for bit in (0..31).map(|bit| 1 << bit).filter(|bit| NAMESPACES & bit != 0) {
+            check(libc::SYS_clone, &[(thread | bit) as u64], refused(libc::EPERM));
+        }
+        check(libc::SYS_clone, &[libc::CLONE_NEWUSER as u64 | 0xff << 32], refused(libc::EPERM));
+        check(libc::SYS_clone3, &[], refused(libc::ENOSYS));
+    }
+
+    #[test]
+    fn sockets_are_local_ones() {
+        for call in [libc::SYS_socket, libc::SYS_socketpair] {
+            check(call, &[libc::AF_UNIX as u64], ALLOW);
+            for family in (0..=64).filter(|family| *family != libc::AF_UNIX) {
+                check(call, &[family as u64], refused(libc::EAFNOSUPPORT));
+            }
+        }
+    }
+
+    #[test]
+    fn only_an_open_for_reading_and_writing_is_held() {
+        let open = |flags: libc::c_int| {
+            outcome(Opens::Held, AUDIT_ARCH_X86_64, libc::SYS_openat as u32, [0, 0, flags as u64, 0, 0, 0])
+        };
+        assert_eq!(open(libc::O_RDWR), libc::SECCOMP_RET_USER_NOTIF);
+        for flags in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR | libc::O_CLOEXEC] {
+            assert_eq!(open(flags), ALLOW);
+        }
+        check(libc::SYS_openat, &[0, 0, libc::O_RDONLY as u64], ALLOW);
+    }
 }

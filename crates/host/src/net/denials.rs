@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     io,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -20,11 +20,12 @@ use super::limits::{DENIALS_PER_WINDOW, DENIALS_WINDOW};
 
 /// The log group of a slot's namespace that refused packets go to.
 pub const LOG_GROUP: u16 = 57;
-/// What is kept of a refused packet: the longest IPv4 header and the ports behind it.
+/// What is kept of a refused packet: the longest IPv4 header, or the one of IPv6, and the ports behind it.
 pub const LOG_BYTES: u32 = 64;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
+const ICMP_OF_IPV6: u8 = 58;
 /// Pause after the kernel refused a read: it had more to tell than the socket holds.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -34,7 +35,7 @@ pub struct Denial {
     /// The slot's name.
     pub slot: String,
     /// A name as it was asked for, `name (address)` if the name is allowed but its address is not, or where a packet went:
-    /// `203.0.113.9:443/tcp`, `203.0.113.9/icmp`.
+    /// `203.0.113.9:443/tcp`, `203.0.113.9/icmp`, `[2001:db8::9]:443/tcp`.
     pub target: String,
 }
 
@@ -121,21 +122,38 @@ async fn watch(log: AsyncFd<PacketLog>, reporter: Arc<Reporter>, token: Cancella
     }
 }
 
-/// Reads where an IPv4 packet was going; `None` if these are not the first bytes of one.
+/// Reads where a packet was going; `None` if these are not the first bytes of one.
 fn target_of(packet: &[u8]) -> Option<String> {
-    let header = packet.first_chunk::<20>()?;
-    if header[0] >> 4 != 4 {
-        return None;
-    }
-    let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
-    let ports = packet.get(usize::from(header[0] & 0xf) * 4..).and_then(|rest| rest.first_chunk::<4>());
-    let port = ports.map(|ports| u16::from_be_bytes([ports[2], ports[3]]));
-    Some(match (header[9], port) {
-        (TCP, Some(port)) => format!("{to}:{port}/tcp"),
-        (UDP, Some(port)) => format!("{to}:{port}/udp"),
+    let (to, protocol, rest) = match packet.first()? >> 4 {
+        4 => of_version_4(packet)?,
+        6 => of_version_6(packet)?,
+        _ => return None,
+    };
+    let ports = rest.and_then(|rest| rest.first_chunk::<4>());
+    let end = ports.map(|ports| SocketAddr::new(to, u16::from_be_bytes([ports[2], ports[3]])));
+    Some(match (protocol, end) {
+        (TCP, Some(end)) => format!("{end}/tcp"),
+        (UDP, Some(end)) => format!("{end}/udp"),
         (ICMP, _) => format!("{to}/icmp"),
+        (ICMP_OF_IPV6, _) if to.is_ipv6() => format!("{to}/icmpv6"),
         (other, _) => format!("{to}/protocol-{other}"),
     })
+}
+
+/// The address, the protocol and what comes behind the header.
+type Parts<'a> = (IpAddr, u8, Option<&'a [u8]>);
+
+fn of_version_4(packet: &[u8]) -> Option<Parts<'_>> {
+    let header = packet.first_chunk::<20>()?;
+    let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
+    Some((to.into(), header[9], packet.get(usize::from(header[0] & 0xf) * 4..)))
+}
+
+/// Headers in between are not looked through: what such a packet carries is told by the number of the first.
+fn of_version_6(packet: &[u8]) -> Option<Parts<'_>> {
+    let (header, rest) = packet.split_first_chunk::<40>()?;
+    let to: &[u8; 16] = header.last_chunk()?;
+    Some((Ipv6Addr::from(*to).into(), header[6], Some(rest)))
 }
 
 #[cfg(test)]
@@ -170,8 +188,29 @@ mod tests {
             packet[9] = protocol;
             assert_eq!(target_of(&packet).as_deref(), Some(target));
         }
-        packet[0] = 0x65;
-        assert_eq!(target_of(&packet), None, "not IPv4");
+        for version in [0x05, 0x55, 0x65] {
+            packet[0] = version;
+            assert_eq!(target_of(&packet), None, "not IPv4, and too short for IPv6");
+        }
+    }
+
+    #[test]
+    fn targets_are_read_out_of_packets_of_ipv6() {
+        let mut packet = vec![0x60; 44];
+        packet[24..40].copy_from_slice(&"2001:db8::9".parse::<Ipv6Addr>().unwrap().octets());
+        packet[40..44].copy_from_slice(&[0, 1, 1, 187]);
+        for (protocol, target) in [
+            (6, "[2001:db8::9]:443/tcp"),
+            (17, "[2001:db8::9]:443/udp"),
+            (58, "2001:db8::9/icmpv6"),
+            (47, "2001:db8::9/protocol-47"),
+        ] {
+            packet[6] = protocol;
+            assert_eq!(target_of(&packet).as_deref(), Some(target));
+        }
+        packet[6] = 6;
+        assert_eq!(target_of(&packet[..43]).as_deref(), Some("2001:db8::9/protocol-6"), "cut before its port");
+        assert_eq!(target_of(&packet[..39]), None);
     }
 
     proptest! {

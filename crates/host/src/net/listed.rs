@@ -16,7 +16,7 @@ use super::{
     cidr::Cidr,
     denials::{LOG_BYTES, LOG_GROUP},
     limits::{CONNECTIONS_MAX, DENIALS_PER_WINDOW, DENIALS_WINDOW, NAMED_MAX},
-    policy::TABLE,
+    policy::{TABLE, TAP},
 };
 
 /// A list, as its rules need it.
@@ -49,6 +49,7 @@ pub fn declared() -> String {
   set seen_ports {{ type ipv4_addr . inet_proto . inet_service; flags dynamic,timeout; timeout {window}s; size {seen}; }}
   set seen_others {{ type ipv4_addr . inet_proto; flags dynamic,timeout; timeout {window}s; size {seen}; }}
   chain listed {{ }}
+  chain report {{ }}
   chain report_port {{ }}
   chain report_other {{ }}
 "
@@ -72,18 +73,17 @@ pub fn elements(listed: Option<&Listed>) -> String {
     text
 }
 
-/// Gives the way out of a slot with a list.
+/// Gives the way out of a slot with a list, and what is told of the rest.
 pub fn chains(listed: &Listed) -> String {
     let mark = listed.mark;
-    let log = format!("log group {LOG_GROUP} snaplen {LOG_BYTES}");
+    let log = log();
     // Where the connection goes, as the guest began it: the same for its packets and for replies.
     let to = "ct original ip daddr";
     format!(
         "  chain egress {{
     ct state invalid drop
     jump listed
-    meta l4proto {{ tcp, udp }} jump report_port
-    meta l4proto != {{ tcp, udp }} jump report_other
+    jump report
     ct state established meta l4proto tcp reject with tcp reset
     reject with icmpx type admin-prohibited
   }}
@@ -106,6 +106,10 @@ pub fn chains(listed: &Listed) -> String {
     ct mark set {mark:#x}
     accept
   }}
+  chain report {{
+    meta l4proto {{ tcp, udp }} jump report_port
+    meta l4proto != {{ tcp, udp }} jump report_other
+  }}
   chain report_port {{
     ip daddr . meta l4proto . th dport != @seen_ports add @seen_ports {{ ip daddr . meta l4proto . th dport }} {log}
   }}
@@ -113,6 +117,39 @@ pub fn chains(listed: &Listed) -> String {
     ip daddr . meta l4proto != @seen_others add @seen_others {{ ip daddr . meta l4proto }} {log}
   }}"
     )
+}
+
+/// Gives the rules that tell of IPv6, where there is a list. A slot does not have IPv6, so that its packets end before rules of
+/// other families see them; these stand at the guest's link itself. What a card asks around when it is switched on is nobody's
+/// attempt, and is not told.
+pub fn at_the_link(listed: Option<&Listed>) -> String {
+    let none = format!("table netdev {TABLE} {{ }}\ndelete table netdev {TABLE}\n");
+    if listed.is_none() {
+        return none;
+    }
+    let (seen, window, log) = (DENIALS_PER_WINDOW, DENIALS_WINDOW.as_secs(), log());
+    let (port, other) = ("ip6 daddr . meta l4proto . th dport", "ip6 daddr . meta l4proto");
+    format!(
+        "{none}table netdev {TABLE} {{
+  set seen_ports {{ type ipv6_addr . inet_proto . inet_service; flags dynamic,timeout; timeout {window}s; size {seen}; }}
+  set seen_others {{ type ipv6_addr . inet_proto; flags dynamic,timeout; timeout {window}s; size {seen}; }}
+  chain report {{
+    meta l4proto icmpv6 ip6 daddr ff00::/8 drop
+    meta l4proto {{ tcp, udp }} {port} != @seen_ports add @seen_ports {{ {port} }} {log}
+    meta l4proto != {{ tcp, udp }} {other} != @seen_others add @seen_others {{ {other} }} {log}
+    drop
+  }}
+  chain ingress {{
+    type filter hook ingress device \"{TAP}\" priority filter; policy accept;
+    meta protocol ip6 goto report
+  }}
+}}
+"
+    )
+}
+
+fn log() -> String {
+    format!("log group {LOG_GROUP} snaplen {LOG_BYTES}")
 }
 
 /// Opens addresses of names for a list. An address that is there already gets the new time: to add what exists would leave

@@ -100,7 +100,11 @@ pub fn slot_rules(wall: &Wall) -> String {
     let Wall { uplink, exceptions, listed } = wall;
     let inner = uplink.inner;
     let way_out = listed.as_ref().map_or_else(open_chains, listed::chains);
+    // Without a list nobody listens.
+    let told = listed.as_ref().map_or_else(String::new, |_| format!("\n    iifname \"{TAP}\" jump report"));
     let mut text = format!("table inet {TABLE} {{\n{}{}}}\nflush table inet {TABLE}\n", declared(), listed::declared());
+    text.push_str(&own_arp());
+    text.push_str(&listed::at_the_link(listed.as_ref()));
     for (name, networks) in exceptions.networks() {
         text.push_str(&listed::refill(name, &listed::joined(networks)));
     }
@@ -109,7 +113,7 @@ pub fn slot_rules(wall: &Wall) -> String {
         text,
         r#"table inet {TABLE} {{
   chain prerouting {{
-    iifname "{TAP}" ether saddr {GUEST_MAC} ip saddr {GUEST} accept
+    iifname "{TAP}" ether saddr {GUEST_MAC} ip saddr {GUEST} accept{told}
     iifname "{TAP}" drop
     meta nfproto ipv6 drop
   }}
@@ -117,7 +121,7 @@ pub fn slot_rules(wall: &Wall) -> String {
     iifname "lo" accept
     iifname "{TAP}" ct state established,related accept
     iifname "{TAP}" ip daddr {GATEWAY} udp dport 53 accept
-    iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 accept
+    iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 accept{told}
     iifname "{TAP}" reject with icmpx type admin-prohibited
   }}
   chain forward {{
@@ -136,6 +140,24 @@ pub fn slot_rules(wall: &Wall) -> String {
 "#
     );
     text
+}
+
+/// Lets the guest speak for its own card and address only when it speaks ARP, which no other rule sees. The kernel remembers
+/// whoever asks, in a table that all namespaces share: a guest that asks in many names would fill it for everybody.
+fn own_arp() -> String {
+    format!(
+        "table arp {TABLE} {{
+  chain input {{ type filter hook input priority filter; policy accept; }}
+}}
+flush table arp {TABLE}
+table arp {TABLE} {{
+  chain input {{
+    iifname \"{TAP}\" ether saddr {GUEST_MAC} arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether {GUEST_MAC} arp saddr ip {GUEST} accept
+    iifname \"{TAP}\" drop
+  }}
+}}
+"
+    )
 }
 
 /// The sets and chains that are there whatever the rules say; declaring them again changes nothing.
