@@ -107,6 +107,24 @@ async fn siblings_from_standby_share_no_secret() {
     .await;
 }
 
+/// A number for one template counts more than the number for all.
+#[tokio::test]
+async fn a_template_that_is_to_be_warm_is_started_from_standby() {
+    let settings = HostSettings { warm: [(spec("mini").template, 1)].into(), ..without_standby() };
+    with_bed(
+        settings,
+        |net| net,
+        async |bed| {
+            standby_is_ready(bed, 1).await;
+            let id = bed.create().await.unwrap();
+            assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");
+            assert_eq!(bed.out(id, "echo $PANDASTACK_SANDBOX_ID").await, id.to_string());
+            standby_is_ready(bed, 1).await;
+        },
+    )
+    .await;
+}
+
 async fn standby_is_ready(bed: &Bed, machines: usize) {
     let ready = async || (bed.host.status().await.standby == machines).then_some(());
     wait_for("standby machines", PATIENCE, ready).await;

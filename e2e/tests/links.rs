@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 
 use std::{
+    collections::BTreeSet,
     net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -13,7 +14,7 @@ use pandastack_e2e::{PATIENCE, read_until, shell as exec_shell, start, without_s
 use pandastack_host::net::{NetPool, NetSettings, Slot};
 use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
-use pandastack_model::{MachineId, SandboxId};
+use pandastack_model::{Bytes as Size, MachineId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_testbed::{Bed, DataFolder, machine_driver, wait_for, with_bed};
 use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec};
@@ -84,6 +85,77 @@ async fn a_link_with_an_answer_under_way_is_not_sealed() {
     let unread = async || talk.link.state().is_err().then_some(());
     wait_for("an unread answer", PATIENCE, unread).await;
     talk.expect(1, Kind::Exit).await;
+    machine.stop().await;
+    lab.close().await;
+}
+
+/// What the rebirth is for. Each read takes one step of the kernel's generator, so copies that are a few steps apart still meet.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
+    let lab = Lab::start().await;
+    let source = lab.restore(&lab.layer.files).await;
+    source.resume().await.unwrap();
+    let mut spare = Talk::greeted(source.dial_kept().await.unwrap(), &lab.secret()).await;
+    // The generator renews itself now and then: not soon again after this.
+    draw(&mut spare, 1).await;
+    source.pause().await.unwrap();
+    let state = spare.link.state().expect("a paused guest's spare link is at rest");
+    let sealed = lab.seal(&*source).await;
+    source.stop().await;
+
+    let copy = async |entropy: Option<u8>| {
+        let copy = lab.restore(&sealed).await;
+        copy.resume().await.unwrap();
+        let mut link = Talk::of(copy.take_up(&state).await.unwrap());
+        if let Some(byte) = entropy {
+            link.send(Rebirth { entropy: vec![byte; 64], ..rebirth(b"another") }.frame(3)).await;
+            link.expect(3, Kind::Reborn).await;
+        }
+        let drawn = draw(&mut link, 4).await;
+        copy.stop().await;
+        drawn
+    };
+    let (one, two) = (copy(None).await, copy(None).await);
+    assert!(one.intersection(&two).next().is_some(), "copies differ by themselves: this test shows nothing");
+    let (three, four) = (copy(Some(3)).await, copy(Some(4)).await);
+    for (a, b) in [(&one, &three), (&one, &four), (&three, &four)] {
+        assert_eq!(a.intersection(b).next(), None);
+    }
+    lab.close().await;
+}
+
+/// Draws from the kernel's generator, many times.
+async fn draw<L: Link>(talk: &mut Talk<L>, channel: u32) -> BTreeSet<String> {
+    let script = "dd if=/dev/urandom bs=16 count=500 2> /dev/null | od -An -v -tx1 -w16";
+    let drawn: BTreeSet<String> = talk.run(channel, script).await.lines().map(str::to_owned).collect();
+    assert_eq!(drawn.len(), 500);
+    drawn
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_memory_is_held_the_same_in_any_room_and_not_at_all_if_it_is_too_much() {
+    let lab = Lab::start().await;
+    let machine = lab.restore(&lab.layer.files).await;
+    machine.resume().await.unwrap();
+    let mut talk = Talk::greeted(lab.dial(&*machine).await, &lab.secret()).await;
+    talk.run(1, "head -c 1000000 /dev/urandom > /dev/shm/changed").await;
+    machine.pause().await.unwrap();
+    let base = &lab.layer.files.mem;
+    let hold = async |room, bytes_max| machine.hold_memory(base, room, bytes_max).await.unwrap();
+    let most = lab.layer.manifest.memory;
+    let without = hold(Vec::new(), most).await.expect("it is less than all");
+    assert!(without.bytes.len() > 1_000_000 && !without.runs.is_empty());
+    let with = hold(Vec::with_capacity(most.get() as usize), most).await.expect("it is less than all");
+    assert!(without == with, "{} and {} bytes, or others", without.bytes.len(), with.bytes.len());
+    assert_eq!(hold(Vec::new(), Size::new(4096)).await, None);
+    // And what is held is what a seal writes.
+    let (held, saved) = (lab.folder.path().join("held"), lab.folder.path().join("saved"));
+    for copy in [&held, &saved] {
+        clone_or_copy(base, copy).unwrap();
+    }
+    without.write_over(&held).unwrap();
+    machine.save_memory(base, &saved).await.unwrap();
+    assert!(std::fs::read(&held).unwrap() == std::fs::read(&saved).unwrap(), "two ways to seal differ");
     machine.stop().await;
     lab.close().await;
 }

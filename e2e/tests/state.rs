@@ -1,9 +1,20 @@
 //! Seal, snapshot, fork, sleep and wake on real machines.
 
-use pandastack_host::HostSettings;
-use pandastack_model::{LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use futures_util::StreamExt;
+use pandastack_e2e::PATIENCE;
+use pandastack_host::{HostSettings, MemorySource};
+use pandastack_model::{Bytes, CodeLanguage, GuestPort, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
 use pandastack_testbed::{Bed, spec, with_bed};
-use pandastack_wire_fleet::{Ensure, Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{CellAsk, CellEnd, CellEvent, Ensure, ForkAsk, Hold, HostPort, SealAsk};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// More than a seal holds in memory while its guest goes on: it is written out while the guest stands still.
+const MUCH: Bytes = Bytes::mib(140);
 
 fn settings() -> HostSettings {
     HostSettings { standby: 0, ..HostSettings::default() }
@@ -20,13 +31,33 @@ class Say(http.server.BaseHTTPRequestHandler):
         self.send_response(200); self.send_header(\"Content-Length\", str(len(body))); self.end_headers()
         self.wfile.write(body)
     def log_message(self, *_): pass
-http.server.HTTPServer((\"127.0.0.1\", 8000), Say).serve_forever()
+http.server.HTTPServer((\"0.0.0.0\", 8000), Say).serve_forever()
 ' > /tmp/counter.log 2>&1 &
 for i in $(seq 100); do python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8000\").read().decode())' 2>/dev/null && break; sleep 0.1; done";
 
 async fn count(bed: &Bed, id: SandboxId) -> u64 {
     let asked = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8000\").read().decode())'";
     bed.out(id, asked).await.parse().expect("the counter says a number")
+}
+
+/// Asks the counter from outside, by a connection through the host.
+async fn count_from_outside(bed: &Bed, id: SandboxId) -> u64 {
+    let mut stream = bed.host.connect(id, GuestPort::try_from(8000).unwrap()).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut said = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut said)).await.unwrap().unwrap();
+    said.rsplit("\r\n").next().unwrap().parse().unwrap_or_else(|_| panic!("the counter says {said:?}"))
+}
+
+/// Runs a cell that prints, in the one code session of a sandbox. Its kernel must be the one from before.
+async fn cell(bed: &Bed, id: SandboxId, code: &str) -> String {
+    let ask = CellAsk { session: "one".parse().unwrap(), code: code.to_owned().into(), limit: PATIENCE };
+    let events: Vec<CellEvent> = bed.host.run_cell(id, ask).await.unwrap().collect().await;
+    let Some(CellEvent::Ended(ended)) = events.last() else { panic!("{events:?}") };
+    assert_eq!((ended.how, ended.anew, ended.lost), (CellEnd::Told { exit: 0 }, false, false), "{events:?}");
+    let printed =
+        events.iter().filter_map(|event| if let CellEvent::Stdout(text) = event { Some(&text[..]) } else { None });
+    String::from_utf8(printed.collect::<Vec<_>>().concat()).unwrap().trim_end().to_owned()
 }
 
 async fn state(bed: &Bed, id: SandboxId) -> SandboxState {
@@ -76,6 +107,8 @@ async fn ten_sleeps_in_a_row_lose_nothing() {
             let id = bed.create().await.unwrap();
             assert_eq!(bed.out(id, COUNTER).await, "1");
             let (host, machine) = (bed.out(id, "hostname").await, bed.out(id, "cat /etc/machine-id").await);
+            bed.host.open_code(id, &"one".parse().unwrap(), CodeLanguage::Python).await.unwrap();
+            cell(bed, id, "rounds = []").await;
             for round in 1..=10_u64 {
                 bed.out(id, &format!("echo {round} >> /root/rounds; echo {round} > /dev/shm/round")).await;
                 bed.host.sleep(id).await.unwrap();
@@ -83,8 +116,15 @@ async fn ten_sleeps_in_a_row_lose_nothing() {
                 assert_eq!(bed.host.machine_pid(id).await, None, "a sleeper has no machine");
                 // Any use wakes.
                 assert_eq!(bed.out(id, "cat /dev/shm/round").await, round.to_string());
-                assert_eq!(count(bed, id).await, round + 1);
+                // In turns: what is used first is what has to wake it up to the end.
+                let counted = if round % 2 == 0 { count(bed, id).await } else { count_from_outside(bed, id).await };
+                assert_eq!(counted, round + 1);
+                let grown = cell(bed, id, &format!("rounds.append({round}); print(len(rounds), sum(rounds))")).await;
+                assert_eq!(grown, format!("{round} {}", round * (round + 1) / 2));
             }
+            // A connection alone wakes as well.
+            bed.host.sleep(id).await.unwrap();
+            assert_eq!(count_from_outside(bed, id).await, 12);
             let rounds: Vec<String> = (1..=10).map(|round| round.to_string()).collect();
             assert_eq!(bed.out(id, "cat /root/rounds").await, rounds.join("\n"));
             assert_eq!(bed.out(id, "hostname").await, host);
@@ -161,6 +201,75 @@ async fn concurrent_uses_share_one_wake() {
                 assert_eq!(outcome.unwrap().1, 0);
             }
             assert_eq!(bed.host.audit().await.unwrap().machines, 1);
+        },
+    )
+    .await;
+}
+
+/// Which child is the last to fit is chance; that the others say why they do not, and nothing is left of them, is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_that_does_not_fit_says_so_for_each_child() {
+    let total = Arc::new(AtomicU64::new(Bytes::gib(64).get()));
+    let told = total.clone();
+    let source = MemorySource::new(move || (Bytes::new(told.load(Ordering::Relaxed)), Bytes::gib(64)));
+    let settings = HostSettings { overcommit_percent: 100, memory: Some(source), blanks: 0, ..settings() };
+    with_bed(
+        settings,
+        |net| net,
+        async |bed| {
+            let parent = bed.create().await.unwrap();
+            bed.out(parent, "echo kept > /dev/shm/note").await;
+            // Room for the parent, for two others and for half of one more.
+            let memory = Bytes::mib(bed.host.observe(parent).await.unwrap().memory_mib);
+            total.store(memory.get() * 7 / 2, Ordering::Relaxed);
+            let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+            let children: Vec<Ensure> = (0..4).map(|_| child()).collect();
+            let ask = ForkAsk { parent, layer: LayerId::random(), children: children.clone() };
+            let forked = bed.host.fork(ask).await.unwrap();
+            assert_eq!(forked.children.iter().filter(|child| child.is_ok()).count(), 2, "{forked:?}");
+            for (asked, outcome) in children.iter().zip(&forked.children) {
+                match outcome {
+                    Ok(view) => {
+                        assert_eq!(view.id, asked.id);
+                        assert_eq!(bed.out(asked.id, "cat /dev/shm/note").await, "kept");
+                    }
+                    Err(fault) => {
+                        assert_eq!(fault.code, "host.full", "{fault:?}");
+                        assert!(bed.host.observe(asked.id).await.is_none());
+                    }
+                }
+            }
+            assert_eq!(bed.out(parent, "cat /dev/shm/note").await, "kept");
+            let report = bed.host.audit().await.unwrap();
+            assert_eq!((report.leaks.len(), report.machines, report.layers), (0, 3, 2), "{report:?}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_of_much_changed_memory_is_equal_to_its_source() {
+    with_bed(
+        settings(),
+        |net| net,
+        async |bed| {
+            let parent = bed.create().await.unwrap();
+            let much = MUCH.get();
+            bed.out(
+                parent,
+                &format!("mount -o remount,size={much} /dev/shm && head -c {much} /dev/urandom > /dev/shm/much"),
+            )
+            .await;
+            let child = Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+            let id = child.id;
+            let ask = ForkAsk { parent, layer: LayerId::random(), children: vec![child] };
+            let forked = bed.host.fork(ask).await.unwrap();
+            assert!(forked.layer.own >= MUCH, "only {} were sealed", forked.layer.own);
+            forked.children.into_iter().next().unwrap().unwrap();
+            let sum = "stat -c %s /dev/shm/much; sha256sum < /dev/shm/much";
+            let (of_parent, of_child) = (bed.out(parent, sum).await, bed.out(id, sum).await);
+            assert!(of_parent.starts_with(&much.to_string()), "{of_parent}");
+            assert_eq!(of_parent, of_child);
         },
     )
     .await;

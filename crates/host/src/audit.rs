@@ -1,12 +1,19 @@
 //! Compares what the ledger says with what is there, and removes what nobody owns. Intent is written down before anything is
 //! made, so whatever exists without a line is a leak; since things come and go meanwhile, only what two looks agree on counts.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
 
+use pandastack_model::{SandboxId, SandboxState};
+use pandastack_sys::usage;
 use pandastack_wire_fleet::AuditReport;
 
 use crate::{
-    ledger::LedgerError,
+    host::Entry,
+    ledger::{LedgerError, MachineRow},
     net::{self, NetError},
     recover::{folders, groups, machine_processes, remove_group},
     sandbox::Parts,
@@ -34,10 +41,17 @@ enum Leak {
     Folder(String),
     Disk(String),
     Slot(String),
+    Link(String),
     Layer(String),
     MissingLayer(String),
+    Draft(String),
+    Machine(String),
+    Sandbox(String),
     VolumeUse(String),
 }
+
+/// The sandboxes that somebody drives.
+pub type Driven = Arc<Mutex<HashMap<SandboxId, Entry>>>;
 
 /// What is there at one moment.
 struct Look {
@@ -46,10 +60,10 @@ struct Look {
 }
 
 /// Audits at the host's start and every so often after it.
-pub async fn repeat(parts: Arc<Parts>) {
+pub async fn repeat(parts: Arc<Parts>, driven: Driven) {
     let token = parts.scope.token();
     loop {
-        match audit(&parts).await {
+        match audit(&parts, &driven).await {
             Ok(report) if report.leaks.is_empty() => tracing::debug!("audit: nothing leaks"),
             Ok(report) => tracing::warn!(leaks = ?report.leaks, repaired = ?report.repaired, "audit found leaks"),
             Err(error) => tracing::warn!(%error, "audit not made"),
@@ -62,13 +76,13 @@ pub async fn repeat(parts: Arc<Parts>) {
 }
 
 /// Looks twice and removes what nobody owned both times.
-pub async fn audit(parts: &Arc<Parts>) -> Result<AuditReport, AuditError> {
-    let first = look(parts).await?;
+pub async fn audit(parts: &Arc<Parts>, driven: &Driven) -> Result<AuditReport, AuditError> {
+    let first = look(parts, driven).await?;
     if first.leaks.is_empty() {
         return Ok(first.report);
     }
     tokio::time::sleep(SECOND_LOOK).await;
-    let second = look(parts).await?;
+    let second = look(parts, driven).await?;
     let mut report = second.report;
     for leak in second.leaks.intersection(&first.leaks) {
         report.leaks.push(leak.to_string());
@@ -76,17 +90,22 @@ pub async fn audit(parts: &Arc<Parts>) -> Result<AuditReport, AuditError> {
             report.repaired.push(leak.to_string());
         }
     }
+    if !report.repaired.is_empty() {
+        // A line that is gone may have been the last to use a layer.
+        parts.collect_layers().await;
+    }
     Ok(report)
 }
 
-async fn look(parts: &Arc<Parts>) -> Result<Look, AuditError> {
+async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     // Reality first, the ledger after it: what is made meanwhile has its line by then.
     let processes: BTreeSet<String> = machine_processes(&parts.run_root).into_iter().map(|(_, id)| id).collect();
     let groups: BTreeSet<String> = groups(&parts.run_root).into_iter().collect();
     let folders: BTreeSet<String> = folders(&parts.run_root).into_iter().collect();
     let (store, named) = (parts.layers.clone(), parts.layers.templates());
-    let (disks, layers) = parts.scope.block("look at layers", move || (store.disks(), store.layers())).await?;
-    let slots = net::leftovers(&parts.net.instance()).await?.namespaces;
+    let there = move || (store.disks(), store.layers(), store.drafts_before(own_start()));
+    let (disks, layers, drafts) = parts.scope.block("look at layers", there).await?;
+    let net::Leftovers { namespaces: slots, links, .. } = net::leftovers(&parts.net.instance()).await?;
     let pooled = parts.net.present();
     let machines = parts.ledger.machines().await?;
     let recorded = parts.ledger.layers().await?;
@@ -102,6 +121,14 @@ async fn look(parts: &Arc<Parts>) -> Result<Look, AuditError> {
     leaks.extend(disks.iter().filter(|disk| !owned.contains(*disk)).cloned().map(Leak::Disk));
     let loose = slots.iter().filter(|slot| !taken.contains(slot.as_str()) && !pooled.contains(*slot));
     leaks.extend(loose.cloned().map(Leak::Slot));
+    // A link that leads nowhere. Those that lead to a namespace go with it; the one that is no slot's is the pool's own.
+    let is_numbered = |link: &str| link.rsplit_once('-').is_some_and(|(_, number)| number.parse::<usize>().is_ok());
+    let unled = links.iter().filter(|link| is_numbered(link) && !slots.contains(link));
+    let loose = unled.filter(|link| !taken.contains(link.as_str()) && !pooled.contains(*link));
+    leaks.extend(loose.cloned().map(Leak::Link));
+    leaks.extend(drafts.into_iter().map(Leak::Draft));
+    let lost = machines.iter().filter(|row| is_lost(row, &processes, &folders, driven));
+    leaks.extend(lost.map(|row| Leak::Machine(row.id.to_string())));
     // Layers that a bake has not named yet are of no sandbox: their manifest says what they were made from.
     let sealed_here = |layer: &&pandastack_model::LayerId| {
         parts.layers.manifest(**layer).is_ok_and(|manifest| manifest.digests.is_none())
@@ -112,7 +139,12 @@ async fn look(parts: &Arc<Parts>) -> Result<Look, AuditError> {
     let missing = known.iter().filter(|layer| !layers.contains(layer) && !in_hand.contains(layer));
     leaks.extend(missing.map(|layer| Leak::MissingLayer(layer.to_string())));
     let (volumes, users) = parts.volumes.present().await?;
-    let sandboxes: BTreeSet<_> = parts.ledger.sandboxes().await?.into_iter().map(|row| row.id).collect();
+    let rows = parts.ledger.sandboxes().await?;
+    let sandboxes: BTreeSet<_> = rows.iter().map(|row| row.id).collect();
+    // Only those that were never there, or are said to be gone: of any other a person must know.
+    let half = rows.iter().filter(|row| matches!(row.record.state, SandboxState::Creating | SandboxState::Stopping));
+    let undriven = half.filter(|row| !driven.lock().expect("no holder panics").contains_key(&row.id));
+    leaks.extend(undriven.map(|row| Leak::Sandbox(row.id.to_string())));
     leaks.extend(users.iter().filter(|user| !sandboxes.contains(user)).map(|user| Leak::VolumeUse(user.to_string())));
     let waiting = machines.iter().filter(|machine| machine.layer.is_none()).count();
     let report = AuditReport {
@@ -125,6 +157,49 @@ async fn look(parts: &Arc<Parts>) -> Result<Look, AuditError> {
         repaired: Vec::new(),
     };
     Ok(Look { report, leaks })
+}
+
+/// When this process began.
+fn own_start() -> SystemTime {
+    let age = usage::of_myself().map_or(Duration::ZERO, |usage| usage.age);
+    // If it cannot be told, nothing is older.
+    SystemTime::now().checked_sub(age).filter(|_| !age.is_zero()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Tells whether nothing of a machine is left, or only its files and nobody who would remove them.
+fn is_lost(row: &MachineRow, processes: &BTreeSet<String>, folders: &BTreeSet<String>, driven: &Driven) -> bool {
+    let id = row.id.to_string();
+    if processes.contains(&id) {
+        return false;
+    }
+    // Its folder is made right after its line, and removed right before it.
+    if !folders.contains(&id) {
+        return true;
+    }
+    // One that stands by is looked at by who takes it.
+    let (Some(pid), Some(sandbox)) = (row.pid, row.sandbox) else { return false };
+    let driven = driven.lock().expect("no holder panics");
+    driven.get(&sandbox).is_none_or(|entry| entry.condition.borrow().pid != Some(pid))
+}
+
+/// Forgets a machine, after what is left of it: its line is what names the rest.
+async fn forget(parts: &Arc<Parts>, id: &str) -> bool {
+    let Ok(rows) = parts.ledger.machines().await else { return false };
+    let Some(row) = rows.into_iter().find(|row| row.id.to_string() == id) else { return true };
+    let _ = std::fs::remove_dir_all(parts.run_root.join(id));
+    parts.layers.discard(id);
+    match parts.net.remove_stray(&row.slot).await {
+        // Somebody else has the slot by now, or there never was such a one.
+        Ok(()) | Err(NetError::Unknown { .. }) => parts.ledger.gone(row.id).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Forgets a layer that is not there, if nobody misses it.
+async fn forget_layer(parts: &Arc<Parts>, id: &str) -> bool {
+    let _gate = parts.layer_gate.lock().await;
+    let (Ok(layer), Ok(unused)) = (id.parse(), parts.ledger.unused_layers().await) else { return false };
+    unused.contains(&layer) && !parts.has_in_hand(layer) && parts.ledger.layer_gone(layer).await.is_ok()
 }
 
 async fn repair(parts: &Arc<Parts>, leak: &Leak) -> bool {
@@ -141,7 +216,7 @@ async fn repair(parts: &Arc<Parts>, leak: &Leak) -> bool {
             parts.layers.discard(name);
             !parts.layers.disk(name).exists()
         }
-        Leak::Slot(name) => parts.net.remove_stray(name).await.is_ok(),
+        Leak::Slot(name) | Leak::Link(name) => parts.net.remove_stray(name).await.is_ok(),
         Leak::Layer(id) => match id.parse() {
             Ok(layer) => parts.layers.remove(layer).is_ok(),
             Err(_) => false,
@@ -150,8 +225,14 @@ async fn repair(parts: &Arc<Parts>, leak: &Leak) -> bool {
             Ok(sandbox) => parts.volumes.let_go(sandbox).await.is_ok(),
             Err(_) => false,
         },
-        // A kept layer whose data is gone is for people to look at.
-        Leak::MissingLayer(_) => false,
+        Leak::Draft(name) => parts.layers.discard_draft(name),
+        Leak::Machine(id) => forget(parts, id).await,
+        Leak::Sandbox(id) => match id.parse() {
+            Ok(id) => parts.volumes.let_go(id).await.is_ok() && parts.ledger.sandbox_gone(id).await.is_ok(),
+            Err(_) => false,
+        },
+        // One that is kept or in use, and whose data is gone, is for people to look at.
+        Leak::MissingLayer(id) => forget_layer(parts, id).await,
     }
 }
 
@@ -163,6 +244,10 @@ impl std::fmt::Display for Leak {
             Leak::Folder(name) => write!(f, "machine folder {name} that no ledger line names"),
             Leak::Disk(name) => write!(f, "disk {name} that no ledger line names"),
             Leak::Slot(name) => write!(f, "network namespace {name} that nobody has taken"),
+            Leak::Link(name) => write!(f, "network link {name} that leads to no namespace"),
+            Leak::Draft(name) => write!(f, "draft {name} of an earlier process"),
+            Leak::Machine(id) => write!(f, "machine {id} is recorded but nobody has it"),
+            Leak::Sandbox(id) => write!(f, "sandbox {id} is recorded but was never made, or is removed"),
             Leak::Layer(id) => write!(f, "layer {id} that no ledger line names"),
             Leak::VolumeUse(id) => write!(f, "volumes held by sandbox {id} that is not here"),
             Leak::MissingLayer(id) => write!(f, "layer {id} is recorded but not there"),

@@ -21,5 +21,5 @@ pub use host::{Host, HostParts, StartUpError};
 pub use ledger::{Ledger, LedgerError, MachineRow};
 pub use recover::{RecoverError, Recovered, clear_abandoned};
 pub use sandbox::Leave;
-pub use settings::HostSettings;
+pub use settings::{HostSettings, MemorySource};
 pub use volumes::{Claim, Growth, Volumes, VolumesError};

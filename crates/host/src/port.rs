@@ -122,7 +122,7 @@ impl HostPort for Host {
     }
 
     async fn audit(&self) -> Result<AuditReport, Fault> {
-        audit::audit(&self.parts).await.map_err(Fault::bug)
+        audit::audit(&self.parts, &self.sandboxes).await.map_err(Fault::bug)
     }
 
     async fn observe(&self, id: SandboxId) -> Option<SandboxView> {

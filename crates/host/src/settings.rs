@@ -1,6 +1,6 @@
 //! What an operator may choose about a host.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use pandastack_model::{Bytes, TemplateName};
 
@@ -26,6 +26,30 @@ pub struct HostSettings {
     pub fork_parallel: usize,
     /// Between two audits.
     pub audit_every: Duration,
+    /// What to believe about the host's memory instead of what its kernel says.
+    pub memory: Option<MemorySource>,
+}
+
+/// Tells the host's memory: all of it, and what could be given out.
+#[derive(Clone)]
+pub struct MemorySource(Arc<dyn Fn() -> (Bytes, Bytes) + Send + Sync>);
+
+impl MemorySource {
+    /// Makes a source of a function, which is asked each time.
+    pub fn new(look: impl Fn() -> (Bytes, Bytes) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+
+    /// Asks.
+    pub fn look(&self) -> (Bytes, Bytes) {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for MemorySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemorySource").field(&self.look()).finish()
+    }
 }
 
 impl Default for HostSettings {
@@ -40,6 +64,7 @@ impl Default for HostSettings {
             overcommit_percent: 400,
             fork_parallel: 4,
             audit_every: Duration::from_secs(3600),
+            memory: None,
         }
     }
 }

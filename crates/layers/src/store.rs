@@ -5,6 +5,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    time::SystemTime,
 };
 
 use pandastack_model::{Bytes, LayerId, TemplateName};
@@ -113,6 +114,23 @@ impl LayerStore {
         for entry in fs::read_dir(self.root.join("staging")).into_iter().flatten().flatten() {
             let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
         }
+    }
+
+    /// Lists what lies among the drafts since before a moment.
+    pub fn drafts_before(&self, moment: SystemTime) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join("staging")).into_iter().flatten().flatten();
+        let old = entries.filter(|entry| {
+            let changed = entry.metadata().and_then(|about| about.modified());
+            changed.is_ok_and(|changed| changed < moment)
+        });
+        old.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    /// Removes one of them. `false` if it is still there.
+    pub fn discard_draft(&self, name: &str) -> bool {
+        let path = self.root.join("staging").join(name);
+        let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        !path.exists()
     }
 
     /// Starts a new layer in a folder of its own.

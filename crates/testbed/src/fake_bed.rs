@@ -225,7 +225,9 @@ impl FakeGround {
         let driver = FakeDriver::new(move |_| Arc::new(ScriptedGuest::new(guests.clone())));
         seal_mini(&layers, &driver).await?;
         let network = Network(folder.path().display().to_string());
-        let run_root = folder.path().join("run");
+        // Control groups go by the last name: hosts side by side must not find each other's.
+        let own = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let run_root = folder.path().join(format!("run{own}"));
         Ok(Self { driver, script, layers, run_root, network, volume, _small: small, folder })
     }
 
@@ -251,11 +253,16 @@ impl FakeGround {
             volume: self.volume.clone(),
             // Slots made ahead would come and go while a test looks for leftovers.
             net: NetSettings { ready: 0, max: slots_max, ..NetSettings::of(self.network.0.clone()) },
-            ledger: self.folder.path().join("ledger.db"),
+            ledger: self.ledger(),
             run_root: self.run_root.clone(),
             settings,
         };
         Ok(Host::start(parts).await?)
+    }
+
+    /// The file of the host's ledger, for damaging it.
+    pub fn ledger(&self) -> PathBuf {
+        self.folder.path().join("ledger.db")
     }
 
     /// Where the files of the sealed template lie, for damaging them.
@@ -264,6 +271,11 @@ impl FakeGround {
     /// If the template is gone.
     pub fn mini(&self) -> PathBuf {
         self.folder_of(self.layers.template(&spec("mini").template).expect("the ground has the template"))
+    }
+
+    /// Where layers are drafted.
+    pub fn staging(&self) -> PathBuf {
+        self.volume.root().join("staging")
     }
 
     /// Where the files of a layer lie.

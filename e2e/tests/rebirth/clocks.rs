@@ -97,6 +97,33 @@ async fn clocks_that_only_count_never_go_back_and_stand_still_with_the_machine()
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn timers_go_on_with_what_was_left_and_those_on_the_wall_clock_are_due() {
+    with_resident(async |bed, id| {
+        let flags = "1"; // TFD_TIMER_ABSTIME
+        let set = async |name: &str, clock: &str, flags: &str, seconds: &str| {
+            let call = format!("set_timer('{name}', time.CLOCK_{clock}, {flags}, {seconds})");
+            assert_eq!(ask(bed, id, &call).await, "0", "{name}");
+        };
+        let wait = stretched(STANDSTILL) * 4;
+        set("left", "MONOTONIC", "0", "3600").await;
+        set("wall", "REALTIME", flags, &format!("time.time() + {}", wait.as_secs_f64())).await;
+        set("later", "REALTIME", flags, "time.time() + 3600").await;
+        let (set, before) = (Instant::now(), number(bed, id, "left('left')").await);
+        assert_eq!(ask(bed, id, "is_due('wall')").await, "False");
+        bed.host.sleep(id).await.unwrap();
+        tokio::time::sleep(wait).await;
+        bed.host.wake(id).await.unwrap();
+        let (after, all) = (number(bed, id, "left('left')").await, set.elapsed().as_secs_f64());
+        assert!(before > after && after > 0.0, "{before} s were left, then {after} s");
+        assert!(before - after < all - wait.as_secs_f64() / 2.0, "{} s of {all} s went by for it", before - after);
+        let due = async || (ask(bed, id, "is_due('wall')").await == "True").then_some(());
+        wait_for("the timer on the wall clock", PATIENCE, due).await;
+        assert_eq!(ask(bed, id, "is_due('later')").await, "False");
+    })
+    .await;
+}
+
 /// Fails if a clock of the watching resident has gone back, after it has looked some more times.
 async fn never_back(bed: &Bed, id: SandboxId, when: &str) {
     let before = number(bed, id, "samples").await;

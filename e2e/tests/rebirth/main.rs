@@ -35,7 +35,7 @@ const RESIDENT_PORT: u16 = 8100;
 /// A process that lives in a guest through everything that happens to it: it says what an expression is worth to it. It has
 /// used OpenSSL's generator and Python's own before anybody asks.
 const RESIDENT: &str = r#"
-import os, random, secrets, socket, socketserver, ssl, threading, time, uuid
+import ctypes, os, random, secrets, socket, socketserver, ssl, struct, threading, time, uuid
 
 GENERATION = '/run/pandastack/generation'
 generation = lambda: open(GENERATION).read()
@@ -75,6 +75,24 @@ def watch():
         least = min([least] + [b - a for a, b in zip(before, now)])
         before, samples = now, samples + 1
         time.sleep(0.001)
+
+libc = ctypes.CDLL(None)
+timers = {}
+
+def set_timer(name, clock, flags, seconds):
+    timers[name] = libc.timerfd_create(clock, os.O_NONBLOCK)
+    spec = struct.pack('qqqq', 0, 0, int(seconds), int(seconds % 1 * 1e9))
+    return libc.timerfd_settime(timers[name], flags, spec, None)
+
+def left(name):
+    spec = ctypes.create_string_buffer(32)
+    libc.timerfd_gettime(timers[name], spec)
+    _, _, seconds, nanoseconds = struct.unpack('qqqq', spec.raw)
+    return seconds + nanoseconds / 1e9
+
+def is_due(name):
+    try: return len(os.read(timers[name], 8)) == 8
+    except BlockingIOError: return False
 
 def dial(address, port):
     global call

@@ -273,8 +273,7 @@ impl Parts {
 
     /// Counts a machine's memory, if it fits.
     pub fn promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) -> Result<(), Full> {
-        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let (total, free) = parse_meminfo(&meminfo).unwrap_or((Bytes::new(u64::MAX), Bytes::new(u64::MAX)));
+        let (total, free) = self.memory().unwrap_or((Bytes::new(u64::MAX), Bytes::new(u64::MAX)));
         let settings = &self.settings;
         let terms = Terms {
             memory_reserve: settings.memory_reserve,
@@ -304,9 +303,16 @@ impl Parts {
 
     /// Tells whether memory is so short that machines nobody uses should go.
     pub fn is_crowded(&self) -> bool {
-        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let reserve = self.settings.memory_reserve.get();
-        parse_meminfo(&meminfo).is_some_and(|(_, free)| free.get() < reserve.saturating_mul(2))
+        self.memory().is_some_and(|(_, free)| free.get() < reserve.saturating_mul(2))
+    }
+
+    /// The host's memory: all of it, and what could be given out.
+    fn memory(&self) -> Option<(Bytes, Bytes)> {
+        match &self.settings.memory {
+            Some(source) => Some(source.look()),
+            None => parse_meminfo(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        }
     }
 
     /// Counts the memory of a machine that is already there.

@@ -169,6 +169,7 @@ async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) 
     }
     match Rebirth::parse(&frame.payload) {
         Ok(rebirth) if guest.script.manner() != Manner::RefusesRebirth => {
+            guest.script.consider(rebirth.clone()).await;
             *locked(&guest.secret) = rebirth.secret;
             channel.say(Reborn { wall_clock_ns: rebirth.wall_clock_ns, generation: Some(GENERATION) }).await;
         }

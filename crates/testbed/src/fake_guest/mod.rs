@@ -16,11 +16,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use pandastack_vmm_fake::{FakeClock, FakeGuest};
-use pandastack_wire_guest::{Kind, Volume};
+use pandastack_wire_guest::{Kind, Rebirth, Volume};
 use tokio::io::DuplexStream;
 
 /// The secret that the sealed fake agent expects.
@@ -60,6 +61,8 @@ pub struct Script {
     flushes: Arc<AtomicUsize>,
     under_way: Arc<AtomicUsize>,
     volumes: Arc<Mutex<BTreeMap<String, Volume>>>,
+    rebirths: Arc<Mutex<Vec<Rebirth>>>,
+    hesitation: Arc<Mutex<Duration>>,
 }
 
 impl Script {
@@ -91,6 +94,25 @@ impl Script {
     /// What guests were told last about the volume at a path.
     pub fn volume_at(&self, path: &str) -> Option<Volume> {
         locked(&self.volumes).get(path).cloned()
+    }
+
+    /// Gives the new lives that guests were told of since the last time, in order.
+    pub fn take_rebirths(&self) -> Vec<Rebirth> {
+        std::mem::take(&mut *locked(&self.rebirths))
+    }
+
+    /// Lets every guest think so long before it answers to a new life.
+    pub fn hesitate(&self, hesitation: Duration) {
+        *locked(&self.hesitation) = hesitation;
+    }
+
+    /// Takes note of a new life, and thinks.
+    async fn consider(&self, rebirth: Rebirth) {
+        locked(&self.rebirths).push(rebirth);
+        let hesitation = *locked(&self.hesitation);
+        if !hesitation.is_zero() {
+            tokio::time::sleep(hesitation).await;
+        }
     }
 
     fn note_volumes(&self, volumes: Vec<Volume>) {

@@ -1,12 +1,13 @@
 //! Forks and snapshots: children carry their parent's state, fail alone, and the last user of a layer takes it along.
 
 use futures_util::future::join_all;
+use pandastack_host::HostSettings;
 use pandastack_model::{FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
-use pandastack_testbed::{FakeBed, spec, with_fake_bed, with_small_fake_bed};
+use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk};
 
-use crate::{fork_of, ids};
+use crate::{SOON, fork_of, ids};
 
 #[tokio::test]
 async fn children_carry_their_parents_state_and_go_their_own_way() {
@@ -252,6 +253,37 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
             }
             bed.host.remove(source).await.unwrap();
             assert_eq!(bed.audited().await, (1, 0));
+        }
+    })
+    .await;
+}
+
+/// Each restore takes a CPU and memory that the sandboxes which run already need as well.
+#[tokio::test]
+async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
+    let settings = HostSettings { fork_parallel: 2, ..FakeBed::settings() };
+    with_fake_bed(settings, async |bed| {
+        let parent = bed.create().await.0;
+        let before = bed.driver.faults().calls(Step::Restore);
+        let calls = || bed.driver.faults().calls(Step::Restore) - before;
+        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Hang);
+        let (ask, children) = fork_of(parent, 6);
+        let watched = async {
+            wait_for("two restores", SOON, async || (calls() == 2).then_some(())).await;
+            // Everything else that the host can do while those hang, it does: a third would begin.
+            for _ in 0..3 {
+                bed.run(parent, "echo here").await.unwrap();
+                bed.audited().await;
+            }
+            assert_eq!(calls(), 2);
+            assert_eq!(bed.driver.live().len(), 1);
+            bed.driver.faults().clear();
+        };
+        let (forked, ()) = tokio::join!(bed.host.fork(ask), watched);
+        assert!(forked.unwrap().children.iter().all(Result::is_ok));
+        assert_eq!((calls(), bed.driver.live().len()), (6, 7));
+        for id in children {
+            bed.host.remove(id).await.unwrap();
         }
     })
     .await;

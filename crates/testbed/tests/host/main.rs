@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod admission;
+mod audit;
 mod blanks;
 mod code;
 mod crash;
@@ -11,6 +12,8 @@ mod death;
 mod fork;
 mod link;
 mod ports;
+mod pressure;
+mod rebirth;
 mod sleep;
 mod standby;
 mod steps;

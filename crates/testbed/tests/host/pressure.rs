@@ -1,0 +1,79 @@
+//! The warm pool: as many machines as a template is to have, and fewer of them when the host's memory is short.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use pandastack_host::{HostSettings, MemorySource};
+use pandastack_model::{Bytes, SandboxId};
+use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
+use pandastack_wire_fleet::HostPort;
+
+use crate::SOON;
+
+/// Standby machines and blanks of a host at one moment.
+async fn ahead(bed: &FakeBed) -> (usize, usize) {
+    let status = bed.host.status().await;
+    (status.standby, status.blanks)
+}
+
+async fn comes_to(bed: &FakeBed, expected: (usize, usize)) {
+    wait_for(&format!("{expected:?}"), SOON, async || (ahead(bed).await == expected).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_template_has_as_many_machines_as_it_is_to_have() {
+    let warm = [(spec("mini").template, 3)].into();
+    with_fake_bed(HostSettings { warm, ..FakeBed::settings() }, async |bed| {
+        comes_to(bed, (3, 0)).await;
+        for _ in 0..3 {
+            assert_eq!(bed.ensure(SandboxId::random()).await.unwrap().boot_mode, "standby");
+        }
+        comes_to(bed, (3, 0)).await;
+        assert_eq!(bed.driver.live().len(), 6);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_template_that_is_to_have_none_has_none() {
+    let warm = [(spec("mini").template, 0)].into();
+    with_fake_bed(HostSettings { warm, standby: 2, blanks: 1, ..FakeBed::settings() }, async |bed| {
+        // Blanks come after the shelves: once there is one, the shelves are as full as they get.
+        comes_to(bed, (0, 1)).await;
+        assert_eq!(bed.ensure(SandboxId::random()).await.unwrap().boot_mode, "cold");
+    })
+    .await;
+}
+
+/// What saves the least time goes first; a sandbox never does. Everything comes back once there is memory again.
+#[tokio::test]
+async fn machines_that_nobody_uses_give_way_when_memory_is_short() {
+    let free = Arc::new(AtomicU64::new(Bytes::gib(8).get()));
+    let told = free.clone();
+    let memory = MemorySource::new(move || (Bytes::gib(8), Bytes::new(told.load(Ordering::Relaxed))));
+    let settings = HostSettings { standby: 1, blanks: 1, memory: Some(memory), ..FakeBed::settings() };
+    with_fake_bed(settings, async |bed| {
+        comes_to(bed, (1, 1)).await;
+        let id = bed.ensure(SandboxId::random()).await.unwrap().id;
+        comes_to(bed, (1, 1)).await;
+        // Between the reserve and twice as much: nobody new is kept ready, but who asks gets a machine.
+        free.store(Bytes::mib(700).get(), Ordering::Relaxed);
+        comes_to(bed, (1, 0)).await;
+        comes_to(bed, (0, 0)).await;
+        let other = bed.ensure(SandboxId::random()).await.unwrap();
+        assert_eq!((other.boot_mode, bed.driver.live().len()), ("cold", 2));
+        // Less than the reserve: nobody gets one, and those who have one keep it.
+        free.store(Bytes::mib(100).get(), Ordering::Relaxed);
+        let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
+        assert_eq!(fault.code, "host.full", "{fault:?}");
+        for id in [id, other.id] {
+            assert_eq!(bed.run(id, "echo here").await.unwrap().0, "here\n");
+        }
+        free.store(Bytes::gib(8).get(), Ordering::Relaxed);
+        comes_to(bed, (1, 1)).await;
+        assert_eq!((bed.audited().await, bed.driver.live().len()), ((1, 4), 4));
+    })
+    .await;
+}

@@ -1,0 +1,91 @@
+//! What a guest is told when it goes on after it stood still: fresh entropy and the time, and the time again if it was slow.
+//! `docs/fork-correctness.md` is the contract.
+
+use std::time::Duration;
+
+use pandastack_model::{Egress, LayerId, SandboxId};
+use pandastack_testbed::{FakeBed, with_fake_bed};
+use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
+use pandastack_wire_guest::Rebirth;
+
+/// Longer than an exchange may take that brings the time.
+const SLOW: Duration = Duration::from_millis(150);
+
+/// Does what makes a guest go on, and gives what it was told then. An exchange afterwards shows that nothing more is to come:
+/// the sandbox's own task does one thing after the other.
+async fn after(bed: &FakeBed, id: SandboxId, act: impl AsyncFnOnce()) -> Vec<Rebirth> {
+    bed.script.take_rebirths();
+    act().await;
+    bed.host.set_egress(id, Egress::Open).await.unwrap();
+    bed.script.take_rebirths()
+}
+
+#[tokio::test]
+async fn whoever_goes_on_gets_fresh_entropy_and_keeps_its_name() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let born = bed.script.take_rebirths();
+        assert_eq!(born.len(), 1, "{born:?}");
+        assert!(born[0].identity.is_some(), "a new sandbox has a name of its own");
+        let slept = after(bed, id, async || {
+            bed.host.sleep(id).await.unwrap();
+            bed.host.wake(id).await.unwrap();
+        })
+        .await;
+        let paused = after(bed, id, async || {
+            bed.host.pause(id).await.unwrap();
+            bed.host.resume(id).await.unwrap();
+        })
+        .await;
+        let layer = LayerId::random();
+        let sealed = after(bed, id, async || {
+            bed.host.seal(id, SealAsk { layer, hold: Hold::Passing }).await.unwrap();
+        })
+        .await;
+        let mut all = born;
+        for told in [slept, paused, sealed] {
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert_eq!(told[0].identity, None);
+            all.extend(told);
+        }
+        assert!(all.iter().all(|told| told.entropy.len() == 64));
+        assert!(all.windows(2).all(|pair| pair[0].wall_clock_ns < pair[1].wall_clock_ns), "time goes on");
+        let mut pools: Vec<_> = all.iter().map(|told| &told.entropy).collect();
+        pools.sort();
+        pools.dedup();
+        assert_eq!(pools.len(), all.len(), "two lives got the same entropy");
+        bed.host.release(layer).await.unwrap();
+    })
+    .await;
+}
+
+/// Its clock may be late by as long as it took to answer. On a host so busy that no answer is quick, three must do.
+#[tokio::test]
+async fn a_slow_guest_is_told_the_time_again_but_not_for_ever() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        bed.script.hesitate(SLOW);
+        let paused = after(bed, id, async || {
+            bed.host.pause(id).await.unwrap();
+            bed.host.resume(id).await.unwrap();
+        })
+        .await;
+        assert_eq!(paused.len(), 3);
+        let slept = after(bed, id, async || {
+            bed.host.sleep(id).await.unwrap();
+            bed.host.wake(id).await.unwrap();
+        })
+        .await;
+        assert_eq!(slept.len(), 4, "the new life, and the time three times");
+        for told in [paused, slept] {
+            assert!(
+                told.windows(2).all(|pair| pair[0].wall_clock_ns < pair[1].wall_clock_ns),
+                "always the time of then"
+            );
+            assert!(told.windows(2).all(|pair| pair[0].entropy != pair[1].entropy));
+        }
+        bed.script.hesitate(Duration::ZERO);
+        assert_eq!(bed.run(id, "echo here").await.unwrap().0, "here\n");
+    })
+    .await;
+}
