@@ -68,6 +68,12 @@ impl FakeDriver {
         body.slots().iter().map(|(slot, (file, size))| (port(slot, file), *size)).collect()
     }
 
+    /// Lists every size that a living machine was told of a volume, from its attaching on.
+    pub fn told(&self, id: MachineId) -> Vec<(VolumeSlot, Bytes)> {
+        let bodies = self.shared.bodies();
+        bodies.get(&id).filter(|body| body.is_alive()).map(|body| body.told().clone()).unwrap_or_default()
+    }
+
     /// Ends a machine as if its process had been killed. An unknown one is fine.
     pub fn kill(&self, id: MachineId) {
         if let Some(body) = self.shared.bodies().get(&id) {

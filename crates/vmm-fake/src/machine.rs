@@ -33,6 +33,7 @@ pub(crate) struct Body {
     pub(crate) cut: watch::Sender<u64>,
     pub(crate) guest: Arc<dyn FakeGuest>,
     slots: Mutex<Slots>,
+    told: Mutex<Vec<(VolumeSlot, Bytes)>>,
 }
 
 /// What is in the slots, and how large the machine knows it to be.
@@ -49,6 +50,7 @@ impl Body {
             cut: watch::Sender::new(0),
             guest,
             slots: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
@@ -70,6 +72,11 @@ impl Body {
 
     pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every size that the machine was told of, in that order.
+    pub(crate) fn told(&self) -> MutexGuard<'_, Vec<(VolumeSlot, Bytes)>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check_alive(&self) -> Result<(), MachineError> {
@@ -207,6 +214,7 @@ impl Machine for FakeMachine {
             return Err(MachineError::Refused { command: "attach".to_owned(), reason: "the slot is taken".to_owned() });
         }
         slots.insert(port.slot, (port.file.clone(), size));
+        self.body.told().push((port.slot, size));
         Ok(())
     }
 
@@ -219,6 +227,7 @@ impl Machine for FakeMachine {
                 return Err(MachineError::Refused { command, reason });
             }
         }
+        self.body.told().push((slot, size));
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod create;
 mod death;
 mod fork;
 mod link;
+mod past_return;
 mod ports;
 mod sleep;
 mod standby;
