@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::{
     faults::{Faults, Step, Trouble},
     guest::FakeGuest,
-    machine::{Body, DEVICES, FakeMachine},
+    machine::{Body, DEVICES, FakeMachine, Told},
 };
 
 type MakeGuest = Box<dyn Fn(MachineId) -> Arc<dyn FakeGuest> + Send + Sync>;
@@ -68,8 +68,8 @@ impl FakeDriver {
         body.slots().iter().map(|(slot, (file, size))| (port(slot, file), *size)).collect()
     }
 
-    /// Lists every size that a living machine was told of a volume, from its attaching on.
-    pub fn told(&self, id: MachineId) -> Vec<(VolumeSlot, Bytes)> {
+    /// Lists every size that a living machine was told of its volumes, from their attaching on.
+    pub fn told(&self, id: MachineId) -> Vec<Told> {
         let bodies = self.shared.bodies();
         bodies.get(&id).filter(|body| body.is_alive()).map(|body| body.told().clone()).unwrap_or_default()
     }
