@@ -113,14 +113,18 @@ struct Subject {
 }
 
 impl Subject {
-    async fn make(client: &Client, operation: Operation) -> Self {
+    /// Makes what an operation needs, of the one that has outlived the last one if there is such a one.
+    async fn make(client: &Client, operation: Operation, kept: Option<Witness>) -> Self {
         let volume = match operation {
             Operation::Create => return Self { operation, witness: None },
             // Nobody copies a sandbox that writes a volume.
             Operation::Fork => None,
             Operation::Hibernate | Operation::Wake | Operation::Delete => Some(VOLUMES[1]),
         };
-        let witness = Witness::make(client, volume).await;
+        let witness = match kept {
+            Some(witness) => witness,
+            None => Witness::make(client, volume).await,
+        };
         if operation == Operation::Wake {
             client.hibernate(&witness.id).await.unwrap();
         }
@@ -172,10 +176,10 @@ impl Subject {
         begun
     }
 
-    /// Checks that the operation was finished or never begun.
-    async fn check(self, client: &Client) {
+    /// Checks that the operation was finished or never begun, and gives what is there. It runs then.
+    async fn check(self, client: &Client) -> Option<Witness> {
         let Self { operation, witness } = self;
-        let Some(mut witness) = witness else { return };
+        let mut witness = witness?;
         let status = match client.get(&witness.id).await {
             Ok(sandbox) => sandbox.status,
             Err(error) if error.status() == Some(404) => "gone".to_owned(),
@@ -187,9 +191,11 @@ impl Subject {
             Operation::Delete => &["running", "gone"],
         };
         assert!(allowed.contains(&status.as_str()), "{operation:?} left its sandbox {status}");
-        if status != "gone" {
-            witness.check(client).await;
+        if status == "gone" {
+            return None;
         }
+        witness.check(client).await;
+        Some(witness)
     }
 }
 
@@ -234,6 +240,8 @@ struct Trial<'a> {
     standby: u32,
     running: Witness,
     asleep: Witness,
+    /// What the last operation was about, if it is there and runs.
+    kept: Option<Witness>,
 }
 
 impl<'a> Trial<'a> {
@@ -247,42 +255,40 @@ impl<'a> Trial<'a> {
         let running = Witness::make(&client, Some(VOLUMES[0])).await;
         let asleep = Witness::make(&client, None).await;
         client.hibernate(&asleep.id).await.unwrap();
-        Self { data, server, standby: 0, running, asleep }
+        Self { data, server, standby: 0, running, asleep, kept: None }
     }
 
     fn client(&self) -> Client {
         client(&self.server)
     }
 
-    async fn remove_others(&self) {
-        remove_others(&self.client(), [&self.running.id, &self.asleep.id]).await;
-    }
-
-    /// Waits until as many machines live as should: those that stand by come by themselves.
-    async fn has_machines(&self, count: u32) {
+    /// Removes everybody but the witnesses and what is kept, and waits until as many machines live as should: those that stand by
+    /// come by themselves.
+    async fn tidy(&self) {
         let client = self.client();
-        let enough = async || (client.audit().await.unwrap().machines == count as usize).then_some(());
+        let kept = self.kept.iter().chain([&self.running, &self.asleep]).map(|witness| witness.id.as_str());
+        remove_others(&client, &kept.collect::<Vec<_>>()).await;
+        let wanted = 1 + self.standby as usize + usize::from(self.kept.is_some());
+        let enough = async || (client.audit().await.unwrap().machines == wanted).then_some(());
         wait_for("the machines", PATIENCE, enough).await;
     }
 
     /// Carries an operation out to its end, for its length.
-    async fn whole(&self, operation: Operation) -> Span {
-        self.has_machines(1 + self.standby).await;
+    async fn whole(&mut self, operation: Operation) -> Span {
         let client = self.client();
-        let subject = Subject::make(&client, operation).await;
+        let subject = Subject::make(&client, operation, self.kept.take()).await;
         let began = Instant::now();
         subject.run(&client).await.unwrap();
         let span = Span { from: Duration::ZERO, to: began.elapsed() };
-        subject.check(&client).await;
-        self.remove_others().await;
+        self.kept = subject.check(&client).await;
+        self.tidy().await;
         span
     }
 
     /// Kills the server so long after an operation was asked for, and starts another one.
     async fn cut(&mut self, operation: Operation, delay: Duration, span: &mut Span, count: &mut Count) {
         let client = self.client();
-        self.has_machines(1 + self.standby).await;
-        let subject = Subject::make(&client, operation).await;
+        let subject = Subject::make(&client, operation, self.kept.take()).await;
         let kill = async {
             tokio::time::sleep(delay).await;
             self.server.kill().unwrap();
@@ -308,7 +314,7 @@ impl<'a> Trial<'a> {
         self.check(subject, &context).await;
     }
 
-    /// Checks that everybody is as before the kill and that the subject is whole, removes it, and looks for leaks.
+    /// Checks that everybody is as before the kill and that the subject is whole, and looks for leaks.
     async fn check(&mut self, subject: Subject, context: &str) {
         let client = self.client();
         let known = [self.running.id.clone(), self.asleep.id.clone(), subject.id().to_owned()];
@@ -328,12 +334,24 @@ impl<'a> Trial<'a> {
         self.running.check(&client).await;
         let second = client.create(&with_volume(Some(VOLUMES[0]))).await.expect_err("two write one volume");
         assert_eq!((second.status(), second.code()), (Some(409), Some("volume.in_use")), "{second}; {context}");
-        subject.check(&client).await;
-        self.remove_others().await;
-        self.has_machines(1 + self.standby).await;
-        let audit = client.audit().await.unwrap();
-        assert_eq!((audit.leaks.as_slice(), audit.volumes), (&[][..], 2), "{context}");
-        assert_eq!(audit.layers, 2, "the template and the sleeper's; {context}");
+        self.kept = subject.check(&client).await;
+        self.tidy().await;
+        self.leaks_nothing(context).await;
+    }
+
+    async fn leaks_nothing(&self, context: &str) {
+        let audit = self.client().audit().await.unwrap();
+        assert_eq!((audit.leaks.as_slice(), audit.volumes), (&[][..], VOLUMES.len()), "{context}");
+        // The template and the sleeper's; and one that who is kept was woken from.
+        let most = 2 + usize::from(self.kept.is_some());
+        assert!((2..=most).contains(&audit.layers), "{} layers; {context}", audit.layers);
+    }
+
+    /// Removes what an operation was about.
+    async fn let_go(&mut self, operation: Operation) {
+        self.kept = None;
+        self.tidy().await;
+        self.leaks_nothing(&format!("after the last {operation:?}")).await;
     }
 
     /// Takes everything down. The volumes' file systems are whole, with every line that was told of.
@@ -343,7 +361,7 @@ impl<'a> Trial<'a> {
         self.asleep.check(&client).await;
         let told = self.running.told;
         let run_root = wait_for("a machine of the server", PATIENCE, async || run_root_of(self.data)).await;
-        remove_others(&client, []).await;
+        remove_others(&client, &[]).await;
         let disks = disks(self.data);
         assert_eq!(disks.len(), VOLUMES.len());
         let lines: Vec<u64> = disks.iter().map(|disk| lines_on(disk)).collect();
@@ -373,6 +391,7 @@ async fn twenty_kills_in_the_middle_of_each_operation_lose_and_leave_nothing() {
             spans[mode] = Some(span);
             assert!(count.early + count.late <= kills * MISSES_MAX, "{operation:?} is hardly ever cut off: {count:?}");
         }
+        trial.let_go(operation).await;
         println!("{operation:?}: {count:?} in {:?}, {spans:?}", began.elapsed());
     }
     trial.end().await;
@@ -403,7 +422,7 @@ async fn a_start_that_is_killed_loses_nothing() {
     two.check(&client).await;
     let audit = client.audit().await.unwrap();
     assert_eq!((audit.leaks.as_slice(), audit.machines), (&[][..], 2), "{}", server.said());
-    remove_others(&client, []).await;
+    remove_others(&client, &[]).await;
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
 }
 
@@ -411,9 +430,9 @@ fn start(data: &Path, standby: u32) -> Server {
     Server::start(data, &["--standby", &standby.to_string()]).unwrap()
 }
 
-async fn remove_others<const N: usize>(client: &Client, keep: [&String; N]) {
+async fn remove_others(client: &Client, keep: &[&str]) {
     for sandbox in client.list().await.unwrap() {
-        if !keep.contains(&&sandbox.id) {
+        if !keep.contains(&sandbox.id.as_str()) {
             client.delete(&sandbox.id).await.unwrap();
         }
     }
