@@ -4,22 +4,32 @@
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 
 use std::{
-    path::Path,
-    time::{Duration, Instant},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use pandastack_client::{
-    Client, Config,
-    wire::{CreateSandbox, ExecRequest, ForkRequest, Sandbox},
+    Client, ClientError, Config,
+    wire::{CreateSandbox, CreateVolume, ExecRequest, ForkRequest, VolumeAttachment},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Leftovers, Server, run_root_of, wait_for};
+use pandastack_host::Ledger;
+use pandastack_kit::random_bytes;
+use pandastack_model::SandboxState;
+use pandastack_testbed::{DataFolder, Leftovers, Server, run_root_of, stretched, wait_for};
 
-/// How often each operation is cut off. Five operations make twenty.
-const MOMENTS: u32 = 4;
+/// How often each operation is cut off in its middle; `PANDASTACK_KILLS` says otherwise.
+const KILLS: u32 = 20;
 
-/// How often one may come to its end before the kill.
-const ENDED_MAX: u32 = 8;
+/// For each kill that counts, how many may come too early or too late.
+const MISSES_MAX: u32 = 4;
+
+/// How far a guest's clock may be from its host's.
+const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
+
+/// The volume of the sandbox that runs all the time, and the one that the subjects of operations have after each other.
+const VOLUMES: [&str; 2] = ["witness", "subject"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -33,38 +43,66 @@ enum Operation {
 const ALL: [Operation; 5] =
     [Operation::Create, Operation::Fork, Operation::Hibernate, Operation::Wake, Operation::Delete];
 
-/// A sandbox in which a process counts. The count is in the process only; the file says where it stands.
+/// A sandbox in which a process counts. The count is in the process only; each number is a line of a file, and is told in another file
+/// once that line was flushed.
 struct Witness {
     id: String,
     pid: u32,
-    seen: u64,
+    log: String,
+    told: u64,
 }
 
-/// Counts up from 1 for ever: a process that was started anew would be seen to begin again.
-const COUNTER: &str = "setsid sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/next; \
-                       mv /dev/shm/next /dev/shm/count; sleep 0.05; done' > /dev/null 2>&1 < /dev/null & echo $!";
+/// Counts for ever from the last line on. A process that was started anew would be seen: it has another number.
+const COUNTER: &str = r#"
+import os, sys, time
+log = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+number = os.pread(log, os.fstat(log).st_size, 0).count(b"\n")
+while True:
+    number += 1
+    os.write(log, b"%d\n" % number)
+    os.fsync(log)
+    with open("/dev/shm/next", "w") as told:
+        told.write(str(number))
+    os.rename("/dev/shm/next", "/dev/shm/told")
+    time.sleep(0.05)
+"#;
 
 impl Witness {
-    async fn make(client: &Client) -> Self {
-        let id = create(client).await.id;
-        let pid = run(client, &id, COUNTER).await.trim().parse().unwrap();
-        let mut witness = Self { id, pid, seen: 0 };
-        let counts =
-            async || client.exec(&witness.id, &line("cat /dev/shm/count")).await.ok()?.stdout.trim().parse().ok();
-        witness.seen = wait_for("the first count", PATIENCE, counts).await;
+    /// Makes a sandbox, with a volume or without one.
+    async fn make(client: &Client, volume: Option<&str>) -> Self {
+        let id = client.create(&with_volume(volume)).await.unwrap().id;
+        let log = if volume.is_some() { "/data/log" } else { "/srv/log" }.to_owned();
+        let begin = format!("setsid python3 -c '{COUNTER}' {log} > /dev/null 2>&1 < /dev/null & echo $!");
+        let pid = run(client, &id, &begin).await.trim().parse().unwrap();
+        let mut witness = Self { id, pid, log, told: 0 };
+        let first =
+            async || client.exec(&witness.id, &line("cat /dev/shm/told")).await.ok()?.stdout.trim().parse().ok();
+        witness.told = wait_for("the first count", PATIENCE, first).await;
         witness
     }
 
-    /// The process lives, and has gone on from where it was. Wakes a sleeper.
+    /// The process lives and has gone on from where it was, what it told of is on its disk without a gap, and its clock is right.
+    /// Wakes a sleeper.
     async fn check(&mut self, client: &Client) {
-        let seen = run(client, &self.id, &format!("kill -0 {} && cat /dev/shm/count", self.pid)).await;
-        let seen: u64 = seen.trim().parse().unwrap();
-        assert!(seen >= self.seen, "the counter went back from {} to {seen}", self.seen);
+        // Past the guest's cache, from the disk.
+        let read = format!("dd if={} iflag=direct bs=64k status=none", self.log);
+        let count = "awk '$1 != NR { print \"line\", NR, \"is\", $1; exit } END { print NR }'";
+        let look = format!("date +%s%N && kill -0 {} && cat /dev/shm/told && echo && {read} | {count}", self.pid);
+        let before = now();
+        let seen = run(client, &self.id, &look).await;
+        let after = now();
+        let numbers: Result<Vec<u64>, _> = seen.split_whitespace().map(str::parse).collect();
+        let Ok([clock, told, lines]) = numbers.as_deref() else { panic!("{} has a gap: {seen}", self.log) };
+        let (clock, skew) = (Duration::from_nanos(*clock), stretched(CLOCK_SKEW_MAX));
+        assert!(clock + skew > before, "{:?} behind", before.saturating_sub(clock));
+        assert!(clock < after + skew, "{:?} ahead", clock.saturating_sub(after));
+        assert!(*told >= self.told, "the counter went back from {} to {told}", self.told);
+        assert!(lines >= told, "{} has {lines} lines of {told}", self.log);
         let further = async || {
-            let now: u64 = run(client, &self.id, "cat /dev/shm/count").await.trim().parse().ok()?;
-            (now > seen).then_some(now)
+            let now: u64 = run(client, &self.id, "cat /dev/shm/told").await.trim().parse().ok()?;
+            (now > *told).then_some(now)
         };
-        self.seen = wait_for("the counter goes on", PATIENCE, further).await;
+        self.told = wait_for("the counter goes on", PATIENCE, further).await;
     }
 }
 
@@ -75,21 +113,32 @@ struct Subject {
 }
 
 impl Subject {
-    async fn make(client: &Client, operation: Operation) -> Self {
-        if operation == Operation::Create {
-            return Self { operation, witness: None };
-        }
-        let witness = Witness::make(client).await;
+    /// Makes what an operation needs, of the one that has outlived the last one if there is such a one.
+    async fn make(client: &Client, operation: Operation, kept: Option<Witness>) -> Self {
+        let volume = match operation {
+            Operation::Create => return Self { operation, witness: None },
+            // Nobody copies a sandbox that writes a volume.
+            Operation::Fork => None,
+            Operation::Hibernate | Operation::Wake | Operation::Delete => Some(VOLUMES[1]),
+        };
+        let witness = match kept {
+            Some(witness) => witness,
+            None => Witness::make(client, volume).await,
+        };
         if operation == Operation::Wake {
             client.hibernate(&witness.id).await.unwrap();
         }
         Self { operation, witness: Some(witness) }
     }
 
-    async fn run(&self, client: &Client) -> Result<(), pandastack_client::ClientError> {
-        let id = self.witness.as_ref().map_or("", |witness| witness.id.as_str());
+    fn id(&self) -> &str {
+        self.witness.as_ref().map_or("", |witness| witness.id.as_str())
+    }
+
+    async fn run(&self, client: &Client) -> Result<(), ClientError> {
+        let id = self.id();
         match self.operation {
-            Operation::Create => client.create(&plain()).await.map(drop),
+            Operation::Create => client.create(&with_volume(Some(VOLUMES[1]))).await.map(drop),
             Operation::Fork => {
                 let ask = ForkRequest { count: Some(2), ..ForkRequest::default() };
                 client.fork_tree(id, &ask).await.map(drop)
@@ -100,10 +149,37 @@ impl Subject {
         }
     }
 
-    /// Checks that the operation was finished or never begun.
-    async fn check(self, client: &Client) {
+    /// Whether the host had begun with the operation, by what a host that was killed has left on its ledger. Only lines of the subject
+    /// count: machines are made ahead at any time.
+    async fn was_begun(&self, data: &Path, others: &[&str]) -> bool {
+        // A copy: the next server shall find what the last one left.
+        let copy = tempfile::tempdir().unwrap();
+        for name in ["ledger.db", "ledger.db-wal"] {
+            std::fs::copy(data.join(name), copy.path().join(name)).unwrap();
+        }
+        let ledger = Ledger::open(&copy.path().join("ledger.db")).await.unwrap();
+        let sandboxes = ledger.sandboxes().await.unwrap();
+        let subject = sandboxes.iter().find(|row| row.id.to_string() == self.id());
+        let begun = match self.operation {
+            Operation::Create => sandboxes.iter().any(|row| !others.contains(&row.id.to_string().as_str())),
+            Operation::Fork | Operation::Hibernate => {
+                ledger.layers().await.unwrap().iter().any(|row| row.source.to_string() == self.id())
+            }
+            Operation::Wake => {
+                let record = &subject.expect("nobody removes it").record;
+                let machines = ledger.machines().await.unwrap();
+                record.state != SandboxState::Asleep || machines.iter().any(|row| row.layer == record.layer)
+            }
+            Operation::Delete => subject.is_none_or(|row| row.record.state == SandboxState::Stopping),
+        };
+        ledger.close().await;
+        begun
+    }
+
+    /// Checks that the operation was finished or never begun, and gives what is there. It runs then.
+    async fn check(self, client: &Client) -> Option<Witness> {
         let Self { operation, witness } = self;
-        let Some(mut witness) = witness else { return };
+        let mut witness = witness?;
         let status = match client.get(&witness.id).await {
             Ok(sandbox) => sandbox.status,
             Err(error) if error.status() == Some(404) => "gone".to_owned(),
@@ -115,82 +191,210 @@ impl Subject {
             Operation::Delete => &["running", "gone"],
         };
         assert!(allowed.contains(&status.as_str()), "{operation:?} left its sandbox {status}");
-        if status != "gone" {
-            witness.check(client).await;
+        if status == "gone" {
+            return None;
         }
+        witness.check(client).await;
+        Some(witness)
+    }
+}
+
+/// When an operation can be cut off: between the moment from which its host has begun, and its end. Learned from what came too early
+/// or too late.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    from: Duration,
+    to: Duration,
+}
+
+impl Span {
+    /// One of so many moments, somewhere in its part of the span.
+    fn moment(self, number: u32, count: u32) -> Duration {
+        let [jitter] = random_bytes();
+        (self.to.saturating_sub(self.from)) * (number * 256 + u32::from(jitter)) / (count * 256) + self.from
+    }
+
+    fn too_early(&mut self, delay: Duration) {
+        self.from = delay.min(self.to * 3 / 4);
+    }
+
+    fn too_late(&mut self) {
+        self.to = self.to * 9 / 10;
+        self.from = self.from.min(self.to * 3 / 4);
+    }
+}
+
+/// The operations that were cut off, and those that a kill missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    cut: u32,
+    early: u32,
+    late: u32,
+}
+
+/// A server that is killed again and again, and what must outlive that.
+struct Trial<'a> {
+    data: &'a Path,
+    server: Server,
+    /// How many machines stand by: none with every second server.
+    standby: u32,
+    running: Witness,
+    asleep: Witness,
+    /// What the last operation was about, if it is there and runs.
+    kept: Option<Witness>,
+}
+
+impl<'a> Trial<'a> {
+    async fn begin(data: &'a Path) -> Self {
+        let server = start(data, 0);
+        let client = client(&server);
+        for name in VOLUMES {
+            let ask = CreateVolume { name: name.to_owned(), size_mb: Some(64) };
+            client.create_volume(&ask).await.unwrap();
+        }
+        let running = Witness::make(&client, Some(VOLUMES[0])).await;
+        let asleep = Witness::make(&client, None).await;
+        client.hibernate(&asleep.id).await.unwrap();
+        Self { data, server, standby: 0, running, asleep, kept: None }
+    }
+
+    fn client(&self) -> Client {
+        client(&self.server)
+    }
+
+    /// Removes everybody but the witnesses and what is kept, and waits until as many machines live as should: those that stand by
+    /// come by themselves.
+    async fn tidy(&self) {
+        let client = self.client();
+        let kept = self.kept.iter().chain([&self.running, &self.asleep]).map(|witness| witness.id.as_str());
+        remove_others(&client, &kept.collect::<Vec<_>>()).await;
+        let wanted = 1 + self.standby as usize + usize::from(self.kept.is_some());
+        let enough = async || (client.audit().await.unwrap().machines == wanted).then_some(());
+        wait_for("the machines", PATIENCE, enough).await;
+    }
+
+    /// Carries an operation out to its end, for its length.
+    async fn whole(&mut self, operation: Operation) -> Span {
+        let client = self.client();
+        let subject = Subject::make(&client, operation, self.kept.take()).await;
+        let began = Instant::now();
+        subject.run(&client).await.unwrap();
+        let span = Span { from: Duration::ZERO, to: began.elapsed() };
+        self.kept = subject.check(&client).await;
+        self.tidy().await;
+        span
+    }
+
+    /// Kills the server so long after an operation was asked for, and starts another one.
+    async fn cut(&mut self, operation: Operation, delay: Duration, span: &mut Span, count: &mut Count) {
+        let client = self.client();
+        let subject = Subject::make(&client, operation, self.kept.take()).await;
+        let kill = async {
+            tokio::time::sleep(delay).await;
+            self.server.kill().unwrap();
+        };
+        // Heard to its end: an answer that was on its way when the server was killed is one.
+        let (outcome, ()) = tokio::join!(subject.run(&client), kill);
+        let others = [self.running.id.as_str(), self.asleep.id.as_str()];
+        match outcome {
+            Ok(()) => {
+                count.late += 1;
+                span.too_late();
+            }
+            Err(error) if error.status().is_some() => panic!("{operation:?}: {error}"),
+            Err(_) if subject.was_begun(self.data, &others).await => count.cut += 1,
+            Err(_) => {
+                count.early += 1;
+                span.too_early(delay);
+            }
+        }
+        self.standby = count.cut % 2;
+        self.server = start(self.data, self.standby);
+        let context = format!("{operation:?} cut off after {delay:?}; the server said: {}", self.server.said());
+        self.check(subject, &context).await;
+    }
+
+    /// Checks that everybody is as before the kill and that the subject is whole, and looks for leaks.
+    async fn check(&mut self, subject: Subject, context: &str) {
+        let client = self.client();
+        let known = [self.running.id.clone(), self.asleep.id.clone(), subject.id().to_owned()];
+        for sandbox in client.list().await.unwrap() {
+            // Who was there before has not failed; a create that was cut off may have.
+            let fit = match known.iter().position(|id| *id == sandbox.id) {
+                Some(0) => &["running"][..],
+                Some(1) => &["hibernated"],
+                Some(_) => &["running", "hibernated"],
+                None => &["running", "hibernated", "failed"],
+            };
+            assert!(fit.contains(&sandbox.status.as_str()), "{} is {}; {context}", sandbox.id, sandbox.status);
+        }
+        for id in &known[..2] {
+            client.get(id).await.unwrap_or_else(|error| panic!("{id}: {error}; {context}"));
+        }
+        self.running.check(&client).await;
+        let second = client.create(&with_volume(Some(VOLUMES[0]))).await.expect_err("two write one volume");
+        assert_eq!((second.status(), second.code()), (Some(409), Some("volume.in_use")), "{second}; {context}");
+        self.kept = subject.check(&client).await;
+        self.tidy().await;
+        self.leaks_nothing(context).await;
+    }
+
+    async fn leaks_nothing(&self, context: &str) {
+        let audit = self.client().audit().await.unwrap();
+        assert_eq!((audit.leaks.as_slice(), audit.volumes), (&[][..], VOLUMES.len()), "{context}");
+        // The template and the sleeper's; and one that who is kept was woken from.
+        let most = 2 + usize::from(self.kept.is_some());
+        assert!((2..=most).contains(&audit.layers), "{} layers; {context}", audit.layers);
+    }
+
+    /// Removes what an operation was about.
+    async fn let_go(&mut self, operation: Operation) {
+        self.kept = None;
+        self.tidy().await;
+        self.leaks_nothing(&format!("after the last {operation:?}")).await;
+    }
+
+    /// Takes everything down. The volumes' file systems are whole, with every line that was told of.
+    async fn end(mut self) {
+        let client = self.client();
+        self.running.check(&client).await;
+        self.asleep.check(&client).await;
+        let told = self.running.told;
+        let run_root = wait_for("a machine of the server", PATIENCE, async || run_root_of(self.data)).await;
+        remove_others(&client, &[]).await;
+        let disks = disks(self.data);
+        assert_eq!(disks.len(), VOLUMES.len());
+        let lines: Vec<u64> = disks.iter().map(|disk| lines_on(disk)).collect();
+        assert!(lines.iter().any(|lines| *lines >= told), "of {told} lines there are {lines:?}");
+        assert_eq!(self.server.stop().unwrap(), Some(0), "{}", self.server.said());
+        assert_eq!(leftovers(self.data, &run_root).await, Leftovers::default());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_kills_in_the_middle_lose_and_leave_nothing() {
+async fn twenty_kills_in_the_middle_of_each_operation_lose_and_leave_nothing() {
+    let kills = std::env::var("PANDASTACK_KILLS").map_or(KILLS, |count| count.parse().unwrap());
     let data = DataFolder::with_own_volume().unwrap();
     let _tidy = CleanUp(data.path());
-    let mut server = start(data.path());
-    let client = |server: &Server| client(server);
-    let (mut running, mut asleep) = {
-        let client = client(&server);
-        let (running, asleep) = (Witness::make(&client).await, Witness::make(&client).await);
-        client.hibernate(&asleep.id).await.unwrap();
-        (running, asleep)
-    };
-    let run_root = wait_for("a machine of the server", PATIENCE, async || run_root_of(data.path())).await;
-    let (mut cut, mut ended) = (0_u32, 0_u32);
+    let mut trial = Trial::begin(data.path()).await;
     for operation in ALL {
-        let mut whole = {
-            let client = client(&server);
-            let subject = Subject::make(&client, operation).await;
-            let began = Instant::now();
-            subject.run(&client).await.unwrap();
-            let took = began.elapsed();
-            subject.check(&client).await;
-            remove_others(&client, [&running.id, &asleep.id]).await;
-            took
-        };
-        let (cut_before, ended_before) = (cut, ended);
-        while cut - cut_before < MOMENTS {
-            let before = client(&server);
-            let subject = Subject::make(&before, operation).await;
-            let delay = whole * (cut - cut_before) / MOMENTS + Duration::from_millis(1);
-            tokio::select! {
-                biased;
-                () = tokio::time::sleep(delay) => cut += 1,
-                outcome = subject.run(&before) => {
-                    // Killed after its end: it must stand. The next one is cut off sooner.
-                    outcome.unwrap();
-                    ended += 1;
-                    whole = whole * 2 / 3;
-                    assert!(ended - ended_before < ENDED_MAX, "{operation:?} is never cut off");
-                }
-            }
-            server.kill().unwrap();
-            drop(server);
-            server = start(data.path());
-            let after = client(&server);
-            let context = format!("{operation:?} cut off after {delay:?}; the server said: {}", server.said());
-            let statuses = [&running.id, &asleep.id].map(|id| after.get(id));
-            let statuses = futures_util::future::join_all(statuses).await;
-            let statuses: Vec<String> = statuses.into_iter().map(|sandbox| sandbox.unwrap().status).collect();
-            assert_eq!(statuses, ["running", "hibernated"], "{context}");
-            running.check(&after).await;
-            subject.check(&after).await;
-            for sandbox in after.list().await.unwrap() {
-                let settled = ["running", "hibernated", "failed"].contains(&sandbox.status.as_str());
-                assert!(settled, "{} is {}; {context}", sandbox.id, sandbox.status);
-            }
-            remove_others(&after, [&running.id, &asleep.id]).await;
-            let audit = after.audit().await.unwrap();
-            assert_eq!((audit.leaks.as_slice(), audit.machines), (&[][..], 1), "{context}");
-            assert_eq!(audit.layers, 2, "the template and the sleeper's; {context}");
+        let began = Instant::now();
+        let (mut count, mut spans) = (Count::default(), [None; 2]);
+        while count.cut < kills {
+            let mode = trial.standby as usize;
+            let mut span = match spans[mode] {
+                Some(span) => span,
+                None => trial.whole(operation).await,
+            };
+            let delay = span.moment(count.cut / 2, kills.div_ceil(2));
+            trial.cut(operation, delay, &mut span, &mut count).await;
+            spans[mode] = Some(span);
+            assert!(count.early + count.late <= kills * MISSES_MAX, "{operation:?} is hardly ever cut off: {count:?}");
         }
+        trial.let_go(operation).await;
+        println!("{operation:?}: {count:?} in {:?}, {spans:?}", began.elapsed());
     }
-    println!("{cut} operations were cut off, {ended} came to their end first");
-    assert_eq!(cut, 20);
-    let client = client(&server);
-    running.check(&client).await;
-    asleep.check(&client).await;
-    remove_others(&client, []).await;
-    assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
-    assert_eq!(leftovers(data.path(), &run_root).await, Leftovers::default());
+    trial.end().await;
 }
 
 /// The server is killed again and again while it starts: what it had is still there in the end.
@@ -198,48 +402,69 @@ async fn twenty_kills_in_the_middle_lose_and_leave_nothing() {
 async fn a_start_that_is_killed_loses_nothing() {
     let data = DataFolder::with_own_volume().unwrap();
     let _tidy = CleanUp(data.path());
-    let mut server = start(data.path());
+    let mut server = start(data.path(), 0);
     let before = client(&server);
-    let (mut one, mut two) = (Witness::make(&before).await, Witness::make(&before).await);
+    let (mut one, mut two) = (Witness::make(&before, None).await, Witness::make(&before, None).await);
     server.kill().unwrap();
     drop(server);
     let whole = {
         let began = Instant::now();
-        let mut server = start(data.path());
+        let mut server = start(data.path(), 0);
         server.kill().unwrap();
         began.elapsed()
     };
     for moment in 1..=6 {
         Server::begin(data.path(), &["--standby", "0"]).unwrap().kill_after(whole * moment / 7).unwrap();
     }
-    let mut server = start(data.path());
+    let mut server = start(data.path(), 0);
     let client = client(&server);
     one.check(&client).await;
     two.check(&client).await;
     let audit = client.audit().await.unwrap();
     assert_eq!((audit.leaks.as_slice(), audit.machines), (&[][..], 2), "{}", server.said());
-    remove_others(&client, []).await;
+    remove_others(&client, &[]).await;
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
 }
 
-fn start(data: &Path) -> Server {
-    Server::start(data, &["--standby", "0"]).unwrap()
+fn start(data: &Path, standby: u32) -> Server {
+    Server::start(data, &["--standby", &standby.to_string()]).unwrap()
 }
 
-async fn remove_others<const N: usize>(client: &Client, keep: [&String; N]) {
+async fn remove_others(client: &Client, keep: &[&str]) {
     for sandbox in client.list().await.unwrap() {
-        if !keep.contains(&&sandbox.id) {
+        if !keep.contains(&sandbox.id.as_str()) {
             client.delete(&sandbox.id).await.unwrap();
         }
     }
 }
 
-fn plain() -> CreateSandbox {
-    CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() }
+fn with_volume(name: Option<&str>) -> CreateSandbox {
+    let mount =
+        |name: &str| VolumeAttachment { name: name.to_owned(), read_only: None, mount_path: Some("/data".to_owned()) };
+    let volumes = name.map(|name| vec![mount(name)]);
+    CreateSandbox { template: Some("mini".into()), volumes, ..CreateSandbox::default() }
 }
 
-async fn create(client: &Client) -> Sandbox {
-    client.create(&plain()).await.unwrap()
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+/// The files of all volumes.
+fn disks(data: &Path) -> Vec<PathBuf> {
+    let volumes = std::fs::read_dir(data.join("volume/volumes")).unwrap();
+    volumes.map(|entry| entry.unwrap().path().join("disk")).collect()
+}
+
+/// Checks a volume that nobody uses, and counts the lines on it. There must be no gap.
+fn lines_on(disk: &Path) -> u64 {
+    let checked = Command::new("e2fsck").args(["-f", "-n"]).arg(disk).env("LC_ALL", "C").output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    let log = Command::new("debugfs").args(["-R", "cat /log"]).arg(disk).output().unwrap();
+    let log = String::from_utf8(log.stdout).unwrap();
+    for (line, number) in log.lines().zip(1..) {
+        assert_eq!(line.parse::<u64>(), Ok(number), "a gap");
+    }
+    log.lines().count() as u64
 }
 
 fn line(text: &str) -> ExecRequest {

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -156,6 +159,46 @@ async fn a_volume_grows_under_use_and_between_uses() {
     .await;
 }
 
+/// Each of many growths at once tells the machine of a size. None of them may cut what another has added.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn growths_at_once_leave_the_largest_whole() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let growing = volume(bed).await;
+            let id = create(bed, &[writer(growing, "/data")]).await.unwrap().id;
+            let file = volume_file(bed, growing);
+            for round in 1..=3 {
+                let sizes = (1..=8).map(|step| Bytes::mib(512 * (round - 1) + 64 * step));
+                let asks = sizes.clone().map(|size| bed.host.grow_volume(growing, size));
+                for (size, outcome) in sizes.zip(futures_util::future::join_all(asks).await) {
+                    // One that comes after a larger one is refused, and does nothing.
+                    if let Err(fault) = outcome {
+                        assert_eq!(fault.code, "volume.shrink", "{size}: {fault}");
+                    }
+                }
+                let largest = Bytes::mib(512 * round);
+                assert_eq!(std::fs::metadata(&file).unwrap().len(), largest.get(), "round {round}");
+                let disk = said(bed, id, "cat /sys/block/vdb/size").await;
+                assert_eq!(disk.trim().parse::<u64>().unwrap() * 512, largest.get(), "round {round}");
+                let inside = mib(bed, id).await;
+                assert!(
+                    inside > largest.as_mib() * 9 / 10,
+                    "round {round}: the file system has {inside} MiB of {largest}"
+                );
+                // Written to where it has grown: there must be a disk under it.
+                let fill = format!("head -c {} /dev/zero > /data/{round} && sync", 100 << 20);
+                said(bed, id, &fill).await;
+            }
+            bed.host.remove(id).await.unwrap();
+            assert_eq!(std::fs::metadata(&file).unwrap().len(), Bytes::mib(1536).get());
+            is_whole(&file);
+        },
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn a_standby_machine_takes_volumes_as_well() {
     let settings = HostSettings { standby: 1, ..HostSettings::default() };
@@ -296,6 +339,18 @@ async fn said(bed: &Bed, id: SandboxId, command: &str) -> String {
 /// How large the file system at `/data` is.
 async fn mib(bed: &Bed, id: SandboxId) -> u64 {
     said(bed, id, "df -m --output=size /data | tail -1").await.trim().parse().unwrap()
+}
+
+/// Where the file of a volume lies.
+fn volume_file(bed: &Bed, volume: VolumeId) -> PathBuf {
+    bed.data_dir.join("volume/volumes").join(volume.to_string()).join("disk")
+}
+
+/// Checks a file system that nobody uses, and changes nothing.
+fn is_whole(file: &Path) {
+    let checked = Command::new("e2fsck").args(["-f", "-n"]).arg(file).env("LC_ALL", "C").output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{said} {}", String::from_utf8_lossy(&checked.stderr));
 }
 
 async fn kill_machine(bed: &Bed, id: SandboxId) {

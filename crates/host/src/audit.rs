@@ -146,9 +146,11 @@ async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     let undriven = half.filter(|row| !driven.lock().expect("no holder panics").contains_key(&row.id));
     leaks.extend(undriven.map(|row| Leak::Sandbox(row.id.to_string())));
     leaks.extend(users.iter().filter(|user| !sandboxes.contains(user)).map(|user| Leak::VolumeUse(user.to_string())));
-    let waiting = machines.iter().filter(|machine| machine.layer.is_none()).count();
+    // By name: one that waits may have its line already and its process only after our look.
+    let waiting =
+        machines.iter().filter(|machine| machine.layer.is_none()).map(|machine| machine.id.to_string()).collect();
     let report = AuditReport {
-        machines: processes.len().saturating_sub(waiting),
+        machines: processes.difference(&waiting).count(),
         slots: slots.len(),
         disks: disks.len(),
         layers: layers.len(),

@@ -5,6 +5,7 @@
 //! write one file. A sandbox that sleeps still uses its volumes.
 
 mod plan;
+mod turns;
 
 use std::{
     collections::HashSet,
@@ -19,6 +20,7 @@ use pandastack_vmm::{Machine, MachineError, VolumePort, VolumeSlot};
 use pandastack_wire_fleet::{Hold, VolumeView};
 use pandastack_wire_guest as wire;
 
+use self::turns::{Disk, Turns};
 use crate::{
     guest::{self, LinkError, Session},
     ledger::{Claimed, Ledger, LedgerError, VolumeUse},
@@ -30,24 +32,33 @@ const FLUSH_DEADLINE: Duration = Duration::from_secs(10);
 /// The volumes of a host.
 pub struct Volumes {
     store: VolumeStore,
+    turns: Turns,
     ledger: Ledger,
     scope: Scope,
 }
 
 /// What a sandbox uses: for its machine, and for its guest.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Claim {
-    uses: Vec<(VolumeUse, Bytes)>,
-    ports: Vec<VolumePort>,
+    uses: Vec<Used>,
+}
+
+/// One volume of a claim.
+#[derive(Clone, Debug)]
+struct Used {
+    by: VolumeUse,
+    /// How large it was when it was claimed. It may have grown since.
+    size: Bytes,
+    disk: Disk,
 }
 
 /// A volume that has grown under a sandbox that may write it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Growth {
     pub sandbox: SandboxId,
     slot: VolumeSlot,
     path: String,
-    size: Bytes,
+    disk: Disk,
 }
 
 /// The volumes cannot be opened.
@@ -68,7 +79,7 @@ impl Volumes {
             store.remove(volume)?;
             ledger.volume_gone(volume).await?;
         }
-        Ok(Self { store, ledger, scope })
+        Ok(Self { store, turns: Turns::default(), ledger, scope })
     }
 
     /// Makes an empty volume. Asking again for the same id and size answers the same.
@@ -79,14 +90,21 @@ impl Volumes {
 
     /// Grows a volume. If a sandbox may write it, that sandbox's machine and guest are to be told.
     pub async fn grow(&self, volume: VolumeId, size: Bytes) -> Result<(VolumeView, Option<Growth>), Fault> {
-        let size = self.on_store("grow a volume", move |store| store.grow(volume, size)).await?;
+        let disk = self.disk(volume);
+        let turn = disk.turn().await;
+        let grow = move |store: &VolumeStore| {
+            // Its turn ends with the work, not with the caller's patience.
+            let _turn = turn;
+            store.grow(volume, size)
+        };
+        let size = self.on_store("grow a volume", grow).await?;
         let mut users = Vec::new();
         let mut growth = None;
         for (sandbox, used) in self.ledger.volume_users().await.map_err(ledger_fault)? {
             if used.volume == volume {
                 users.push(sandbox);
                 if used.slot.access() == Access::ReadWrite {
-                    growth = Some(Growth { sandbox, slot: used.slot, path: used.path, size });
+                    growth = Some(Growth { sandbox, slot: used.slot, path: used.path, disk: disk.clone() });
                 }
             }
         }
@@ -202,9 +220,12 @@ impl Volumes {
     }
 
     fn claimed(&self, uses: Vec<(VolumeUse, Bytes)>) -> Claim {
-        let port = |used: &VolumeUse| VolumePort { slot: used.slot, file: self.store.file(used.volume) };
-        let ports = uses.iter().map(|(used, _)| port(used)).collect();
-        Claim { uses, ports }
+        let used = |(by, size): (VolumeUse, Bytes)| Used { size, disk: self.disk(by.volume), by };
+        Claim { uses: uses.into_iter().map(used).collect() }
+    }
+
+    fn disk(&self, volume: VolumeId) -> Disk {
+        self.turns.disk(volume, self.store.file(volume))
     }
 
     async fn on_store<T: Send + 'static>(
@@ -226,31 +247,35 @@ impl Claim {
 
     /// Whether what the guest has not written out yet would be missed.
     pub fn writes(&self) -> bool {
-        self.uses.iter().any(|(used, _)| used.slot.access() == Access::ReadWrite)
+        self.uses.iter().any(Used::is_written)
     }
 
     /// Fills the slots of a paused machine.
     pub async fn attach(&self, machine: &dyn Machine) -> Result<(), MachineError> {
-        for port in &self.ports {
-            machine.attach(port).await?;
+        for used in &self.uses {
+            let _turn = used.disk.turn().await;
+            machine.attach(&VolumePort { slot: used.by.slot, file: used.disk.file().to_owned() }).await?;
         }
         Ok(())
     }
 
     /// Has the guest of a new sandbox mount everything.
     pub async fn mount(&self, session: &Session) -> Result<(), Fault> {
-        if self.is_empty() { Ok(()) } else { guest::mount(session, &self.for_guest()).await }
+        if self.is_empty() {
+            return Ok(());
+        }
+        // Its disks have at least these sizes: a machine shows what there is when they are attached.
+        let volumes = self.uses.iter().map(|used| for_guest(used.by.slot, &used.by.path, used.size)).collect();
+        guest::mount(session, &wire::Volumes { volumes }).await
     }
 
     /// Has the guest of a sandbox that slept or was paused fill disks that have grown meanwhile.
     pub async fn catch_up(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
-        if !self.writes() {
-            return Ok(());
+        let mut volumes = Vec::with_capacity(self.uses.len());
+        for Used { by, disk, .. } in self.uses.iter().filter(|used| used.is_written()) {
+            volumes.push(for_guest(by.slot, &by.path, tell_size(machine, by.slot, disk).await?));
         }
-        for (used, size) in self.uses.iter().filter(|(used, _)| used.slot.access() == Access::ReadWrite) {
-            machine.volume_grown(used.slot, *size).await.map_err(machine_fault)?;
-        }
-        guest::grow(session, &self.for_guest()).await
+        if volumes.is_empty() { Ok(()) } else { guest::grow(session, &wire::Volumes { volumes }).await }
     }
 
     /// Has the guest write out everything, so that the next one finds what this one wrote, before its machine is ended. A guest
@@ -276,19 +301,28 @@ impl Claim {
             let _ = tokio::time::timeout(FLUSH_DEADLINE, session.thaw()).await;
         }
     }
+}
 
-    fn for_guest(&self) -> wire::Volumes {
-        let volume = |(used, size): &(VolumeUse, Bytes)| for_guest(used.slot, &used.path, *size);
-        wire::Volumes { volumes: self.uses.iter().map(volume).collect() }
+impl Used {
+    fn is_written(&self) -> bool {
+        self.by.slot.access() == Access::ReadWrite
     }
 }
 
 impl Growth {
-    /// Tells the machine and the guest of a running sandbox.
+    /// Tells the machine and the guest of a running sandbox. The size is the present one: others may have grown the volume since.
     pub async fn tell(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
-        machine.volume_grown(self.slot, self.size).await.map_err(machine_fault)?;
-        guest::grow(session, &wire::Volumes { volumes: vec![for_guest(self.slot, &self.path, self.size)] }).await
+        let size = tell_size(machine, self.slot, &self.disk).await?;
+        guest::grow(session, &wire::Volumes { volumes: vec![for_guest(self.slot, &self.path, size)] }).await
     }
+}
+
+/// Tells a machine how large a volume is now, while nobody makes it larger.
+async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Result<Bytes, Fault> {
+    let turn = disk.turn().await;
+    let size = turn.size().map_err(|cause| Fault::bug("volumes").with_detail(cause))?;
+    machine.volume_grown(slot, size).await.map_err(machine_fault)?;
+    Ok(size)
 }
 
 /// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume, because their memory would go on

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::{
     faults::{Faults, Step, Trouble},
     guest::FakeGuest,
-    machine::{Body, DEVICES, FakeMachine},
+    machine::{Body, DEVICES, FakeMachine, Told},
 };
 
 type MakeGuest = Box<dyn Fn(MachineId) -> Arc<dyn FakeGuest> + Send + Sync>;
@@ -66,6 +66,12 @@ impl FakeDriver {
         let Some(body) = bodies.get(&id).filter(|body| body.is_alive()) else { return Vec::new() };
         let port = |slot: &VolumeSlot, file: &PathBuf| VolumePort { slot: *slot, file: file.clone() };
         body.slots().iter().map(|(slot, (file, size))| (port(slot, file), *size)).collect()
+    }
+
+    /// Lists every size that a living machine was told of its volumes, from their attaching on.
+    pub fn told(&self, id: MachineId) -> Vec<Told> {
+        let bodies = self.shared.bodies();
+        bodies.get(&id).filter(|body| body.is_alive()).map(|body| body.told().clone()).unwrap_or_default()
     }
 
     /// Ends a machine as if its process had been killed. An unknown one is fine.

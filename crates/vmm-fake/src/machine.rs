@@ -33,6 +33,15 @@ pub(crate) struct Body {
     pub(crate) cut: watch::Sender<u64>,
     pub(crate) guest: Arc<dyn FakeGuest>,
     slots: Mutex<Slots>,
+    told: Mutex<Vec<Told>>,
+}
+
+/// A size that a machine was told of a volume, and the one that the volume's file had at that moment. A real machine makes the file as
+/// large as it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub size: Bytes,
+    pub present: Bytes,
 }
 
 /// What is in the slots, and how large the machine knows it to be.
@@ -49,6 +58,7 @@ impl Body {
             cut: watch::Sender::new(0),
             guest,
             slots: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
@@ -70,6 +80,11 @@ impl Body {
 
     pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every size that the machine was told of, in that order.
+    pub(crate) fn told(&self) -> MutexGuard<'_, Vec<Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check_alive(&self) -> Result<(), MachineError> {
@@ -207,13 +222,19 @@ impl Machine for FakeMachine {
             return Err(MachineError::Refused { command: "attach".to_owned(), reason: "the slot is taken".to_owned() });
         }
         slots.insert(port.slot, (port.file.clone(), size));
+        self.body.told().push(Told { size, present: size });
         Ok(())
     }
 
     async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
         self.body.check_alive()?;
         match self.body.slots().get_mut(&slot) {
-            Some((_, known)) => *known = size,
+            Some((file, known)) => {
+                let io = |cause| MachineError::Io { action: format!("look at {}", file.display()), cause };
+                let present = Bytes::new(std::fs::metadata(&*file).map_err(io)?.len());
+                self.body.told().push(Told { size, present });
+                *known = size;
+            }
             None => {
                 let (command, reason) = ("grow".to_owned(), "the slot is empty".to_owned());
                 return Err(MachineError::Refused { command, reason });

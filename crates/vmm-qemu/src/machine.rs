@@ -164,7 +164,7 @@ impl Machine for QemuMachine {
     }
 
     async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
-        self.explain(volume::grown(&self.qmp, slot, size).await).await
+        self.explain(volume::grown(&self.qmp, self.process.pid(), slot, size).await).await
     }
 
     async fn stop(&self) {

@@ -24,15 +24,14 @@ pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
     let action = || format!("open volume {}", file.display());
     let writable = slot.access() == Access::ReadWrite;
     let opened = OpenOptions::new().read(true).write(writable).open(file);
-    let size = |file: &File| Ok(file.metadata()?.len());
-    let (opened, size) = opened
-        .and_then(|file| size(&file).map(|size| (file, size)))
-        .map_err(|cause| MachineError::Io { action: action(), cause })?;
+    let opened = opened.map_err(|cause| MachineError::Io { action: action(), cause })?;
     let node = node_of(*slot);
     add_disk(qmp, &node, &opened, slot.access()).await?;
     match slot.access() {
         Access::ReadWrite => {
             exchange(qmp, *slot, &node).await?;
+            // Looked at only now: a size from before would cut off what it has grown by meanwhile.
+            let size = opened.metadata().map_err(|cause| MachineError::Io { action: action(), cause })?.len();
             resize(qmp, &node, size).await.map(drop)
         }
         Access::ReadOnly => {
@@ -43,9 +42,33 @@ pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
     }
 }
 
-/// Tells the guest of a slot's new size.
-pub async fn grown(qmp: &Qmp, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
-    resize(qmp, &node_of(slot), size.get()).await.map(drop)
+/// Tells the guest of a slot's new size. Less than the file has is not told: a resize would cut the file off there.
+pub async fn grown(qmp: &Qmp, pid: u32, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+    let node = node_of(slot);
+    let present = present_bytes(qmp, pid, &node).await?;
+    resize(qmp, &node, size.get().max(present)).await.map(drop)
+}
+
+/// Looks how large the file under a disk is. The process is asked which of its files that is, because it may have been started, and
+/// the volume attached, by an earlier process of ours.
+async fn present_bytes(qmp: &Qmp, pid: u32, node: &str) -> Result<u64, MachineError> {
+    let nodes = qmp.execute("query-named-block-nodes", json!({ "flat": true })).await?;
+    let sets = qmp.execute("query-fdsets", json!({})).await?;
+    let Some(number) = file_number(&nodes, &sets, node) else {
+        let (command, reason) = ("query-fdsets".to_owned(), format!("{node} has no file"));
+        return Err(MachineError::Refused { command, reason });
+    };
+    let file = format!("/proc/{pid}/fd/{number}");
+    let size = std::fs::metadata(&file).map(|meta| meta.len());
+    size.map_err(|cause| MachineError::Io { action: format!("look at {file}"), cause })
+}
+
+/// Finds the number of a disk's open file in what QEMU says of its disks and of the files it was given.
+fn file_number(nodes: &Value, sets: &Value, node: &str) -> Option<u64> {
+    let disk = nodes.as_array()?.iter().find(|disk| disk["node-name"] == node)?;
+    let number: u64 = disk["file"].as_str()?.strip_prefix("/dev/fdset/")?.parse().ok()?;
+    let set = sets.as_array()?.iter().find(|set| set["fdset-id"] == number)?;
+    set["fds"].as_array()?.first()?["fd"].as_u64()
 }
 
 fn node_of(slot: VolumeSlot) -> String {
@@ -95,4 +118,29 @@ fn memory_file() -> io::Result<File> {
     let file = File::from(memfd_create("bell", MFdFlags::MFD_CLOEXEC)?);
     file.set_len(BELL_BYTES)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_disk_is_found_by_its_set() {
+        let nodes = json!([
+            { "node-name": "#block1", "file": "/dev/fdset/7" },
+            { "node-name": "rw0-volume", "file": "/dev/fdset/8" },
+            { "node-name": "rw1", "file": "null-co://" },
+        ]);
+        let sets = json!([
+            { "fdset-id": 8, "fds": [{ "fd": 31 }] },
+            { "fdset-id": 7, "fds": [{ "fd": 30 }] },
+        ]);
+        assert_eq!(file_number(&nodes, &sets, "rw0-volume"), Some(31));
+        for other in ["rw1", "rw1-volume", ""] {
+            assert_eq!(file_number(&nodes, &sets, other), None, "{other}");
+        }
+        for strange in [Value::Null, json!([]), json!([{ "fdset-id": 8 }]), json!([{ "fdset-id": 8, "fds": [] }])] {
+            assert_eq!(file_number(&nodes, &strange, "rw0-volume"), None, "{strange}");
+        }
+    }
 }

@@ -332,6 +332,8 @@ pub async fn an_empty_slot_takes_one_volume(subject: &impl Subject) {
         .expect("grow the volume");
     let first = VolumeSlot::all().next().expect("there are slots");
     machine.volume_grown(first, Bytes::mib(2)).await.expect("a volume grows while its guest runs");
+    machine.volume_grown(first, Bytes::mib(1)).await.expect("news that came too late does no harm");
+    assert_eq!(std::fs::metadata(&file).expect("look at the volume").len(), 2 << 20, "a volume was cut");
     machine.stop().await;
 }
 

@@ -267,7 +267,8 @@ pub trait Machine: Send + Sync {
     /// it notices the disk when it runs on.
     async fn attach(&self, port: &VolumePort) -> Result<(), MachineError>;
 
-    /// Tells the guest that the file of a volume in a slot has grown to this size. Only disks that may be written grow.
+    /// Tells the guest that the file of a volume in a slot has grown to this size. Only disks that may be written grow. A file that is
+    /// larger by now is not cut.
     async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError>;
 
     /// Ends the process and waits for it. Asking twice is fine; a dead machine is fine.

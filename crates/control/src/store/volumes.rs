@@ -58,9 +58,9 @@ impl Store {
         Ok(Named::Yes)
     }
 
-    /// Shows a volume, with the size it has.
+    /// Shows a volume, with the size it has. Volumes only grow: of two growths at once the smaller may be written down last.
     pub async fn show_volume(&self, id: VolumeId, size: Bytes) -> Result<(), StoreError> {
-        sqlx::query("UPDATE volume SET status = 'ready', size_bytes = ? WHERE id = ?")
+        sqlx::query("UPDATE volume SET status = 'ready', size_bytes = max(size_bytes, ?) WHERE id = ?")
             .bind(to_sql(size.get()))
             .bind(id.to_string())
             .execute(&self.pool)

@@ -70,11 +70,11 @@ struct World {
     last: Option<Scene>,
 }
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-async fn host(ground: &Arc<FakeGround>) -> FakeBed {
+pub(crate) async fn host(ground: &Arc<FakeGround>) -> FakeBed {
     FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap()
 }
 
@@ -86,7 +86,7 @@ async fn noted(bed: &FakeBed) -> SandboxId {
 }
 
 /// Ends a host without a word to it. What it does in blocking calls comes to its end, as a system call would.
-fn cut_off(runtime: Runtime) {
+pub(crate) fn cut_off(runtime: Runtime) {
     runtime.shutdown_timeout(SOON);
 }
 

@@ -186,6 +186,76 @@ async fn growth_reaches_the_machine_and_its_guest() {
     .await;
 }
 
+/// Checks that no machine was told of less than before, and that the last word is the size there is.
+async fn is_never_cut(bed: &FakeBed, growing: VolumeId) {
+    let told = bed.driver.told(bed.driver.live()[0]);
+    assert!(told.is_sorted_by_key(|told| told.size), "a machine was told of less than before: {told:?}");
+    assert!(told.iter().all(|told| told.size >= told.present), "a machine was told to cut its disk: {told:?}");
+    let view = bed.host.volumes().await.unwrap().into_iter().find(|view| view.volume == growing).unwrap();
+    let last = told.last().map(|told| told.size);
+    assert_eq!((last, bed.script.volume_at("/data").unwrap().size), (Some(view.size), view.size.get()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn growths_at_once_never_tell_a_machine_of_less_than_before() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (growing, id) = (volume(bed).await, SandboxId::random());
+        bed.ensure_with(id, vec![mount(growing, "/data", Access::ReadWrite)]).await.unwrap();
+        let mut largest = SIZE;
+        for round in 1..=20 {
+            let sizes = (1..=8).map(|step| Bytes::mib(round * 100 + step));
+            let asks = sizes.clone().map(|size| bed.host.grow_volume(growing, size));
+            for (size, outcome) in sizes.zip(futures_util::future::join_all(asks).await) {
+                match outcome {
+                    Ok(view) => largest = largest.max(view.size),
+                    Err(fault) => assert_eq!(fault.code, "volume.shrink", "{size}: {fault}"),
+                }
+            }
+            assert_eq!(largest, Bytes::mib(round * 100 + 8), "the largest wins");
+            is_never_cut(bed, growing).await;
+        }
+    })
+    .await;
+}
+
+/// The size is looked at when it is told, not when somebody began to go on.
+#[tokio::test]
+async fn a_volume_that_grows_while_its_sandbox_goes_on_is_not_cut() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (growing, id) = (volume(bed).await, SandboxId::random());
+        bed.ensure_with(id, vec![mount(growing, "/data", Access::ReadWrite)]).await.unwrap();
+        for (round, asleep) in [(1, false), (2, true), (3, false)] {
+            let struck = bed.driver.faults().struck();
+            match asleep {
+                true => bed.host.sleep(id).await.map(drop).unwrap(),
+                false => bed.host.pause(id).await.map(drop).unwrap(),
+            }
+            bed.driver.faults().plan(When::Nth(Step::Resume, 1), Trouble::Hang);
+            let goes_on = async {
+                match asleep {
+                    true => bed.host.wake(id).await,
+                    false => bed.host.resume(id).await,
+                }
+            };
+            let grows = async {
+                let hangs = async || (bed.driver.faults().struck() > struck).then_some(());
+                wait_for("the sandbox to go on", SOON, hangs).await;
+                let wanted = Bytes::mib(100 * round);
+                let grown = async || {
+                    let views = bed.host.volumes().await.unwrap();
+                    (views[0].size == wanted).then(|| bed.driver.faults().clear())
+                };
+                tokio::join!(bed.host.grow_volume(growing, wanted), wait_for("the growth", SOON, grown)).0
+            };
+            let (went_on, grew) = tokio::join!(goes_on, grows);
+            went_on.unwrap();
+            assert_eq!(grew.unwrap().size, Bytes::mib(100 * round));
+            is_never_cut(bed, growing).await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn making_a_volume_twice_makes_one() {
     with_fake_bed(FakeBed::settings(), async |bed| {

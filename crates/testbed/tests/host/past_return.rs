@@ -1,0 +1,283 @@
+//! A wake without a way back. Once the guest of a sandbox that writes a volume runs again, its volume becomes newer than the memory it
+//! slept in: woken from that a second time, it would write what it remembers over what it has written since. So whatever goes wrong
+//! before the call that resumes it leaves it asleep, and whatever goes wrong from that call on never does.
+
+use std::{sync::Arc, time::Duration};
+
+use pandastack_host::HostSettings;
+use pandastack_model::{Access, Bytes, SandboxId, SandboxState, VolumeId, VolumeMount};
+use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
+use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_wire_fleet::HostPort;
+
+use crate::{
+    SOON,
+    crash::{cut_off, host, runtime},
+};
+
+/// More calls than a wake makes.
+const CALLS_MAX: u64 = 40;
+
+/// Calls before the one that resumes: the restore and the attaching.
+const CALLS_BEFORE: u64 = 2;
+
+/// What becomes of the machine after its host was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Machine {
+    Lives,
+    Dies,
+}
+
+/// What a sandbox was before it fell asleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Running,
+    Paused,
+}
+
+/// Makes a sandbox with a volume.
+async fn sandbox_with(bed: &FakeBed, access: Access) -> (SandboxId, VolumeId) {
+    let (id, volume) = (SandboxId::random(), VolumeId::random());
+    bed.host.make_volume(volume, Bytes::mib(16)).await.unwrap();
+    bed.ensure_with(id, vec![VolumeMount { volume, path: "/data".to_owned(), access }]).await.unwrap();
+    bed.put(id, "/note", "kept").await.unwrap();
+    (id, volume)
+}
+
+/// Makes a sleeper with a volume.
+async fn sleeper(bed: &FakeBed, access: Access, before: Before) -> (SandboxId, VolumeId) {
+    let (id, volume) = sandbox_with(bed, access).await;
+    if before == Before::Paused {
+        bed.host.pause(id).await.unwrap();
+    }
+    bed.host.sleep(id).await.unwrap();
+    (id, volume)
+}
+
+/// Checks that a sleeper has its volume and wakes as it was.
+async fn wakes(bed: &FakeBed, id: SandboxId, volume: VolumeId) {
+    assert_eq!(users(bed, volume).await, [id], "somebody else could write under a sleeper");
+    assert_eq!(bed.host.wake(id).await.unwrap().state, SandboxState::Running);
+    assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+}
+
+/// Checks that a sandbox that failed says so for ever and has let its volume go.
+async fn has_failed(bed: &FakeBed, id: SandboxId, volume: VolumeId) {
+    assert_eq!(bed.host.wake(id).await.unwrap_err().code, "sandbox.failed");
+    assert_eq!(users(bed, volume).await, []);
+    let next = VolumeMount { volume, path: "/data".to_owned(), access: Access::ReadWrite };
+    let heir = SandboxId::random();
+    bed.ensure_with(heir, vec![next]).await.expect("the next writer gets the volume");
+    bed.host.remove(heir).await.unwrap();
+}
+
+async fn users(bed: &FakeBed, volume: VolumeId) -> Vec<SandboxId> {
+    let volumes = bed.host.volumes().await.unwrap();
+    volumes.into_iter().find(|view| view.volume == volume).expect("the volume is here").users
+}
+
+/// Waits until a sandbox is in a state that it stays in.
+async fn settled(bed: &FakeBed, id: SandboxId) -> SandboxState {
+    wait_for("a state that stays", SOON, async || {
+        let state = bed.state(id).await?;
+        let dying = state == SandboxState::Running && bed.driver.live().is_empty();
+        (!state.is_changing() && !dying).then_some(state)
+    })
+    .await
+}
+
+/// How a wake ended at its cut.
+struct Cut {
+    id: SandboxId,
+    volume: VolumeId,
+    resumed: bool,
+    finished: bool,
+}
+
+/// Wakes a sleeper and cuts the host off at the nth driver call.
+fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
+    let first = runtime();
+    let cut = first.block_on(async {
+        let bed = host(ground).await;
+        let (id, volume) = sleeper(&bed, Access::ReadWrite, before).await;
+        let faults = bed.driver.faults();
+        let (struck, resumes) = (faults.struck(), faults.calls(Step::Resume));
+        faults.plan(When::Call(nth), Trouble::Hang);
+        let hangs = async || (faults.struck() > struck).then_some(());
+        let finished = tokio::select! {
+            biased;
+            () = wait_for("the cut", SOON * 2, hangs) => false,
+            woke = bed.host.wake(id) => woke.map(|_| true).unwrap(),
+        };
+        Cut { id, volume, resumed: faults.calls(Step::Resume) > resumes, finished }
+    });
+    cut_off(first);
+    ground.driver.faults().clear();
+    cut
+}
+
+/// Cuts a wake off at its first, second, … call, until one comes to its end.
+fn at_every_call(machine: Machine, before: Before) {
+    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    for nth in 1..CALLS_MAX {
+        let Cut { id, volume, resumed, finished } = cut_wake(&ground, nth, before);
+        assert_eq!(resumed, nth > CALLS_BEFORE, "the wake of a writer makes other calls than this test knows");
+        if machine == Machine::Dies {
+            ground.driver.live().into_iter().for_each(|machine| ground.driver.kill(machine));
+        }
+        // Twice: what the first start made of it must be on the ledger.
+        for _ in 0..2 {
+            let next = runtime();
+            next.block_on(async {
+                let bed = host(&ground).await;
+                let state = bed.state(id).await.unwrap();
+                let context = format!("cut off at call {nth}, {machine:?}: {state}");
+                match (resumed, machine) {
+                    (false, _) => assert_eq!(state, SandboxState::Asleep, "{context}"),
+                    (true, Machine::Lives) => {
+                        assert_eq!(state, SandboxState::Running, "{context}");
+                        assert_eq!(users(&bed, volume).await, [id], "{context}");
+                        assert_eq!(bed.text(id, "/note").await.unwrap(), "kept", "{context}");
+                    }
+                    (true, Machine::Dies) => {
+                        assert_eq!(state.as_str(), "failed", "{context}");
+                        has_failed(&bed, id, volume).await;
+                    }
+                }
+            });
+            cut_off(next);
+        }
+        let last = runtime();
+        last.block_on(async {
+            let bed = host(&ground).await;
+            if !resumed {
+                wakes(&bed, id, volume).await;
+            }
+            bed.host.remove(id).await.unwrap();
+            bed.host.remove_volume(volume).await.unwrap();
+            assert_eq!(bed.audited().await, (1, 0), "call {nth} left something");
+            bed.host.close().await;
+            assert!(bed.leftovers().await.unwrap().is_empty());
+        });
+        if finished {
+            assert!(nth > CALLS_BEFORE + 2, "no call after the one that resumes was cut off");
+            return;
+        }
+    }
+    panic!("a wake makes no end of calls");
+}
+
+#[test]
+fn a_writers_wake_that_is_cut_off_after_it_ran_is_gone_on_with() {
+    at_every_call(Machine::Lives, Before::Running);
+}
+
+#[test]
+fn a_writers_wake_that_is_cut_off_after_it_ran_and_whose_machine_dies_has_failed() {
+    at_every_call(Machine::Dies, Before::Running);
+}
+
+#[test]
+fn a_writer_that_was_paused_before_it_slept_has_no_way_back_either() {
+    at_every_call(Machine::Lives, Before::Paused);
+    at_every_call(Machine::Dies, Before::Paused);
+}
+
+/// One driver call after the other goes wrong, until a wake is through before its turn comes.
+async fn any_call_may(trouble: Trouble, access: Access) {
+    let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
+    with_fake_bed(settings, async |bed| {
+        let faults = bed.driver.faults();
+        let (mut slept, mut failed) = (0, 0);
+        for nth in 1..CALLS_MAX {
+            let (id, volume) = sleeper(bed, access, Before::Running).await;
+            let (struck, resumes) = (faults.struck(), faults.calls(Step::Resume));
+            faults.plan(When::Call(nth), trouble);
+            let outcome = bed.host.wake(id).await;
+            let no_way_back = access == Access::ReadWrite && faults.calls(Step::Resume) > resumes;
+            let disturbed = faults.struck() > struck;
+            faults.clear();
+            match (settled(bed, id).await, no_way_back) {
+                (SandboxState::Asleep, false) => {
+                    assert!(outcome.is_err(), "call {nth}");
+                    wakes(bed, id, volume).await;
+                    slept += 1;
+                }
+                (SandboxState::Running, _) => {
+                    outcome.unwrap();
+                    assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+                }
+                (SandboxState::Failed { reason }, _) if disturbed => {
+                    if let Err(fault) = outcome {
+                        assert!(no_way_back, "call {nth}: {fault}");
+                        assert!(reason.contains("may already have written"), "call {nth}: {reason}");
+                        assert_eq!(fault.code, "sandbox.wake_failed", "call {nth}: {fault}");
+                    }
+                    has_failed(bed, id, volume).await;
+                    failed += 1;
+                }
+                (state, _) => panic!("{trouble:?} at call {nth} left it {state}: {outcome:?}"),
+            }
+            bed.host.remove(id).await.unwrap();
+            bed.host.remove_volume(volume).await.unwrap();
+            assert_eq!(bed.audited().await, (1, 0), "call {nth} left something");
+            bed.is_idle().await;
+            if !disturbed {
+                assert!(slept >= CALLS_BEFORE, "only {slept} troubles left it asleep");
+                assert!((failed > 0) == (access == Access::ReadWrite || trouble == Trouble::Die), "{failed} failed");
+                return;
+            }
+        }
+        panic!("a wake makes no end of calls");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_writers_wake_that_fails_after_it_ran_has_failed() {
+    any_call_may(Trouble::Fail, Access::ReadWrite).await;
+}
+
+#[tokio::test]
+async fn a_writers_wake_that_dies_after_it_ran_has_failed() {
+    any_call_may(Trouble::Die, Access::ReadWrite).await;
+}
+
+#[tokio::test]
+async fn a_readers_wake_that_fails_leaves_it_asleep() {
+    any_call_may(Trouble::Fail, Access::ReadOnly).await;
+}
+
+/// A paused writer whose going on is cut off is paused or runs, with the volume as its own.
+#[test]
+fn a_paused_writer_that_is_cut_off_while_it_goes_on_is_never_asleep() {
+    let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
+    let first = runtime();
+    let (id, volume) = first.block_on(async {
+        let bed = host(&ground).await;
+        let (id, volume) = sandbox_with(&bed, Access::ReadWrite).await;
+        bed.host.pause(id).await.unwrap();
+        let faults = bed.driver.faults();
+        let struck = faults.struck();
+        faults.plan(When::Nth(Step::Resume, 1), Trouble::Hang);
+        let hangs = async || (faults.struck() > struck).then_some(());
+        tokio::select! {
+            biased;
+            () = wait_for("the cut", SOON * 2, hangs) => {}
+            went_on = bed.host.resume(id) => panic!("it was not cut off: {went_on:?}"),
+        }
+        (id, volume)
+    });
+    cut_off(first);
+    ground.driver.faults().clear();
+    runtime().block_on(async {
+        let bed = host(&ground).await;
+        let state = bed.state(id).await.unwrap();
+        assert!([SandboxState::Paused, SandboxState::Running].contains(&state), "{state}");
+        assert_eq!(users(&bed, volume).await, [id]);
+        bed.host.resume(id).await.unwrap();
+        assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+        bed.host.close().await;
+        assert!(bed.leftovers().await.unwrap().is_empty());
+    });
+}
