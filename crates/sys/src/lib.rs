@@ -16,6 +16,7 @@ pub mod pty;
 
 #[cfg(feature = "kvm")]
 pub mod kvm;
+pub mod raw;
 pub mod reflink;
 pub mod socket;
 pub mod tap;

@@ -3,6 +3,7 @@
 //! Never asks for privileges it does not have (it needs root), and removes all it made when it is dropped, also on panic.
 
 use std::{
+    fs::File,
     io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     path::Path,
@@ -20,6 +21,9 @@ use pandastack_sys::netns::Netns;
 /// How often a server looks whether it should end.
 const POLL: Duration = Duration::from_millis(5);
 
+/// Whoever has this file locked picks a link; in the folder for temporary files.
+const TURN: &str = "pandastack-outside.lock";
+
 /// A namespace with servers at addresses of the test's choice.
 pub struct Outside {
     name: String,
@@ -34,6 +38,9 @@ impl Outside {
     /// Makes the namespace, gives it the addresses, and routes each of them there from the caller's namespace.
     pub fn new(addresses: &[Ipv4Addr]) -> io::Result<Outside> {
         let name = unique("pdo");
+        // Held until the link is there: two tests that look for a free one at the same time would find the same.
+        let turn = File::create(std::env::temp_dir().join(TURN))?;
+        turn.lock()?;
         let (near, far) = free_link()?;
         let mut lines = format!(
             "netns add {name}\n\

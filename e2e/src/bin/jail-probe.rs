@@ -1,7 +1,6 @@
 //! A program that a test puts into a jail in the place of QEMU. It tries what a machine process that was taken over would
 //! try, and says on standard error how each attempt ended: `attempt: done` or `attempt: refused, why`.
 //! What it looks for lies in its own bundle, in `share/targets`, because its arguments are the machine's.
-#![allow(unsafe_code, reason = "the C library has no words for some of the calls that must be refused")]
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,7 +18,6 @@ use std::{
 
 use nix::{
     errno::Errno,
-    libc,
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
     sys::{
@@ -29,6 +27,7 @@ use nix::{
     },
     unistd::{Gid, Pid, Uid, chroot, pivot_root, setgid, setgroups, setuid},
 };
+use pandastack_sys::raw;
 
 /// Long enough for a host that answers; a jail's network answers nothing.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -129,71 +128,9 @@ fn namespaces() {
 
 /// Calls that any user may make on most hosts, and that reach deep into the kernel.
 fn calls() {
-    let new_user = libc::CLONE_NEWUSER | libc::SIGCHLD;
-    report("clone a namespace of users", child(&[libc::SYS_clone, new_user.into()], Child::Ends).map(drop));
-    let mut wanted = [0_u64; 8];
-    (wanted[0], wanted[4]) = (libc::CLONE_NEWUSER as u64, libc::SIGCHLD as u64);
-    let order = [libc::SYS_clone3, (&raw const wanted) as libc::c_long, size_of_val(&wanted) as libc::c_long];
-    report("clone3 a namespace of users", child(&order, Child::Ends).map(drop));
-    let mut ring = [0_u8; 256];
-    report("set up io_uring", call(&[libc::SYS_io_uring_setup, 1, (&raw mut ring) as libc::c_long]).map(drop));
-    let (kind, name) = (c"user".as_ptr() as libc::c_long, c"probe".as_ptr() as libc::c_long);
-    let own = libc::KEY_SPEC_PROCESS_KEYRING.into();
-    report("add a key", call(&[libc::SYS_add_key, kind, name, name, 5, own]).map(drop));
-    let join = libc::KEYCTL_JOIN_SESSION_KEYRING.into();
-    report("join a ring of keys", call(&[libc::SYS_keyctl, join, 0]).map(drop));
-    report("request a key", refused_only(call(&[libc::SYS_request_key, kind, name, 0, own])));
-    // Of its own memory only, which needs no right.
-    report("handle page faults", call(&[libc::SYS_userfaultfd, 1]).map(drop));
-    report("watch a child", watched_child());
-    report("call in another way", call(&[0x4000_0000 | libc::SYS_getpid]).map(drop));
-}
-
-/// What a child does.
-enum Child {
-    Ends,
-    Waits,
-}
-
-/// Makes a child by a call that returns twice.
-fn child(order: &[libc::c_long], life: Child) -> io::Result<libc::pid_t> {
-    let made = call(order)?;
-    if made == 0 {
-        // SAFETY: neither takes any memory, and the child does nothing else.
-        unsafe {
-            if matches!(life, Child::Waits) {
-                libc::pause();
-            }
-            libc::_exit(0)
-        }
+    for (attempt, call) in raw::CALLS {
+        report(attempt, call());
     }
-    Ok(made as libc::pid_t)
-}
-
-fn watched_child() -> io::Result<()> {
-    let child = child(&[libc::SYS_clone, libc::SIGCHLD.into()], Child::Waits)?;
-    let watched = call(&[libc::SYS_ptrace, libc::PTRACE_SEIZE.into(), child.into(), 0, 0]).map(drop);
-    kill(Pid::from_raw(child), Some(nix::sys::signal::Signal::SIGKILL))?;
-    nix::sys::wait::waitpid(Pid::from_raw(child), None)?;
-    watched
-}
-
-/// A key that does not exist is an answer, too.
-fn refused_only(outcome: io::Result<libc::c_long>) -> io::Result<()> {
-    match outcome {
-        Err(error) if error.raw_os_error() == Some(libc::ENOKEY) => Ok(()),
-        other => other.map(drop),
-    }
-}
-
-/// Makes a system call: its number, and up to five arguments.
-fn call(order: &[libc::c_long]) -> io::Result<libc::c_long> {
-    let mut words = [0; 6];
-    words[..order.len()].copy_from_slice(order);
-    let [number, a, b, c, d, e] = words;
-    // SAFETY: whatever an argument points to is alive in the caller, and as long as the call expects.
-    let result = unsafe { libc::syscall(number, a, b, c, d, e) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Sockets of every kind that a guest's device might tempt somebody to use. Not all are bound to a network namespace.
