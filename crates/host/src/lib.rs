@@ -18,7 +18,9 @@ mod settings;
 mod volumes;
 
 pub use host::{Host, HostParts, StartUpError};
-pub use ledger::{Ledger, LedgerError, MachineRow};
+pub use ledger::{Ledger, LedgerError, MachineRow, VolumeUse};
+#[cfg(feature = "faults")]
+pub use ledger::{LedgerFaults, Lost};
 pub use recover::{RecoverError, Recovered, clear_abandoned};
 pub use sandbox::Leave;
 pub use settings::{HostSettings, MemorySource};

@@ -8,6 +8,8 @@
 //! volumes     one line per use of a volume, and one per volume that is being removed
 //! ```
 
+#[cfg(feature = "faults")]
+mod faults;
 mod layers;
 mod machines;
 mod sandboxes;
@@ -20,6 +22,8 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
+#[cfg(feature = "faults")]
+pub use faults::{LedgerFaults, Lost};
 pub use machines::MachineRow;
 pub use sandboxes::{Record, SandboxRow};
 pub use volumes::{Claimed, VolumeUse};

@@ -8,13 +8,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pandastack_host::{HostSettings, Ledger, net::SLOTS_MAX};
+use pandastack_host::{HostSettings, Ledger, VolumeUse, net::SLOTS_MAX};
 use pandastack_model::{LayerId, MachineId, SandboxId, VolumeId};
 use pandastack_sys::cgroup::{Hierarchy, Limits};
 use pandastack_testbed::{FakeBed, FakeGround, Leftovers, spec, wait_for, with_fake_bed};
 use pandastack_vmm::group_of;
 use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
-use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use crate::SOON;
 
@@ -168,14 +167,10 @@ async fn a_use_of_a_volume_by_nobody_is_ended() {
     with_quiet_bed(async |bed| {
         let (volume, user) = (VolumeId::random(), SandboxId::random());
         bed.host.make_volume(volume, pandastack_model::Bytes::mib(16)).await.unwrap();
-        let options = SqliteConnectOptions::new().filename(bed.ground.ledger());
-        let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
-        sqlx::query("INSERT INTO volume_users (volume, sandbox, slot, path, place) VALUES (?, ?, 'rw0', '/data', 0)")
-            .bind(volume.to_string())
-            .bind(user.to_string())
-            .execute(&mut connection)
-            .await
-            .unwrap();
+        let ledger = ledger(bed).await;
+        let used = VolumeUse { volume, path: "/data".to_owned(), slot: "rw0".parse().unwrap() };
+        ledger.claim_volumes(user, &[used]).await.unwrap();
+        ledger.close().await;
         bed.host.remove_volume(volume).await.unwrap_err();
         named_and_gone(bed, &[format!("volumes held by sandbox {user} that is not here")]).await;
         bed.host.remove_volume(volume).await.unwrap();

@@ -4,19 +4,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-mod faults;
-
 use std::{sync::Arc, time::Duration};
 
-use pandastack_host::Leave;
+use pandastack_host::{Leave, Ledger, LedgerFaults, Lost};
 use pandastack_model::{Fault, LayerId, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeGround, Leftovers, spec};
 use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk};
 
-use faults::{Faults, Lost};
-
 /// More writes than any operation makes.
-const WRITES_MAX: i64 = 60;
+const WRITES_MAX: u32 = 60;
 
 /// An operation that takes longer hangs.
 const SOON: Duration = Duration::from_secs(20);
@@ -175,13 +171,13 @@ async fn comes_clean(bed: &FakeBed) {
 }
 
 /// One operation with its nth write failing. Tells whether there was an nth.
-async fn attempt(ground: &Arc<FakeGround>, faults: &mut Faults, operation: Operation, nth: i64, then: Host) -> bool {
-    let lost = faults.lost;
+async fn attempt(ground: &Arc<FakeGround>, faults: &LedgerFaults, operation: Operation, nth: u32, then: Host) -> bool {
+    let lost = faults.lost();
     let mut bed = host(ground).await;
     let scene = Scene::set(&bed, operation).await;
-    faults.arm(nth).await;
+    faults.arm(nth).await.unwrap();
     let outcome = scene.act(&bed).await;
-    let struck = faults.disarm().await;
+    let struck = faults.disarm().await.unwrap();
     assert!(struck || outcome.is_ok(), "{outcome:?}");
     let mut children = Vec::new();
     for child in &scene.children {
@@ -212,22 +208,23 @@ async fn attempt(ground: &Arc<FakeGround>, faults: &mut Faults, operation: Opera
     struck
 }
 
-async fn check(operation: Operation, writes_min: i64) {
+async fn check(operation: Operation, writes_min: u32) {
     check_all(operation, writes_min, &[Lost::Yes, Lost::No]).await;
 }
 
-async fn check_all(operation: Operation, writes_min: i64, losses: &[Lost]) {
+async fn check_all(operation: Operation, writes_min: u32, losses: &[Lost]) {
     for lost in losses.iter().copied() {
         let ground = Arc::new(FakeGround::make().await.unwrap());
         // A host makes the ledger.
         host(&ground).await.host.close().await;
-        let mut faults = Faults::install(&ground.ledger(), lost).await;
+        let ledger = Ledger::open(&ground.ledger()).await.unwrap();
+        let faults = LedgerFaults::install(ledger, lost).await.unwrap();
         let mut nth = 1;
         loop {
             assert!(nth < WRITES_MAX, "the operation makes no end of writes");
             println!("{operation:?}: write {nth}, lost: {lost:?}");
-            let same = attempt(&ground, &mut faults, operation, nth, Host::Same).await;
-            let next = attempt(&ground, &mut faults, operation, nth, Host::Next).await;
+            let same = attempt(&ground, &faults, operation, nth, Host::Same).await;
+            let next = attempt(&ground, &faults, operation, nth, Host::Next).await;
             assert_eq!(same, next);
             if !same {
                 break;
