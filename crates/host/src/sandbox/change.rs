@@ -14,7 +14,7 @@ use super::{
     seal::{SealPlan, Sealed, Then, go_on, seal},
 };
 use crate::{
-    ledger::Record,
+    ledger::{LedgerError, Record},
     volumes::{Growth, may_be_sealed},
 };
 
@@ -64,21 +64,36 @@ impl Owned<'_> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to pause")) };
         living.machine.pause().await.map_err(machine_fault)?;
         living.session.activity().touch();
-        self.settle(SandboxState::Paused).await;
+        if let Err(error) = self.write_down(SandboxState::Paused).await {
+            // The next start would let it go on: it must not be said to stand still. The line may have been written all the same.
+            go_on(&*living.machine).await.map_err(machine_fault)?;
+            self.log(self.write_down(SandboxState::Running).await);
+            self.set_clock().await;
+            return Err(Fault::bug(error));
+        }
+        self.settle(SandboxState::Paused);
         Ok(())
     }
 
     async fn go_on(&mut self) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
         let claim = self.parts.volumes.held(self.id).await?;
-        living.machine.resume().await.map_err(machine_fault)?;
+        // Before it runs: the next start would halt it again.
+        if let Err(error) = self.write_down(SandboxState::Running).await {
+            self.log(self.write_down(SandboxState::Paused).await);
+            return Err(Fault::bug(error));
+        }
+        if let Err(error) = living.machine.resume().await {
+            self.log(self.write_down(SandboxState::Paused).await);
+            return Err(machine_fault(error));
+        }
         living.session.activity().touch();
         self.set_clock().await;
         // A volume may have grown while nobody could be told.
         if let Err(fault) = claim.catch_up(&*living.machine, &living.session).await {
             tracing::warn!(sandbox = %self.id, %fault, "grown volumes not filled");
         }
-        self.settle(SandboxState::Running).await;
+        self.settle(SandboxState::Running);
         Ok(())
     }
 
@@ -100,11 +115,18 @@ impl Owned<'_> {
         }
     }
 
-    /// Writes a new state of the same machine down and tells the world.
-    async fn settle(&mut self, state: SandboxState) {
-        let Body::Living(living) = &self.body else { return };
-        let secret = Some(living.secret.reveal().clone());
-        self.log(self.parts.ledger.record(self.id, &Record { state: state.clone(), layer: None, secret }).await);
+    /// Writes a new state of the same machine down.
+    pub(super) async fn write_down(&self, state: SandboxState) -> Result<(), LedgerError> {
+        let (layer, secret) = match &self.body {
+            Body::Living(living) => (None, Some(living.secret.reveal().clone())),
+            Body::Asleep(layer) => (Some(*layer), None),
+            Body::Dead => (None, None),
+        };
+        self.parts.ledger.record(self.id, &Record { state, layer, secret }).await
+    }
+
+    /// Tells the world of a new state.
+    fn settle(&mut self, state: SandboxState) {
         self.tell.send_modify(|now| now.view.state = state);
         self.announce();
     }
@@ -293,6 +315,10 @@ impl Owned<'_> {
                     Ok(())
                 }
                 Err(living) => {
+                    if !claim.writes() {
+                        // The line may have been written all the same, and nothing else names the layer that it sleeps in.
+                        self.log(self.write_down(SandboxState::Asleep).await);
+                    }
                     living.undo.unwind().await;
                     if claim.writes() {
                         self.fail("it woke, but that could not be written down".to_owned()).await;
@@ -304,8 +330,10 @@ impl Owned<'_> {
             },
             Err(error) => {
                 if wanted.no_return.into_inner() {
-                    self.fail(format!("it failed while it woke, when it may have written to its volumes: {error}"))
-                        .await;
+                    self.fail(format!(
+                        "it failed while it woke, when it may already have written to its volumes: {error}"
+                    ))
+                    .await;
                 } else {
                     if claim.writes() {
                         // It may say already that there is no way back, though there is one.

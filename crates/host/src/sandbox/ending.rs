@@ -41,6 +41,10 @@ impl Owned<'_> {
         // Written down first: a crash from here on is finished by the next start.
         if let Err(error) = self.parts.ledger.record(self.id, &leaving).await {
             tracing::error!(sandbox = %self.id, %error, "not removed: the ledger cannot be written");
+            // The line may have been written all the same. It was given up; now it is not.
+            let before = self.tell.borrow().view.state.clone();
+            self.log(self.write_down(before).await);
+            self.given_up = self.parts.scope.child().token();
             return Err(unwritten());
         }
         self.tell.send_modify(|now| now.without(SandboxState::Stopping));
