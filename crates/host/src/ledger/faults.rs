@@ -16,7 +16,6 @@ pub enum Lost {
 #[derive(Debug)]
 pub struct LedgerFaults {
     ledger: Ledger,
-    lost: Lost,
 }
 
 impl LedgerFaults {
@@ -27,7 +26,7 @@ impl LedgerFaults {
                 .fetch_all(&ledger.pool)
                 .await
                 .map_err(sql("list the tables"))?;
-        let faults = Self { ledger, lost };
+        let faults = Self { ledger };
         faults.run("CREATE TABLE faults (left INTEGER NOT NULL) STRICT; INSERT INTO faults VALUES (-1)").await?;
         let when = if lost == Lost::Yes { "BEFORE" } else { "AFTER" };
         for table in &tables {
@@ -43,11 +42,6 @@ impl LedgerFaults {
             }
         }
         Ok(faults)
-    }
-
-    /// What becomes of the write that fails.
-    pub fn lost(&self) -> Lost {
-        self.lost
     }
 
     /// Lets the nth write from now on fail, counted from 1, and only that one.
