@@ -46,6 +46,29 @@ async fn fsynced_data_survives_the_kill_of_its_machine() {
     .await;
 }
 
+/// An ext4 that has met an error once is marked, and may not be grown. Its owner wants what is on it all the same.
+#[tokio::test]
+async fn a_volume_that_has_seen_an_error_can_still_be_used_and_its_user_wakes() {
+    with_bed(
+        without_standby(),
+        |net| net,
+        async |bed| {
+            let marked = volume(bed).await;
+            let id = create(bed, &[writer(marked, "/data")]).await.unwrap().id;
+            said(bed, id, "echo kept > /data/file").await;
+            bed.host.remove(id).await.unwrap();
+            let file = volume_file(bed, marked);
+            let mark = Command::new("debugfs").args(["-w", "-R", "ssv state 2"]).arg(&file).output().unwrap();
+            assert!(mark.status.success(), "{}", String::from_utf8_lossy(&mark.stderr));
+            let id = create(bed, &[writer(marked, "/data")]).await.unwrap().id;
+            assert_eq!(said(bed, id, "cat /data/file; echo more >> /data/file").await, "kept\n");
+            bed.host.sleep(id).await.unwrap();
+            assert_eq!(said(bed, id, "cat /data/file").await, "kept\nmore\n");
+        },
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn a_volume_outlives_its_sandbox_with_everything_that_was_written() {
     with_bed(

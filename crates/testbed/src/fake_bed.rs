@@ -273,6 +273,14 @@ impl FakeGround {
         self.folder_of(self.layers.template(&spec("mini").template).expect("the ground has the template"))
     }
 
+    /// Bakes the template once more, as an operator does beside a running host.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub async fn bake_again(&self) {
+        seal_mini(&self.layers, &self.driver).await.expect("the template is baked");
+    }
+
     /// Where layers are drafted.
     pub fn staging(&self) -> PathBuf {
         self.volume.root().join("staging")

@@ -64,6 +64,25 @@ async fn a_standby_machine_that_dies_when_woken_is_replaced_by_another() {
     .await;
 }
 
+/// Somebody bakes the template again beside the running host: what stands by of the old one would stand there for ever.
+#[tokio::test]
+async fn machines_of_a_template_that_was_baked_again_go_and_new_ones_come() {
+    with_fake_bed(with_standby(), async |bed| {
+        filled(bed).await;
+        let old = bed.driver.live();
+        bed.bake_again().await;
+        let exchanged = async || {
+            let live = bed.driver.live();
+            (live.len() == 2 && live.iter().all(|machine| !old.contains(machine))).then_some(())
+        };
+        wait_for("machines of the new layer", SOON, exchanged).await;
+        filled(bed).await;
+        let view = bed.ensure(SandboxId::random()).await.unwrap();
+        assert_eq!(view.boot_mode, "standby");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_failed_refill_does_not_stop_creates() {
     with_fake_bed(with_standby(), async |bed| {
