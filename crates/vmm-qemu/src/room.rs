@@ -80,10 +80,15 @@ async fn watch(id: MachineId, mut events: Receiver<Event>, qmp: Weak<Qmp>, wante
         tokio::time::sleep(ROOM_POLL).await;
         let Some(qmp) = qmp.upgrade() else { return };
         let wanted = wanted.lock().await;
-        if *wanted == Power::Running && qmp.execute("cont", json!({})).await.is_err() {
-            return;
-        }
-        waits = false;
+        waits = match *wanted {
+            Power::Paused => false,
+            Power::Running => match qmp.execute("cont", json!({})).await {
+                Ok(_) => false,
+                Err(MachineError::Dead { .. } | MachineError::Io { .. }) => return,
+                // A loaded host; a guest that is not told waits for ever.
+                Err(_) => true,
+            },
+        };
     }
 }
 
