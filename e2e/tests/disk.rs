@@ -17,7 +17,7 @@ use pandastack_client::{
     wire::{CreateSandbox, ExecRequest},
 };
 use pandastack_e2e::PATIENCE;
-use pandastack_testbed::{DataFolder, Server, wait_for};
+use pandastack_testbed::{DataFolder, Server, built, wait_for};
 
 const ARGUMENTS: [&str; 4] = ["--standby", "0", "--blanks", "0"];
 
@@ -50,6 +50,14 @@ impl Disk {
 
     fn mount(&self) {
         must("mount", &["-o", "loop", text(&self.image), text(&self.mount)]);
+    }
+
+    /// Leaves so many bytes free.
+    fn fill(&self, leave: u64) -> PathBuf {
+        let filler = self.mount.join("filler");
+        let length = self.free_bytes() - leave;
+        must("fallocate", &["-l", &length.to_string(), text(&filler)]);
+        filler
     }
 
     /// Loses everything that has not reached the disk, and every process with it.
@@ -159,10 +167,7 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
     let client = client(&server);
     let id = client.create(&plain()).await.unwrap().id;
     run(&client, &id, "head -c 48000000 /dev/urandom > /dev/shm/big").await;
-    let filler = disk.mount.join("filler");
-    let leave = 8 << 20;
-    let length = disk.free_bytes() - leave;
-    must("fallocate", &["-l", &length.to_string(), text(&filler)]);
+    let filler = disk.fill(8 << 20);
 
     let copy = "cp /dev/shm/big /root/big && sync && echo 3 > /proc/sys/vm/drop_caches && \
                 cat /root/big | sha256sum && cat /dev/shm/big | sha256sum && ! mount | grep ' / ' | grep -w ro";
@@ -181,4 +186,22 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
     assert_eq!(sums[0], sums[1], "what was written arrived");
     client.delete(&id).await.unwrap();
     server.stop().unwrap();
+}
+
+#[test]
+fn a_bake_without_room_says_so_at_once_and_leaves_nothing() {
+    let disk = Disk::make("3G");
+    let volume = disk.data().join("volume");
+    std::fs::remove_file(volume.join("templates/mini")).unwrap();
+    for layer in std::fs::read_dir(volume.join("layers")).unwrap().flatten() {
+        std::fs::remove_dir_all(layer.path()).unwrap();
+    }
+    disk.fill(64 << 20);
+    let mut bake = Command::new(built("pandastack"));
+    let ended = bake.args(["template", "bake", "mini", "--data-dir"]).arg(disk.data()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(1) && said.contains("a first boot may take"), "{}: {said}", ended.status);
+    for folder in ["layers", "disks", "staging"] {
+        assert_eq!(std::fs::read_dir(volume.join(folder)).unwrap().count(), 0, "{folder}");
+    }
 }

@@ -145,6 +145,7 @@ async fn bake_in(
     let parts = BakeParts {
         driver,
         layers: place.layers.clone(),
+        volume: place.volume.clone(),
         net: net.clone(),
         agent: agent.to_owned(),
         run_dir: run_dir.clone(),

@@ -16,6 +16,7 @@ pub mod pty;
 
 #[cfg(feature = "kvm")]
 pub mod kvm;
+#[cfg(feature = "probe")]
 pub mod raw;
 pub mod reflink;
 pub mod socket;

@@ -22,7 +22,7 @@ fn usable(state: Option<SandboxState>) -> Result<(), Fault> {
         None => Err(Fault::no_sandbox()),
         Some(SandboxState::Failed { reason }) => {
             let text = format!("the sandbox has failed ({reason}); delete it and create another");
-            Err(Fault::new(FaultKind::Conflict, "sandbox.invalid_state", text))
+            Err(Fault::new(FaultKind::Conflict, "sandbox.failed", text))
         }
         // Whatever else it is, the host knows better than this row: it wakes, waits or refuses.
         Some(_) => Ok(()),

@@ -127,7 +127,7 @@ async fn a_dead_machine_shows_as_failed() {
     assert_eq!(rig.get(&path).await.1["status_reason"], "killed");
     let caller = rig.control.authenticate(Some(KEY)).await.unwrap();
     let fault = rig.control.admit(&caller, id.parse().unwrap()).await.unwrap_err();
-    assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "sandbox.invalid_state"));
+    assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "sandbox.failed"));
     assert_eq!(rig.delete(&path).await, 204);
 }
 

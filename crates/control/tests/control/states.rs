@@ -43,7 +43,7 @@ async fn a_wrong_state_is_a_conflict_and_an_unknown_sandbox_a_miss() {
     wait_for("it has failed", || async { rig.get(&path).await.1["status"] == "failed" }).await;
     for verb in ["pause", "resume", "hibernate", "wake", "snapshots", "fork", "fork-tree", "promote"] {
         let (status, body) = rig.post(&format!("{path}/{verb}")).await;
-        assert_eq!((status, &body["code"]), (409, &json!("sandbox.invalid_state")), "{verb}");
+        assert_eq!((status, &body["code"]), (409, &json!("sandbox.failed")), "{verb}");
     }
     let unknown = format!("/v1/sandboxes/{}", SandboxId::random());
     for verb in ["pause", "resume", "hibernate", "stop", "wake", "start", "snapshots", "fork", "fork-tree", "promote"] {

@@ -2,14 +2,15 @@
 
 use std::{
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use pandastack_kit::{Scope, random_bytes};
-use pandastack_layers::{BootKit, FORMAT, LayerStore, Manifest, SealError};
-use pandastack_model::{LayerId, MachineId};
+use pandastack_layers::{BootKit, FORMAT, LayerStore, Manifest, SealError, Volume};
+use pandastack_model::{Bytes, LayerId, MachineId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::{
     BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError,
@@ -34,6 +35,8 @@ const TEMPLATE_FORMAT: &str = "template 2";
 pub struct BakeParts {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
+    /// Where the layers lie.
+    pub volume: Arc<Volume>,
     pub net: Arc<NetPool>,
     /// The guest agent's static binary.
     pub agent: PathBuf,
@@ -60,6 +63,8 @@ pub enum BakeError {
         #[source]
         cause: io::Error,
     },
+    #[error("the data volume has {free} free, and a first boot may take {needed}; make room, or bake with --data-dir elsewhere")]
+    Room { needed: Bytes, free: Bytes },
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),
     #[error(transparent)]
@@ -101,13 +106,24 @@ pub async fn bake(
             progress.step("template: cached");
             Baked { layer, cached: true, boot: Duration::from_millis(manifest.boot_ms) }
         }
-        _ => boot_and_seal(parts, recipe, root, inputs, progress).await?,
+        _ => {
+            check_room(parts, recipe, root)?;
+            boot_and_seal(parts, recipe, root, inputs, progress).await?
+        }
     };
     keep_kit(parts, root)?;
     for name in recipe.aliases.iter().chain([&recipe.name]) {
         parts.layers.name_template(name, baked.layer)?;
     }
     Ok(baked)
+}
+
+/// Refuses what would come to stand still on a full disk: the guest would wait for room, and the bake for the guest.
+fn check_room(parts: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
+    let disk = root.disk.metadata().map_err(|cause| BakeError::Io { action: "look at the root disk", cause })?;
+    let needed = Bytes::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
+    let free = Bytes::new(parts.volume.free_bytes());
+    if free < needed { Err(BakeError::Room { needed, free }) } else { Ok(()) }
 }
 
 /// Keeps what a server boots other roots with: the kernel, and the agent in its first file system.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pandastack_layers::Durability;
-use pandastack_model::{Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, SandboxState, state::step};
+use pandastack_model::{Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, Refusal, SandboxState, state::step};
 use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
 
 use super::{
@@ -329,11 +329,11 @@ impl Owned<'_> {
                 }
             },
             Err(error) => {
-                if wanted.no_return.into_inner() {
-                    self.fail(format!(
-                        "it failed while it woke, when it may already have written to its volumes: {error}"
-                    ))
-                    .await;
+                let lost = wanted.no_return.into_inner().then(|| {
+                    format!("it failed while it woke, when it may already have written to its volumes: {error}")
+                });
+                if let Some(reason) = lost.clone() {
+                    self.fail(reason).await;
                 } else {
                     if claim.writes() {
                         // It may say already that there is no way back, though there is one.
@@ -343,9 +343,12 @@ impl Owned<'_> {
                     self.tell.send_modify(|now| now.without(SandboxState::Asleep));
                 }
                 let fault = launch_fault(error, &self.spec);
+                // Nobody should try again if it was removed meanwhile, or has failed for good.
                 if self.given_up.is_cancelled() {
-                    // It was removed meanwhile: nobody should try again.
                     return Err(fault);
+                }
+                if let Some(reason) = lost {
+                    return Err(refusal_fault(Refusal::Dead, &SandboxState::Failed { reason }));
                 }
                 tracing::warn!(sandbox = %self.id, %fault, "not woken");
                 // Whatever was short, the caller asked for something that exists: it is only not available now.
