@@ -5,7 +5,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use nix::{
@@ -178,14 +178,57 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
         let refused = client.create(&plain()).await.unwrap_err().to_string();
         assert!(refused.contains("storage"), "{refused}");
         assert_eq!(client.get(&id).await.unwrap().status, "running");
+        tokio::time::sleep(Duration::from_secs(3)).await;
         std::fs::remove_file(&filler).unwrap();
     };
     // Joined: a copy that ended before there was room would have been told that the disk is broken, and fail below.
     let (sums, ()) = tokio::join!(run(&client, &id, copy), meanwhile);
     let sums: Vec<&str> = sums.lines().collect();
     assert_eq!(sums[0], sums[1], "what was written arrived");
+    is_told_the_time(&client, &id).await;
     client.delete(&id).await.unwrap();
     server.stop().unwrap();
+}
+
+#[tokio::test]
+async fn a_guest_that_waits_for_room_outlives_its_server() {
+    let disk = Disk::make("3G");
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let before = client(&server);
+    let id = before.create(&plain()).await.unwrap().id;
+    run(&before, &id, "head -c 48000000 /dev/urandom > /dev/shm/big").await;
+    let filler = disk.fill(8 << 20);
+    run(&before, &id, "(cp /dev/shm/big /root/big; sync; touch /dev/shm/done) >/dev/null 2>&1 </dev/null &").await;
+    let waits = async || server.said().contains("no room left on the host's disk").then_some(());
+    wait_for("the guest to wait", PATIENCE, waits).await;
+    server.kill().unwrap();
+    std::fs::remove_file(&filler).unwrap();
+    // Its clock stands still with it.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let after = client(&server);
+    assert_eq!(after.get(&id).await.unwrap().status, "running");
+    let is_done = async || (run(&after, &id, "ls /dev/shm").await.contains("done")).then_some(());
+    wait_for("what it was writing", PATIENCE, is_done).await;
+    let sums =
+        run(&after, &id, "echo 3 > /proc/sys/vm/drop_caches; cat /root/big | sha256sum; cat /dev/shm/big | sha256sum")
+            .await;
+    let sums: Vec<&str> = sums.lines().collect();
+    assert_eq!(sums[0], sums[1], "what was written arrived");
+    is_told_the_time(&after, &id).await;
+    after.delete(&id).await.unwrap();
+    server.stop().unwrap();
+}
+
+/// Waits until a guest that stood still for seconds has the host's time. It cannot be ahead.
+async fn is_told_the_time(client: &Client, id: &str) {
+    let is_told = async || {
+        let asked = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let guest: u64 = run(client, id, "date +%s%3N").await.parse().unwrap();
+        (u128::from(guest) + 500 > asked.as_millis()).then_some(())
+    };
+    wait_for("the host's time", PATIENCE, is_told).await;
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) async fn run_powered(work: impl Future<Output = ()> + Send, mut power
         }
         tokio::select! {
             biased;
-            paused = power.wait_for(|power| *power == Power::Paused) => {
+            paused = power.wait_for(|power| *power != Power::Running) => {
                 if paused.is_err() {
                     return;
                 }

@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -29,6 +32,8 @@ pub(crate) struct Body {
     pub(crate) run_dir: PathBuf,
     state: watch::Sender<MachineState>,
     power: watch::Sender<Power>,
+    has_room: AtomicBool,
+    went_on: watch::Sender<u64>,
     /// How often its connections were cut.
     pub(crate) cut: watch::Sender<u64>,
     pub(crate) guest: Arc<dyn FakeGuest>,
@@ -55,6 +60,8 @@ impl Body {
             run_dir: spec.run_dir.clone(),
             state,
             power,
+            has_room: AtomicBool::new(true),
+            went_on: watch::Sender::new(0),
             cut: watch::Sender::new(0),
             guest,
             slots: Mutex::default(),
@@ -76,6 +83,25 @@ impl Body {
             }
             alive
         });
+    }
+
+    /// Lets the host's disk be full for this machine, whose guest stands still then, or have room again.
+    pub(crate) fn give_room(&self, has_room: bool) {
+        self.has_room.store(has_room, Ordering::Relaxed);
+        let (now, next) = match has_room {
+            true => (Power::Waiting, Power::Running),
+            false => (Power::Running, Power::Waiting),
+        };
+        let changed = self.power.send_if_modified(|power| {
+            let changes = *power == now;
+            if changes {
+                *power = next;
+            }
+            changes
+        });
+        if changed && has_room {
+            self.went_on.send_modify(|times| *times += 1);
+        }
     }
 
     pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -117,7 +143,7 @@ impl FakeMachine {
     fn check_paused(&self, command: &str) -> Result<(), MachineError> {
         match *self.body.power.borrow() {
             Power::Paused => Ok(()),
-            Power::Running => {
+            Power::Running | Power::Waiting => {
                 let (command, reason) = (command.to_owned(), "the machine runs".to_owned());
                 Err(MachineError::Refused { command, reason })
             }
@@ -141,7 +167,8 @@ impl Machine for FakeMachine {
 
     async fn resume(&self) -> Result<(), MachineError> {
         self.enter(Step::Resume, "resume").await?;
-        self.body.power.send_replace(Power::Running);
+        let has_room = self.body.has_room.load(Ordering::Relaxed);
+        self.body.power.send_replace(if has_room { Power::Running } else { Power::Waiting });
         Ok(())
     }
 
@@ -156,10 +183,14 @@ impl Machine for FakeMachine {
         Ok(*self.body.power.borrow())
     }
 
+    fn went_on(&self) -> watch::Receiver<u64> {
+        self.body.went_on.subscribe()
+    }
+
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
         self.enter(Step::Dial, "dial").await?;
-        if *self.body.power.borrow() == Power::Paused {
-            let cause = io::Error::new(io::ErrorKind::TimedOut, "the guest is paused");
+        if *self.body.power.borrow() != Power::Running {
+            let cause = io::Error::new(io::ErrorKind::TimedOut, "the guest stands still");
             return Err(MachineError::Io { action: "connect to the guest agent".to_owned(), cause });
         }
         let (ours, theirs) = tokio::io::duplex(LINK_BYTES);

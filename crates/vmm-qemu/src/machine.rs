@@ -108,6 +108,10 @@ impl Machine for QemuMachine {
         self.explain(answer).await
     }
 
+    fn went_on(&self) -> watch::Receiver<u64> {
+        self.switch.went_on()
+    }
+
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
         Ok(Box::new(self.connect().await?))
     }
@@ -172,11 +176,14 @@ impl Machine for QemuMachine {
     }
 }
 
-/// Asks a machine whether its CPUs run. One that stands still for want of room on the host's disk does as far as its owner knows.
+/// Asks a machine whether its CPUs run.
 pub async fn power(qmp: &Qmp) -> Result<Power, MachineError> {
     let answer = qmp.execute("query-status", json!({})).await?;
-    let runs = answer["running"].as_bool() == Some(true) || is_stopped_for_room(&answer);
-    Ok(if runs { Power::Running } else { Power::Paused })
+    Ok(match answer["running"].as_bool() {
+        Some(true) => Power::Running,
+        _ if is_stopped_for_room(&answer) => Power::Waiting,
+        _ => Power::Paused,
+    })
 }
 
 /// Blocking work that failed, or that the host's end cut off.

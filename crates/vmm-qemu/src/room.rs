@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{
     Mutex,
     broadcast::{Receiver, error::RecvError},
+    watch,
 };
 
 use crate::{
@@ -26,21 +27,24 @@ pub struct Switch {
     qmp: Arc<Qmp>,
     /// What was asked for last.
     wanted: Arc<Mutex<Power>>,
+    went_on: watch::Receiver<u64>,
 }
 
 impl Switch {
     /// Watches a machine that does as asked now, for as long as somebody has it.
-    pub fn new(id: MachineId, qmp: Arc<Qmp>, wanted: Power, scope: &Scope) -> Self {
-        let switch = Self { qmp, wanted: Arc::new(Mutex::new(wanted)) };
-        let (events, qmp) = (switch.qmp.events(), Arc::downgrade(&switch.qmp));
-        let (token, wanted) = (scope.token(), switch.wanted.clone());
+    pub fn new(id: MachineId, qmp: Arc<Qmp>, power: Power, scope: &Scope) -> Self {
+        let wanted = if power == Power::Paused { Power::Paused } else { Power::Running };
+        let wanted = Arc::new(Mutex::new(wanted));
+        let (tell, went_on) = watch::channel(0);
+        let watcher = Watcher { events: qmp.events(), qmp: Arc::downgrade(&qmp), wanted: wanted.clone() };
+        let token = scope.token();
         scope.start("room", async move {
             tokio::select! {
-                () = watch(id, events, qmp, wanted) => {}
+                () = watcher.watch(id, tell) => {}
                 () = token.cancelled() => {}
             }
         });
-        switch
+        Self { qmp, wanted, went_on }
     }
 
     /// Starts the CPUs.
@@ -53,6 +57,11 @@ impl Switch {
         self.ask("stop", Power::Paused).await
     }
 
+    /// Counts how often the machine went on after it had waited for room.
+    pub fn went_on(&self) -> watch::Receiver<u64> {
+        self.went_on.clone()
+    }
+
     async fn ask(&self, command: &str, power: Power) -> Result<(), MachineError> {
         let mut wanted = self.wanted.lock().await;
         self.qmp.execute(command, json!({})).await?;
@@ -61,34 +70,85 @@ impl Switch {
     }
 }
 
-async fn watch(id: MachineId, mut events: Receiver<Event>, qmp: Weak<Qmp>, wanted: Arc<Mutex<Power>>) {
-    // It may have been stopped before we watched it, under an earlier process of the host.
-    let mut waits = match qmp.upgrade() {
-        Some(qmp) => qmp.execute("query-status", json!({})).await.is_ok_and(|status| is_stopped_for_room(&status)),
-        None => return,
-    };
-    loop {
-        while !waits {
-            waits = match events.recv().await {
-                Ok(event) => is_about_room(&event),
-                // What was missed may have been that.
-                Err(RecvError::Lagged(_)) => true,
-                Err(RecvError::Closed) => return,
-            };
+/// How a wait for room ended.
+enum Outcome {
+    WentOn,
+    /// Somebody wants it to stand still: whoever lets it go on meets the full disk again.
+    Paused,
+    /// The machine is gone.
+    Over,
+}
+
+struct Watcher {
+    events: Receiver<Event>,
+    qmp: Weak<Qmp>,
+    wanted: Arc<Mutex<Power>>,
+}
+
+impl Watcher {
+    async fn watch(mut self, id: MachineId, went_on: watch::Sender<u64>) {
+        // It may have been stopped before we watched it, under an earlier process of the host.
+        let Some(qmp) = self.qmp.upgrade() else { return };
+        let mut waits = qmp.execute("query-status", json!({})).await.is_ok_and(|status| is_stopped_for_room(&status));
+        drop(qmp);
+        loop {
+            if !waits && !self.is_out_of_room().await {
+                return;
+            }
+            waits = false;
+            tracing::warn!(machine = %id, "a guest waits: there may be no room left on the host's disk");
+            match self.wait_for_room().await {
+                Outcome::WentOn => {
+                    tracing::info!(machine = %id, "there is room again: the guest goes on");
+                    went_on.send_modify(|times| *times += 1);
+                }
+                Outcome::Paused => {}
+                Outcome::Over => return,
+            }
         }
-        tracing::warn!(machine = %id, "a guest waits: there may be no room left on the host's disk");
-        tokio::time::sleep(ROOM_POLL).await;
-        let Some(qmp) = qmp.upgrade() else { return };
-        let wanted = wanted.lock().await;
-        waits = match *wanted {
-            Power::Paused => false,
-            Power::Running => match qmp.execute("cont", json!({})).await {
-                Ok(_) => false,
-                Err(MachineError::Dead { .. } | MachineError::Io { .. }) => return,
+    }
+
+    /// Waits until the machine was stopped for want of room, perhaps: what was missed may have been that. `false` if it is gone.
+    async fn is_out_of_room(&mut self) -> bool {
+        loop {
+            match self.events.recv().await {
+                Ok(event) if is_about_room(&event) => return true,
+                Ok(_) => {}
+                Err(RecvError::Lagged(_)) => return true,
+                Err(RecvError::Closed) => return false,
+            }
+        }
+    }
+
+    async fn wait_for_room(&mut self) -> Outcome {
+        loop {
+            tokio::time::sleep(ROOM_POLL).await;
+            match self.try_again().await {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Paused,
+                Err(MachineError::Dead { .. } | MachineError::Io { .. }) => return Outcome::Over,
                 // A loaded host; a guest that is not told waits for ever.
-                Err(_) => true,
-            },
-        };
+                Err(_) => continue,
+            }
+            // One that still finds no room is stopped again as soon as it writes.
+            match tokio::time::timeout(ROOM_POLL, self.is_out_of_room()).await {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Over,
+                Err(_) => return Outcome::WentOn,
+            }
+        }
+    }
+
+    /// Tells the machine to go on, unless somebody wants it to stand still.
+    async fn try_again(&self) -> Result<bool, MachineError> {
+        let gone = || MachineError::Dead { reason: "nobody has it any more".to_owned() };
+        let qmp = self.qmp.upgrade().ok_or_else(gone)?;
+        let wanted = self.wanted.lock().await;
+        if *wanted == Power::Paused {
+            return Ok(false);
+        }
+        qmp.execute("cont", json!({})).await?;
+        Ok(true)
     }
 }
 

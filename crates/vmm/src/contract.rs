@@ -80,6 +80,8 @@ pub struct BootImage {
 pub enum Power {
     Running,
     Paused,
+    /// Stands still by itself until the host's disk has room for what it writes. It is to run, and is told to from time to time.
+    Waiting,
 }
 
 /// What a machine is doing; the last value of its watch channel.
@@ -228,6 +230,9 @@ pub trait Machine: Send + Sync {
 
     /// Asks what the CPUs do.
     async fn power(&self) -> Result<Power, MachineError>;
+
+    /// Counts how often the guest went on after it had waited for room. Its clock stood still meanwhile.
+    fn went_on(&self) -> watch::Receiver<u64>;
 
     /// Opens a stream to the guest agent. Fails while the guest does not listen; the caller retries until its deadline.
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError>;

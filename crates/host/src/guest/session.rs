@@ -113,6 +113,12 @@ impl Session {
         Ok(Self::start(link, decoder, reborn.generation.unwrap_or(UNSAID_GENERATION), scope))
     }
 
+    /// A link that is lost already, of a guest that cannot be reached just now.
+    pub fn lost(scope: &Scope) -> Self {
+        let nothing = tokio::io::join(tokio::io::empty(), tokio::io::sink());
+        Self::start(Box::new(nothing), Decoder::default(), GENERATION, scope)
+    }
+
     /// Starts the tasks that serve a link on which hands were shaken.
     fn start(link: Box<dyn Link>, decoder: Decoder, generation: u32, scope: &Scope) -> Self {
         let (read, write) = tokio::io::split(link);

@@ -9,9 +9,10 @@ use pandastack_vmm::{Machine, MachineError, Power, StartError};
 
 use super::{Plan, RecoverError, leftovers::end_processes};
 use crate::{
+    guest::Session,
     ledger::{MachineRow, Record, SandboxRow},
     net::NetError,
-    sandbox::{Life, Living, Parts, Shape, Start, dial_again, greet, hold_machine},
+    sandbox::{Life, Living, Parts, Reached, Shape, Start, dial_again, greet, hold_machine},
 };
 
 /// Machines that are asked at the same time.
@@ -109,7 +110,7 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
 /// A machine that was taken over, but for its list of releases.
 struct Adopted {
     machine: Arc<dyn Machine>,
-    session: crate::guest::Session,
+    session: Session,
     secret: Vec<u8>,
     layer: pandastack_layers::Layer,
     slot: crate::sandbox::SlotHandle,
@@ -135,6 +136,7 @@ impl Adopted {
             prepared: Duration::ZERO,
             since: None,
             boot_mode,
+            waits: 0,
         }
     }
 }
@@ -178,11 +180,15 @@ async fn adopt(
     let is_waking = row.record.state == SandboxState::Waking;
     let session = if is_waking {
         // Cut off in the middle of a wake that cannot be undone: its guest may have heard of its new secret, or not yet.
-        greet(parts, &*adopted, &layer, &|| Life::Same.rebirth(&secret)).await.ok()
+        greet(parts, &*adopted, &layer, &|| Life::Same.rebirth(&secret)).await.map_err(|_| AdoptError::Silent)?
     } else {
-        dial_again(parts, &*adopted, &secret).await
+        match dial_again(parts, &*adopted, &secret).await {
+            Reached::Session(session) => session,
+            // Its driver reaches it when there is room; nobody else needs to wait for that.
+            Reached::Waits => Session::lost(&parts.scope),
+            Reached::Silent => return Err(AdoptError::Silent),
+        }
     };
-    let session = session.ok_or(AdoptError::Silent)?;
     if wanted == Power::Paused {
         adopted.pause().await?;
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use pandastack_layers::Durability;
-use pandastack_model::{Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, Refusal, SandboxState, state::step};
+use pandastack_model::{
+    Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, Refusal, SandboxState, state::step,
+};
 use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
 
 use super::{

@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use pandastack_kit::trace::{self, Here};
 use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
-use pandastack_vmm::{Machine, MachineState};
+use pandastack_vmm::{Machine, MachineState, Power};
 use pandastack_wire_fleet::{Cause, HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     fault::launch_fault,
-    launch::{self, Wanted, death},
+    launch::{self, DIAL_POLL, Wanted, death},
     living::Living,
     prepare::Parts,
     publish::Condition,
@@ -24,14 +24,12 @@ use crate::{
     volumes::Growth,
 };
 
-/// How often a lost link is dialled again before the sandbox is given up.
-const RELINKS_MAX: usize = 3;
+/// Which part of a launch's deadline a guest that lives has to be reached again. Longer than a loaded host takes, short enough for
+/// who waits in the sandbox.
+const RELINK_PARTS: u32 = 2;
 
-/// From one such attempt to the guest's answer. Longer than a loaded host takes, short enough for who waits in the sandbox.
-const RELINK_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Between two of them.
-const RELINK_PAUSE: Duration = Duration::from_millis(50);
+/// Before a guest that waits for room on the host's disk is dialled again.
+const WAIT_PAUSE: Duration = Duration::from_millis(500);
 
 pub type Reply<T> = oneshot::Sender<Result<T, Fault>>;
 
@@ -123,6 +121,8 @@ enum Happening {
     Asked(Option<Asked>),
     Died(String),
     LinkLost,
+    /// After it had waited for room.
+    WentOn,
     Idle,
     Closing,
 }
@@ -143,6 +143,7 @@ pub async fn drive(
         match owned.next(&mut requests).await {
             Happening::Died(reason) => owned.fail(reason).await,
             Happening::LinkLost => owned.relink().await,
+            Happening::WentOn => owned.catch_up().await,
             Happening::Idle if owned.spec.persistent => owned.rest().await,
             Happening::Idle if !owned.retire() => {}
             Happening::Idle => {
@@ -264,24 +265,37 @@ impl Owned<'_> {
             () = token.cancelled() => Happening::Closing,
             // A paused guest cannot answer a new link; it is dialled once it goes on.
             () = living.session.broken(), if !paused => Happening::LinkLost,
+            () = went_on(living), if !paused => Happening::WentOn,
             () = idle => Happening::Idle,
         }
     }
 
     async fn relink(&mut self) {
         let Body::Living(living) = &mut self.body else { return };
-        let session = tokio::select! {
-            session = dial_again(&self.parts, &*living.machine, living.secret.reveal()) => session,
+        let token = self.parts.scope.token();
+        let reached = tokio::select! {
+            reached = dial_again(&self.parts, &*living.machine, living.secret.reveal()) => reached,
             () = self.given_up.cancelled() => return,
+            () = token.cancelled() => return,
         };
-        match session {
-            Some(session) => {
+        match reached {
+            Reached::Session(session) => {
                 living.session = session.clone();
                 self.tell.send_modify(|now| now.session = Some(session));
+                // It may have been lost while its guest stood still.
+                self.set_clock().await;
             }
+            Reached::Waits => tokio::time::sleep(WAIT_PAUSE).await,
             // The machine runs but its agent does not answer: nobody could use it any more.
-            None => living.machine.stop().await,
+            Reached::Silent => living.machine.stop().await,
         }
+    }
+
+    /// Sets the clock of a guest that has waited for room.
+    async fn catch_up(&mut self) {
+        let Body::Living(living) = &mut self.body else { return };
+        living.waits = *living.machine.went_on().borrow();
+        self.set_clock().await;
     }
 
     /// A line that could not be written is repaired by the next start; somebody should look all the same.
@@ -297,24 +311,40 @@ pub(super) fn cause() -> Cause {
     trace::here().map(|here| here.trace().to_string())
 }
 
-/// Some attempts to reach a guest that already lives. A loaded host may need more than one.
-pub async fn dial_again(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
-    for _ in 0..RELINKS_MAX {
-        if *machine.watch().borrow() != MachineState::Alive {
-            return None;
-        }
-        if let Some(session) = dial_once(parts, machine, secret).await {
-            return Some(session);
-        }
-        tokio::time::sleep(RELINK_PAUSE).await;
+/// Waits until a guest has gone on after a wait for room that nobody has looked at.
+async fn went_on(living: &Living) {
+    if living.machine.went_on().wait_for(|times| *times != living.waits).await.is_err() {
+        std::future::pending().await
     }
-    None
 }
 
-async fn dial_once(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Option<Session> {
-    let greeted = tokio::time::timeout(RELINK_DEADLINE, async {
-        let link = machine.dial().await.ok()?;
-        Session::open(link, secret, None, &parts.scope).await.ok()
+/// Whether a guest that lives was reached.
+pub enum Reached {
+    Session(Session),
+    /// It stands still until the host's disk has room.
+    Waits,
+    Silent,
+}
+
+/// Reaches a guest that already lives.
+pub async fn dial_again(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Reached {
+    let deadline = parts.settings.launch_deadline / RELINK_PARTS;
+    let reached = tokio::time::timeout(deadline, async {
+        while *machine.watch().borrow() == MachineState::Alive {
+            // One connection may be lost on the way, or stay silent on a host that is too busy for it.
+            let opened = tokio::time::timeout(deadline / RELINK_PARTS, async {
+                let link = machine.dial().await.ok()?;
+                Session::open(link, secret, None, &parts.scope).await.ok()
+            });
+            if let Ok(Some(session)) = opened.await {
+                return Reached::Session(session);
+            }
+            if machine.power().await.is_ok_and(|power| power == Power::Waiting) {
+                return Reached::Waits;
+            }
+            tokio::time::sleep(DIAL_POLL).await;
+        }
+        Reached::Silent
     });
-    greeted.await.ok().flatten()
+    reached.await.unwrap_or(Reached::Silent)
 }

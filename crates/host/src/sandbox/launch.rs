@@ -16,7 +16,7 @@ use pandastack_kit::{
 };
 use pandastack_layers::{Layer, OpenError};
 use pandastack_model::{Fault, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
-use pandastack_vmm::{Machine, MachineError, MachineState};
+use pandastack_vmm::{Machine, MachineError, MachineState, Power};
 use pandastack_wire_guest::{Rebirth, VOLUMES_SINCE};
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +35,13 @@ use crate::{
 };
 
 /// Between two attempts to reach a guest that was just resumed.
-const DIAL_POLL: Duration = Duration::from_millis(2);
+pub const DIAL_POLL: Duration = Duration::from_millis(2);
+
+/// Connections that may break in a greeting before the guest is taken for a bad one.
+const LOST_MAX: usize = 3;
+
+/// Greetings of a guest that could not be woken a second time, each as long as a launch may take.
+const GREETINGS_MAX: usize = 3;
 
 /// A sandbox could not be launched; nothing is left of it.
 #[derive(Debug, thiserror::Error)]
@@ -208,6 +214,7 @@ async fn start_life(
                 prepared,
                 since,
                 boot_mode,
+                waits: 0,
             })
         }
         Err(error) => {
@@ -253,7 +260,7 @@ async fn bring_to_life(
             reborn(parts, &session, rebirth()).await?;
             session
         }
-        None => greet(parts, machine, layer, &rebirth).await?,
+        None => greet_surely(parts, machine, layer, &rebirth, wanted).await?,
     };
     match life {
         Life::New { .. } | Life::Nobody => wanted.claim.mount(&session).await.map_err(LaunchError::Volume)?,
@@ -286,6 +293,29 @@ async fn correct_clock(session: &Session, rebirth: &Rebirth, told: Instant) -> R
     set_clock(session, &rebirth.secret).await
 }
 
+/// Greets, and goes on with it for longer where giving up would lose the sandbox: it was told apart from its layer, and lives.
+async fn greet_surely(
+    parts: &Parts,
+    machine: &dyn Machine,
+    layer: &Layer,
+    rebirth: &(dyn Fn() -> Rebirth + Sync),
+    wanted: &Wanted<'_>,
+) -> Result<Session, LaunchError> {
+    let mut tries = 0;
+    loop {
+        let error = match greet(parts, machine, layer, rebirth).await {
+            Ok(session) => return Ok(session),
+            Err(error) => error,
+        };
+        let waits = machine.power().await.is_ok_and(|power| power == Power::Waiting);
+        tries += usize::from(!waits);
+        if tries >= GREETINGS_MAX || !wanted.no_return.load(Ordering::Relaxed) {
+            return Err(error);
+        }
+        tracing::warn!(sandbox = %wanted.id, %error, waits, "not reached, and there is no way back; again");
+    }
+}
+
 /// Reaches the guest of a machine that was just resumed and gives it its new life in the first exchange.
 pub async fn greet(
     parts: &Parts,
@@ -296,7 +326,6 @@ pub async fn greet(
     let sealed_secret = unhex(&layer.manifest.link_secret);
     let deadline = parts.settings.launch_deadline;
     let greeted = tokio::time::timeout(deadline, async {
-        let mut secrets = vec![sealed_secret];
         if let Some(state) = &layer.manifest.link {
             let (told, new_life) = (Instant::now(), rebirth());
             match take_up(machine, state, &new_life, &parts.scope, deadline).await {
@@ -306,19 +335,23 @@ pub async fn greet(
                 }
                 Err(error) => tracing::warn!(%error, "sealed link of no use; dialling"),
             }
-            // The new life may have begun all the same.
-            secrets.push(new_life.secret);
         }
+        // The new life may have begun before an answer to it was lost.
+        let mut secrets = vec![sealed_secret, rebirth().secret];
+        let mut lost = 0;
         loop {
             match machine.dial().await {
                 Ok(link) => {
-                    let (told, rebirth, secret) = (Instant::now(), rebirth(), secrets.remove(0));
-                    let session = match Session::open(link, &secret, Some(&rebirth), &parts.scope).await {
-                        Err(LinkError::Refused(_)) if !secrets.is_empty() => continue,
-                        opened => opened.map_err(LaunchError::Rebirth)?,
-                    };
-                    correct_clock(&session, &rebirth, told).await.map_err(LaunchError::Rebirth)?;
-                    return Ok(session);
+                    let (told, rebirth) = (Instant::now(), rebirth());
+                    match Session::open(link, &secrets[0], Some(&rebirth), &parts.scope).await {
+                        Ok(session) => {
+                            correct_clock(&session, &rebirth, told).await.map_err(LaunchError::Rebirth)?;
+                            return Ok(session);
+                        }
+                        Err(LinkError::Refused(_)) if secrets.len() > 1 => drop(secrets.remove(0)),
+                        Err(LinkError::Io(_) | LinkError::Closed) if lost < LOST_MAX => lost += 1,
+                        Err(error) => return Err(LaunchError::Rebirth(error)),
+                    }
                 }
                 Err(error) => tracing::trace!(%error, "guest not reachable yet"),
             }

@@ -38,4 +38,6 @@ pub struct Living {
     /// When it came to life; unknown of one that an earlier process started.
     pub since: Option<Instant>,
     pub boot_mode: &'static str,
+    /// How often it had gone on after a wait for room when its clock was set last.
+    pub waits: u64,
 }

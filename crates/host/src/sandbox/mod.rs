@@ -19,7 +19,7 @@ mod seal;
 mod standby;
 
 pub use closing::{Closing, Leave};
-pub use driver::{Asked, Charge, Reply, Request, Start, dial_again, drive};
+pub use driver::{Asked, Charge, Reached, Reply, Request, Start, dial_again, drive};
 pub use fault::{prepare_fault, refusal_fault};
 pub use held::Held;
 pub use launch::greet;

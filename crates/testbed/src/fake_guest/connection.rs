@@ -133,7 +133,7 @@ fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFutur
             matches!(frame.kind, Kind::Start | Kind::Read | Kind::Write | Kind::CodeRun | Kind::Watch | Kind::Attach);
         let _work = users.then(|| guest.script.begin());
         match frame.kind {
-            Kind::Rebirth => take_new_life(guest, &frame, &channel).await,
+            Kind::Rebirth => return take_new_life(guest, &frame, &channel).await,
             Kind::Ping => channel.send(Frame::new(channel.number, Kind::Pong, Bytes::new())).await,
             Kind::Quiesce | Kind::Thaw => {
                 guest.script.note_quiet(frame.kind);
@@ -163,18 +163,22 @@ fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFutur
     .boxed()
 }
 
-async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) {
+async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) -> Verdict {
     if guest.script.manner() == Manner::Silent {
-        return;
+        return Verdict::GoOn;
     }
     match Rebirth::parse(&frame.payload) {
         Ok(rebirth) if guest.script.manner() != Manner::RefusesRebirth => {
             guest.script.consider(rebirth.clone()).await;
             *locked(&guest.secret) = rebirth.secret;
+            if guest.script.loses_answer() {
+                return Verdict::HangUp;
+            }
             channel.say(Reborn { wall_clock_ns: rebirth.wall_clock_ns, generation: Some(GENERATION) }).await;
         }
         _ => channel.refuse(ErrorKind::Failed, "no new life for me").await,
     }
+    Verdict::GoOn
 }
 
 /// Remembers volumes by the paths they are at. A path in `/files` is a file, and cannot be mounted at.

@@ -63,6 +63,7 @@ pub struct Script {
     volumes: Arc<Mutex<BTreeMap<String, Volume>>>,
     rebirths: Arc<Mutex<Vec<Rebirth>>>,
     hesitation: Arc<Mutex<Duration>>,
+    answers_to_lose: Arc<AtomicUsize>,
 }
 
 impl Script {
@@ -104,6 +105,15 @@ impl Script {
     /// Lets every guest think so long before it answers to a new life.
     pub fn hesitate(&self, hesitation: Duration) {
         *locked(&self.hesitation) = hesitation;
+    }
+
+    /// Lets the next so many answers to a new life be lost with their connection, though the life has begun.
+    pub fn lose_answers(&self, count: usize) {
+        self.answers_to_lose.store(count, Ordering::Relaxed);
+    }
+
+    fn loses_answer(&self) -> bool {
+        self.answers_to_lose.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     /// Takes note of a new life, and thinks.

@@ -15,6 +15,7 @@ mod past_return;
 mod ports;
 mod pressure;
 mod rebirth;
+mod room;
 mod sleep;
 mod standby;
 mod steps;

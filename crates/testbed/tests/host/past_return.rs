@@ -248,6 +248,23 @@ async fn a_readers_wake_that_fails_leaves_it_asleep() {
     any_call_may(Trouble::Fail, Access::ReadOnly).await;
 }
 
+/// An answer that is lost on the way is no reason to give up a guest that lives: its new life may have begun.
+#[tokio::test]
+async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
+    let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
+    with_fake_bed(settings, async |bed| {
+        for lost in [1, 3, 6] {
+            let (id, volume) = sleeper(bed, Access::ReadWrite, Before::Running).await;
+            bed.script.lose_answers(lost);
+            assert_eq!(bed.host.wake(id).await.unwrap().state, SandboxState::Running, "{lost} lost");
+            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+            bed.host.remove(id).await.unwrap();
+            bed.host.remove_volume(volume).await.unwrap();
+        }
+    })
+    .await;
+}
+
 /// A paused writer whose going on is cut off is paused or runs, with the volume as its own.
 #[test]
 fn a_paused_writer_that_is_cut_off_while_it_goes_on_is_never_asleep() {
