@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     fault::launch_fault,
-    launch::{self, DIAL_POLL, Wanted, death},
+    launch::{self, Wanted, death},
     living::Living,
     prepare::Parts,
     publish::Condition,
@@ -27,6 +27,9 @@ use crate::{
 /// Which part of a launch's deadline a guest that lives has to be reached again. Longer than a loaded host takes, short enough for
 /// who waits in the sandbox.
 const RELINK_PARTS: u32 = 2;
+
+/// Between two attempts.
+const RELINK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Before a guest that waits for room on the host's disk is dialled again.
 const WAIT_PAUSE: Duration = Duration::from_millis(500);
@@ -342,7 +345,7 @@ pub async fn dial_again(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> 
             if machine.power().await.is_ok_and(|power| power == Power::Waiting) {
                 return Reached::Waits;
             }
-            tokio::time::sleep(DIAL_POLL).await;
+            tokio::time::sleep(RELINK_PAUSE).await;
         }
         Reached::Silent
     });

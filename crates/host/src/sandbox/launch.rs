@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Between two attempts to reach a guest that was just resumed.
-pub const DIAL_POLL: Duration = Duration::from_millis(2);
+const DIAL_POLL: Duration = Duration::from_millis(2);
 
 /// Connections that may break in a greeting before the guest is taken for a bad one.
 const LOST_MAX: usize = 3;

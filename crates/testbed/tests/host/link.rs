@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pandastack_host::HostSettings;
 use pandastack_model::{SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, Manner, finish, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
@@ -72,8 +73,9 @@ async fn a_guest_that_sends_unknown_kinds_loses_its_link_only() {
 
 #[tokio::test]
 async fn a_guest_that_does_not_take_the_link_back_is_given_up() {
+    let settings = HostSettings { launch_deadline: Duration::from_millis(600), ..FakeBed::settings() };
     for manner in [Manner::OtherSecret, Manner::Garbage, Manner::HangsUp] {
-        with_fake_bed(FakeBed::settings(), async |bed| {
+        with_fake_bed(settings.clone(), async |bed| {
             let (id, _) = bed.create().await;
             bed.script.behave(manner);
             bed.run(id, "hang-up").await.unwrap();
