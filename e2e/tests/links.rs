@@ -98,7 +98,8 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
     let lab = Lab::start().await;
     let source = lab.restore(&lab.layer.files).await;
     source.resume().await.unwrap();
-    let mut spare = Talk::greeted(source.dial_kept().await.unwrap(), &lab.secret()).await;
+    let spare = wait_for("a link", PATIENCE, async || source.dial_kept().await.ok()).await;
+    let mut spare = Talk::greeted(spare, &lab.secret()).await;
     // The generator renews itself now and then: not soon again after this.
     draw(&mut spare, 1).await;
     source.pause().await.unwrap();
