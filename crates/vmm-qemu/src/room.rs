@@ -161,3 +161,7 @@ fn is_about_room(event: &Event) -> bool {
     let Event { name, data } = event;
     name == "BLOCK_IO_ERROR" && data["nospace"].as_bool() == Some(true) && data["action"].as_str() == Some("stop")
 }
+
+#[cfg(test)]
+#[path = "room_tests.rs"]
+mod tests;
