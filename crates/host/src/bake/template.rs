@@ -63,7 +63,9 @@ pub enum BakeError {
         #[source]
         cause: io::Error,
     },
-    #[error("the data volume has {free} free, and a first boot may take {needed}; make room, or bake with --data-dir elsewhere")]
+    #[error(
+        "the data volume has {free} free, and a first boot may take {needed}; make room, or bake with --data-dir elsewhere"
+    )]
     Room { needed: Bytes, free: Bytes },
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),
