@@ -68,6 +68,7 @@ impl Owned<'_> {
     async fn halt(&mut self) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to pause")) };
         if let Err(error) = living.machine.pause().await {
+            // It may have been done all the same.
             go_on(&*living.machine).await.map_err(machine_fault)?;
             self.set_clock().await;
             return Err(machine_fault(error));
@@ -332,7 +333,9 @@ impl Owned<'_> {
             Body::Asleep(_) if self.is_unwritten => {}
             Body::Asleep(_) | Body::Dead => self.parts.let_go(layer).await,
         }
-        self.unwoken = woken.as_ref().err().map(|fault| (Instant::now(), fault.clone()));
+        // One that was broken off for a removal says nothing about the next: the removal may be refused.
+        let failed = woken.as_ref().err().filter(|_| !self.given_up.is_cancelled());
+        self.unwoken = failed.map(|fault| (Instant::now(), fault.clone()));
         woken
     }
 
