@@ -223,6 +223,8 @@ async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
 
     client.hibernate(&id).await.unwrap();
     assert_eq!(client.get(&id).await.unwrap().status, "hibernated");
+    // Any use wakes it.
+    count().await;
     goes_on().await;
     client.delete(&id).await.unwrap();
     server.stop().unwrap();
