@@ -223,8 +223,10 @@ async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
 
     client.hibernate(&id).await.unwrap();
     assert_eq!(client.get(&id).await.unwrap().status, "hibernated");
-    // Any use wakes it.
+    // Any use wakes it; that it has is told a moment later.
     count().await;
+    let runs = async || (client.get(&id).await.unwrap().status == "running").then_some(());
+    wait_for("the wake to be told", PATIENCE, runs).await;
     goes_on().await;
     client.delete(&id).await.unwrap();
     server.stop().unwrap();
