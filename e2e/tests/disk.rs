@@ -14,7 +14,7 @@ use nix::{
 };
 use pandastack_client::{
     Client, Config,
-    wire::{CreateSandbox, ExecRequest},
+    wire::{CreateSandbox, ExecRequest, ForkRequest},
 };
 use pandastack_e2e::PATIENCE;
 use pandastack_testbed::{DataFolder, Server, built, wait_for};
@@ -229,6 +229,50 @@ async fn is_told_the_time(client: &Client, id: &str) {
         (u128::from(guest) + 500 > asked.as_millis()).then_some(())
     };
     wait_for("the host's time", PATIENCE, is_told).await;
+}
+
+/// The last step of a seal fails, long after the guest was paused for it: whatever was asked for, its guest goes on.
+#[tokio::test]
+async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
+    let disk = Disk::make("3G");
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let client = client(&server);
+    let id = client.create(&plain()).await.unwrap().id;
+    let counter = "nohup sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/n.new; mv /dev/shm/n.new /dev/shm/n; sleep 0.05; done' \
+                   > /dev/null 2>&1 & until [ -s /dev/shm/n ]; do sleep 0.05; done; echo $!";
+    let process = run(&client, &id, counter).await;
+    let count = async || -> u64 { run(&client, &id, "cat /dev/shm/n").await.parse().unwrap() };
+    let goes_on = async || {
+        assert_eq!(client.get(&id).await.unwrap().status, "running");
+        let before = count().await;
+        wait_for("the counter to go on", PATIENCE, async || (count().await > before).then_some(())).await;
+        run(&client, &id, &format!("kill -0 {process}")).await;
+    };
+    let layers = disk.data().join("volume/layers");
+    let sealed = || std::fs::read_dir(&layers).unwrap().count();
+    let before = sealed();
+
+    // Nothing can be moved into it any more.
+    must("chattr", &["+i", text(&layers)]);
+    client.hibernate(&id).await.expect_err("the layer cannot be moved into its place");
+    goes_on().await;
+    client.snapshot(&id).await.expect_err("the layer cannot be moved into its place");
+    goes_on().await;
+    client.fork(&id, &ForkRequest::default()).await.expect_err("the layer cannot be moved into its place");
+    goes_on().await;
+    must("chattr", &["-i", text(&layers)]);
+    assert_eq!(sealed(), before, "a refused seal left a layer");
+    assert_eq!(client.list().await.unwrap().len(), 1, "a refused fork left a child");
+
+    client.hibernate(&id).await.unwrap();
+    assert_eq!(client.get(&id).await.unwrap().status, "hibernated");
+    // Any use wakes it; that it has is told a moment later.
+    count().await;
+    let runs = async || (client.get(&id).await.unwrap().status == "running").then_some(());
+    wait_for("the wake to be told", PATIENCE, runs).await;
+    goes_on().await;
+    client.delete(&id).await.unwrap();
+    server.stop().unwrap();
 }
 
 #[test]

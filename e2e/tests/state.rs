@@ -12,7 +12,7 @@ use pandastack_e2e::PATIENCE;
 use pandastack_host::{HostSettings, MemorySource};
 use pandastack_model::{Bytes, CodeLanguage, GuestPort, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
 use pandastack_testbed::{Bed, spec, with_bed};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEvent, Ensure, ForkAsk, Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{CellAsk, CellEnd, CellEvent, Ensure, ForkAsk, Hold, HostEvent, HostPort, SealAsk};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// More than a seal holds in memory while its guest goes on: it is written out while the guest stands still.
@@ -198,10 +198,14 @@ async fn concurrent_uses_share_one_wake() {
         async |bed| {
             let id = bed.create().await.unwrap();
             bed.host.sleep(id).await.unwrap();
+            let mut events = bed.host.events();
             let uses = futures_util::future::join_all((0..8).map(|_| bed.sh(id, "echo $PPID"))).await;
             for outcome in uses {
                 assert_eq!(outcome.unwrap().1, 0);
             }
+            let told: Vec<HostEvent> = std::iter::from_fn(|| events.try_recv().ok()).collect();
+            let runs = |event: &HostEvent| matches!(event, HostEvent::Changed { view, .. } if view.state == SandboxState::Running);
+            assert!(told.len() == 1 && runs(&told[0]), "it woke once and did nothing else: {told:?}");
             assert_eq!(bed.host.audit().await.unwrap().machines, 1);
         },
     )

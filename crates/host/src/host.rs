@@ -6,7 +6,7 @@ use std::{
     panic::AssertUnwindSafe,
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::FutureExt;
@@ -20,7 +20,6 @@ use pandastack_vmm::Driver;
 use pandastack_wire_fleet::HostEvent;
 use pandastack_wire_guest::{Figures, Port};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit,
@@ -31,8 +30,8 @@ use crate::{
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
     sandbox::{
-        Asked, Charge, Closing, Condition, Held, Leave, Parts, Reply, Request, SlotHandle, Standby, Start, drive,
-        refusal_fault,
+        Asked, Charge, Closing, Condition, GivenUp, Held, Leave, Parts, Reply, Request, SlotHandle, Standby, Start,
+        drive, refusal_fault,
     },
     settings::HostSettings,
     volumes::{Volumes, VolumesError},
@@ -88,7 +87,7 @@ pub struct Host {
 pub(crate) struct Entry {
     pub condition: watch::Receiver<Condition>,
     pub requests: mpsc::Sender<Asked>,
-    pub given_up: CancellationToken,
+    pub given_up: GivenUp,
 }
 
 /// A sandbox that serves, kept awake by the use.
@@ -153,7 +152,7 @@ impl Host {
     /// Measures one round trip to a sandbox's agent.
     pub async fn ping(&self, id: SandboxId) -> Result<Duration, Fault> {
         let (session, _using) = self.session(id).await?;
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         session.ping().await?;
         Ok(started.elapsed())
     }
@@ -222,7 +221,7 @@ impl Host {
         start.describe(&mut first);
         let (tell, condition) = watch::channel(first);
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);
-        let given_up = self.parts.scope.child().token();
+        let given_up = GivenUp::new(self.parts.scope.token());
         let entry = Entry { condition, requests, given_up: given_up.clone() };
         sandboxes.insert(id, entry.clone());
         let charge = Charge { id, generation, spec, start, requests: rx, here: trace::here(), given_up };
@@ -250,6 +249,7 @@ impl Host {
 
     /// As `session`, with the way to the guest's other ports.
     pub(crate) async fn serving(&self, id: SandboxId) -> Result<Serving, Fault> {
+        let since = Instant::now();
         loop {
             let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
             let mut condition = entry.condition.clone();
@@ -270,7 +270,7 @@ impl Host {
                     let _ = condition.changed().await;
                 }
                 Ok(Next::Restore) => {
-                    trace::span("sandbox.auto_wake", about(id), ask(&entry, Request::Wake)).await?;
+                    trace::span("sandbox.auto_wake", about(id), ask(&entry, since, Request::Wake)).await?;
                 }
                 Ok(_) => return Err(Fault::bug("a settled sandbox neither serves nor refuses")),
                 Err(refusal) => return Err(refusal_fault(refusal, &now.view.state)),
@@ -284,9 +284,9 @@ impl Host {
         id: SandboxId,
         request: impl FnOnce(Reply<T>) -> Request,
     ) -> Result<T, Fault> {
-        let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
+        let (entry, since) = (self.entry(id).ok_or_else(Fault::no_sandbox)?, Instant::now());
         settled(&entry).await?;
-        ask(&entry, request).await
+        ask(&entry, since, request).await
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Fault> {
@@ -318,9 +318,11 @@ pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
     }
 }
 
-async fn ask<T>(entry: &Entry, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Fault> {
+/// Asks a sandbox's driver on behalf of who has waited since then.
+async fn ask<T>(entry: &Entry, since: Instant, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Fault> {
     let (reply, answer) = oneshot::channel();
+    let asked = Asked { since, ..request(reply).into() };
     // A driver that is leaving takes no more requests: the sandbox is gone for who asks now.
-    entry.requests.send(request(reply).into()).await.map_err(|_| Fault::no_sandbox())?;
+    entry.requests.send(asked).await.map_err(|_| Fault::no_sandbox())?;
     answer.await.map_err(|_| Fault::no_sandbox())?
 }

@@ -273,9 +273,9 @@ impl Host {
     /// Asks a sandbox's driver to take it down, and waits until it has.
     async fn take_down(&self, id: SandboxId) -> Result<(), Fault> {
         let Some(entry) = self.entry(id) else { return Ok(()) };
-        entry.given_up.cancel();
+        let removal = entry.given_up.ask();
         let (done, wait) = oneshot::channel();
-        if entry.requests.send(Request::Remove(done).into()).await.is_ok()
+        if entry.requests.send(Request::Remove(done, removal).into()).await.is_ok()
             && let Ok(removed) = wait.await
         {
             removed?;

@@ -55,6 +55,11 @@ impl FakeDriver {
         self.shared.bodies().iter().filter(|(_, body)| body.is_alive()).map(|(id, _)| *id).collect()
     }
 
+    /// Lists the machines that live and whose guests do not stand still.
+    pub fn running(&self) -> Vec<MachineId> {
+        self.shared.bodies().iter().filter(|(_, body)| body.is_alive() && body.runs()).map(|(id, _)| *id).collect()
+    }
+
     /// Counts the connections that guests still serve.
     pub fn links(&self) -> usize {
         self.shared.scope.tasks()
@@ -104,7 +109,7 @@ impl FakeDriver {
 
     async fn enter(&self, step: Step) -> Result<(), StartError> {
         match self.shared.faults.strike(step).await {
-            Some(Trouble::Fail) => Err(StartError::Load { reason: "the plan says so".to_owned() }),
+            Some(Trouble::Fail | Trouble::Late) => Err(StartError::Load { reason: "the plan says so".to_owned() }),
             Some(Trouble::Die) => Err(StartError::Died { log: "killed by the plan".to_owned() }),
             Some(Trouble::Hang) | None => Ok(()),
         }

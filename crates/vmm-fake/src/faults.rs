@@ -20,6 +20,8 @@ pub enum Step {
     Memory,
     Adopt,
     Attach,
+    /// Cannot be refused and is not among the calls of any kind: only [`Trouble::Hang`] disturbs it.
+    Stop,
 }
 
 /// Which calls a plan is for.
@@ -42,6 +44,8 @@ pub enum Trouble {
     Hang,
     /// The machine dies of it.
     Die,
+    /// It is done, and the answer says that it was not: a monitor that came too late. A start that is late has failed.
+    Late,
 }
 
 /// A driver's plan and its books. Clones are the same plan.
@@ -64,7 +68,7 @@ impl Faults {
     pub fn plan(&self, when: When, trouble: Trouble) {
         let mut books = self.books();
         let when = match when {
-            When::Call(nth) => When::Call(books.calls.values().sum::<u64>() + nth),
+            When::Call(nth) => When::Call(books.count_all() + nth),
             When::Nth(step, nth) => When::Nth(step, books.count(step) + nth),
             When::Every(step) => When::Every(step),
         };
@@ -108,11 +112,15 @@ impl Books {
         self.calls.get(&step).copied().unwrap_or_default()
     }
 
+    fn count_all(&self) -> u64 {
+        self.calls.values().sum::<u64>() - self.count(Step::Stop)
+    }
+
     fn note(&mut self, step: Step) -> Option<Trouble> {
         *self.calls.entry(step).or_default() += 1;
-        let (all, of_step) = (self.calls.values().sum::<u64>(), self.count(step));
+        let (all, of_step) = (self.count_all(), self.count(step));
         let meant = |when: &When| match *when {
-            When::Call(nth) => nth == all,
+            When::Call(nth) => nth == all && step != Step::Stop,
             When::Nth(planned, nth) => planned == step && nth == of_step,
             When::Every(planned) => planned == step,
         };

@@ -73,6 +73,10 @@ impl Body {
         *self.state.borrow() == MachineState::Alive
     }
 
+    pub(crate) fn runs(&self) -> bool {
+        *self.power.borrow() == Power::Running
+    }
+
     /// Ends the machine, if it still lives. Its guest never runs again.
     pub(crate) fn die(&self, reason: &str) {
         self.power.send_replace(Power::Paused);
@@ -121,6 +125,25 @@ impl Body {
     }
 }
 
+/// How a call is answered once it is done.
+enum Answer {
+    Timely,
+    Late { command: &'static str },
+}
+
+impl Answer {
+    fn give<T>(self, done: T) -> Result<T, MachineError> {
+        match self {
+            Answer::Timely => Ok(done),
+            Answer::Late { command } => Err(refused(command)),
+        }
+    }
+}
+
+fn refused(command: &str) -> MachineError {
+    MachineError::Refused { command: command.to_owned(), reason: "the plan says so".to_owned() }
+}
+
 pub(crate) struct FakeMachine {
     pub(crate) body: Arc<Body>,
     pub(crate) shared: Arc<Shared>,
@@ -128,16 +151,15 @@ pub(crate) struct FakeMachine {
 
 impl FakeMachine {
     /// Counts the call, carries out what the plan has for it, and refuses if the machine is dead.
-    async fn enter(&self, step: Step, command: &str) -> Result<(), MachineError> {
-        match self.shared.faults.strike(step).await {
-            Some(Trouble::Fail) => {
-                let (command, reason) = (command.to_owned(), "the plan says so".to_owned());
-                return Err(MachineError::Refused { command, reason });
-            }
+    async fn enter(&self, step: Step, command: &'static str) -> Result<Answer, MachineError> {
+        let trouble = self.shared.faults.strike(step).await;
+        match trouble {
+            Some(Trouble::Fail) => return Err(refused(command)),
             Some(Trouble::Die) => self.body.die("killed by the plan"),
-            Some(Trouble::Hang) | None => {}
+            Some(Trouble::Hang | Trouble::Late) | None => {}
         }
-        self.body.check_alive()
+        self.body.check_alive()?;
+        Ok(if trouble == Some(Trouble::Late) { Answer::Late { command } } else { Answer::Timely })
     }
 
     fn check_paused(&self, command: &str) -> Result<(), MachineError> {
@@ -166,16 +188,16 @@ impl Machine for FakeMachine {
     }
 
     async fn resume(&self) -> Result<(), MachineError> {
-        self.enter(Step::Resume, "resume").await?;
+        let answer = self.enter(Step::Resume, "resume").await?;
         let has_room = self.body.has_room.load(Ordering::Relaxed);
         self.body.power.send_replace(if has_room { Power::Running } else { Power::Waiting });
-        Ok(())
+        answer.give(())
     }
 
     async fn pause(&self) -> Result<(), MachineError> {
-        self.enter(Step::Pause, "pause").await?;
+        let answer = self.enter(Step::Pause, "pause").await?;
         self.body.power.send_replace(Power::Paused);
-        Ok(())
+        answer.give(())
     }
 
     async fn power(&self) -> Result<Power, MachineError> {
@@ -188,7 +210,7 @@ impl Machine for FakeMachine {
     }
 
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError> {
-        self.enter(Step::Dial, "dial").await?;
+        let answer = self.enter(Step::Dial, "dial").await?;
         if *self.body.power.borrow() != Power::Running {
             let cause = io::Error::new(io::ErrorKind::TimedOut, "the guest stands still");
             return Err(MachineError::Io { action: "connect to the guest agent".to_owned(), cause });
@@ -202,14 +224,15 @@ impl Machine for FakeMachine {
                 _ = cut.changed() => {}
             }
         });
-        Ok(Box::new(ours))
+        answer.give(Box::new(ours))
     }
 
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {
-        self.enter(Step::Save, "save devices").await?;
+        let answer = self.enter(Step::Save, "save devices").await?;
         self.check_paused("save devices")?;
         std::fs::write(to, DEVICES)
-            .map_err(|cause| MachineError::Io { action: format!("write {}", to.display()), cause })
+            .map_err(|cause| MachineError::Io { action: format!("write {}", to.display()), cause })?;
+        answer.give(())
     }
 
     async fn memory_use(&self, _base: &Path) -> Result<MemoryUse, MachineError> {
@@ -223,28 +246,29 @@ impl Machine for FakeMachine {
         _room: Vec<u8>,
         bytes_max: Bytes,
     ) -> Result<Option<MemoryDelta>, MachineError> {
-        self.enter(Step::Memory, "hold memory").await?;
+        let answer = self.enter(Step::Memory, "hold memory").await?;
         self.check_paused("hold memory")?;
         let bytes = self.body.guest.memory();
         if bytes.len() as u64 > bytes_max.get() {
-            return Ok(None);
+            return answer.give(None);
         }
         let runs = vec![Run { offset: 0, length: bytes.len() as u64 }];
-        Ok(Some(MemoryDelta { runs, bytes }))
+        answer.give(Some(MemoryDelta { runs, bytes }))
     }
 
     async fn save_memory(&self, _base: &Path, copy: &Path) -> Result<Bytes, MachineError> {
-        self.enter(Step::Memory, "save memory").await?;
+        let answer = self.enter(Step::Memory, "save memory").await?;
         self.check_paused("save memory")?;
         let bytes = self.body.guest.memory();
         let runs = vec![Run { offset: 0, length: bytes.len() as u64 }];
         let delta = MemoryDelta { runs, bytes };
         let io = |cause| MachineError::Io { action: format!("write {}", copy.display()), cause };
-        delta.write_over(copy).map_err(io).map(|()| delta.size())
+        delta.write_over(copy).map_err(io)?;
+        answer.give(delta.size())
     }
 
     async fn attach(&self, port: &VolumePort) -> Result<(), MachineError> {
-        self.enter(Step::Attach, "attach").await?;
+        let answer = self.enter(Step::Attach, "attach").await?;
         self.check_paused("attach")?;
         let io = |cause| MachineError::Io { action: format!("open {}", port.file.display()), cause };
         let size = Bytes::new(std::fs::metadata(&port.file).map_err(io)?.len());
@@ -254,7 +278,7 @@ impl Machine for FakeMachine {
         }
         slots.insert(port.slot, (port.file.clone(), size));
         self.body.told().push(Told { size, present: size });
-        Ok(())
+        answer.give(())
     }
 
     async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
@@ -275,6 +299,7 @@ impl Machine for FakeMachine {
     }
 
     async fn stop(&self) {
+        self.shared.faults.strike(Step::Stop).await;
         self.body.die("stopped");
     }
 }

@@ -138,6 +138,11 @@ async fn planned_trouble_comes_as_the_contract_has_it() {
     assert_eq!(machine.power().await.unwrap(), Power::Paused, "a refused resume changes nothing");
     machine.resume().await.unwrap();
     assert_eq!((faults.calls(Step::Resume), faults.struck()), (2, 2));
+    assert_eq!(subject.driver.running(), [machine.id()]);
+    faults.plan(When::Nth(Step::Pause, 1), Trouble::Late);
+    assert!(machine.pause().await.is_err());
+    assert_eq!(machine.power().await.unwrap(), Power::Paused, "a late pause is done all the same");
+    assert_eq!((subject.driver.running(), faults.struck()), (Vec::new(), 3));
     machine.stop().await;
 }
 

@@ -116,6 +116,18 @@ mod tests {
         assert_eq!((plan.asleep.len(), plan.end.len(), plan.adopt.len()), (1, 1, 0));
     }
 
+    /// Its guest may have written to its volume since, whatever layer the line still names.
+    #[test]
+    fn a_wake_without_a_way_back_has_failed_with_its_machine() {
+        let row = || sandbox(SandboxState::Waking, Some(LayerId::random()));
+        let plan = Plan::of(vec![row()], Vec::new());
+        assert_eq!((plan.failed.len(), plan.asleep.len()), (1, 0));
+        let row = row();
+        let own = machine(Some(row.id));
+        let plan = Plan::of(vec![row], vec![own]);
+        assert_eq!((plan.adopt.len(), plan.failed.len(), plan.asleep.len()), (1, 0, 0));
+    }
+
     #[test]
     fn half_a_create_and_half_a_removal_leave_nothing() {
         for state in [SandboxState::Creating, SandboxState::Stopping] {

@@ -1,11 +1,12 @@
 //! What a sandbox's driver does when asked: pause, resume, seal, sleep, wake, new terms. `step` decides, this acts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pandastack_layers::Durability;
 use pandastack_model::{
-    Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, Refusal, SandboxState, state::step,
+    Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, Refusal, SandboxSpec, SandboxState, state::step,
 };
+use pandastack_vmm::{Machine, MachineState};
 use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     fault::{launch_fault, refusal_fault, seal_fault},
     launch::{self, Wanted, death},
     life::set_clock,
-    seal::{SealPlan, Sealed, Then, go_on, seal},
+    seal::{SealPlan, Sealed, Then, go_on, seal, stand_still},
 };
 use crate::{
     ledger::{LedgerError, Record},
@@ -24,16 +25,18 @@ use crate::{
 const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
 
 impl Owned<'_> {
-    /// Carries a request out and answers it. Who asked may have left; the work is done all the same.
-    pub(super) async fn answer(&mut self, request: Request) {
+    /// Carries a request out for who has waited since then, and answers it. Who asked may have left; the work is done all the same,
+    /// except for a wake: who comes next asks again.
+    pub(super) async fn answer(&mut self, request: Request, since: Instant) {
         match request {
-            Request::Remove(_) => unreachable!("removal ends the driver and is handled there"),
-            Request::Pause(reply) => drop(reply.send(self.change(Ask::Pause).await)),
-            Request::Resume(reply) => drop(reply.send(self.change(Ask::Resume).await)),
-            Request::Sleep(reply) => drop(reply.send(self.change(Ask::Sleep).await)),
-            Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake).await)),
+            Request::Remove(..) => unreachable!("removal ends the driver and is handled there"),
+            Request::Pause(reply) => drop(reply.send(self.change(Ask::Pause, since).await)),
+            Request::Resume(reply) => drop(reply.send(self.change(Ask::Resume, since).await)),
+            Request::Sleep(reply) => drop(reply.send(self.change(Ask::Sleep, since).await)),
+            Request::Wake(reply) if reply.is_closed() => {}
+            Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake, since).await)),
             Request::Seal(ask, defaults, reply) => {
-                drop(reply.send(self.seal(ask, defaults).await));
+                drop(reply.send(self.seal(ask, defaults, since).await));
                 // Many short pauses would add up; who asked need not wait for it.
                 if self.tell.borrow().view.state == SandboxState::Running {
                     self.set_clock().await;
@@ -45,13 +48,13 @@ impl Owned<'_> {
         }
     }
 
-    async fn change(&mut self, ask: Ask) -> Result<SandboxView, Fault> {
+    async fn change(&mut self, ask: Ask, since: Instant) -> Result<SandboxView, Fault> {
         match self.decide(ask)? {
             Next::Stay => {}
             Next::Halt => self.halt().await?,
             Next::Continue => self.go_on().await?,
             Next::PutToSleep => self.fall_asleep().await?,
-            Next::Restore => self.wake().await?,
+            Next::Restore => self.wake_for(since).await?,
             Next::Join | Next::Serve | Next::Seal | Next::TakeDown => return Err(Fault::bug("a step out of turn")),
         }
         Ok(self.tell.borrow().seen())
@@ -64,7 +67,12 @@ impl Owned<'_> {
 
     async fn halt(&mut self) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to pause")) };
-        living.machine.pause().await.map_err(machine_fault)?;
+        if let Err(error) = living.machine.pause().await {
+            // It may have been done all the same.
+            go_on(&*living.machine).await.map_err(machine_fault)?;
+            self.set_clock().await;
+            return Err(machine_fault(error));
+        }
         living.session.activity().touch();
         if let Err(error) = self.write_down(SandboxState::Paused).await {
             // The next start would let it go on: it must not be said to stand still. The line may have been written all the same.
@@ -86,6 +94,8 @@ impl Owned<'_> {
             return Err(Fault::bug(error));
         }
         if let Err(error) = living.machine.resume().await {
+            // It may have been done all the same.
+            self.halt_again(&*living.machine).await;
             self.log(self.write_down(SandboxState::Paused).await);
             return Err(machine_fault(error));
         }
@@ -97,6 +107,15 @@ impl Owned<'_> {
         }
         self.settle(SandboxState::Running);
         Ok(())
+    }
+
+    /// Lets a guest stand still again that its owner has paused.
+    async fn halt_again(&self, machine: &dyn Machine) {
+        if let Err(error) = stand_still(machine).await
+            && *machine.watch().borrow() == MachineState::Alive
+        {
+            tracing::error!(sandbox = %self.id, %error, "a paused sandbox runs");
+        }
     }
 
     /// Tells a guest what time it is after it stood still: its clock did too. One that does not answer is no worse off.
@@ -147,13 +166,13 @@ impl Owned<'_> {
         }
     }
 
-    async fn seal(&mut self, ask: SealAsk, defaults: Option<ExecDefaults>) -> Result<LayerView, Fault> {
+    async fn seal(&mut self, ask: SealAsk, defaults: Option<ExecDefaults>, since: Instant) -> Result<LayerView, Fault> {
         may_be_sealed(&self.spec.volumes, ask.hold)?;
         if let Some(view) = self.sealed_before(ask).await? {
             return Ok(view);
         }
         if self.decide(Ask::Seal)? == Next::Restore {
-            self.wake().await?;
+            self.wake_for(since).await?;
         }
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to seal")) };
         let durability = match ask.hold {
@@ -262,10 +281,8 @@ impl Owned<'_> {
         let halted_again = async || {
             // A failed seal lets the guest go on; one that its owner had paused must not.
             living.claim.unflush(&living.session).await;
-            if *before == SandboxState::Paused
-                && let Err(error) = living.machine.pause().await
-            {
-                tracing::error!(sandbox = %self.id, %error, "a paused sandbox runs");
+            if *before == SandboxState::Paused {
+                self.halt_again(&*living.machine).await;
             }
         };
         let sealed = match sealed {
@@ -295,10 +312,36 @@ impl Owned<'_> {
         Ok(())
     }
 
+    /// Wakes the sandbox for who has waited since then. An attempt that has failed meanwhile was theirs as well: a guest that never
+    /// answers must not be waited for as often as there are uses.
+    async fn wake_for(&mut self, since: Instant) -> Result<(), Fault> {
+        if let Some((ended, fault)) = &self.unwoken
+            && since < *ended
+        {
+            return Err(fault.clone());
+        }
+        let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
+        // Nobody may collect it between two lines of the ledger, or because one of them is not written.
+        self.parts.take_in_hand(layer);
+        let woken = self.wake(layer).await;
+        match self.body {
+            Body::Living(_) => {
+                self.is_unwritten = false;
+                self.parts.put_down(layer);
+            }
+            // A sleeper whose line may not name its layer keeps it in hand.
+            Body::Asleep(_) if self.is_unwritten => {}
+            Body::Asleep(_) | Body::Dead => self.parts.let_go(layer).await,
+        }
+        // One that was broken off for a removal says nothing about the next: the removal may be refused.
+        let failed = woken.as_ref().err().filter(|_| !self.given_up.is_cancelled());
+        self.unwoken = failed.map(|fault| (Instant::now(), fault.clone()));
+        woken
+    }
+
     /// Restores the machine from the layer the sandbox sleeps in. A failure leaves it asleep, unless its guest may have written to
     /// a volume by then.
-    async fn wake(&mut self) -> Result<(), Fault> {
-        let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
+    async fn wake(&mut self, layer: LayerId) -> Result<(), Fault> {
         self.tell.send_modify(|now| now.without(SandboxState::Waking));
         let claim = match self.parts.volumes.held(self.id).await {
             Ok(claim) => claim,
@@ -307,8 +350,8 @@ impl Owned<'_> {
                 return Err(fault);
             }
         };
-        let wanted =
-            Wanted { id: self.id, spec: &self.spec, claim: &claim, given_up: &self.given_up, no_return: false.into() };
+        let (id, spec, given_up) = (self.id, &self.spec, &self.given_up.token());
+        let wanted = Wanted { id, spec, claim: &claim, given_up, no_return: false.into() };
         let woken = launch::wake(&self.parts, &self.standby, layer, &wanted).await;
         match woken {
             Ok(living) => match self.come_alive(living, "woke").await {
@@ -319,7 +362,7 @@ impl Owned<'_> {
                 Err(living) => {
                     if !claim.writes() {
                         // The line may have been written all the same, and nothing else names the layer that it sleeps in.
-                        self.log(self.write_down(SandboxState::Asleep).await);
+                        self.sleep_on().await;
                     }
                     living.undo.unwind().await;
                     if claim.writes() {
@@ -339,8 +382,7 @@ impl Owned<'_> {
                 } else {
                     if claim.writes() {
                         // It may say already that there is no way back, though there is one.
-                        let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret: None };
-                        self.log(self.parts.ledger.record(self.id, &asleep).await);
+                        self.sleep_on().await;
                     }
                     self.tell.send_modify(|now| now.without(SandboxState::Asleep));
                 }
@@ -361,20 +403,52 @@ impl Owned<'_> {
         }
     }
 
+    /// Writes down that a sandbox which could not be woken sleeps on, whatever was written meanwhile.
+    async fn sleep_on(&mut self) {
+        let written = self.write_down(SandboxState::Asleep).await;
+        self.is_unwritten = written.is_err();
+        self.log(written);
+    }
+
     async fn set_egress(&mut self, egress: Egress) -> Result<(), Fault> {
-        if let Body::Living(living) = &self.body
-            && let Some(slot) = &*living.slot.lock().await
-        {
-            slot.set_egress(&egress).await.map_err(Fault::bug)?;
-        }
-        self.spec.egress = egress;
-        self.parts.ledger.respecified(self.id, &self.spec).await.map_err(Fault::bug)
+        self.respecify(SandboxSpec { egress, ..self.spec.clone() }).await
     }
 
     async fn set_lifecycle(&mut self, terms: Lifecycle) -> Result<SandboxView, Fault> {
-        (self.spec.ttl_seconds, self.spec.persistent) = (terms.ttl_seconds, terms.persistent);
-        self.parts.ledger.respecified(self.id, &self.spec).await.map_err(Fault::bug)?;
+        let Lifecycle { ttl_seconds, persistent } = terms;
+        self.respecify(SandboxSpec { ttl_seconds, persistent, ..self.spec.clone() }).await?;
         Ok(self.tell.borrow().seen())
+    }
+
+    /// Puts a sandbox on new terms, all of them or none.
+    async fn respecify(&mut self, new: SandboxSpec) -> Result<(), Fault> {
+        // Written down first: after a crash the next start sets what was asked for, and a ledger that fails leaves the guest alone.
+        let written = self.parts.ledger.respecified(self.id, &new).await.map_err(Fault::bug);
+        let set = match written {
+            Ok(()) => self.restrict(&new.egress).await,
+            Err(fault) => Err(fault),
+        };
+        match set {
+            Ok(()) => self.spec = new,
+            Err(fault) => {
+                // The line may have been written all the same. Who heard of a failure must not find it done after the next start.
+                self.log(self.parts.ledger.respecified(self.id, &self.spec).await);
+                if let Err(error) = self.restrict(&self.spec.egress).await {
+                    tracing::error!(sandbox = %self.id, %error, "rules not set back");
+                }
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds a guest that lives to what it may reach.
+    async fn restrict(&self, egress: &Egress) -> Result<(), Fault> {
+        let Body::Living(living) = &self.body else { return Ok(()) };
+        match &*living.slot.lock().await {
+            Some(slot) => slot.set_egress(egress).await.map_err(Fault::bug),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,17 +1,20 @@
 //! Owns one sandbox from launch to teardown: the only task that changes its state.
 //! Never talks to clients; it asks `launch` and `seal`, writes the ledger and tells `publish`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use pandastack_kit::trace::{self, Here};
 use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState, Power};
 use pandastack_wire_fleet::{Cause, HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     fault::launch_fault,
+    given_up::{GivenUp, Removal},
     launch::{self, Wanted, death},
     living::Living,
     prepare::Parts,
@@ -39,7 +42,7 @@ pub type Reply<T> = oneshot::Sender<Result<T, Fault>>;
 /// What others may ask of the driver. Each is answered when it is done.
 pub enum Request {
     /// Take the sandbox down and answer when nothing is left.
-    Remove(Reply<()>),
+    Remove(Reply<()>, Removal),
     Pause(Reply<SandboxView>),
     Resume(Reply<SandboxView>),
     Sleep(Reply<SandboxView>),
@@ -55,12 +58,14 @@ pub enum Request {
 pub struct Asked {
     pub request: Request,
     pub here: Option<Here>,
+    /// Since when who asks has waited for it.
+    pub since: Instant,
 }
 
 impl From<Request> for Asked {
     /// Takes the place of the running task along.
     fn from(request: Request) -> Self {
-        Self { request, here: trace::here() }
+        Self { request, here: trace::here(), since: Instant::now() }
     }
 }
 
@@ -97,8 +102,8 @@ pub struct Charge {
     pub requests: mpsc::Receiver<Asked>,
     /// Where in a trace it is made.
     pub here: Option<Here>,
-    /// Cancelled once a removal was asked for: nothing needs to be waited for any more.
-    pub given_up: CancellationToken,
+    /// Whether a removal was asked for: nothing needs to be waited for any more.
+    pub given_up: GivenUp,
 }
 
 /// What a sandbox consists of now.
@@ -115,7 +120,11 @@ pub(super) struct Owned<'a> {
     pub id: SandboxId,
     pub spec: SandboxSpec,
     pub body: Body,
-    pub given_up: CancellationToken,
+    pub given_up: GivenUp,
+    /// When the last attempt to wake it ended, and how, if it failed.
+    pub unwoken: Option<(Instant, Fault)>,
+    /// Whether the ledger's line of a sleeper may not say so.
+    pub is_unwritten: bool,
     pub tell: &'a watch::Sender<Condition>,
     pub events: broadcast::Sender<HostEvent>,
 }
@@ -140,7 +149,18 @@ pub async fn drive(
     events: broadcast::Sender<HostEvent>,
 ) -> Result<(), Fault> {
     let Charge { id, generation, spec, start, mut requests, here, given_up } = charge;
-    let mut owned = Owned { parts, standby, id, spec, body: Body::Dead, given_up, tell, events };
+    let mut owned = Owned {
+        parts,
+        standby,
+        id,
+        spec,
+        body: Body::Dead,
+        given_up,
+        unwoken: None,
+        is_unwritten: false,
+        tell,
+        events,
+    };
     trace::within(here, owned.begin(generation, start)).await?;
     loop {
         match owned.next(&mut requests).await {
@@ -155,15 +175,19 @@ pub async fn drive(
                 }
                 owned.put_off();
             }
-            Happening::Asked(Some(Asked { request: Request::Remove(done), here })) => {
+            Happening::Asked(Some(Asked { request: Request::Remove(done, removal), here, .. })) => {
                 let removed = trace::within(here, owned.take_down(RemovedBy::Request)).await;
                 let is_gone = removed.is_ok();
                 let _ = done.send(removed);
                 if is_gone {
                     return Ok(());
                 }
+                // Refused: it is not given up any more.
+                drop(removal);
             }
-            Happening::Asked(Some(Asked { request, here })) => trace::within(here, owned.answer(request)).await,
+            Happening::Asked(Some(Asked { request, here, since })) => {
+                trace::within(here, owned.answer(request, since)).await;
+            }
             Happening::Asked(None) | Happening::Closing => {
                 owned.leave().await;
                 return Ok(());
@@ -210,8 +234,8 @@ impl Owned<'_> {
                 return Err(fault);
             }
         };
-        let wanted =
-            Wanted { id: self.id, spec: &self.spec, claim: &claim, given_up: &self.given_up, no_return: false.into() };
+        let (id, spec, given_up) = (self.id, &self.spec, &self.given_up.token());
+        let wanted = Wanted { id, spec, claim: &claim, given_up, no_return: false.into() };
         let launched = launch::create(&self.parts, &self.standby, &wanted).await;
         let living = match launched {
             Ok(living) => living,

@@ -37,21 +37,25 @@ impl Owned<'_> {
     /// Removes the sandbox and everything it held. One whose end cannot be written down stays as it is: the next start would
     /// find it on the ledger and bring it back.
     pub(super) async fn take_down(&mut self, why: RemovedBy) -> Result<(), Fault> {
-        let leaving = Record { state: SandboxState::Stopping, layer: None, secret: None };
-        // Written down first: a crash from here on is finished by the next start.
-        if let Err(error) = self.parts.ledger.record(self.id, &leaving).await {
+        // Written down first: a crash from here on is finished by the next start. The line of a sleeper still names its layer: if only
+        // the answer is lost, it sleeps on in that.
+        if let Err(error) = self.write_down(SandboxState::Stopping).await {
             tracing::error!(sandbox = %self.id, %error, "not removed: the ledger cannot be written");
-            // The line may have been written all the same. It was given up; now it is not.
+            // The line may have been written all the same.
             let before = self.tell.borrow().view.state.clone();
             self.log(self.write_down(before).await);
-            self.given_up = self.parts.scope.child().token();
             return Err(unwritten());
         }
         self.tell.send_modify(|now| now.without(SandboxState::Stopping));
-        if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
-            living.claim.flush(&*living.machine, &living.session).await;
-            living.session.close();
-            living.undo.unwind().await;
+        match std::mem::replace(&mut self.body, Body::Dead) {
+            Body::Living(living) => {
+                living.claim.flush(&*living.machine, &living.session).await;
+                living.session.close();
+                living.undo.unwind().await;
+            }
+            // Still in hand if a wake failed that could not be written down.
+            Body::Asleep(layer) => self.parts.put_down(layer),
+            Body::Dead => {}
         }
         self.forget().await;
         tracing::info!(sandbox = %self.id, ?why, "sandbox removed");

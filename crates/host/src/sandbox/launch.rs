@@ -130,6 +130,9 @@ pub async fn wake(
 ) -> Result<Living, LaunchError> {
     let started = Instant::now();
     let launching = standby.launching();
+    if wanted.given_up.is_cancelled() {
+        return Err(LaunchError::Abandoned);
+    }
     let prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
     start_life(parts, prepared, "wake", started, wanted, &Life::Same).await
 }
@@ -249,7 +252,9 @@ async fn bring_to_life(
     if matches!(life, Life::Same) && wanted.claim.writes() {
         // Once the guest runs, its volumes become newer than the memory it slept in. Woken from that a second time it would write
         // what it remembers over what it has written since. So there is no way back, whatever happens to us from here on.
-        let waking = Record { state: SandboxState::Waking, layer: None, secret: Some(secret.to_vec()) };
+        // The line still names the layer: if only the answer to it is lost, the sandbox sleeps on in that.
+        let slept_in = Some(layer.manifest.layer);
+        let waking = Record { state: SandboxState::Waking, layer: slept_in, secret: Some(secret.to_vec()) };
         parts.ledger.record_durably(wanted.id, &waking).await?;
         wanted.no_return.store(true, Ordering::Relaxed);
     }

@@ -23,9 +23,14 @@ impl Parts {
         if self.in_hand.lock().expect("no holder panics").contains(&layer) { "fork" } else { "snapshot" }
     }
 
+    /// Ends that protection of a layer that somebody uses now, or that is looked at in a moment.
+    pub fn put_down(&self, layer: LayerId) {
+        self.in_hand.lock().expect("no holder panics").remove(&layer);
+    }
+
     /// Ends that protection, and removes what nobody uses then.
     pub async fn let_go(self: &Arc<Self>, layer: LayerId) {
-        self.in_hand.lock().expect("no holder panics").remove(&layer);
+        self.put_down(layer);
         self.collect_layers().await;
     }
 

@@ -31,11 +31,11 @@ use super::{
 };
 use crate::ledger::LedgerError;
 
-/// How often a sealed machine is told to go on before it is given up.
-const RESUMES_MAX: usize = 3;
+/// How often a machine is told to go on, or to stand still again, before that is given up.
+const TELLS_MAX: usize = 3;
 
 /// Between two of these times.
-const RESUME_PAUSE: Duration = Duration::from_millis(20);
+const TELL_PAUSE: Duration = Duration::from_millis(20);
 
 /// What to make.
 #[derive(Clone, Debug)]
@@ -171,19 +171,33 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     }
 }
 
-/// Lets a guest go on that was paused only to be sealed. One that never does is stopped: its sandbox has failed then, for
+/// Lets a guest go on that was paused only to be sealed, or that may have been though the answer was an error: it may only have been late. One that never does is stopped: its sandbox has failed then, for
 /// everybody to see, instead of standing still while it is called running.
 pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
     let mut told = machine.resume().await;
-    for _ in 1..RESUMES_MAX {
+    for _ in 1..TELLS_MAX {
         if told.is_ok() {
             return told;
         }
-        tokio::time::sleep(RESUME_PAUSE).await;
+        tokio::time::sleep(TELL_PAUSE).await;
         told = machine.resume().await;
     }
     if told.is_err() {
         machine.stop().await;
+    }
+    told
+}
+
+/// Lets a guest stand still that its owner has paused and that may have gone on. One that cannot be told goes on: that costs its host
+/// something, and its owner nothing that could be lost.
+pub async fn stand_still(machine: &dyn Machine) -> Result<(), MachineError> {
+    let mut told = machine.pause().await;
+    for _ in 1..TELLS_MAX {
+        if told.is_ok() {
+            return told;
+        }
+        tokio::time::sleep(TELL_PAUSE).await;
+        told = machine.pause().await;
     }
     told
 }

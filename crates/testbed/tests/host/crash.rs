@@ -48,6 +48,10 @@ const ALL: [Operation; 8] = [
 enum Cut {
     /// At the nth driver call.
     Call(u64),
+    /// Before the first machine that it stops has ended.
+    Stop,
+    /// As soon as it has been asked for.
+    Begun,
     /// So long after it began.
     After(Duration),
 }
@@ -174,11 +178,13 @@ async fn run_until(bed: &FakeBed, scene: &Scene, cut: Cut) -> bool {
     let struck = bed.driver.faults().struck();
     let due = async {
         match cut {
-            Cut::Call(nth) => {
-                bed.driver.faults().plan(When::Call(nth), Trouble::Hang);
+            Cut::Call(_) | Cut::Stop => {
+                let when = if let Cut::Call(nth) = cut { When::Call(nth) } else { When::Nth(Step::Stop, 1) };
+                bed.driver.faults().plan(when, Trouble::Hang);
                 let hangs = async || (bed.driver.faults().struck() > struck).then_some(());
                 wait_for("the cut", SOON * 2, hangs).await;
             }
+            Cut::Begun => tokio::task::yield_now().await,
             Cut::After(delay) => tokio::time::sleep(delay).await,
         }
     };
@@ -299,12 +305,29 @@ fn a_pause_is_cut_off_at_every_call() {
     at_every_call(Operation::Pause, 0);
 }
 
+/// A machine that is to go is cut off from its end: the next host has to see to it.
+fn at_the_stop(operation: Operation) {
+    let mut world = World::new();
+    assert!(world.cut(operation, Cut::Stop), "{operation:?} stops no machine");
+    world.end();
+}
+
+#[test]
+fn a_removal_is_cut_off_before_its_machine_ends() {
+    at_the_stop(Operation::Remove);
+}
+
+#[test]
+fn a_sleep_is_cut_off_before_its_machine_ends() {
+    at_the_stop(Operation::Sleep);
+}
+
 /// Between the calls too, in the middle of files, ledger lines and network commands: every operation at swept moments.
 #[test]
 fn operations_are_cut_off_at_swept_moments() {
     const MOMENTS: u32 = 7;
     let mut world = World::new();
-    let (mut cuts, mut finished) = (0, 0);
+    let mut all = 0;
     for operation in ALL {
         let whole = {
             let started = Instant::now();
@@ -322,15 +345,13 @@ fn operations_are_cut_off_at_swept_moments() {
             cut_off(runtime);
             took.min(started.elapsed())
         };
-        for moment in 0..MOMENTS {
-            match world.cut(operation, Cut::After(whole * moment / MOMENTS)) {
-                true => cuts += 1,
-                false => finished += 1,
-            }
-        }
+        let after = (1..MOMENTS).map(|moment| Cut::After(whole * moment / MOMENTS));
+        let cuts = [Cut::Begun].into_iter().chain(after).filter(|cut| world.cut(operation, *cut)).count();
+        println!("{operation:?}: {cuts} of {MOMENTS} were cut off, the others came to their end first");
+        assert!(cuts > 0, "{operation:?} was never cut off");
+        all += cuts;
     }
-    println!("{cuts} operations were cut off, {finished} came to their end first");
-    assert!(cuts >= 20, "only {cuts} operations were cut off");
+    assert!(all >= 20, "only {all} operations were cut off");
     world.end();
 }
 

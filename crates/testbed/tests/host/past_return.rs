@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pandastack_host::HostSettings;
+use pandastack_host::{HostSettings, Ledger};
 use pandastack_model::{Access, Bytes, SandboxId, SandboxState, VolumeId, VolumeMount};
 use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
@@ -239,6 +239,11 @@ async fn a_writers_wake_that_fails_after_it_ran_has_failed() {
 }
 
 #[tokio::test]
+async fn a_writers_wake_that_is_late_after_it_ran_has_failed() {
+    any_call_may(Trouble::Late, Access::ReadWrite).await;
+}
+
+#[tokio::test]
 async fn a_writers_wake_that_dies_after_it_ran_has_failed() {
     any_call_may(Trouble::Die, Access::ReadWrite).await;
 }
@@ -261,6 +266,32 @@ async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
             bed.host.remove(id).await.unwrap();
             bed.host.remove_volume(volume).await.unwrap();
         }
+    })
+    .await;
+}
+
+/// The line that there is no way back still names the layer: if the host hears of an error though it was written, the sandbox sleeps on in
+/// it, and nobody may collect it meanwhile.
+#[tokio::test]
+async fn the_line_of_a_writer_that_wakes_names_its_layer() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = sleeper(bed, Access::ReadWrite, Before::Running).await;
+        let ledger = Ledger::open(&bed.ledger()).await.unwrap();
+        let record = async || ledger.sandboxes().await.unwrap().remove(0).record;
+        let asleep = record().await;
+        assert!(asleep.layer.is_some());
+        let faults = bed.driver.faults();
+        let struck = faults.struck();
+        faults.plan(When::Nth(Step::Resume, 1), Trouble::Hang);
+        let look = async {
+            wait_for("the wake", SOON, async || (faults.struck() > struck).then_some(())).await;
+            let now = record().await;
+            assert_eq!((now.state, now.layer), (SandboxState::Waking, asleep.layer));
+            faults.clear();
+        };
+        tokio::join!(bed.host.wake(id), look).0.unwrap();
+        assert_eq!(record().await.layer, None, "its machine names it now");
+        ledger.close().await;
     })
     .await;
 }

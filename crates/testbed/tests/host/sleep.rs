@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use pandastack_host::HostSettings;
-use pandastack_model::{FaultKind, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_testbed::{FakeBed, Manner, finish, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, ExecControl, HostEvent, HostPort, Lifecycle, RemovedBy};
+use pandastack_wire_fleet::{Ensure, ExecControl, Hold, HostEvent, HostPort, Lifecycle, RemovedBy, SealAsk};
 
 use crate::SOON;
 
@@ -55,6 +55,50 @@ async fn concurrent_uses_share_one_wake() {
         assert!(uses.iter().all(|used| used.as_ref().is_ok_and(|(out, _)| out == "up\n")), "{uses:?}");
         assert_eq!(bed.driver.faults().calls(Step::Restore), restores + 1);
         assert_eq!(bed.driver.live().len(), 1);
+    })
+    .await;
+}
+
+/// Who waited for an attempt that failed has its fault; who comes after it tries again. On one thread, so that all have come before the
+/// attempt begins.
+#[tokio::test]
+async fn concurrent_uses_share_one_wake_that_fails() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        bed.put(id, "/note", "kept").await.unwrap();
+        bed.host.sleep(id).await.unwrap();
+        let restores = bed.driver.faults().calls(Step::Restore);
+        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Fail);
+        for round in 1..=2 {
+            let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+            let (uses, sealed) = tokio::join!(join_all((0..12).map(|_| bed.run(id, "true"))), bed.host.seal(id, ask));
+            let faults = uses.into_iter().map(Result::unwrap_err).chain([sealed.unwrap_err()]);
+            assert!(faults.map(|fault| fault.code).all(|code| code == "sandbox.wake_failed"));
+            assert_eq!(bed.driver.faults().calls(Step::Restore), restores + round);
+        }
+        bed.driver.faults().clear();
+        assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+    })
+    .await;
+}
+
+/// A wake that nobody waits for any more is not begun.
+#[tokio::test]
+async fn a_wake_whose_caller_left_or_whose_sandbox_is_given_up_starts_nothing() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        bed.host.sleep(id).await.unwrap();
+        let restores = bed.driver.faults().calls(Step::Restore);
+        // On one thread the sandbox's own task does not run before both have asked.
+        let left = bed.host.wake(id);
+        assert!(left.now_or_never().is_none());
+        bed.host.set_lifecycle(id, SHORT).await.unwrap();
+        assert_eq!(bed.state(id).await, Some(SandboxState::Asleep));
+        let (woken, removed) = tokio::join!(bed.host.wake(id), bed.host.remove(id));
+        removed.unwrap();
+        assert_eq!(woken.unwrap_err().code, "sandbox.not_found");
+        assert_eq!(bed.driver.faults().calls(Step::Restore), restores, "a machine was started for nobody");
+        bed.is_idle().await;
     })
     .await;
 }

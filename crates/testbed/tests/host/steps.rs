@@ -1,4 +1,4 @@
-//! Fail at every step: one driver call after the other fails, or kills its machine, until an operation is through before its
+//! Fail at every step: one driver call after the other fails, is done but says that it failed, or kills its machine, until an operation is through before its
 //! turn comes. After each, nothing leaks, the sandbox is in a state it may be in, and the operation can be repeated.
 
 use std::time::Duration;
@@ -41,7 +41,8 @@ async fn lives(bed: &FakeBed, id: SandboxId, trouble: Trouble, disturbed: bool) 
             false
         }
         _ => {
-            assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+            let text = tokio::time::timeout(SOON, bed.text(id, "/note")).await;
+            assert_eq!(text.expect("it stands still and is called running").unwrap(), "kept");
             true
         }
     }
@@ -103,6 +104,11 @@ async fn any_call_of_a_fork_may_fail() {
 }
 
 #[tokio::test]
+async fn any_call_of_a_fork_may_be_late() {
+    check_fork(Trouble::Late).await;
+}
+
+#[tokio::test]
 async fn any_call_of_a_fork_may_kill() {
     check_fork(Trouble::Die).await;
 }
@@ -128,6 +134,11 @@ async fn check_seal(trouble: Trouble) {
 #[tokio::test]
 async fn any_call_of_a_seal_may_fail() {
     check_seal(Trouble::Fail).await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_seal_may_be_late() {
+    check_seal(Trouble::Late).await;
 }
 
 #[tokio::test]
@@ -163,6 +174,11 @@ async fn any_call_of_a_sleep_may_fail() {
 }
 
 #[tokio::test]
+async fn any_call_of_a_sleep_may_be_late() {
+    check_sleep(Trouble::Late).await;
+}
+
+#[tokio::test]
 async fn any_call_of_a_sleep_may_kill() {
     check_sleep(Trouble::Die).await;
 }
@@ -193,13 +209,17 @@ async fn any_call_of_a_wake_may_fail() {
 }
 
 #[tokio::test]
+async fn any_call_of_a_wake_may_be_late() {
+    check_wake(Trouble::Late).await;
+}
+
+#[tokio::test]
 async fn any_call_of_a_wake_may_kill() {
     check_wake(Trouble::Die).await;
 }
 
-#[tokio::test]
-async fn any_call_of_a_create_may_kill() {
-    each_call(Trouble::Die, 2, async |bed, disturbed, arm| {
+async fn check_create(trouble: Trouble) {
+    each_call(trouble, 2, async |bed, disturbed, arm| {
         let id = SandboxId::random();
         arm();
         let outcome = bed.ensure(id).await;
@@ -216,8 +236,17 @@ async fn any_call_of_a_create_may_kill() {
 }
 
 #[tokio::test]
-async fn any_call_of_a_pause_or_resume_may_fail() {
-    each_call(Trouble::Fail, 2, async |bed, disturbed, arm| {
+async fn any_call_of_a_create_may_be_late() {
+    check_create(Trouble::Late).await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_create_may_kill() {
+    check_create(Trouble::Die).await;
+}
+
+async fn check_pause(trouble: Trouble) {
+    each_call(trouble, 2, async |bed, disturbed, arm| {
         let id = witness(bed).await;
         arm();
         let outcome: Result<(), Fault> = async {
@@ -227,11 +256,23 @@ async fn any_call_of_a_pause_or_resume_may_fail() {
         .await;
         bed.driver.faults().clear();
         assert_eq!(outcome.is_err(), disturbed());
+        let runs = usize::from(bed.state(id).await.unwrap() == SandboxState::Running);
+        assert_eq!(bed.driver.running().len(), runs, "its guest does not do what is said of it");
         assert_eq!(bed.host.resume(id).await.unwrap().state, SandboxState::Running);
         assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
         bed.host.remove(id).await.unwrap();
     })
     .await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_pause_or_resume_may_fail() {
+    check_pause(Trouble::Fail).await;
+}
+
+#[tokio::test]
+async fn any_call_of_a_pause_or_resume_may_be_late() {
+    check_pause(Trouble::Late).await;
 }
 
 /// A machine that cannot go on after its seal, however often it is told to, has failed: it must not look as if it ran.
@@ -252,13 +293,17 @@ async fn a_machine_that_never_goes_on_after_its_seal_has_failed() {
 /// A paused machine whose sleep fails stays paused: its owner has not asked it to go on.
 #[tokio::test]
 async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
-    for step in [Step::Pause, Step::Save, Step::Memory] {
+    let steps = [Step::Pause, Step::Save, Step::Memory];
+    for (step, trouble) in steps.into_iter().flat_map(|step| [(step, Trouble::Fail), (step, Trouble::Late)]) {
         with_fake_bed(hasty(), async |bed| {
             let id = witness(bed).await;
             bed.host.pause(id).await.unwrap();
-            bed.driver.faults().plan(When::Nth(step, 1), Trouble::Fail);
+            bed.driver.faults().plan(When::Nth(step, 1), trouble);
+            // The call that halts it again may go wrong as well.
+            bed.driver.faults().plan(When::Nth(Step::Pause, 2), trouble);
             bed.host.sleep(id).await.unwrap_err();
-            assert_eq!(bed.state(id).await, Some(SandboxState::Paused), "{step:?}");
+            assert_eq!(bed.state(id).await, Some(SandboxState::Paused), "{step:?}, {trouble:?}");
+            assert_eq!(bed.driver.running(), [], "{step:?}, {trouble:?}");
             assert_eq!(bed.run(id, "true").await.unwrap_err().code, "sandbox.invalid_state");
             bed.host.resume(id).await.unwrap();
             assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");

@@ -1,0 +1,92 @@
+//! Whether anybody asks for a sandbox's end just now: whatever it waits for need not be waited for then.
+
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+
+/// Who asks, for the sandbox's driver and for everybody else. Clones are the same.
+#[derive(Clone)]
+pub struct GivenUp {
+    /// The host's own end is every sandbox's.
+    host: CancellationToken,
+    removals: Arc<Mutex<Removals>>,
+}
+
+struct Removals {
+    count: usize,
+    /// Cancelled as long as there are any.
+    token: CancellationToken,
+}
+
+impl GivenUp {
+    /// Nobody asks yet.
+    pub fn new(host: CancellationToken) -> Self {
+        let token = host.child_token();
+        Self { host, removals: Arc::new(Mutex::new(Removals { count: 0, token })) }
+    }
+
+    /// Gives the sandbox up, until the removal is dropped: it may be refused, and who asked for it may leave.
+    pub fn ask(&self) -> Removal {
+        let mut removals = self.removals.lock().expect("no holder panics");
+        removals.count += 1;
+        removals.token.cancel();
+        Removal(self.clone())
+    }
+
+    /// Gives what is cancelled by the next removal, or was by one that is still there.
+    pub fn token(&self) -> CancellationToken {
+        self.removals.lock().expect("no holder panics").token.clone()
+    }
+
+    /// Tells whether it is given up.
+    pub fn is_cancelled(&self) -> bool {
+        self.token().is_cancelled()
+    }
+
+    /// Waits until it is given up.
+    pub async fn cancelled(&self) {
+        self.token().cancelled().await;
+    }
+}
+
+/// One removal that was asked for.
+pub struct Removal(GivenUp);
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        let mut removals = self.0.removals.lock().expect("no holder panics");
+        removals.count -= 1;
+        if removals.count == 0 {
+            removals.token = self.0.host.child_token();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_given_up_while_a_removal_is_there_and_for_all() {
+        let given_up = GivenUp::new(CancellationToken::new());
+        let other = given_up.clone();
+        let (one, two) = (given_up.ask(), other.ask());
+        drop(one);
+        assert!(given_up.is_cancelled() && other.is_cancelled(), "another removal is still there");
+        drop(two);
+        assert!(!given_up.is_cancelled() && !other.is_cancelled(), "both were refused");
+        let before = other.token();
+        let _three = given_up.ask();
+        assert!(before.is_cancelled(), "what waits since the refusal is cut short");
+    }
+
+    #[test]
+    fn the_end_of_the_host_gives_everything_up() {
+        let host = CancellationToken::new();
+        let given_up = GivenUp::new(host.clone());
+        drop(given_up.ask());
+        assert!(!given_up.is_cancelled());
+        host.cancel();
+        assert!(given_up.is_cancelled());
+    }
+}
