@@ -15,6 +15,7 @@ mod port;
 mod recover;
 mod sandbox;
 mod settings;
+mod succession;
 mod volumes;
 
 pub use host::{Host, HostParts, StartUpError};

@@ -42,6 +42,8 @@ pub enum Trouble {
     Hang,
     /// The machine dies of it.
     Die,
+    /// Whoever calls panics: a defect of the caller's, at this point.
+    Panic,
 }
 
 /// A driver's plan and its books. Clones are the same plan.
@@ -91,6 +93,7 @@ impl Faults {
     pub(crate) async fn strike(&self, step: Step) -> Option<Trouble> {
         let mut cleared = self.cleared.subscribe();
         let trouble = self.books().note(step)?;
+        assert!(trouble != Trouble::Panic, "the plan says so");
         if trouble != Trouble::Hang {
             return Some(trouble);
         }

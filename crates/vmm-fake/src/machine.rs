@@ -109,7 +109,7 @@ impl FakeMachine {
                 return Err(MachineError::Refused { command, reason });
             }
             Some(Trouble::Die) => self.body.die("killed by the plan"),
-            Some(Trouble::Hang) | None => {}
+            Some(Trouble::Hang | Trouble::Panic) | None => {}
         }
         self.body.check_alive()
     }
