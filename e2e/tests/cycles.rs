@@ -9,13 +9,16 @@ use std::{
 };
 
 use pandastack_e2e::PATIENCE;
-use pandastack_host::HostSettings;
-use pandastack_testbed::{Bed, processes, wait_for, with_bed};
+use pandastack_host::{HostSettings, net::NetSettings};
+use pandastack_model::Bytes;
+use pandastack_testbed::{Bed, processes, spec, wait_for, with_bed};
 use pandastack_wire_fleet::HostPort;
 
 /// As many as every run of the tests can bear; `PANDASTACK_CYCLES=1000` makes it a long one.
 const CYCLES: usize = 300;
 const AT_A_TIME: usize = 4;
+/// Network slots that are kept made ahead.
+const READY: usize = 2;
 /// Descriptors and threads that may stay: pools of the runtime grow with use and shrink later.
 const SLACK: usize = 16;
 
@@ -35,7 +38,7 @@ async fn mixed_cycles_leave_nothing_behind() {
     let started = Instant::now();
     with_bed(
         HostSettings::default(),
-        |net| net,
+        |net| NetSettings { ready: READY, ..net },
         async |bed| {
             let left = AtomicUsize::new(cycles);
             let work = async || {
@@ -46,13 +49,7 @@ async fn mixed_cycles_leave_nothing_behind() {
             };
             futures_util::future::join_all((0..AT_A_TIME).map(|_| work())).await;
             println!("{cycles} cycles, {AT_A_TIME} at a time: {:.1} s", started.elapsed().as_secs_f32());
-            // While the host runs, it holds the machines and processes it keeps ready, and not one more.
-            let only_standby = async || {
-                let (status, left) = (bed.host.status().await, bed.leftovers().await.ok()?);
-                let counts = [processes(&bed.run_root).len(), left.ledger.len(), left.files.len() / 2];
-                (status.sandboxes == 0 && counts == [status.standby + status.blanks; 3]).then_some(())
-            };
-            wait_for("nothing but what is kept ready", PATIENCE, only_standby).await;
+            wait_for("nothing but what is kept ready", PATIENCE, async || only_ready(bed).await.then_some(())).await;
             let report = bed.host.audit().await.unwrap();
             assert_eq!((report.leaks, report.layers), (Vec::new(), 1), "only the template's layer is left");
         },
@@ -68,6 +65,24 @@ async fn mixed_cycles_leave_nothing_behind() {
         count("/proc/self/fd"),
         count("/proc/self/task")
     );
+}
+
+/// Tells whether a host that runs has the machines, processes and slots it keeps ready, and not one more: nothing in its folders, on
+/// its ledger or in the network, and no memory promised, but for those.
+async fn only_ready(bed: &Bed) -> bool {
+    let (status, Ok(left)) = (bed.host.status().await, bed.leftovers().await) else { return false };
+    let kept = status.standby + status.blanks;
+    let counts = [processes(&bed.run_root).len(), left.groups.len(), left.ledger.len(), left.files.len() / 2];
+    // A slot is a namespace and a link; one link and one table are the host's own.
+    let network = 2 * (kept + READY) + 2;
+    let template = bed.layers.template(&spec("mini").template).expect("mini is there");
+    let memory = bed.layers.manifest(template).expect("mini can be read").memory;
+    let promised = Bytes::new(memory.get() * status.standby as u64);
+    let seen = (status.sandboxes, counts, left.network.len(), status.memory_promised);
+    let wanted = (0, [kept; 4], network, promised);
+    let audit = bed.host.audit().await.expect("the audit is made");
+    assert_eq!(audit.leaks, [""; 0]);
+    seen == wanted && audit.slots == kept + READY
 }
 
 /// One sandbox from create to delete. Every fourth is forked, every fourth sleeps, every fourth does both.

@@ -53,6 +53,10 @@ const SUITES: &[Suite] = &[
     Suite { name: "disk", runs: Runs::WhenAsked, left_out: &[] },
     Suite { name: "cycles", runs: Runs::WhenAsked, left_out: &[] },
     Suite { name: "crash", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "strays", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "egress_crash", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "jail_server", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "lifecycle_api", runs: Runs::WhenAsked, left_out: &[] },
 ];
 
 /// Two of these are less than the test runner gives this test, so that what was said until then is seen.

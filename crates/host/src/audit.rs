@@ -13,7 +13,7 @@ use pandastack_wire_fleet::AuditReport;
 
 use crate::{
     host::Entry,
-    ledger::{LedgerError, MachineRow},
+    ledger::{LedgerError, MachineRow, SandboxRow},
     net::{self, NetError},
     recover::{folders, groups, machine_processes, remove_group},
     sandbox::Parts,
@@ -47,6 +47,9 @@ enum Leak {
     Draft(String),
     Machine(String),
     Sandbox(String),
+    /// Whole, and nobody's: only a person can say whether it may go.
+    Undriven(String),
+    UndrivenMachine(String),
     VolumeUse(String),
 }
 
@@ -106,7 +109,7 @@ async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     let there = move || (store.disks(), store.layers(), store.drafts_before(own_start()));
     let (disks, layers, drafts) = parts.scope.block("look at layers", there).await?;
     let net::Leftovers { namespaces: slots, links, .. } = net::leftovers(&parts.net.instance()).await?;
-    let pooled = parts.net.present();
+    let (pooled, stuck) = (parts.net.present(), parts.net.stuck());
     let machines = parts.ledger.machines().await?;
     let recorded = parts.ledger.layers().await?;
     let owned: BTreeSet<String> = machines.iter().map(|machine| machine.id.to_string()).collect();
@@ -119,11 +122,13 @@ async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     leaks.extend(groups.difference(&owned).cloned().map(Leak::Group));
     leaks.extend(folders.difference(&owned).cloned().map(Leak::Folder));
     leaks.extend(disks.iter().filter(|disk| !owned.contains(*disk)).cloned().map(Leak::Disk));
+    // Whatever is left of those, their numbers must come back.
+    leaks.extend(stuck.iter().cloned().map(Leak::Slot));
     let loose = slots.iter().filter(|slot| !taken.contains(slot.as_str()) && !pooled.contains(*slot));
     leaks.extend(loose.cloned().map(Leak::Slot));
     // A link that leads nowhere. Those that lead to a namespace go with it; the one that is no slot's is the pool's own.
     let is_numbered = |link: &str| link.rsplit_once('-').is_some_and(|(_, number)| number.parse::<usize>().is_ok());
-    let unled = links.iter().filter(|link| is_numbered(link) && !slots.contains(link));
+    let unled = links.iter().filter(|link| is_numbered(link) && !slots.contains(link) && !stuck.contains(*link));
     let loose = unled.filter(|link| !taken.contains(link.as_str()) && !pooled.contains(*link));
     leaks.extend(loose.cloned().map(Leak::Link));
     leaks.extend(drafts.into_iter().map(Leak::Draft));
@@ -141,10 +146,14 @@ async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     let (volumes, users) = parts.volumes.present().await?;
     let rows = parts.ledger.sandboxes().await?;
     let sandboxes: BTreeSet<_> = rows.iter().map(|row| row.id).collect();
-    // Only those that were never there, or are said to be gone: of any other a person must know.
-    let half = rows.iter().filter(|row| matches!(row.record.state, SandboxState::Creating | SandboxState::Stopping));
-    let undriven = half.filter(|row| !driven.lock().expect("no holder panics").contains_key(&row.id));
-    leaks.extend(undriven.map(|row| Leak::Sandbox(row.id.to_string())));
+    let is_driven = |id: &SandboxId| driven.lock().expect("no holder panics").contains_key(id);
+    // Whoever drives a sandbox leaves it to the next process when this one ends.
+    if !parts.scope.token().is_cancelled() {
+        leaks.extend(rows.iter().filter(|row| !is_driven(&row.id)).map(undriven));
+        let living = machines.iter().filter(|row| !is_lost(row, &processes, &folders, driven));
+        let alone = living.filter(|row| row.sandbox.is_some_and(|sandbox| !is_driven(&sandbox)));
+        leaks.extend(alone.map(|row| Leak::UndrivenMachine(row.id.to_string())));
+    }
     leaks.extend(users.iter().filter(|user| !sandboxes.contains(user)).map(|user| Leak::VolumeUse(user.to_string())));
     // By name: one that waits may have its line already and its process only after our look.
     let waiting =
@@ -166,6 +175,20 @@ fn own_start() -> SystemTime {
     let age = usage::of_myself().map_or(Duration::ZERO, |usage| usage.age);
     // If it cannot be told, nothing is older.
     SystemTime::now().checked_sub(age).filter(|_| !age.is_zero()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// What is wrong with a line of a sandbox that nobody drives. Only one that was never there, or is said to be gone, may be forgotten.
+fn undriven(row: &SandboxRow) -> Leak {
+    let id = row.id.to_string();
+    match row.record.state {
+        SandboxState::Creating | SandboxState::Stopping => Leak::Sandbox(id),
+        SandboxState::Running
+        | SandboxState::Paused
+        | SandboxState::FallingAsleep
+        | SandboxState::Asleep
+        | SandboxState::Waking
+        | SandboxState::Failed { .. } => Leak::Undriven(id),
+    }
 }
 
 /// Tells whether nothing of a machine is left, or only its files and nobody who would remove them.
@@ -233,6 +256,7 @@ async fn repair(parts: &Arc<Parts>, leak: &Leak) -> bool {
             Ok(id) => parts.volumes.let_go(id).await.is_ok() && parts.ledger.sandbox_gone(id).await.is_ok(),
             Err(_) => false,
         },
+        Leak::Undriven(_) | Leak::UndrivenMachine(_) => false,
         // One that is kept or in use, and whose data is gone, is for people to look at.
         Leak::MissingLayer(id) => forget_layer(parts, id).await,
     }
@@ -250,6 +274,10 @@ impl std::fmt::Display for Leak {
             Leak::Draft(name) => write!(f, "draft {name} of an earlier process"),
             Leak::Machine(id) => write!(f, "machine {id} is recorded but nobody has it"),
             Leak::Sandbox(id) => write!(f, "sandbox {id} is recorded but was never made, or is removed"),
+            Leak::Undriven(id) => write!(f, "sandbox {id} is recorded but nobody drives it: a person must look"),
+            Leak::UndrivenMachine(id) => {
+                write!(f, "machine {id} serves a sandbox that nobody drives: a person must look")
+            }
             Leak::Layer(id) => write!(f, "layer {id} that no ledger line names"),
             Leak::VolumeUse(id) => write!(f, "volumes held by sandbox {id} that is not here"),
             Leak::MissingLayer(id) => write!(f, "layer {id} is recorded but not there"),

@@ -3,13 +3,11 @@
 
 use std::{
     collections::HashMap,
-    panic::AssertUnwindSafe,
     path::PathBuf,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt;
 use pandastack_kit::{
     Scope,
     trace::{self, Work},
@@ -31,9 +29,10 @@ use crate::{
     recover::{self, RecoverError, Recovered},
     sandbox::{
         Asked, Charge, Closing, Condition, GivenUp, Held, Leave, Parts, Reply, Request, SlotHandle, Standby, Start,
-        drive, refusal_fault,
+        refusal_fault,
     },
     settings::HostSettings,
+    succession::Post,
     volumes::{Volumes, VolumesError},
 };
 
@@ -41,7 +40,7 @@ use crate::{
 const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Requests that one sandbox's driver has waiting; more wait to be put in.
-const REQUESTS_MAX: usize = 8;
+pub(crate) const REQUESTS_MAX: usize = 8;
 
 /// Events that a slow listener may be behind before it misses some.
 const EVENTS_MAX: usize = 1024;
@@ -226,18 +225,8 @@ impl Host {
         sandboxes.insert(id, entry.clone());
         let charge = Charge { id, generation, spec, start, requests: rx, here: trace::here(), given_up };
         let (parts, standby, events) = (self.parts.clone(), self.standby.clone(), self.events.clone());
-        let table = self.sandboxes.clone();
-        self.parts.scope.start("sandbox", async move {
-            let driving = drive(parts, standby, charge, &tell, events);
-            // A defect in one sandbox's driver is that sandbox's end, not the host's.
-            let ended = AssertUnwindSafe(driving).catch_unwind().await;
-            let ended = ended.unwrap_or_else(|_| Err(Fault::bug("a sandbox's driver panicked")));
-            // Off the table first: who hears of the end must not find the sandbox any more.
-            table.lock().expect("no holder panics").remove(&id);
-            if let Err(fault) = ended {
-                tell.send_modify(|now| now.refused = Some(fault));
-            }
-        });
+        let post = Post { parts, standby, events, table: self.sandboxes.clone() };
+        self.parts.scope.start("sandbox", post.serve(charge, tell));
         entry
     }
 

@@ -15,10 +15,11 @@ mod port;
 mod recover;
 mod sandbox;
 mod settings;
+mod succession;
 mod volumes;
 
 pub use host::{Host, HostParts, StartUpError};
-pub use ledger::{Ledger, LedgerError, MachineRow, VolumeUse};
+pub use ledger::{Ledger, LedgerError, MachineRow, Record, VolumeUse};
 #[cfg(feature = "faults")]
 pub use ledger::{LedgerFaults, Lost};
 pub use recover::{RecoverError, Recovered, clear_abandoned};

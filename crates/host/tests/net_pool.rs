@@ -203,3 +203,54 @@ fn a_half_made_slot_is_undone() {
         assert!(left(&world).await.is_empty());
     });
 }
+
+/// Stacks a mount on a namespace's name: a removal takes off only that one, and the name stays until the next removal.
+fn obstruct(slot: &str) {
+    let name = std::path::Path::new("/run/netns").join(slot);
+    let (kind, flags): (Option<&str>, _) = (None, nix::mount::MsFlags::MS_BIND);
+    nix::mount::mount(Some(&name), &name, kind, flags, kind).unwrap();
+}
+
+#[test]
+fn a_slot_whose_removal_failed_keeps_its_number_until_it_is_removed() {
+    World::run(|world| async move {
+        let pool = world.pool(NetSettings { ready: 0, max: 1, ..world.settings() }).await;
+        let slot = pool.take().await.unwrap();
+        let name = slot.name().to_owned();
+        assert!(matches!(pool.remove_stray(&name).await, Err(NetError::Unknown { .. })), "somebody has it");
+        obstruct(&name);
+        pool.give_back(slot).await.unwrap_err();
+        assert_eq!(left(&world).await.namespaces, [name.as_str()]);
+        assert!(matches!(pool.take().await, Err(NetError::Full { max: 1 })), "a new slot must not meet what is left");
+        assert!(pool.present().is_empty() && pool.stuck().contains(&name), "nobody has it");
+
+        pool.remove_stray(&name).await.unwrap();
+        assert!(pool.stuck().is_empty() && left(&world).await.namespaces.is_empty());
+        let next = pool.take().await.unwrap();
+        pool.give_back(next).await.unwrap();
+        pool.close().await.unwrap();
+        assert!(left(&world).await.is_empty());
+    });
+}
+
+#[test]
+fn an_orphan_whose_removal_failed_keeps_its_number_until_it_is_removed() {
+    World::run(|world| async move {
+        let crashed = Scope::new();
+        let pool = NetPool::start(NetSettings { ready: 0, ..world.settings() }, &crashed).await.unwrap();
+        let slot = pool.take().await.unwrap();
+        let name = slot.name().to_owned();
+        crashed.close(Duration::from_secs(5)).await;
+        drop((slot, pool));
+
+        let pool = world.pool(NetSettings { ready: 0, max: 1, ..world.settings() }).await;
+        obstruct(&name);
+        pool.discard(&name).await.unwrap_err();
+        assert!(matches!(pool.take().await, Err(NetError::Full { max: 1 })));
+        assert!(pool.present().is_empty() && pool.stuck().contains(&name), "nobody has it");
+        pool.remove_stray(&name).await.unwrap();
+        pool.take().await.unwrap();
+        pool.close().await.unwrap();
+        assert!(left(&world).await.is_empty());
+    });
+}

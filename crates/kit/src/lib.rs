@@ -11,4 +11,4 @@ pub use clock::{Clock, SystemClock};
 pub use random::{random_bytes, random_hex};
 pub use scope::{Scope, ScopeError};
 pub use secret::Secret;
-pub use undo::Undo;
+pub use undo::{Undo, outlived};

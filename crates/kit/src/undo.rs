@@ -1,6 +1,17 @@
-//! Remembers how to release each thing as it is acquired; one path releases everything, in reverse.
+//! Remembers how to release each thing as it is acquired; one path releases everything, in reverse. A panic takes the same path if
+//! somebody waits for it: see [`outlived`].
 
-use std::{future::Future, pin::Pin};
+use std::{
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+tokio::task_local! {
+    /// Where lists go that a panic drops.
+    static OUTLIVED: Arc<Mutex<Vec<Undo>>>;
+}
 
 type Release = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
@@ -46,11 +57,38 @@ impl Undo {
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        if !self.releases.is_empty() {
-            let names: Vec<_> = self.releases.iter().map(|(name, _)| *name).collect();
+        if self.releases.is_empty() {
+            return;
+        }
+        let names: Vec<_> = self.releases.iter().map(|(name, _)| *name).collect();
+        let left = Undo { releases: mem::take(&mut self.releases) };
+        if let Err(mut left) = left.hand_over() {
+            left.releases.clear();
             tracing::error!(?names, "resources were dropped without being released");
         }
     }
+}
+
+impl Undo {
+    /// Gives the list to who waits for the work that panics just now, if there is such a one.
+    fn hand_over(self) -> Result<(), Undo> {
+        let mut left = Some(self);
+        if std::thread::panicking() {
+            let _ = OUTLIVED.try_with(|lists| {
+                lists.lock().unwrap_or_else(PoisonError::into_inner).extend(left.take());
+            });
+        }
+        left.map_or(Ok(()), Err)
+    }
+}
+
+/// Runs work that catches its own panic, and gives what the work held then beside its outcome, last acquired first: nobody else can
+/// release it any more.
+pub async fn outlived<F: Future>(work: F) -> (F::Output, Vec<Undo>) {
+    let lists = Arc::new(Mutex::new(Vec::new()));
+    let outcome = OUTLIVED.scope(lists.clone(), work).await;
+    let left = mem::take(&mut *lists.lock().unwrap_or_else(PoisonError::into_inner));
+    (outcome, left)
 }
 
 #[cfg(test)]
@@ -69,5 +107,51 @@ mod tests {
         }
         undo.unwind().await;
         assert_eq!(*order.lock().unwrap(), [3, 2, 1]);
+    }
+
+    /// Notes its number when it is released.
+    fn noted(number: u32, order: &Arc<Mutex<Vec<u32>>>) -> Undo {
+        let (mut undo, order) = (Undo::new(), order.clone());
+        undo.hold("number", move || async move { order.lock().unwrap().push(number) });
+        undo
+    }
+
+    /// Runs work to its end or to its panic, as a task does.
+    async fn caught(work: impl Future<Output = ()> + Send + 'static) -> (bool, Vec<Undo>) {
+        let mut work = Box::pin(work);
+        let poll = |context: &mut std::task::Context<'_>| {
+            let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work.as_mut().poll(context)));
+            polled.map_or(std::task::Poll::Ready(true), |polled| polled.map(|()| false))
+        };
+        outlived(std::future::poll_fn(poll)).await
+    }
+
+    #[tokio::test]
+    async fn what_a_panic_drops_comes_back_innermost_first() {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let (outer, inner) = (noted(1, &order), noted(2, &order));
+        let work = async move {
+            let _outer = outer;
+            let deeper = async move {
+                let _inner = inner;
+                tokio::task::yield_now().await;
+                panic!("on purpose");
+            };
+            deeper.await
+        };
+        let (panicked, left) = caught(work).await;
+        assert_eq!((panicked, left.len()), (true, 2));
+        for undo in left {
+            undo.unwind().await;
+        }
+        assert_eq!(*order.lock().unwrap(), [2, 1]);
+    }
+
+    #[tokio::test]
+    async fn only_a_panic_hands_over() {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let undo = noted(1, &order);
+        let (panicked, left) = caught(async move { drop(undo) }).await;
+        assert_eq!((panicked, left.len()), (false, 0), "a list that is dropped otherwise is a defect, and logged");
     }
 }

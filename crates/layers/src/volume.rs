@@ -184,6 +184,7 @@ fn mount_image(image: &Path, mount_point: &Path, bytes: u64) -> Result<(), Volum
 }
 
 fn attach_and_mount(image: &Path, mount_point: &Path) -> Result<(), VolumeError> {
+    detach(image)?;
     // Direct I/O on the loop device, or every page is cached twice.
     let attach = ["--find", "--show", "--direct-io=on"].map(OsStr::new);
     let device = run("losetup", &[&attach[..], &[image.as_os_str()]].concat())?;
@@ -193,6 +194,17 @@ fn attach_and_mount(image: &Path, mount_point: &Path) -> Result<(), VolumeError>
     // Detaching a mounted device only marks it to go away with the mount.
     let _ = run("losetup", &["-d", device].map(OsStr::new));
     mounted.map(drop)
+}
+
+/// Detaches the devices of an image: whoever was killed before it had mounted one left it, and nobody is about to mount one while we
+/// hold the lock. One that is mounted elsewhere, in a machine's namespace, goes with that mount as it would have anyway.
+fn detach(image: &Path) -> Result<(), VolumeError> {
+    let list = ["--noheadings", "--output", "NAME", "--associated"].map(OsStr::new);
+    let devices = run("losetup", &[&list[..], &[image.as_os_str()]].concat())?;
+    for device in devices.split_whitespace() {
+        run("losetup", &["-d", device].map(OsStr::new))?;
+    }
+    Ok(())
 }
 
 /// An image that was made but never mounted with success holds nothing yet.
@@ -249,8 +261,30 @@ mod tests {
         let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         again.close();
-        let loops = run("losetup", &[OsStr::new("-l")]).unwrap();
-        assert!(!loops.contains(&*folder.path().to_string_lossy()), "{loops}");
+        assert_eq!(devices(folder.path()), [""; 0]);
+    }
+
+    /// The loop devices of files in a folder.
+    fn devices(folder: &Path) -> Vec<String> {
+        let (loops, folder) = (run("losetup", &[OsStr::new("-l")]).unwrap(), folder.to_string_lossy().into_owned());
+        loops.lines().filter(|line| line.contains(&folder)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_device_that_was_never_mounted_goes_with_the_next_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        fs::write(volume.root().join("kept"), b"kept").unwrap();
+        volume.close();
+        // As far as somebody came who was killed then.
+        let image = folder.path().join("volume.xfs");
+        run("losetup", &[OsStr::new("--find"), image.as_os_str()]).unwrap();
+        assert_eq!(devices(folder.path()).len(), 1);
+        let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
+        assert_eq!(devices(folder.path()).len(), 1, "the one that is mounted");
+        again.close();
+        assert_eq!(devices(folder.path()), [""; 0]);
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl FakeDriver {
         match self.shared.faults.strike(step).await {
             Some(Trouble::Fail | Trouble::Late) => Err(StartError::Load { reason: "the plan says so".to_owned() }),
             Some(Trouble::Die) => Err(StartError::Died { log: "killed by the plan".to_owned() }),
-            Some(Trouble::Hang) | None => Ok(()),
+            Some(Trouble::Hang | Trouble::Panic) | None => Ok(()),
         }
     }
 

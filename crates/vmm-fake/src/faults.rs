@@ -46,6 +46,8 @@ pub enum Trouble {
     Die,
     /// It is done, and the answer says that it was not: a monitor that came too late. A start that is late has failed.
     Late,
+    /// Whoever calls panics: a defect of the caller's, at this point.
+    Panic,
 }
 
 /// A driver's plan and its books. Clones are the same plan.
@@ -95,6 +97,7 @@ impl Faults {
     pub(crate) async fn strike(&self, step: Step) -> Option<Trouble> {
         let mut cleared = self.cleared.subscribe();
         let trouble = self.books().note(step)?;
+        assert!(trouble != Trouble::Panic, "the plan says so");
         if trouble != Trouble::Hang {
             return Some(trouble);
         }

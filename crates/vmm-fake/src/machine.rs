@@ -156,7 +156,7 @@ impl FakeMachine {
         match trouble {
             Some(Trouble::Fail) => return Err(refused(command)),
             Some(Trouble::Die) => self.body.die("killed by the plan"),
-            Some(Trouble::Hang | Trouble::Late) | None => {}
+            Some(Trouble::Hang | Trouble::Late | Trouble::Panic) | None => {}
         }
         self.body.check_alive()?;
         Ok(if trouble == Some(Trouble::Late) { Answer::Late { command } } else { Answer::Timely })

@@ -4,8 +4,8 @@
 //! ```text
 //!           refill, or take on demand          take
 //! (nothing) -------------------------> ready --------> taken --give_back--> (nothing)
-//!                                        \                \
-//!                                         `--- close ------'-------------> (nothing)
+//!                                        \                \           \          ^
+//!                                         `--- close ------'----------- stuck ----'  remove_stray
 //! ```
 
 use std::{
@@ -63,6 +63,9 @@ struct Books {
     used: BTreeSet<usize>,
     /// Numbers of slots found at start; they wait to be adopted.
     orphans: BTreeSet<usize>,
+    /// Numbers of slots that nobody has and whose removal failed. They stay used, because what is left under such a name must not
+    /// meet a new slot, until the audit has removed that.
+    stuck: BTreeSet<usize>,
     /// Where the search for a free number starts: numbers, and with them addresses, are not used again at once.
     next: usize,
     closed: bool,
@@ -147,9 +150,7 @@ impl NetPool {
         if !self.books().orphans.remove(&number) {
             return Ok(());
         }
-        super::slot::remove(&[name.to_owned()]).await?;
-        self.books().used.remove(&number);
-        Ok(())
+        self.removed(number, super::slot::remove(&[name.to_owned()]).await)
     }
 
     /// Gives what restricted guests are refused from now on, of all slots. Each target comes once a minute and slot; a
@@ -163,17 +164,30 @@ impl NetPool {
         self.instance.clone()
     }
 
-    /// Names every slot that this pool knows of: ready, taken, or being made.
+    /// Names every slot that somebody has or will have: ready, taken, or being made.
     pub fn present(&self) -> BTreeSet<String> {
-        self.books().used.iter().map(|number| self.site.names.slot(*number)).collect()
+        let books = self.books();
+        books.used.difference(&books.stuck).map(|number| self.site.names.slot(*number)).collect()
     }
 
-    /// Removes a namespace of this instance that no slot of the pool has.
-    pub async fn remove_stray(&self, name: &str) -> Result<(), NetError> {
-        if self.site.names.number(name).is_none() || self.present().contains(name) {
-            return Err(NetError::Unknown { name: name.to_owned() });
+    /// Names the slots whose removal failed. There may be nothing left of one by now; its number comes back all the same only with
+    /// `remove_stray`.
+    pub fn stuck(&self) -> BTreeSet<String> {
+        self.books().stuck.iter().map(|number| self.site.names.slot(*number)).collect()
+    }
+
+    /// Removes a namespace or link of this instance that no slot of the pool has, and what is left of a slot whose removal
+    /// failed; the number is free then. It is removed even if this call is dropped.
+    pub async fn remove_stray(self: &Arc<Self>, name: &str) -> Result<(), NetError> {
+        let unknown = || NetError::Unknown { name: name.to_owned() };
+        let number = self.site.names.number(name).ok_or_else(unknown)?;
+        // Taken first: nobody makes a slot of this number meanwhile, and of two calls at once only one goes on.
+        if !self.books().claim_stray(number) {
+            return Err(unknown());
         }
-        super::slot::remove(&[name.to_owned()]).await
+        let (pool, name) = (self.clone(), name.to_owned());
+        let removing = async move { pool.removed(number, super::slot::remove(&[name]).await) };
+        self.site.scope.run("remove stray slot", removing).await?
     }
 
     /// Counts the slots.
@@ -253,11 +267,19 @@ impl NetPool {
     async fn remove_one(&self, slot: Slot) -> Result<(), NetError> {
         let _permit = self.makers.acquire().await.map_err(|_| NetError::Closed)?;
         let number = slot.number();
-        // If this fails the number stays taken: what is left under its name must not meet a new slot.
-        destroy(slot).await?;
-        self.books().used.remove(&number);
+        self.removed(number, destroy(slot).await)
+    }
+
+    /// Frees a number whose slot was removed. One whose slot could not be is left to the audit.
+    fn removed(&self, number: usize, outcome: Result<(), NetError>) -> Result<(), NetError> {
+        let mut books = self.books();
+        match &outcome {
+            Ok(()) => books.used.remove(&number),
+            Err(_) => books.stuck.insert(number),
+        };
+        drop(books);
         self.bell.notify_one();
-        Ok(())
+        outcome
     }
 
     fn pop_ready(&self) -> Result<Option<Slot>, NetError> {
@@ -290,6 +312,11 @@ impl Books {
         self.used.insert(number);
         self.next = number + 1;
         Ok(number)
+    }
+
+    /// Marks a number as used that nobody has: one that is free, or stuck. `false` if somebody has it.
+    fn claim_stray(&mut self, number: usize) -> bool {
+        self.stuck.remove(&number) || self.used.insert(number)
     }
 }
 
@@ -326,5 +353,16 @@ mod tests {
         assert!(matches!(books.reserve(3), Err(NetError::Full { max: 3 })));
         books.closed = true;
         assert!(matches!(books.reserve(9), Err(NetError::Closed)));
+    }
+
+    #[test]
+    fn a_stray_is_claimed_once() {
+        let mut books = Books::default();
+        let taken = books.reserve(9).unwrap();
+        assert!(!books.claim_stray(taken), "somebody has it");
+        books.stuck.insert(taken);
+        assert!(books.claim_stray(taken) && !books.claim_stray(taken));
+        assert!(books.claim_stray(7) && !books.claim_stray(7));
+        assert_eq!(books.used, BTreeSet::from([taken, 7]));
     }
 }

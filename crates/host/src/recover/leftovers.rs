@@ -77,6 +77,11 @@ pub fn remove_group(run_root: &Path, machine: &str) -> bool {
     Hierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).remove())
 }
 
+/// Tells whether a machine was killed for want of memory. Its control group alone remembers that.
+pub fn was_short_of_memory(run_root: &Path, machine: &str) -> bool {
+    Hierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).memory_kills() > 0)
+}
+
 /// Lists the machines' folders.
 pub fn folders(run_root: &Path) -> Vec<String> {
     let entries = fs::read_dir(run_root).into_iter().flatten().flatten();

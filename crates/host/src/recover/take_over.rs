@@ -5,9 +5,12 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream};
 use pandastack_kit::{Secret, Undo};
 use pandastack_model::{SandboxId, SandboxSpec, SandboxState};
-use pandastack_vmm::{Machine, MachineError, Power, StartError};
+use pandastack_vmm::{Machine, MachineError, MachineLimits, Power, StartError};
 
-use super::{Plan, RecoverError, leftovers::end_processes};
+use super::{
+    Plan, RecoverError,
+    leftovers::{end_processes, was_short_of_memory},
+};
 use crate::{
     guest::Session,
     ledger::{MachineRow, Record, SandboxRow},
@@ -90,12 +93,13 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
             }
             Err(error) => {
                 tracing::warn!(sandbox = %row.id, %error, "machine not taken over");
+                let reason = why_lost(parts, &machine, &error);
                 // Before its disk and its network are given away.
                 kept.remove(&machine.id.to_string());
                 end_processes(&parts.run_root, &kept).await?;
                 undo.unwind().await;
                 parts.volumes.let_go(row.id).await.map_err(RecoverError::Volumes)?;
-                failed.push((row, format!("its machine could not be taken over: {error}")));
+                failed.push((row, reason));
             }
         }
     }
@@ -138,6 +142,20 @@ impl Adopted {
             boot_mode,
             waits: 0,
         }
+    }
+}
+
+/// Says why a machine could not be taken over, in the words of who would have watched it die if that is known. Asked before its
+/// control group is removed.
+fn why_lost(parts: &Parts, machine: &MachineRow, error: &AdoptError) -> String {
+    if !was_short_of_memory(&parts.run_root, &machine.id.to_string()) {
+        return format!("its machine could not be taken over: {error}");
+    }
+    let manifest = machine.layer.and_then(|layer| parts.layers.manifest(layer).ok());
+    let memory = manifest.map(|manifest| MachineLimits::of(manifest.memory, manifest.cpus).memory);
+    match memory {
+        Some(memory) => format!("killed: the machine used more than its {} MiB", memory.as_mib()),
+        None => "killed: the machine used more than its memory".to_owned(),
     }
 }
 

@@ -8,10 +8,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pandastack_host::{HostSettings, Ledger, VolumeUse, net::SLOTS_MAX};
-use pandastack_model::{LayerId, MachineId, SandboxId, VolumeId};
+use pandastack_host::{HostSettings, Ledger, Record, VolumeUse, net::SLOTS_MAX};
+use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState, VolumeId};
 use pandastack_sys::cgroup::{Hierarchy, Limits};
-use pandastack_testbed::{FakeBed, FakeGround, Leftovers, spec, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeGround, Leftovers, alarms, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm::group_of;
 use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
 
@@ -127,6 +127,30 @@ async fn a_namespace_and_a_link_of_no_slot_are_removed() {
     .await;
 }
 
+/// The only slot of a host cannot be removed after its use: nobody gets one until the audit has done it.
+#[tokio::test]
+async fn a_slot_whose_removal_failed_is_removed_by_the_audit_and_its_number_comes_back() {
+    with_small_fake_bed(FakeBed::settings(), 1, async |bed| {
+        assert_eq!(bed.audited().await, (1, 0));
+        let (id, _) = bed.create().await;
+        let ledger = ledger(bed).await;
+        let slot = ledger.machines().await.unwrap()[0].slot.clone();
+        ledger.close().await;
+        // A second mount on its name: the first removal takes off only that.
+        let name = PathBuf::from("/run/netns").join(&slot);
+        let (kind, flags): (Option<&str>, _) = (None, nix::mount::MsFlags::MS_BIND);
+        nix::mount::mount(Some(&name), &name, kind, flags, kind).unwrap();
+        bed.host.remove(id).await.unwrap();
+        let [alarm] = &alarms()[..] else { panic!("somebody should know") };
+        assert!(alarm.contains("network slot not removed"), "{alarm}");
+        let refused = bed.ensure(SandboxId::random()).await.unwrap_err();
+        assert_eq!(refused.code, "host.full", "{refused:?}");
+        named_and_gone(bed, &[format!("network namespace {slot} that nobody has taken")]).await;
+        bed.create().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_layer_without_a_line_and_a_line_without_a_layer_are_removed() {
     with_quiet_bed(async |bed| {
@@ -213,6 +237,34 @@ async fn a_line_of_a_sandbox_that_was_never_made_is_removed() {
         ledger.wanted(id, 1, &spec("mini")).await.unwrap();
         named_and_gone(bed, &[format!("sandbox {id} is recorded but was never made, or is removed")]).await;
         ledger.close().await;
+    })
+    .await;
+}
+
+/// Nobody but a person can tell whether it may go: it is named as long as it is so, with its machine.
+#[tokio::test]
+async fn a_sandbox_that_nobody_drives_is_named_again_and_again() {
+    with_quiet_bed(async |bed| {
+        for state in [SandboxState::Running, SandboxState::Paused] {
+            let (ledger, id, machine) = (ledger(bed).await, SandboxId::random(), MachineId::random());
+            ledger.wanted(id, 1, &spec("mini")).await.unwrap();
+            ledger.record(id, &Record { state, layer: None, secret: Some(vec![1]) }).await.unwrap();
+            ledger.intend(machine, "gone", None).await.unwrap();
+            ledger.assigned(machine, id).await.unwrap();
+            let folder = bed.run_root.join(machine.to_string());
+            std::fs::create_dir(&folder).unwrap();
+            for _ in 0..2 {
+                let report = bed.host.audit().await.unwrap();
+                let sandbox = format!("sandbox {id} is recorded but nobody drives it: a person must look");
+                let machine = format!("machine {machine} serves a sandbox that nobody drives: a person must look");
+                assert_eq!((report.leaks, report.repaired), (vec![sandbox, machine], Vec::new()));
+            }
+            std::fs::remove_dir(folder).unwrap();
+            ledger.gone(machine).await.unwrap();
+            ledger.sandbox_gone(id).await.unwrap();
+            ledger.close().await;
+            assert_eq!(bed.audited().await, (1, 0));
+        }
     })
     .await;
 }

@@ -3,13 +3,17 @@
 //! may be left of what was not.
 
 use std::{
+    io::Write as _,
+    process::{Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use pandastack_host::{HostSettings, Leave};
-use pandastack_model::{LayerId, SandboxId, SandboxState};
-use pandastack_testbed::{FakeBed, FakeGround, wait_for};
+use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState};
+use pandastack_sys::cgroup::{Hierarchy, Limits};
+use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for};
+use pandastack_vmm::{MachineLimits, group_of};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
 use tokio::runtime::{Builder, Runtime};
@@ -533,6 +537,43 @@ fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
         full(&bed).await;
         assert_eq!(bed.audited().await, (1, 2));
         assert!(bed.driver.live().iter().all(|machine| !before.contains(machine)), "an unprimed machine was kept");
+        bed.host.close().await;
+        assert!(bed.leftovers().await.unwrap().is_empty());
+    });
+}
+
+/// Makes the control group of a machine, and lets a process take more memory in it than there is.
+fn starve(ground: &FakeGround, machine: MachineId) {
+    let group = Hierarchy::find().unwrap().group(&group_of(&ground.run_root.join(machine.to_string())));
+    group.limit(&Limits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 }).unwrap();
+    let hungry = ["-c", "read word; exec python3 -c 'b = bytearray(200 << 20)'"];
+    let mut child = Command::new("sh").args(hungry).stdin(Stdio::piped()).spawn().unwrap();
+    group.bring(child.id()).unwrap();
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert_eq!(group.memory_kills(), 1);
+}
+
+/// Nobody watched it die; its control group tells how, until that is removed.
+#[test]
+fn a_machine_that_ran_out_of_memory_while_no_host_ran_says_so() {
+    let first = runtime();
+    let (ground, id, machine) = first.block_on(async {
+        let ground = Arc::new(FakeGround::make().await.unwrap());
+        let (id, machine) = host(&ground).await.create().await;
+        (ground, id, machine)
+    });
+    cut_off(first);
+    ground.driver.kill(machine);
+    starve(&ground, machine);
+    runtime().block_on(async {
+        let bed = host(&ground).await;
+        let layer = ground.layers.template(&spec("mini").template).unwrap();
+        let manifest = ground.layers.manifest(layer).unwrap();
+        let memory = MachineLimits::of(manifest.memory, manifest.cpus).memory.as_mib();
+        let reason = format!("killed: the machine used more than its {memory} MiB");
+        assert_eq!(bed.state(id).await, Some(SandboxState::Failed { reason }));
+        assert_eq!(bed.audited().await, (1, 0));
         bed.host.close().await;
         assert!(bed.leftovers().await.unwrap().is_empty());
     });

@@ -11,6 +11,7 @@ mod create;
 mod death;
 mod fork;
 mod link;
+mod panics;
 mod past_return;
 mod ports;
 mod pressure;

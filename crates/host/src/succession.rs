@@ -1,0 +1,117 @@
+//! What becomes of a sandbox whose driver panics. A defect in one driver is that sandbox's matter, not the host's: what the driver
+//! held is released, the ledger says what is left of the sandbox, as it does after a kill of the whole process, and a new
+//! driver goes on with that.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt;
+use pandastack_kit::outlived;
+use pandastack_model::{Fault, SandboxId, SandboxState};
+use pandastack_wire_fleet::HostEvent;
+use tokio::sync::{broadcast, mpsc, watch};
+
+use crate::{
+    audit::Driven,
+    host::{Entry, REQUESTS_MAX},
+    ledger::{Record, SandboxRow},
+    recover::Plan,
+    sandbox::{Charge, Condition, GivenUp, Parts, Standby, Start, drive},
+};
+
+/// Drivers that one sandbox may have. One that makes each of them panic is left alone then; the audit names it.
+const DRIVERS_MAX: usize = 3;
+
+const REASON: &str = "its machine was ended: the part of the host that drove it had a defect";
+
+/// Where a sandbox is driven.
+pub(crate) struct Post {
+    pub parts: Arc<Parts>,
+    pub standby: Arc<Standby>,
+    pub events: broadcast::Sender<HostEvent>,
+    pub table: Driven,
+}
+
+impl Post {
+    /// Drives a sandbox to its end, by one driver after the other if need be, and takes it off the table.
+    pub async fn serve(self, charge: Charge, tell: watch::Sender<Condition>) {
+        let (id, mut charge) = (charge.id, charge);
+        let mut fault = None;
+        for _ in 0..DRIVERS_MAX {
+            let driving = drive(self.parts.clone(), self.standby.clone(), charge, &tell, self.events.clone());
+            let (ended, held) = outlived(AssertUnwindSafe(driving).catch_unwind()).await;
+            if let Ok(ended) = ended {
+                fault = ended.err();
+                break;
+            }
+            tracing::error!(sandbox = %id, "a sandbox's driver panicked");
+            // The link of a machine that is ended stays silent instead of breaking: end it, and with it what waits on it.
+            let session = tell.borrow().session.clone();
+            if let Some(session) = session {
+                session.close();
+            }
+            for undo in held {
+                undo.unwind().await;
+            }
+            fault = Some(Fault::bug("a sandbox's driver panicked"));
+            let Some((row, start)) = self.what_is_left(id).await else { break };
+            charge = self.appoint(row, start, &tell);
+        }
+        // Off the table first: who hears of the end must not find the sandbox any more.
+        self.table.lock().expect("no holder panics").remove(&id);
+        if let Some(fault) = fault {
+            tell.send_modify(|now| now.refused = Some(fault));
+        }
+    }
+
+    /// Reads what the ledger says of a sandbox that has no machine any more, and makes it so.
+    async fn what_is_left(&self, id: SandboxId) -> Option<(SandboxRow, Start)> {
+        let parts = &self.parts;
+        let read = parts.ledger.sandboxes().await;
+        let rows = read.inspect_err(|error| tracing::error!(sandbox = %id, %error, "ledger not read")).ok()?;
+        let row = rows.into_iter().find(|row| row.id == id)?;
+        let plan = Plan::of(vec![row], Vec::new());
+        if let Some(row) = plan.asleep.into_iter().next() {
+            let layer = row.record.layer?;
+            return Some((row, Start::Asleep(layer)));
+        }
+        if let Err(fault) = parts.volumes.let_go(id).await {
+            tracing::error!(sandbox = %id, %fault, "volumes not let go");
+        }
+        let left = match plan.failed.into_iter().next() {
+            Some((row, _)) => {
+                let reason = match &row.record.state {
+                    SandboxState::Failed { reason } => reason.clone(),
+                    _ => REASON.to_owned(),
+                };
+                let state = SandboxState::Failed { reason: reason.clone() };
+                let record = Record { state, layer: None, secret: None };
+                (parts.ledger.record(id, &record).await, Some((row, Start::Failed(reason))))
+            }
+            // It was never there, or was on its way out.
+            None => {
+                let consoles = parts.consoles.clone();
+                let _ = parts.scope.block("forget console", move || consoles.forget(id)).await;
+                (parts.ledger.sandbox_gone(id).await, None)
+            }
+        };
+        if let Err(error) = left.0 {
+            tracing::error!(sandbox = %id, %error, "ledger line not written");
+        }
+        parts.collect_layers().await;
+        left.1
+    }
+
+    /// Puts a new driver in the last one's place on the table, and tells everybody what it finds.
+    fn appoint(&self, row: SandboxRow, start: Start, tell: &watch::Sender<Condition>) -> Charge {
+        let SandboxRow { id, generation, spec, .. } = row;
+        let (requests, rx) = mpsc::channel(REQUESTS_MAX);
+        let given_up = GivenUp::new(self.parts.scope.token());
+        let entry = Entry { condition: tell.subscribe(), requests, given_up: given_up.clone() };
+        self.table.lock().expect("no holder panics").insert(id, entry);
+        tell.send_modify(|now| start.describe(now));
+        if let Start::Failed(reason) = &start {
+            let _ = self.events.send(HostEvent::Failed { id, reason: reason.clone() });
+        }
+        Charge { id, generation, spec, start, requests: rx, here: None, given_up }
+    }
+}
