@@ -14,7 +14,7 @@ use nix::{
 };
 use pandastack_client::{
     Client, Config,
-    wire::{CreateSandbox, ExecRequest, ForkRequest},
+    wire::{CreateSandbox, CreateVolume, ExecRequest, ForkRequest, VolumeAttachment},
 };
 use pandastack_e2e::PATIENCE;
 use pandastack_testbed::{DataFolder, Server, built, wait_for};
@@ -62,11 +62,14 @@ impl Disk {
 
     /// Loses everything that has not reached the disk, and every process with it.
     fn cut_power(&self, server: &mut Server) {
+        let unflushed = self.mount.join("unflushed");
+        std::fs::write(&unflushed, "written a moment ago").unwrap();
         must("xfs_io", &["-x", "-c", "shutdown", text(&self.mount)]);
         server.kill().unwrap();
         end_users(&self.mount);
         must("umount", &[text(&self.mount)]);
         self.mount();
+        assert_eq!(std::fs::read(&unflushed).unwrap_or_default(), b"", "this cut loses what was not flushed");
     }
 
     fn free_bytes(&self) -> u64 {
@@ -157,6 +160,33 @@ async fn who_fell_asleep_or_was_kept_survives_a_cut_of_the_power() {
     for id in [&sleeper, &child] {
         after.delete(id).await.unwrap();
     }
+    server.stop().unwrap();
+}
+
+#[tokio::test]
+async fn what_a_guest_has_flushed_to_a_volume_survives_a_cut_of_the_power() {
+    let disk = Disk::make("3G");
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let before = client(&server);
+    before.create_volume(&CreateVolume { name: "data".into(), size_mb: Some(64) }).await.unwrap();
+    let data = || VolumeAttachment { name: "data".into(), read_only: None, mount_path: Some("/data".into()) };
+    let attached = || CreateSandbox { volumes: Some(vec![data()]), ..plain() };
+    let writer = before.create(&attached()).await.unwrap().id;
+    let write = "mkdir /data/deep && head -c 3000000 /dev/urandom > /dev/shm/note && \
+                 dd if=/dev/shm/note of=/data/deep/note bs=64k conv=fsync 2>/dev/null && cat /dev/shm/note | sha256sum";
+    let noted = run(&before, &writer, write).await;
+    disk.cut_power(&mut server);
+
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let after = client(&server);
+    // Its machine is gone with the power, and so is its hold on the volume.
+    let next = after.create(&attached()).await.unwrap().id;
+    assert_eq!(run(&after, &next, "cat /data/deep/note | sha256sum").await, noted, "what was flushed is there");
+    run(&after, &next, "echo more > /data/more && sync").await;
+    for id in [&writer, &next] {
+        after.delete(id).await.unwrap();
+    }
+    after.delete_volume("data").await.unwrap();
     server.stop().unwrap();
 }
 

@@ -1,8 +1,11 @@
 //! What an operator may choose about a host.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use pandastack_model::{Bytes, TemplateName};
+
+/// What a fork restores at the same time unless told otherwise, whatever the number of CPUs.
+const FORK_PARALLEL: RangeInclusive<usize> = 2..=8;
 
 /// Checked settings of one host.
 #[derive(Clone, Debug)]
@@ -22,7 +25,8 @@ pub struct HostSettings {
     pub memory_reserve: Bytes,
     /// How much guest memory may be promised, in hundredths of the host's.
     pub overcommit_percent: u64,
-    /// Children of one fork that are restored at the same time.
+    /// Children of one fork that are restored at the same time; by default as many as the host has CPUs, within bounds: each is
+    /// mostly its guest's first answer, which keeps one CPU busy.
     pub fork_parallel: usize,
     /// Between two audits.
     pub audit_every: Duration,
@@ -62,9 +66,23 @@ impl Default for HostSettings {
             disk_reserve: Bytes::mib(256),
             memory_reserve: Bytes::mib(512),
             overcommit_percent: 400,
-            fork_parallel: 4,
+            fork_parallel: fork_parallel(std::thread::available_parallelism().map_or(1, usize::from)),
             audit_every: Duration::from_secs(3600),
             memory: None,
         }
+    }
+}
+
+fn fork_parallel(cpus: usize) -> usize {
+    cpus.clamp(*FORK_PARALLEL.start(), *FORK_PARALLEL.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_children_are_restored_at_once_as_there_are_cpus_within_bounds() {
+        assert_eq!([1, 2, 4, 8, 64].map(fork_parallel), [2, 2, 4, 8, 8]);
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io,
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::fs::MetadataExt},
     path::Path,
     sync::{
         Arc,
@@ -14,8 +14,8 @@ use std::{
 };
 
 use nix::{
-    mount::{MsFlags, mount},
-    sys::stat::{Mode, SFlag, makedev, mknod},
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sys::stat::{Mode, SFlag, major, makedev, minor, mknod},
 };
 use pandastack_sys::init;
 use pandastack_wire_guest::Volume;
@@ -29,6 +29,9 @@ use crate::limits;
 
 /// Sectors of sysfs, whatever the disk's own are.
 const SECTOR_BYTES: u64 = 512;
+
+/// What volumes are made with.
+const KIND: &str = "ext4";
 
 /// Letter of the first volume's device; the root disk has the one before.
 const FIRST_LETTER: u8 = b'b';
@@ -76,7 +79,7 @@ impl Disks {
             mount_at(&device, volume)?;
             if !volume.read_only {
                 // One that cannot grow is still the one its owner wants; who asks for growth is told.
-                let _ = disk.fill(&volume.path);
+                let _ = disk.fill(&volume.path, KIND);
             }
         }
         Ok(())
@@ -89,7 +92,7 @@ impl Disks {
             let disk = self.disk(volume)?;
             disk.wait_for(volume)?;
             if let Some(mount) = mounted.iter().find(|mount| mount.number == disk.number && !mount.read_only) {
-                disk.fill(&mount.path)?;
+                disk.fill(&mount.path, &mount.kind)?;
             }
         }
         Ok(())
@@ -97,24 +100,22 @@ impl Disks {
 
     /// Flushes the volumes and stops writes to them: what is on the disks then is whole without its journal.
     pub(crate) fn freeze(&self) -> io::Result<()> {
-        self.writable()?.iter().try_for_each(|mount| init::freeze(File::open(&mount.path)?.as_fd()))
+        self.writable()?.iter().try_for_each(|(disk, mount)| init::freeze(disk.root(&mount.path, &mount.kind)?.as_fd()))
     }
 
     /// Lets writes go on.
     pub(crate) fn thaw(&self) -> io::Result<()> {
-        self.writable()?.iter().try_for_each(|mount| init::thaw(File::open(&mount.path)?.as_fd()))
+        self.writable()?.iter().try_for_each(|(disk, mount)| init::thaw(disk.root(&mount.path, &mount.kind)?.as_fd()))
     }
 
     /// Where our disks are mounted for writing, each of them once.
-    fn writable(&self) -> io::Result<Vec<Mounted>> {
+    fn writable(&self) -> io::Result<Vec<(&Disk, Mounted)>> {
         if !self.used.load(Ordering::Relaxed) {
             return Ok(Vec::new());
         }
-        let mut mounted = mounted()?;
-        mounted.retain(|mount| !mount.read_only && self.by_serial.values().any(|disk| disk.number == mount.number));
-        mounted.sort_by(|a, b| a.number.cmp(&b.number));
-        mounted.dedup_by(|a, b| a.number == b.number);
-        Ok(mounted)
+        let mounted = mounted()?;
+        let of = |disk: &Disk| mounted.iter().find(|mount| mount.number == disk.number && !mount.read_only).cloned();
+        Ok(self.by_serial.values().filter_map(|disk| Some((disk, of(disk)?))).collect())
     }
 
     fn disk(&self, volume: &Volume) -> Result<&Disk, VolumeError> {
@@ -172,9 +173,41 @@ impl Disk {
         opened
     }
 
+    /// Opens the root of the disk's file system, which is mounted at a path. Its owner may have mounted something else over it,
+    /// or over a folder above it; then it is mounted once more, where nothing is, only to be opened.
+    fn root(&self, path: &str, kind: &str) -> io::Result<File> {
+        match File::open(path) {
+            Ok(root) if self.has(&root)? => Ok(root),
+            _ => self.root_elsewhere(kind),
+        }
+    }
+
+    fn root_elsewhere(&self, kind: &str) -> io::Result<File> {
+        let place = format!("/dev/.root-{}", self.number);
+        let device = format!("{place}.disk");
+        self.make_device(&device)?;
+        fs::create_dir_all(&place)?;
+        let opened = mount(Some(device.as_str()), Path::new(&place), Some(kind), MsFlags::empty(), None::<&str>)
+            .map_err(io::Error::from)
+            .and_then(|()| {
+                let root = File::open(&place);
+                // The open file keeps what it is on; nobody finds it by a path any more.
+                umount2(Path::new(&place), MntFlags::MNT_DETACH)?;
+                root
+            });
+        let _ = fs::remove_dir(&place);
+        let _ = fs::remove_file(&device);
+        opened
+    }
+
+    fn has(&self, file: &File) -> io::Result<bool> {
+        let number = file.metadata()?.dev();
+        Ok(format!("{}:{}", major(number), minor(number)) == self.number)
+    }
+
     /// Lets the file system mounted at a path fill the disk. One that fills it already is left alone, and so is one that its owner
     /// has made and that is no ext4.
-    fn fill(&self, path: &str) -> Result<(), VolumeError> {
+    fn fill(&self, path: &str, kind: &str) -> Result<(), VolumeError> {
         let failed = |cause: io::Error| VolumeError::Grow { path: path.to_owned(), cause };
         let Some(Extent { blocks, block_bytes }) = self.open().and_then(|disk| extent(&disk)).map_err(failed)? else {
             return Ok(());
@@ -183,7 +216,7 @@ impl Disk {
         if blocks >= room {
             return Ok(());
         }
-        let root = File::open(path).map_err(failed)?;
+        let root = self.root(path, kind).map_err(failed)?;
         init::grow_ext4(root.as_fd(), room).map_err(failed)
     }
 }
@@ -205,9 +238,93 @@ fn mount_at(device: &str, volume: &Volume) -> Result<(), VolumeError> {
         true => (MsFlags::MS_RDONLY, ""),
         false => (MsFlags::empty(), "errors=remount-ro"),
     };
-    mount(Some(device), Path::new(&path), Some("ext4"), flags, Some(options)).map_err(|error| VolumeError::Mount {
+    mount(Some(device), Path::new(&path), Some(KIND), flags, Some(options)).map_err(|error| VolumeError::Mount {
         device: device.to_owned(),
         path,
         cause: error.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::fd::AsRawFd, path::PathBuf, process::Command};
+
+    use super::*;
+
+    fn must(program: &str, arguments: &[&str]) -> String {
+        let ran = Command::new(program).args(arguments).output().unwrap();
+        assert!(ran.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    }
+
+    /// A volume on a loop device, mounted at `above/data`.
+    struct Ground {
+        folder: PathBuf,
+        device: String,
+        disks: Disks,
+    }
+
+    impl Ground {
+        fn make() -> Self {
+            let folder = std::env::temp_dir().join(format!("pandastack-disks-{}", std::process::id()));
+            fs::create_dir_all(folder.join("above/data")).unwrap();
+            let image = folder.join("image");
+            File::create(&image).unwrap().set_len(8 << 20).unwrap();
+            let image = image.to_str().unwrap();
+            must("/sbin/mkfs.ext4", &["-q", image]);
+            let device = must("/sbin/losetup", &["--find", "--show", image]);
+            let number = fs::metadata(&device).unwrap().rdev();
+            let name = device.trim_start_matches("/dev/").to_owned();
+            let disk = Disk { name, number: format!("{}:{}", major(number), minor(number)) };
+            let by_serial = Arc::new(BTreeMap::from([("one".to_owned(), disk)]));
+            let ground = Self { folder, device, disks: Disks { by_serial, used: Arc::new(AtomicBool::new(true)) } };
+            ground.mount(&ground.device, "above/data", KIND);
+            ground
+        }
+
+        fn path(&self, below: &str) -> String {
+            self.folder.join(below).to_str().unwrap().to_owned()
+        }
+
+        fn mount(&self, what: &str, below: &str, kind: &str) {
+            mount(Some(what), self.path(below).as_str(), Some(kind), MsFlags::empty(), None::<&str>).unwrap();
+        }
+    }
+
+    impl Drop for Ground {
+        fn drop(&mut self) {
+            let _ = self.disks.thaw();
+            for covered in ["above", "above/data", "above/data"] {
+                let _ = umount2(self.path(covered).as_str(), MntFlags::MNT_DETACH);
+            }
+            let _ = Command::new("/sbin/losetup").args(["--detach", &self.device]).status();
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    /// An owner with root may mount what it likes where it likes. A volume that could not be flushed then would not be whole
+    /// when its sandbox sleeps.
+    #[test]
+    fn a_volume_under_another_mount_is_frozen_and_thawed() {
+        let ground = Ground::make();
+        let root = File::open(ground.path("above/data")).unwrap();
+        // Only what is frozen can be thawed.
+        let is_frozen = || {
+            let root = format!("/proc/{}/fd/{}", std::process::id(), root.as_raw_fd());
+            Command::new("/sbin/fsfreeze").args(["--unfreeze", &root]).output().unwrap().status.success()
+        };
+        for covered in ["above/data", "above"] {
+            ground.mount("x", covered, "tmpfs");
+            ground.disks.freeze().unwrap();
+            assert!(is_frozen(), "under {covered}");
+            ground.disks.freeze().unwrap();
+            ground.disks.thaw().unwrap();
+            assert!(!is_frozen(), "under {covered}");
+        }
+        let left = fs::read_dir("/dev").unwrap().flatten().filter(|entry| {
+            let name = entry.file_name();
+            name.to_string_lossy().starts_with(&format!(".root-{}", ground.disks.by_serial["one"].number))
+        });
+        assert_eq!(left.count(), 0);
+    }
 }

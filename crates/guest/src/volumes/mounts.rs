@@ -8,6 +8,8 @@ pub(super) struct Mounted {
     /// Device number, as `253:16`.
     pub(super) number: String,
     pub(super) path: String,
+    /// The file system's name, as `ext4`.
+    pub(super) kind: String,
     pub(super) read_only: bool,
 }
 
@@ -25,8 +27,10 @@ fn parse_line(line: &str) -> Option<Mounted> {
     let mut words = line.split(' ').skip(2);
     let (number, path) = (words.next()?, words.nth(1)?);
     let (_, rest) = line.split_once(" - ")?;
-    let read_only = rest.split(' ').nth(2)?.split(',').any(|option| option == "ro");
-    Some(Mounted { number: number.to_owned(), path: unescape(path), read_only })
+    let mut rest = rest.split(' ');
+    let kind = rest.next()?.to_owned();
+    let read_only = rest.nth(1)?.split(',').any(|option| option == "ro");
+    Some(Mounted { number: number.to_owned(), path: unescape(path), kind, read_only })
 }
 
 /// Spaces and their like are written as three octal digits.
@@ -59,8 +63,12 @@ mod tests {
                     31 22 254:16 / /with\\040space\\134 rw,relatime - ext4 /dev/vdb rw,errors=remount-ro\n\
                     32 22 254:80 / /models ro,relatime - ext4 /dev/vdc ro\n\
                     nonsense\n";
-        let mount =
-            |number: &str, path: &str, read_only| Mounted { number: number.into(), path: path.into(), read_only };
+        let mount = |number: &str, path: &str, read_only| Mounted {
+            number: number.into(),
+            path: path.into(),
+            kind: "ext4".into(),
+            read_only,
+        };
         let expected =
             [mount("254:0", "/", false), mount("254:16", "/with space\\", false), mount("254:80", "/models", true)];
         assert_eq!(parse(text), expected);
