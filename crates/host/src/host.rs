@@ -31,8 +31,8 @@ use crate::{
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
     sandbox::{
-        Asked, Charge, Closing, Condition, Held, Leave, Parts, Reply, Request, SlotHandle, Standby, Start, drive,
-        refusal_fault,
+        Asked, Charge, Closing, Condition, Held, Leave, Parts, Reply, Request, SlotHandle, Standby, Start, Starts,
+        drive, refusal_fault,
     },
     settings::HostSettings,
     volumes::{Volumes, VolumesError},
@@ -127,6 +127,7 @@ impl Host {
             in_hand: Mutex::default(),
             layer_gate: tokio::sync::Mutex::default(),
             promised: Mutex::default(),
+            starting: Starts::default(),
             held: Held::default(),
         });
         let found = recover::take_over(&parts, plan).await?;

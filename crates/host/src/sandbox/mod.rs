@@ -17,6 +17,7 @@ mod prime;
 mod publish;
 mod seal;
 mod standby;
+mod starting;
 
 pub use closing::{Closing, Leave};
 pub use driver::{Asked, Charge, Reply, Request, Start, dial_again, drive};
@@ -28,3 +29,4 @@ pub use living::Living;
 pub use prepare::{Parts, PrepareError, Shape, SlotHandle, hold_machine};
 pub use publish::Condition;
 pub use standby::Standby;
+pub use starting::{Starting, Starts};
