@@ -1,5 +1,5 @@
-//! Baking with the built program, ended in its middle: by a request, which it still answers for, and by force, after which the
-//! next one does.
+//! Baking with the built program: ended in its middle, by a request, which it still answers for, or by force, after which the next
+//! one does; and beside machines that a killed server has left running.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 
@@ -12,9 +12,18 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use pandastack_client::{
+    Client, Config,
+    wire::{CreateSandbox, ExecRequest},
+};
 use pandastack_e2e::PATIENCE;
 use pandastack_host::net;
-use pandastack_testbed::{DataFolder, built, processes, wait_for};
+use pandastack_testbed::{DataFolder, Server, built, processes, wait_for};
+use serde_json::{Value, json};
+
+/// Counts for ever, in its own memory, and says its process's number.
+const COUNTER: &str = "setsid sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/next; mv /dev/shm/next /dev/shm/count; \
+                       sleep 0.05; done' > /dev/null 2>&1 < /dev/null & echo $!";
 
 #[tokio::test]
 async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
@@ -52,9 +61,88 @@ async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
     assert!(!volume.join("templates/mini").exists());
 }
 
+/// The next server takes the machines over, and needs the layer that they run on, though no name stands for it any more.
+#[tokio::test]
+async fn a_template_baked_anew_keeps_the_old_layer_under_machines_that_a_killed_server_left() {
+    let data = DataFolder::with_templates().unwrap();
+    let _clean = CleanUp(data.path());
+    let (named, layers) = (data.path().join("volume/templates/mini"), data.path().join("volume/layers"));
+    let old = std::fs::read_to_string(&named).unwrap();
+    let old_layer = layers.join(old.trim());
+    // As if it had been made from something else.
+    let manifest = old_layer.join("manifest.json");
+    let mut written: Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
+    written["inputs"] = json!("something else");
+    std::fs::write(&manifest, written.to_string()).unwrap();
+
+    let mut server = start(data.path());
+    let first = client(&server);
+    let ask = CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() };
+    let id = first.create(&ask).await.unwrap().id;
+    let process = run(&first, &id, COUNTER).await;
+    let count = counts_on(&first, &id, &process, 0).await;
+    server.kill().unwrap();
+
+    let baked = begin(data.path()).wait_with_output().unwrap();
+    assert!(baked.status.success(), "{}", String::from_utf8_lossy(&baked.stderr));
+    assert_ne!(std::fs::read_to_string(&named).unwrap(), old, "it was baked anew");
+    assert!(old_layer.exists(), "a machine runs on it");
+
+    server = start(data.path());
+    let second = client(&server);
+    let count = counts_on(&second, &id, &process, count).await;
+    second.hibernate(&id).await.unwrap();
+    second.wake(&id).await.unwrap();
+    counts_on(&second, &id, &process, count).await;
+    second.delete(&id).await.unwrap();
+    assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
+    // With its last machine it goes.
+    assert!(begin(data.path()).wait_with_output().unwrap().status.success());
+    assert!(!old_layer.exists(), "nobody needs it any more");
+}
+
+/// Waits until a process that lives has counted further than it had, and gives how far.
+async fn counts_on(client: &Client, id: &str, process: &str, before: u64) -> u64 {
+    let further = async || {
+        let look = format!("kill -0 {process} && cat /dev/shm/count || echo 0");
+        run(client, id, &look).await.trim().parse().ok().filter(|count| *count > before)
+    };
+    wait_for("the counter goes on", PATIENCE, further).await
+}
+
+async fn run(client: &Client, id: &str, line: &str) -> String {
+    let ran = client.exec(id, &ExecRequest { cmd: Some(line.to_owned()), ..ExecRequest::default() }).await.unwrap();
+    assert_eq!(ran.exit_code, 0, "{line}: {} {}", ran.stdout, ran.stderr);
+    ran.stdout.trim().to_owned()
+}
+
+fn start(data: &Path) -> Server {
+    Server::start(data, &["--standby", "0"]).unwrap()
+}
+
+fn client(server: &Server) -> Client {
+    let config = Config::load_with(|_| None, None).unwrap().with_url(&server.url).unwrap();
+    Client::new(config.with_key(server.key.clone())).unwrap()
+}
+
+/// Lets a server clean up after one that a failed test had killed.
+struct CleanUp<'a>(&'a Path);
+
+impl Drop for CleanUp<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(mut server) = Server::start(self.0, &["--standby", "0", "--on-stop", "remove"])
+        {
+            let _ = server.stop();
+        }
+    }
+}
+
 fn begin(data: &Path) -> Child {
     let mut bake = Command::new(built("pandastack"));
     bake.args(["template", "bake", "mini", "--data-dir"]).arg(data);
+    // Built programs need not lie beside each other.
+    bake.arg("--agent").arg(built("pandastack-guestd"));
     bake.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 

@@ -2,12 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use pandastack_e2e::{PATIENCE, python, run, shell, with_sandbox, without_standby};
-use pandastack_host::HostSettings;
-use pandastack_model::SandboxId;
-use pandastack_testbed::{Bed, spec, stretched, wait_for, with_bed};
+use pandastack_host::{HostSettings, MemorySource};
+use pandastack_model::{Bytes, SandboxId};
+use pandastack_testbed::{Bed, processes, spec, stretched, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, HostPort};
 
 /// How far a guest's clock may be from its host's.
@@ -120,6 +130,73 @@ async fn a_template_that_is_to_be_warm_is_started_from_standby() {
             assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");
             assert_eq!(bed.out(id, "echo $PANDASTACK_SANDBOX_ID").await, id.to_string());
             standby_is_ready(bed, 1).await;
+        },
+    )
+    .await;
+}
+
+/// Nobody asks for it, and so nobody but the host finds it dead.
+#[tokio::test]
+async fn a_standby_machine_that_is_killed_is_replaced() {
+    let settings = HostSettings { warm: [(spec("mini").template, 1)].into(), ..without_standby() };
+    with_bed(
+        settings,
+        |net| net,
+        async |bed| {
+            standby_is_ready(bed, 1).await;
+            let killed = only_machine(bed).expect("it stands by");
+            kill(Pid::from_raw(killed.parse().unwrap()), Signal::SIGKILL).unwrap();
+            let other = async || only_machine(bed).filter(|process| *process != killed);
+            wait_for("another machine", PATIENCE, other).await;
+            standby_is_ready(bed, 1).await;
+            let id = bed.create().await.unwrap();
+            assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");
+            assert_eq!(bed.out(id, "echo $PANDASTACK_SANDBOX_ID").await, id.to_string());
+        },
+    )
+    .await;
+}
+
+/// The process of the one machine there is.
+fn only_machine(bed: &Bed) -> Option<String> {
+    let mut all = processes(&bed.run_root);
+    all.pop().filter(|_| all.is_empty())
+}
+
+/// What nobody uses goes when memory is short, and comes back; its processes and all that they had go with it.
+#[tokio::test]
+async fn machines_that_stand_by_give_way_when_memory_is_short() {
+    let free = Arc::new(AtomicU64::new(Bytes::gib(64).get()));
+    let told = free.clone();
+    let memory = MemorySource::new(move || (Bytes::gib(64), Bytes::new(told.load(Ordering::Relaxed))));
+    let warm = [(spec("mini").template, 1)].into();
+    let settings = HostSettings { warm, blanks: 1, memory: Some(memory), ..without_standby() };
+    with_bed(
+        settings,
+        |net| net,
+        async |bed| {
+            let comes_to = async |expected: (usize, usize)| {
+                let ahead = async || {
+                    let status = bed.host.status().await;
+                    ((status.standby, status.blanks) == expected).then_some(())
+                };
+                wait_for(&format!("{expected:?}"), PATIENCE, ahead).await;
+            };
+            comes_to((1, 1)).await;
+            assert_eq!(bed.host.audit().await.unwrap().machines, 1, "a process without a layer is none");
+            free.store(Bytes::mib(700).get(), Ordering::Relaxed);
+            comes_to((0, 0)).await;
+            let gone = async || processes(&bed.run_root).is_empty().then_some(());
+            wait_for("no process", PATIENCE, gone).await;
+            let clean = async || {
+                let report = bed.host.audit().await.unwrap();
+                (report.leaks.is_empty() && report.machines == 0).then_some(())
+            };
+            wait_for("a clean audit", PATIENCE, clean).await;
+            free.store(Bytes::gib(64).get(), Ordering::Relaxed);
+            comes_to((1, 1)).await;
+            let id = bed.create().await.unwrap();
+            assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");
         },
     )
     .await;

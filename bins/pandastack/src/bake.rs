@@ -95,11 +95,11 @@ impl Bake {
             Names::of(&place, std::process::id()).clear(&place).await.context("clear what this bake left")?;
         }
         steps.finish(baked.is_ok());
-        // Layers that no name stands for any more; a running server may still be using them.
+        // Layers that no name stands for any more; a running server may still be using them, and so may machines it left.
         if baked.is_ok()
             && let Ok(_alone) = place.lock()
         {
-            match recorded_layers(&place).await {
+            match needed_layers(&place).await {
                 Ok(in_use) => drop(place.layers.collect(&in_use)),
                 Err(error) => steps.line(&format!("unused layers stay: {error:#}")),
             }
@@ -193,16 +193,17 @@ async fn clear_killed(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// The layers that sleepers, snapshots and templates of workspaces are kept in.
-async fn recorded_layers(place: &Place) -> Result<HashSet<LayerId>> {
+/// The layers that sleepers, snapshots and templates of workspaces are kept in, and those under machines that a server left
+/// running: the next one takes them over.
+async fn needed_layers(place: &Place) -> Result<HashSet<LayerId>> {
     let path = place.data_dir.join("ledger.db");
     if !path.exists() {
         return Ok(HashSet::new());
     }
     let ledger = Ledger::open(&path).await.context("open the ledger")?;
-    let layers = ledger.layers().await.context("list layers");
+    let layers = ledger.needed_layers().await.context("list layers");
     ledger.close().await;
-    Ok(layers?.into_iter().map(|row| row.id).collect())
+    layers
 }
 
 /// Finds the guest agent: as told, or beside this program.

@@ -29,7 +29,7 @@ use crate::{
     recover::{self, RecoverError, Recovered},
     sandbox::{
         Asked, Charge, Closing, Condition, GivenUp, Held, Leave, Parts, Reply, Request, SlotHandle, Standby, Start,
-        refusal_fault,
+        Starts, refusal_fault,
     },
     settings::HostSettings,
     succession::Post,
@@ -125,6 +125,7 @@ impl Host {
             in_hand: Mutex::default(),
             layer_gate: tokio::sync::Mutex::default(),
             promised: Mutex::default(),
+            starting: Starts::default(),
             held: Held::default(),
         });
         let found = recover::take_over(&parts, plan).await?;

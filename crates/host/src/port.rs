@@ -91,13 +91,13 @@ impl HostPort for Host {
     }
 
     async fn make_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
-        self.parts.admit_volume(volume, size).await?;
-        self.parts.volumes.make(volume, size).await
+        let room = self.parts.admit_volume(volume, size).await?;
+        self.parts.volumes.make(volume, size, room).await
     }
 
     async fn grow_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
-        self.parts.admit_volume(volume, size).await?;
-        let (view, growth) = self.parts.volumes.grow(volume, size).await?;
+        let room = self.parts.admit_volume(volume, size).await?;
+        let (view, growth) = self.parts.volumes.grow(volume, size, room).await?;
         if let Some(growth) = growth {
             match self.request(growth.sandbox, |reply| Request::VolumeGrown(growth, reply)).await {
                 // A sandbox that is leaving needs no news: the next machine sees the size it has then.

@@ -10,6 +10,7 @@ mod turns;
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,6 +20,7 @@ use pandastack_model::{Access, Bytes, Fault, FaultKind, SandboxId, VolumeId, Vol
 use pandastack_vmm::{Machine, MachineError, VolumePort, VolumeSlot};
 use pandastack_wire_fleet::{Hold, VolumeView};
 use pandastack_wire_guest as wire;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use self::turns::{Disk, Turns};
 use crate::{
@@ -32,10 +34,15 @@ const FLUSH_DEADLINE: Duration = Duration::from_secs(10);
 /// The volumes of a host.
 pub struct Volumes {
     store: VolumeStore,
+    /// Held by who decides that a volume fits, until it is made or has grown.
+    gate: Arc<Mutex<()>>,
     turns: Turns,
     ledger: Ledger,
     scope: Scope,
 }
+
+/// Leave to make a volume or to grow one. Nobody else has it meanwhile, so that whoever sums up what there is sees all of it.
+pub struct Room(#[expect(dead_code, reason = "held for its lock")] OwnedMutexGuard<()>);
 
 /// What a sandbox uses: for its machine, and for its guest.
 #[derive(Clone, Debug, Default)]
@@ -79,22 +86,32 @@ impl Volumes {
             store.remove(volume)?;
             ledger.volume_gone(volume).await?;
         }
-        Ok(Self { store, turns: Turns::default(), ledger, scope })
+        Ok(Self { store, gate: Arc::default(), turns: Turns::default(), ledger, scope })
+    }
+
+    /// Waits for leave to make or to grow one.
+    pub async fn room(&self) -> Room {
+        Room(self.gate.clone().lock_owned().await)
     }
 
     /// Makes an empty volume. Asking again for the same id and size answers the same.
-    pub async fn make(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
-        let size = self.on_store("make a volume", move |store| store.make(volume, size)).await?;
+    pub async fn make(&self, volume: VolumeId, size: Bytes, room: Room) -> Result<VolumeView, Fault> {
+        let make = move |store: &VolumeStore| {
+            // Held as long as the work, not as long as the caller's patience.
+            let _room = room;
+            store.make(volume, size)
+        };
+        let size = self.on_store("make a volume", make).await?;
         Ok(VolumeView { volume, size, users: self.users(volume).await? })
     }
 
     /// Grows a volume. If a sandbox may write it, that sandbox's machine and guest are to be told.
-    pub async fn grow(&self, volume: VolumeId, size: Bytes) -> Result<(VolumeView, Option<Growth>), Fault> {
+    pub async fn grow(&self, volume: VolumeId, size: Bytes, room: Room) -> Result<(VolumeView, Option<Growth>), Fault> {
         let disk = self.disk(volume);
         let turn = disk.turn().await;
         let grow = move |store: &VolumeStore| {
-            // Its turn ends with the work, not with the caller's patience.
-            let _turn = turn;
+            // Both end with the work, not with the caller's patience.
+            let _held = (turn, room);
             store.grow(volume, size)
         };
         let size = self.on_store("grow a volume", grow).await?;

@@ -29,6 +29,8 @@ pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::R
         return Ok(None);
     }
     if room.len() < size as usize {
+        // Not both at a time: only one of them was allowed for.
+        drop(room);
         room = buffer(size as usize);
     }
     room.truncate(size as usize);
@@ -54,4 +56,45 @@ pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<Bytes> {
         }
     }
     Ok(Bytes::new(total(&changed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+    };
+
+    use super::*;
+
+    /// Another process that maps the file privately and changes pages 2, 3 and 6.
+    const MAPPER: &str = "
+import mmap, sys
+file = open(sys.argv[1], 'r+b')
+memory = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE)
+for page in (2, 3, 6):
+    memory[page * 4096] = 120
+print('ready', flush=True)
+sys.stdin.read()
+";
+
+    #[test]
+    fn as_much_is_held_as_there_is_leave_for_and_not_a_byte_more() {
+        let base = tempfile::NamedTempFile::new().unwrap();
+        fs::write(base.path(), vec![b'a'; 8 * 4096]).unwrap();
+        let mut mapper = Command::new("python3");
+        mapper.args(["-c", MAPPER]).arg(base.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = mapper.spawn().unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        let changed = 3 * 4096;
+        let held = |room: usize, most| hold(child.id(), base.path(), vec![0; room], Bytes::new(most)).unwrap();
+        for room in [0, 4096, changed as usize, 1 << 20] {
+            let delta = held(room, changed).expect("there is leave for it");
+            assert_eq!((delta.size(), delta.bytes.len() as u64), (Bytes::new(changed), changed), "room for {room}");
+            assert_eq!((delta.bytes[0], delta.bytes[1], delta.bytes[8192]), (b'x', b'a', b'x'));
+            assert!(held(room, changed - 1).is_none(), "the room says nothing of the leave");
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 }

@@ -1,10 +1,15 @@
 //! Finishes what an earlier run of the server had begun: snapshots and volumes that were being made or deleted. Nobody was told
-//! of the former and everybody of the latter, so both go. Builds that were under way have failed.
+//! of the former and everybody of the latter, so both go; but a volume in use stays, whose delete had to be refused. Builds that were
+//! under way have failed.
 
 use crate::{
     Control,
-    store::{Made, StoreError},
+    store::{Made, StoreError, Unfinished},
 };
+
+/// How a host refuses to remove a volume that a sandbox uses. Its delete was to be refused, and nobody lives to say so: the volume
+/// is its owner's as before. Were it left hidden, it would go with the sandbox that uses it.
+const ATTACHED: &str = "volume.attached";
 
 const CUT_OFF: &str = "the server was stopped during the build; build again";
 
@@ -18,9 +23,15 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
             tracing::warn!(%layer, %fault, "an unfinished snapshot could not be given up");
         }
     }
-    for volume in control.store.unfinished_volumes().await? {
-        if let Err(fault) = control.unmake(volume).await {
-            tracing::warn!(%volume, %fault, "an unfinished volume could not be removed");
+    for (volume, unfinished) in control.store.unfinished_volumes().await? {
+        match (unfinished, control.unmake(volume.id).await) {
+            (_, Ok(())) => {}
+            (Unfinished::Delete, Err(fault)) if fault.code == ATTACHED => {
+                control.store.show_volume(volume.id, volume.size).await?;
+            }
+            (Unfinished::Make | Unfinished::Delete, Err(fault)) => {
+                tracing::warn!(volume = %volume.id, %fault, "an unfinished volume could not be removed");
+            }
         }
     }
     take_back(control).await

@@ -16,6 +16,13 @@ pub struct Volume {
     pub created_at_ns: u64,
 }
 
+/// What a server had begun to do with a volume when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    Make,
+    Delete,
+}
+
 /// Whether a volume's row was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
@@ -111,12 +118,17 @@ impl Store {
     }
 
     /// Lists the volumes that were being made or deleted when the server ended.
-    pub async fn unfinished_volumes(&self) -> Result<Vec<VolumeId>, StoreError> {
+    pub async fn unfinished_volumes(&self) -> Result<Vec<(Volume, Unfinished)>, StoreError> {
         let rows = sqlx::query("SELECT * FROM volume WHERE status <> 'ready'")
             .fetch_all(&self.pool)
             .await
             .map_err(failed("list unfinished volumes"))?;
-        rows.iter().map(|row| read(row).map(|volume| volume.id)).collect()
+        let unfinished = |row| {
+            let status: String = column(row, "status")?;
+            let unfinished = if status == "deleting" { Unfinished::Delete } else { Unfinished::Make };
+            Ok((read(row)?, unfinished))
+        };
+        rows.iter().map(unfinished).collect()
     }
 }
 

@@ -65,6 +65,32 @@ async fn a_delete_cut_off_is_finished() {
     assert!(rig.host.layers.lock().unwrap().is_empty());
 }
 
+/// The server was killed after it had hidden the volume and before its host refused. Nobody was told that the volume goes, and it must
+/// not go later, when its sandbox does.
+#[tokio::test]
+async fn a_volume_in_use_whose_delete_was_cut_off_stays() {
+    let mut rig = Rig::start().await;
+    for name in ["used", "free"] {
+        rig.send(Method::POST, "/v1/volumes", json!({"name": name})).await;
+    }
+    let (_, user) = rig.create(json!({"template": "mini", "volumes": [{"name": "used"}]})).await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
+    let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
+    sqlx::query("UPDATE volume SET status = 'deleting'").execute(&pool).await.unwrap();
+    pool.close().await;
+    assert_eq!(rig.get("/v1/volumes").await.1, json!([]));
+    rig = rig.restart_control().await;
+    let listed = rig.get("/v1/volumes").await.1;
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["name"]), (1, &json!("used")), "a free one goes");
+    assert_eq!((&listed[0]["size_mb"], &listed[0]["attached_to"]), (&json!(256), &json!([user["id"]])));
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{}", user["id"].as_str().unwrap())).await, 204);
+    rig = rig.restart_control().await;
+    assert_eq!(rig.get("/v1/volumes/used").await.1["size_mb"], 256, "it went with its last user");
+    assert_eq!(rig.host.disks.lock().unwrap().len(), 1);
+    assert_eq!(rig.delete("/v1/volumes/used").await, 204);
+    assert!(rig.host.disks.lock().unwrap().is_empty());
+}
+
 /// Cut off before or after the host has done its part: either way it is gone, and has not failed.
 #[tokio::test]
 async fn a_sandbox_whose_delete_was_cut_off_is_gone() {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     net::{GATEWAY, GUEST},
-    sandbox::{Parts, PrepareError, Shape, hold_machine, prepare_fault},
+    sandbox::{Parts, PrepareError, Shape, Starting, hold_machine, prepare_fault},
 };
 
 /// Boots and seals. Comes to its end even if nobody waits for it.
@@ -59,7 +59,8 @@ async fn boot_and_seal(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, Fa
     }
     let disk = parts.volumes.size(ask.volume).await?;
     let mut undo = Undo::new();
-    parts.promise(ask.memory, &mut undo).map_err(|full| prepare_fault(&PrepareError::Full(full)))?;
+    let promised = parts.promise(ask.memory, &mut undo);
+    let starting = promised.map_err(|full| prepare_fault(&PrepareError::Full(full)))?;
     let shape = Shape::new(ask.memory, ask.cpus, disk, parts.driver.profile().runtime);
     let berth = match parts.berth(&shape, None).await {
         Ok(berth) => berth,
@@ -70,7 +71,7 @@ async fn boot_and_seal(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, Fa
     };
     let (spec, mut held) = berth.into_parts();
     held.absorb(undo);
-    let made = in_berth(parts, &ask, spec, disk, kit, &mut held).await;
+    let made = in_berth(parts, &ask, spec, starting, disk, kit, &mut held).await;
     held.unwind().await;
     made
 }
@@ -79,6 +80,7 @@ async fn in_berth(
     parts: &Arc<Parts>,
     ask: &BootAsk,
     spec: MachineSpec,
+    starting: Starting,
     disk: pandastack_model::Bytes,
     kit: pandastack_layers::BootKit,
     held: &mut Undo,
@@ -94,6 +96,7 @@ async fn in_berth(
     let image = BootImage { kernel: kit.kernel, initramfs: kit.initramfs, cmdline, mem: files.mem.clone() };
     let id = spec.id;
     let machine: Arc<dyn Machine> = Arc::from(parts.driver.boot(spec, image).await.map_err(Fault::bug)?);
+    drop(starting);
     hold_machine(&machine, held);
     parts.ledger.started(id, machine.pid()).await.map_err(Fault::bug)?;
     let Ready { boot, link } = until_stopped(&parts.scope, async {

@@ -82,6 +82,20 @@ async fn a_layer_is_unused_only_without_machine_sleeper_and_owner() {
     assert!(ledger.layers().await.unwrap().is_empty());
 }
 
+/// A template's layer has no line of its own.
+#[tokio::test]
+async fn a_layer_is_needed_while_a_machine_runs_on_it_whoever_sealed_it() {
+    let (_folder, ledger) = ledger().await;
+    let (sealed, template) = (LayerId::random(), LayerId::random());
+    let (machine, blank) = (MachineId::random(), MachineId::random());
+    ledger.sealing(sealed, SandboxId::random()).await.unwrap();
+    ledger.intend(machine, "slot-1", Some(template)).await.unwrap();
+    ledger.intend(blank, "slot-2", None).await.unwrap();
+    assert_eq!(ledger.needed_layers().await.unwrap(), [sealed, template].into());
+    ledger.gone(machine).await.unwrap();
+    assert_eq!(ledger.needed_layers().await.unwrap(), [sealed].into());
+}
+
 #[tokio::test]
 async fn a_ledger_of_the_first_version_is_taken_over_and_a_newer_one_refused() {
     let (folder, ledger) = ledger().await;

@@ -8,6 +8,8 @@ use pandastack_model::Bytes;
 pub struct View {
     /// Memory that could be given to processes now, reclaimable caches included.
     pub memory_free: Bytes,
+    /// Machines that were let in and whose process does not run yet: what they take at once is still free.
+    pub machines_starting: u64,
     /// All memory of the host.
     pub memory_total: Bytes,
     /// Guest memory of all machines together: what they could come to use.
@@ -45,11 +47,12 @@ pub const MACHINE_FLOOR: Bytes = Bytes::mib(48);
 
 /// Decides about one more machine of a size.
 pub fn admit(view: &View, terms: &Terms, memory: Bytes) -> Result<(), Full> {
-    let View { memory_free, memory_total, memory_promised, disk_free } = *view;
+    let View { memory_free, machines_starting, memory_total, memory_promised, disk_free } = *view;
     if disk_free < terms.disk_reserve {
         return Err(Full::Disk { free: disk_free, reserve: terms.disk_reserve });
     }
-    if memory_free.get() < terms.memory_reserve.get().saturating_add(MACHINE_FLOOR.get()) {
+    let floors = MACHINE_FLOOR.get().saturating_mul(machines_starting.saturating_add(1));
+    if memory_free.get() < terms.memory_reserve.get().saturating_add(floors) {
         return Err(Full::Memory { free: memory_free, reserve: terms.memory_reserve });
     }
     let most = Bytes::new(memory_total.get().saturating_mul(terms.overcommit_percent) / 100);
@@ -104,6 +107,7 @@ mod tests {
     fn view() -> View {
         View {
             memory_free: Bytes::gib(4),
+            machines_starting: 0,
             memory_total: Bytes::gib(8),
             memory_promised: Bytes::gib(2),
             disk_free: Bytes::gib(10),
@@ -141,8 +145,23 @@ mod tests {
     #[test]
     fn no_size_overflows() {
         let huge = Bytes::new(u64::MAX);
-        let view = View { memory_promised: huge, memory_free: huge, memory_total: huge, disk_free: huge };
+        let view = View {
+            memory_promised: huge,
+            memory_free: huge,
+            machines_starting: u64::MAX,
+            memory_total: huge,
+            disk_free: huge,
+        };
         check(view, huge, Err(Full::Promises { promised: huge, most: Bytes::new(u64::MAX / 100) }));
+    }
+
+    #[test]
+    fn machines_that_are_being_started_have_their_share_of_what_is_free() {
+        let reserve = TERMS.memory_reserve;
+        let free = Bytes::new(reserve.get() + 3 * MACHINE_FLOOR.get());
+        let starting = |machines_starting| View { memory_free: free, machines_starting, ..view() };
+        check(starting(2), Bytes::mib(1), Ok(()));
+        check(starting(3), Bytes::mib(1), Err(Full::Memory { free, reserve }));
     }
 
     #[test]

@@ -58,6 +58,17 @@ impl Blanks {
         (taken, dead)
     }
 
+    /// Takes those that died while they waited.
+    pub fn take_dead(&self) -> VecDeque<Berth> {
+        let mut all = VecDeque::new();
+        for shelf in self.shelves().values_mut() {
+            let (alive, dead): (VecDeque<_>, _) = std::mem::take(shelf).into_iter().partition(is_alive);
+            *shelf = alive;
+            all.extend(dead);
+        }
+        all
+    }
+
     /// Takes any, of the shape that was not used for the longest time.
     pub fn yield_one(&self) -> Option<Berth> {
         let recent = self.recent().clone();

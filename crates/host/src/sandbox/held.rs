@@ -7,13 +7,18 @@ use pandastack_model::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most that one seal holds.
-pub const HELD_MAX: Bytes = Bytes::mib(128);
+const HELD_MAX: Bytes = Bytes::mib(128);
 
 /// Most that all of them hold.
 const ALL_MAX: Bytes = Bytes::mib(384);
 
-/// What a guest may change between the look at its memory and its pause, beside a sixteenth of what it has changed already.
+/// What a guest mostly changes between the look at its memory and its pause, beside a sixteenth of what it has changed already. Room
+/// for it is made beforehand.
 const SLACK: Bytes = Bytes::mib(1);
+
+/// What a busy guest may change in that time, beside a quarter of what it has changed already. Who changes more stands still until it
+/// is written.
+const MARGIN: Bytes = Bytes::mib(8);
 
 /// Counted in these.
 const UNIT: Bytes = Bytes::mib(1);
@@ -24,6 +29,7 @@ pub struct Held(Arc<Semaphore>);
 /// Room for one seal, until it is dropped.
 pub struct Permit {
     bytes: usize,
+    most: Bytes,
     _units: OwnedSemaphorePermit,
 }
 
@@ -31,6 +37,11 @@ impl Permit {
     /// How much to make room for before the guest is paused.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The most that may be held with it.
+    pub fn most(&self) -> Bytes {
+        self.most
     }
 }
 
@@ -46,10 +57,12 @@ impl Held {
         if changed > HELD_MAX {
             return None;
         }
-        let bytes = changed.get() + changed.get() / 16 + SLACK.get();
-        let units = u32::try_from(bytes.div_ceil(UNIT.get())).ok()?;
-        let units = self.0.clone().try_acquire_many_owned(units).ok()?;
-        Some(Permit { bytes: bytes as usize, _units: units })
+        let changed = changed.get();
+        let units = (changed + changed / 4 + MARGIN.get()).min(HELD_MAX.get()).div_ceil(UNIT.get());
+        let most = Bytes::new(units * UNIT.get());
+        let bytes = (changed + changed / 16 + SLACK.get()).min(most.get());
+        let units = self.0.clone().try_acquire_many_owned(u32::try_from(units).ok()?).ok()?;
+        Some(Permit { bytes: bytes as usize, most, _units: units })
     }
 }
 
@@ -61,13 +74,32 @@ mod tests {
     fn one_seal_and_all_of_them_have_a_limit() {
         let held = Held::default();
         assert!(held.admit(Bytes::new(HELD_MAX.get() + 1)).is_none());
-        let none = held.admit(Bytes::new(0)).unwrap();
-        assert_eq!(none.bytes() as u64, SLACK.get());
-        let first = held.admit(HELD_MAX).unwrap();
-        assert!(first.bytes() as u64 > HELD_MAX.get());
-        let second = held.admit(HELD_MAX).unwrap();
-        assert!(held.admit(HELD_MAX).is_none());
-        drop(second);
+        let three = [HELD_MAX; 3].map(|changed| held.admit(changed).unwrap());
+        for permit in &three {
+            assert_eq!((permit.bytes() as u64, permit.most()), (HELD_MAX.get(), HELD_MAX));
+        }
+        assert!(held.admit(Bytes::new(0)).is_none(), "more is held than there is room for");
+        drop(three);
         assert!(held.admit(HELD_MAX).is_some());
+    }
+
+    #[test]
+    fn a_guest_may_change_some_more_before_it_is_paused() {
+        let none = Held::default().admit(Bytes::new(0)).unwrap();
+        assert_eq!((none.bytes() as u64, none.most()), (SLACK.get(), MARGIN));
+        let some = Held::default().admit(Bytes::mib(16)).unwrap();
+        assert_eq!((some.bytes() as u64, some.most()), (Bytes::mib(18).get(), Bytes::mib(28)));
+    }
+
+    /// Whatever the sizes, what may be held with all permits together is no more than there is room for.
+    #[test]
+    fn permits_cover_what_they_allow() {
+        for changed in [0, 1, 5 << 20, (24 << 20) + 1, 90 << 20, HELD_MAX.get()] {
+            let held = Held::default();
+            let permits: Vec<Permit> = std::iter::from_fn(|| held.admit(Bytes::new(changed))).collect();
+            let all: u64 = permits.iter().map(|permit| permit.most().get()).sum();
+            assert!(all <= ALL_MAX.get() && permits.len() > 1, "{} permits for {changed} allow {all}", permits.len());
+            assert!(permits.iter().all(|permit| permit.bytes() as u64 <= permit.most().get()));
+        }
     }
 }

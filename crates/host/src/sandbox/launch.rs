@@ -21,6 +21,7 @@ use pandastack_wire_guest::{Rebirth, VOLUMES_SINCE};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    admission::Full,
     life::{CLOCK_EXCHANGE_MAX, Life, set_clock, unhex},
     living::Living,
     prepare::{Parts, PrepareError, Prepared, SlotHandle},
@@ -137,7 +138,7 @@ pub async fn wake(
     start_life(parts, prepared, "wake", started, wanted, &Life::Same).await
 }
 
-/// Prepares a machine; if the host is full, machines that only stand by give way.
+/// Prepares a machine; if the host has too little memory, what only stands by gives way.
 async fn prepare(
     parts: &Arc<Parts>,
     standby: &Standby,
@@ -157,14 +158,13 @@ async fn prepare(
             Err(PrepareError::Start(error)) if was_ahead => {
                 tracing::warn!(%error, "process that waited for a layer of no use; starting another");
             }
-            Err(PrepareError::Full(full)) => match standby.yield_one() {
-                Some(prepared) => {
-                    tracing::info!(%full, "a standby machine gives way");
-                    prepared.undo.unwind().await;
+            // The process that waited is gone, and what it had is free.
+            Err(PrepareError::Full(Full::Memory { .. })) if was_ahead => {}
+            Err(PrepareError::Full(full)) => {
+                if !standby.make_room(&full, launching).await {
+                    return Err(PrepareError::Full(full).into());
                 }
-                None if standby.settled(launching).await => {}
-                None => return Err(PrepareError::Full(full).into()),
-            },
+            }
             // Its last owner let it go while this machine was being made.
             Err(PrepareError::Gone { layer }) => return Err(OpenError::Missing { layer }.into()),
             outcome => return Ok(outcome?),

@@ -18,6 +18,7 @@ mod prime;
 mod publish;
 mod seal;
 mod standby;
+mod starting;
 
 pub use closing::{Closing, Leave};
 pub use driver::{Asked, Charge, Reached, Reply, Request, Start, dial_again, drive};
@@ -30,3 +31,4 @@ pub use living::Living;
 pub use prepare::{Parts, PrepareError, Shape, SlotHandle, hold_machine};
 pub use publish::Condition;
 pub use standby::Standby;
+pub use starting::{Starting, Starts};

@@ -24,6 +24,7 @@ use super::{
     closing::Closing,
     fault::volume_fault,
     held::Held,
+    starting::{Starting, Starts},
 };
 use crate::{
     consoles::Consoles,
@@ -31,7 +32,7 @@ use crate::{
     ledger::{Ledger, LedgerError},
     net::{NetError, NetPool, Slot},
     settings::HostSettings,
-    volumes::{Volumes, check_size},
+    volumes::{Room, Volumes, check_size},
 };
 
 /// A network slot that several may look at and one gives back.
@@ -58,6 +59,8 @@ pub struct Parts {
     pub held: Held,
     /// Guest memory of all machines that exist or are being made.
     pub promised: Mutex<u64>,
+    /// Those of them whose process does not run yet.
+    pub starting: Starts,
 }
 
 /// A machine that is loaded, paused and nobody's yet.
@@ -141,8 +144,8 @@ impl Berth {
 impl Parts {
     /// Prepares a machine from a layer, in a berth that was made ahead if there is one.
     pub async fn prepare(self: &Arc<Self>, layer: Layer, ahead: Option<Berth>) -> Result<Prepared, PrepareError> {
-        let promise = match self.accept(&layer) {
-            Ok(promise) => promise,
+        let (promise, starting) = match self.accept(&layer) {
+            Ok(accepted) => accepted,
             Err(error) => {
                 if let Some(berth) = ahead {
                     berth.give_up().await;
@@ -169,10 +172,13 @@ impl Parts {
             if blank.is_none() {
                 self.fill_disk(id, &layer).await?;
                 let machine: Arc<dyn Machine> = Arc::from(self.driver.restore(spec, &layer.files).await?);
+                drop(starting);
                 hold_machine(&machine, &mut undo);
                 self.ledger.started(id, machine.pid()).await?;
                 return Ok(machine);
             }
+            // Its process runs already.
+            drop(starting);
             self.begin_use(id, &slot_name, Some(&layer)).await?;
             let waiting = blank.take().expect("looked at above");
             // A disk is read when its guest runs, not before.
@@ -196,19 +202,20 @@ impl Parts {
     }
 
     /// Checks that this host can run a layer and has room for it, and counts its memory.
-    fn accept(self: &Arc<Self>, layer: &Layer) -> Result<Undo, PrepareError> {
+    fn accept(self: &Arc<Self>, layer: &Layer) -> Result<(Undo, Starting), PrepareError> {
         let newest = self.driver.profile();
         let present = self.driver.profile_of(&layer.manifest.profile.runtime).unwrap_or(newest);
         if let Some((needed, present)) = layer.manifest.mismatch(&present) {
             return Err(StartError::Profile { needed, present }.into());
         }
         let mut promise = Undo::new();
-        self.promise(layer.manifest.memory, &mut promise)?;
-        Ok(promise)
+        let starting = self.promise(layer.manifest.memory, &mut promise)?;
+        Ok((promise, starting))
     }
 
     /// Starts a process that waits for a layer of a shape. `None` if the driver has no such thing.
     pub async fn blank(self: &Arc<Self>, shape: &Shape) -> Result<Option<Berth>, PrepareError> {
+        let _starting = self.starting.begin();
         let mut berth = self.berth(shape, None).await?;
         let started = async {
             let (store, id, size) = (self.layers.clone(), berth.spec.id, shape.disk);
@@ -271,9 +278,8 @@ impl Parts {
         });
     }
 
-    /// Counts a machine's memory, if it fits.
-    pub fn promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) -> Result<(), Full> {
-        let (total, free) = self.memory().unwrap_or((Bytes::new(u64::MAX), Bytes::new(u64::MAX)));
+    /// Counts a machine's memory, if it fits. Until its process runs it counts as one that is being started.
+    pub fn promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) -> Result<Starting, Full> {
         let settings = &self.settings;
         let terms = Terms {
             memory_reserve: settings.memory_reserve,
@@ -284,21 +290,29 @@ impl Parts {
         // Looked at and counted under one lock, so that two at a time cannot both get the last place.
         let mut promised = self.promised.lock().expect("no holder panics");
         let memory_promised = Bytes::new(*promised);
-        admit(&View { memory_free: free, memory_total: total, memory_promised, disk_free }, &terms, memory)?;
+        // Before the look at what is free: a process that has started between the two is seen twice, rather than not at all.
+        let machines_starting = self.starting.count();
+        let (memory_total, memory_free) = self.memory().unwrap_or((Bytes::new(u64::MAX), Bytes::new(u64::MAX)));
+        let view = View { memory_free, machines_starting, memory_total, memory_promised, disk_free };
+        admit(&view, &terms, memory)?;
         *promised += memory.get();
+        let starting = self.starting.begin();
         drop(promised);
         self.hold_promise(memory, undo);
-        Ok(())
+        Ok(starting)
     }
 
-    /// Refuses a volume of a size, new or grown, that cannot be or that there is no room for.
-    pub async fn admit_volume(&self, volume: VolumeId, size: Bytes) -> Result<(), Fault> {
+    /// Refuses a volume of a size, new or grown, that cannot be or that there is no room for. Nobody else is let in until what is
+    /// given here is dropped, so that two at a time cannot both get the last room.
+    pub async fn admit_volume(&self, volume: VolumeId, size: Bytes) -> Result<Room, Fault> {
         check_size(size)?;
+        let room = self.volumes.room().await;
         let others = self.volumes.list().await?.into_iter().filter(|other| other.volume != volume);
         let promised = Bytes::new(others.map(|other| other.size.get()).sum());
         let (free, total) = (self.volume.free_bytes(), self.volume.total_bytes());
         let view = VolumeView { disk_free: Bytes::new(free), disk_total: Bytes::new(total), promised };
-        admit_volume(&view, self.settings.disk_reserve, size).map_err(|full| volume_fault(&full))
+        admit_volume(&view, self.settings.disk_reserve, size).map_err(|full| volume_fault(&full))?;
+        Ok(room)
     }
 
     /// Tells whether memory is so short that machines nobody uses should go.

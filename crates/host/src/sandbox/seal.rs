@@ -24,11 +24,7 @@ use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
 
-use super::{
-    held::{HELD_MAX, Permit},
-    living::Living,
-    prepare::Parts,
-};
+use super::{held::Permit, living::Living, prepare::Parts};
 use crate::ledger::LedgerError;
 
 /// How often a machine is told to go on, or to stand still again, before that is given up.
@@ -134,7 +130,7 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     let drafted = begun.elapsed();
     let started = Instant::now();
     let taken = match living.machine.pause().await {
-        Ok(()) => take(parts, living, draft.files(), permit.is_some().then_some(room)).await,
+        Ok(()) => take(parts, living, draft.files(), permit.as_ref().map(|permit| (room, permit.most()))).await,
         Err(error) => Err(error.into()),
     };
     let pause = match (plan.then, &taken) {
@@ -215,7 +211,7 @@ async fn take(
     parts: &Arc<Parts>,
     living: &Living,
     files: LayerFiles,
-    room: Option<Vec<u8>>,
+    room: Option<(Vec<u8>, Bytes)>,
 ) -> Result<Taken, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
@@ -232,10 +228,11 @@ async fn memory(
     machine: &dyn Machine,
     base: &Path,
     copy: &Path,
-    room: Option<Vec<u8>>,
+    room: Option<(Vec<u8>, Bytes)>,
 ) -> Result<(Option<MemoryDelta>, Bytes), MachineError> {
-    if let Some(room) = room
-        && let Some(delta) = machine.hold_memory(base, room, HELD_MAX).await?
+    // What the guest has changed since the look at its memory may be more than it has leave to hold.
+    if let Some((room, most)) = room
+        && let Some(delta) = machine.hold_memory(base, room, most).await?
     {
         let own = delta.size();
         return Ok((Some(delta), own));

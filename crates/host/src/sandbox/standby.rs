@@ -14,6 +14,7 @@ use pandastack_vmm::MachineState;
 use tokio::sync::Notify;
 
 use super::{
+    admission::Full,
     blanks::Blanks,
     launch::{LaunchError, death},
     prepare::{Parts, Prepared},
@@ -27,7 +28,8 @@ const SETTLE: Duration = Duration::from_millis(40);
 /// After a failed attempt.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How often memory is looked at while shelves are full.
+/// How often memory and the machines that stand by are looked at while shelves are full. What has died is not replaced sooner either:
+/// a machine that dies as soon as it stands there must not keep the host busy.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The standby machines of a host: its warm pool.
@@ -82,12 +84,23 @@ impl Standby {
         let mut dead = Vec::new();
         let taken = loop {
             match shelf.machines.pop_front() {
-                Some(prepared) if *prepared.machine.watch().borrow() != MachineState::Alive => dead.push(prepared),
+                Some(prepared) if !is_alive(&prepared) => dead.push(prepared),
                 other => break other,
             }
         };
         self.bell.notify_one();
         (taken, dead)
+    }
+
+    /// Takes the machines off that died while they stood by.
+    fn take_dead(&self) -> VecDeque<Prepared> {
+        let mut all = VecDeque::new();
+        for shelf in self.locked().values_mut() {
+            let (alive, dead): (VecDeque<_>, _) = std::mem::take(&mut shelf.machines).into_iter().partition(is_alive);
+            shelf.machines = alive;
+            all.extend(dead);
+        }
+        all
     }
 
     /// Gives every template a shelf, and takes down those of layers that no template stands for any more: one that was baked again
@@ -104,13 +117,35 @@ impl Standby {
     }
 
     /// Takes any standby machine off its shelf, from the fullest one: somebody needs its memory more.
-    pub fn yield_one(&self) -> Option<Prepared> {
+    fn yield_one(&self) -> Option<Prepared> {
         self.locked().values_mut().max_by_key(|shelf| shelf.machines.len())?.machines.pop_back()
+    }
+
+    /// Lets something give way to a machine that does not fit, and says whether that is worth another try. What saves the least
+    /// time goes first, and nothing does that would not help.
+    pub async fn make_room(&self, full: &Full, launching: &Launching<'_>) -> bool {
+        let blank = match full {
+            Full::Memory { .. } => self.blanks.yield_one(),
+            // Processes that wait for a layer have no guest memory promised.
+            Full::Promises { .. } => None,
+            Full::Disk { .. } | Full::Volumes { .. } => return false,
+        };
+        if let Some(berth) = blank {
+            tracing::info!(%full, "a process that waits for a layer gives way");
+            berth.give_up().await;
+            return true;
+        }
+        if let Some(prepared) = self.yield_one() {
+            tracing::info!(%full, "a standby machine gives way");
+            prepared.undo.unwind().await;
+            return true;
+        }
+        self.settled(launching).await
     }
 
     /// Waits for what is being added, if something is, so that it can give way; says whether something was. Whoever waits is
     /// launching, so that nothing else is added meanwhile.
-    pub async fn settled(&self, _launching: &Launching<'_>) -> bool {
+    async fn settled(&self, _launching: &Launching<'_>) -> bool {
         let adding = self.adding.try_lock().is_err();
         if adding {
             drop(self.adding.lock().await);
@@ -133,8 +168,11 @@ impl Standby {
     pub async fn keep_filled(self: Arc<Self>, parts: Arc<Parts>) {
         let token = parts.scope.token();
         loop {
+            let died = self.clear_dead().await;
             let pause = if parts.is_crowded() {
                 self.give_way(&parts).await;
+                Some(LOOK)
+            } else if died {
                 Some(LOOK)
             } else {
                 let _adding = self.adding.lock().await;
@@ -163,6 +201,26 @@ impl Standby {
         for berth in self.blanks.take_all() {
             berth.give_up().await;
         }
+    }
+
+    /// Removes what is left of machines and processes that died while nobody used them; says whether there were any.
+    async fn clear_dead(&self) -> bool {
+        let (machines, blanks) = (self.take_dead(), self.blanks.take_dead());
+        let died = machines.len() + blanks.len();
+        if died > 0 {
+            tracing::warn!(
+                machines = machines.len(),
+                blanks = blanks.len(),
+                "what stood by has died; others take its place"
+            );
+        }
+        for prepared in machines {
+            prepared.undo.unwind().await;
+        }
+        for berth in blanks {
+            berth.give_up().await;
+        }
+        died > 0
     }
 
     /// Takes something off, because memory is short: what saves the least time first.
@@ -257,4 +315,8 @@ impl Drop for Launching<'_> {
         *self.0.launching.lock().expect("no holder panics") -= 1;
         self.0.bell.notify_one();
     }
+}
+
+fn is_alive(prepared: &Prepared) -> bool {
+    *prepared.machine.watch().borrow() == MachineState::Alive
 }

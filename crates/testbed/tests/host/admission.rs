@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use pandastack_host::HostSettings;
+use pandastack_host::{HostSettings, MemorySource};
 use pandastack_model::{Bytes, FaultKind, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
-use pandastack_vmm_fake::Step;
+use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::HostPort;
 
 use crate::{SOON, fork_of};
@@ -111,6 +111,86 @@ async fn standby_machines_give_way() {
     assert_eq!((bed.host.status().await.standby, bed.driver.live().len()), (0, 3));
     assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "host.full");
     bed.host.close().await;
+}
+
+/// A machine less makes no disk larger.
+#[tokio::test]
+async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
+    let ground = Arc::new(FakeGround::with_small_volume(32 << 20).await.unwrap());
+    let settings = HostSettings { disk_reserve: Bytes::mib(4), standby: 2, ..FakeBed::settings() };
+    let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
+    let filled = async || (bed.host.status().await.standby == 2).then_some(());
+    wait_for("the shelf", SOON, filled).await;
+    let id = SandboxId::random();
+    bed.ensure(id).await.unwrap();
+    bed.host.sleep(id).await.unwrap();
+    wait_for("the shelf", SOON, filled).await;
+    let filler = ground.fill().unwrap();
+    let standing_by = bed.driver.live();
+    // It has a layer of its own, so that none of those that stand by would do.
+    bed.host.wake(id).await.unwrap_err();
+    assert_eq!((bed.host.status().await.standby, standing_by.len()), (2, 2));
+    let live = bed.driver.live();
+    assert!(standing_by.iter().all(|machine| live.contains(machine)), "one gave way for nothing");
+    std::fs::remove_file(filler).unwrap();
+    bed.host.wake(id).await.unwrap();
+    bed.host.close().await;
+}
+
+/// Memory as if each living machine had what a process takes, with room for one of them and a little more.
+fn room_for_one(ground: &FakeGround) -> MemorySource {
+    let driver = ground.driver.clone();
+    let free = move || Bytes::mib(60).get().saturating_sub(driver.live().len() as u64 * Bytes::mib(48).get());
+    MemorySource::new(move || (Bytes::gib(8), Bytes::new(free())))
+}
+
+#[tokio::test]
+async fn processes_that_wait_give_way_whatever_their_shape() {
+    let ground = Arc::new(FakeGround::make().await.unwrap());
+    let (memory, memory_reserve) = (Some(room_for_one(&ground)), Bytes::new(0));
+    let settings = HostSettings { blanks: 1, memory, memory_reserve, ..FakeBed::settings() };
+    let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
+    let waits = async || (bed.host.status().await.blanks == 1).then_some(());
+    wait_for("a process that waits", SOON, waits).await;
+    let id = SandboxId::random();
+    bed.ensure(id).await.unwrap();
+    bed.host.sleep(id).await.unwrap();
+    // A sleeper of another size.
+    let sealed = bed.layers.layers().into_iter().map(|layer| bed.folder_of(layer)).find(|folder| *folder != bed.mini());
+    let path = sealed.unwrap().join("manifest.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let [one, two] = [1, 2].map(|mib| format!("\"memory\": {}", mib << 20));
+    assert!(text.contains(&one), "{text}");
+    std::fs::write(&path, text.replace(&one, &two)).unwrap();
+    wait_for("a process that waits", SOON, waits).await;
+    bed.host.wake(id).await.unwrap();
+    bed.host.close().await;
+}
+
+/// What is free says nothing yet of machines that were let in a moment ago.
+#[tokio::test]
+async fn the_reserve_holds_when_many_are_asked_for_at_once() {
+    let reserve = FakeBed::settings().memory_reserve;
+    let memory = MemorySource::new(move || (Bytes::gib(8), Bytes::new(reserve.get() + Bytes::mib(72).get())));
+    with_fake_bed(HostSettings { memory: Some(memory), ..FakeBed::settings() }, async |bed| {
+        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Hang);
+        let others = async {
+            let held = async || (bed.driver.faults().calls(Step::Restore) == 1).then_some(());
+            wait_for("the first is being started", SOON, held).await;
+            for _ in 0..2 {
+                let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
+                assert_eq!((fault.kind, fault.code), (FaultKind::Busy, "host.full"));
+            }
+            bed.driver.faults().clear();
+        };
+        let (first, ()) = tokio::join!(bed.ensure(SandboxId::random()), others);
+        first.unwrap();
+        // Its process runs, and has what it takes; and one that cannot be started takes nothing.
+        bed.driver.faults().plan(When::Nth(Step::Restore, 1), Trouble::Fail);
+        assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "machine.start");
+        bed.ensure(SandboxId::random()).await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]

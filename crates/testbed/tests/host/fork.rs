@@ -1,11 +1,11 @@
 //! Forks and snapshots: children carry their parent's state, fail alone, and the last user of a layer takes it along.
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, future::join_all, stream};
 use pandastack_host::HostSettings;
-use pandastack_model::{FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Bytes, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
 use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk, WriteAsk};
 
 use crate::{SOON, fork_of, ids};
 
@@ -285,6 +285,41 @@ async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
         for id in children {
             bed.host.remove(id).await.unwrap();
         }
+    })
+    .await;
+}
+
+/// Between the look at its memory and its pause a guest may change more than there is leave to hold. That is written while it stands
+/// still, and nothing of it is missing.
+#[tokio::test]
+async fn what_a_guest_changes_at_the_last_moment_is_written_and_not_held() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let (id, _) = bed.create().await;
+        let much = Bytes::mib(12).get() as usize;
+        let (tell, told) = tokio::sync::oneshot::channel::<()>();
+        let late = stream::once(async move {
+            let _ = told.await;
+            Ok(vec![b'x'; much].into())
+        });
+        let ask = WriteAsk { path: "/much".to_owned(), mode: None };
+        let writing = async {
+            bed.host.write_file(id, ask, late.boxed()).await.unwrap();
+            bed.driver.faults().clear();
+        };
+        bed.driver.faults().plan(When::Nth(Step::Pause, 1), Trouble::Hang);
+        let looked = async {
+            let pauses = async || (bed.driver.faults().struck() == 1).then_some(());
+            wait_for("the look is over", SOON, pauses).await;
+            tell.send(()).unwrap();
+        };
+        let layer = LayerId::random();
+        let sealing = bed.host.seal(id, SealAsk { layer, hold: Hold::Kept });
+        let (sealed, (), ()) = tokio::join!(sealing, writing, looked);
+        assert!(sealed.unwrap().own.get() >= much as u64);
+        assert_eq!(bed.driver.faults().calls(Step::Memory), 2, "it was held, or not even tried");
+        let (child, spec) = (SandboxId::random(), SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") });
+        bed.host.ensure(Ensure { id: child, generation: 1, spec }).await.unwrap();
+        assert_eq!(bed.text(child, "/much").await.unwrap().len(), much);
     })
     .await;
 }

@@ -49,6 +49,27 @@ async fn dead_standby_machines_are_skipped_and_cleaned() {
     .await;
 }
 
+/// Nobody asks for a machine, and so nobody finds the dead ones.
+#[tokio::test]
+async fn machines_and_processes_that_die_while_they_stand_by_are_replaced() {
+    with_fake_bed(HostSettings { blanks: 1, ..with_standby() }, async |bed| {
+        let all = async || Some(bed.driver.live()).filter(|live| live.len() == 3);
+        let dead = wait_for("the shelves are full", SOON, all).await;
+        for machine in &dead {
+            bed.driver.kill(*machine);
+        }
+        let live = wait_for("others in their place", SOON, all).await;
+        assert!(dead.iter().all(|machine| !live.contains(machine)), "the dead live");
+        let status = bed.host.status().await;
+        assert_eq!((status.standby, status.blanks), (2, 1));
+        let disks = bed.layers.disks();
+        assert!(dead.iter().all(|machine| !disks.contains(&machine.to_string())), "a dead machine kept its disk");
+        assert_eq!(bed.audited().await, (1, 3));
+        assert_eq!(bed.ensure(SandboxId::random()).await.unwrap().boot_mode, "standby");
+    })
+    .await;
+}
+
 /// The caller of a create need not know that a machine died while it stood by.
 #[tokio::test]
 async fn a_standby_machine_that_dies_when_woken_is_replaced_by_another() {

@@ -1,7 +1,8 @@
 //! Volumes on fake machines: who gets them, what each step's failure leaves, and what the machine and its guest are told.
 
+use pandastack_host::HostSettings;
 use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, VolumeId, VolumeMount};
-use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
+use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk, VolumeView};
 
@@ -346,4 +347,24 @@ async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
         bed.is_idle().await;
     })
     .await;
+}
+
+/// Together they would be promised more than all volumes may have; whoever asks, and however many at a time.
+#[tokio::test]
+async fn volumes_made_or_grown_side_by_side_do_not_get_more_than_all_may_have() {
+    let ground = std::sync::Arc::new(FakeGround::with_small_volume(64 << 20).await.unwrap());
+    let settings = HostSettings { disk_reserve: Bytes::new(0), ..FakeBed::settings() };
+    let bed = FakeBed::start_over(ground, settings).await.unwrap();
+    // Three times the disk is 192 MiB, less what its file system may need.
+    let makes = (0..6).map(|_| bed.host.make_volume(VolumeId::random(), Bytes::mib(50)));
+    let outcomes = futures_util::future::join_all(makes).await;
+    let made: Vec<VolumeId> = outcomes.iter().flatten().map(|view| view.volume).collect();
+    assert_eq!(made.len(), 3, "{outcomes:?}");
+    for fault in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+        assert_eq!((fault.kind, fault.code), (FaultKind::Storage, "host.storage"), "{fault}");
+    }
+    let grows = made.iter().map(|volume| bed.host.grow_volume(*volume, Bytes::mib(80)));
+    let outcomes = futures_util::future::join_all(grows).await;
+    assert_eq!(outcomes.iter().flatten().count(), 1, "{outcomes:?}");
+    bed.host.close().await;
 }
