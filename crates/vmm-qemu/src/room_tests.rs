@@ -37,14 +37,14 @@ struct Monitor {
 }
 
 impl Monitor {
-    fn start(status: &'static str) -> Self {
+    fn start(status: &'static str, scope: &Scope) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("monitor");
         let listener = UnixListener::bind(&path).unwrap();
         let (told, refusals) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicUsize>::default());
         let (say, mut said) = mpsc::unbounded_channel::<Value>();
         let (notes, refuse) = (told.clone(), refusals.clone());
-        tokio::spawn(async move {
+        scope.start("monitor", async move {
             let (read, mut write) = listener.accept().await.unwrap().0.into_split();
             write.write_all(b"{\"QMP\": {}}\n").await.unwrap();
             let mut lines = BufReader::new(read).lines();
@@ -94,7 +94,8 @@ impl Monitor {
 
 #[tokio::test]
 async fn a_machine_without_room_is_told_to_go_on_until_it_does() {
-    let (monitor, scope) = (Monitor::start("running"), Scope::new());
+    let scope = Scope::new();
+    let monitor = Monitor::start("running", &scope);
     let switch = monitor.switch(&scope).await;
     monitor.is_told("query-status", 1).await;
     // Refused twice, then taken, but there is still no room; then there is.
@@ -111,14 +112,16 @@ async fn a_machine_without_room_is_told_to_go_on_until_it_does() {
 
 #[tokio::test]
 async fn a_machine_that_waited_before_anybody_watched_is_told_as_well() {
-    let (monitor, scope) = (Monitor::start("io-error"), Scope::new());
+    let scope = Scope::new();
+    let monitor = Monitor::start("io-error", &scope);
     let _switch = monitor.switch(&scope).await;
     monitor.is_told("cont", 1).await;
 }
 
 #[tokio::test]
 async fn a_machine_that_is_paused_while_it_waits_stays_paused() {
-    let (monitor, scope) = (Monitor::start("running"), Scope::new());
+    let scope = Scope::new();
+    let monitor = Monitor::start("running", &scope);
     let switch = monitor.switch(&scope).await;
     monitor.is_told("query-status", 1).await;
     monitor.say.send(no_room()).unwrap();
