@@ -204,9 +204,11 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
     let meanwhile = async {
         let waits = async || server.said().contains("no room left on the host's disk").then_some(());
         wait_for("the guest to wait", PATIENCE, waits).await;
-        // A refused create has made nothing, and the one that waits is not taken for dead.
-        let refused = client.create(&plain()).await.unwrap_err().to_string();
-        assert!(refused.contains("storage"), "{refused}");
+        // A refused create has made nothing, and the one that waits is not taken for dead. Each of them writes to a full disk.
+        for _ in 0..8 {
+            let refused = client.create(&plain()).await.unwrap_err();
+            assert_eq!((refused.status(), refused.code()), (Some(507), Some("host.storage")), "{refused}");
+        }
         assert_eq!(client.get(&id).await.unwrap().status, "running");
         tokio::time::sleep(Duration::from_secs(3)).await;
         std::fs::remove_file(&filler).unwrap();
@@ -216,7 +218,9 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
     let sums: Vec<&str> = sums.lines().collect();
     assert_eq!(sums[0], sums[1], "what was written arrived");
     is_told_the_time(&client, &id).await;
-    client.delete(&id).await.unwrap();
+    let alone = async || (client.list().await.unwrap().len() == 1).then_some(());
+    wait_for("the refused ones to be forgotten", PATIENCE, alone).await;
+    client.delete(&id).await.unwrap_or_else(|error| panic!("{error}: {}", server.said()));
     server.stop().unwrap();
 }
 

@@ -1,6 +1,8 @@
 //! Creates a sandbox: view, plan, commit, ensure. The commit is the point of no return; whatever fails after it is undone
 //! before the caller hears of it, so that a refusal always means that nothing was made.
 
+use std::time::Duration;
+
 use pandastack_kit::trace;
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, Ensure, SandboxView, WorkspaceId};
@@ -14,6 +16,9 @@ use crate::{
     plan,
     store::{Committed, Intent, Made, Observed, Size},
 };
+
+/// Between two attempts to forget a failed create.
+const FORGET_PAUSE: Duration = Duration::from_secs(2);
 
 impl Control {
     /// Creates a sandbox and answers when it is usable. Goes on to a clean end even if the caller hangs up.
@@ -117,8 +122,26 @@ impl Control {
             return;
         }
         if let Err(error) = self.store.forget(id).await {
-            tracing::error!(sandbox = %id, %error, "a failed create could not be forgotten");
+            tracing::error!(sandbox = %id, %error, "a failed create could not be forgotten yet");
+            self.forget_later(id);
         }
+    }
+
+    /// Forgets a failed create as soon as the database can be written again. Nothing else would before the next start, and its
+    /// owner would see it being made until then.
+    fn forget_later(&self, id: SandboxId) {
+        let (store, token) = (self.store.clone(), self.scope.token());
+        self.scope.start("forget a create", async move {
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep(FORGET_PAUSE) => {}
+                    () = token.cancelled() => return,
+                }
+                if store.forget(id).await.is_ok() {
+                    return;
+                }
+            }
+        });
     }
 }
 

@@ -26,11 +26,14 @@ pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
 pub use keys::KeyRow;
 pub use lineage::Relative;
 pub use outbox::News;
-use pandastack_model::Fault;
+use pandastack_model::{Fault, FaultKind};
 pub use ports::{Declared, SIGNING_KEY_BYTES};
 pub use sandboxes::Committed;
 pub use snapshots::Snapshot;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{
+    Connection,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous},
+};
 pub use states::Seen;
 pub use templates::{CachedLayer, Template};
 use tokio::sync::Notify;
@@ -47,6 +50,9 @@ pub struct Store {
     /// Told when something was put into the outbox.
     outbox: Arc<Notify>,
 }
+
+/// SQLite's code for a disk without room.
+const FULL: &str = "13";
 
 /// What the database refused.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +75,14 @@ pub enum StoreError {
     Corrupt { id: String, field: &'static str },
 }
 
+impl StoreError {
+    /// Tells whether the disk has no room.
+    fn is_full(&self) -> bool {
+        let StoreError::Query { cause: sqlx::Error::Database(cause), .. } = self else { return false };
+        cause.code().as_deref() == Some(FULL)
+    }
+}
+
 impl Store {
     /// Opens the file, makes it if need be, and brings it to the present version.
     pub async fn open(path: &Path, now_ns: u64) -> Result<Self, StoreError> {
@@ -82,7 +96,16 @@ impl Store {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(DATABASE_BUSY_MAX)
             .foreign_keys(true);
-        let pool = SqlitePoolOptions::new().max_connections(DATABASE_CONNECTIONS_MAX).connect_with(options).await;
+        // SQLite takes a transaction back whose commit finds the disk full, and the library does so a second time, in vain: such a
+        // connection would take itself to be in a transaction for ever, and lock everybody out with the next one.
+        let pool = SqlitePoolOptions::new().max_connections(DATABASE_CONNECTIONS_MAX).after_release(|connection, _| {
+            Box::pin(async move {
+                // Whatever was dropped is taken back by the time this is answered.
+                connection.ping().await?;
+                Ok(!connection.is_in_transaction())
+            })
+        });
+        let pool = pool.connect_with(options).await;
         let store = Self { pool: pool.map_err(failed("open the database"))?, outbox: Arc::default() };
         migrate::migrate(&store.pool, now_ns).await?;
         Ok(store)
@@ -107,7 +130,12 @@ impl Store {
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        Fault::bug(format!("{error}{cause}"))
+        let detail = format!("{error}{cause}");
+        if error.is_full() {
+            let text = "the server's disk is full, so that nothing can be written down; try again when there is room";
+            return Fault::new(FaultKind::Storage, "host.storage", text).with_detail(detail);
+        }
+        Fault::bug(detail)
     }
 }
 
@@ -123,4 +151,42 @@ fn to_sql(number: u64) -> i64 {
 
 fn from_sql(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_whose_commit_failed_is_not_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("control.db"), 1).await.unwrap();
+        let fails = Arc::new(AtomicBool::new(true));
+        let mut all = Vec::new();
+        for _ in 0..DATABASE_CONNECTIONS_MAX {
+            let (mut connection, fails) = (store.pool.acquire().await.unwrap(), fails.clone());
+            connection.lock_handle().await.unwrap().set_commit_hook(move || !fails.swap(false, Ordering::Relaxed));
+            all.push(connection);
+        }
+        drop(all);
+        // Connections come back to the pool by themselves.
+        let rests = async || {
+            while store.pool.num_idle() < store.pool.size() as usize {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        };
+        rests().await;
+        let write = async || {
+            let mut tx = store.pool.begin_with("BEGIN IMMEDIATE").await?;
+            sqlx::query("CREATE TABLE IF NOT EXISTS written (number INTEGER)").execute(&mut *tx).await?;
+            tx.commit().await
+        };
+        write().await.expect_err("the commit is refused");
+        rests().await;
+        for _ in 0..DATABASE_CONNECTIONS_MAX {
+            write().await.unwrap();
+        }
+    }
 }

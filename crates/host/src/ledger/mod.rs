@@ -18,7 +18,7 @@ mod volumes;
 use std::path::Path;
 
 use sqlx::{
-    SqliteConnection, SqlitePool,
+    Connection, SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
@@ -61,8 +61,15 @@ impl Ledger {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Normal);
         // One connection: the ledger has one writer, and SQLite would only queue the others.
-        let pool =
-            SqlitePoolOptions::new().max_connections(1).connect_with(options).await.map_err(sql("open the ledger"))?;
+        // It is given up if it takes itself to be in a transaction when nobody has it: SQLite itself has taken one back, because the
+        // disk was full, and the library knows nothing of it.
+        let pool = SqlitePoolOptions::new().max_connections(1).after_release(|connection, _| {
+            Box::pin(async move {
+                connection.ping().await?;
+                Ok(!connection.is_in_transaction())
+            })
+        });
+        let pool = pool.connect_with(options).await.map_err(sql("open the ledger"))?;
         let found: i64 =
             sqlx::query_scalar("PRAGMA user_version").fetch_one(&pool).await.map_err(sql("read the version"))?;
         if found > VERSION {

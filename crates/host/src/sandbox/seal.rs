@@ -167,8 +167,9 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     }
 }
 
-/// Lets a guest go on that was paused only to be sealed, or that may have been though the answer was an error: it may only have been late. One that never does is stopped: its sandbox has failed then, for
-/// everybody to see, instead of standing still while it is called running.
+/// Lets a guest go on that was paused only to be sealed, or that may have been: an answer that was an error may only have been late.
+/// One that never does is stopped: its sandbox has failed then, for everybody to see, instead of standing still while it is
+/// called running.
 pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
     let mut told = machine.resume().await;
     for _ in 1..TELLS_MAX {
