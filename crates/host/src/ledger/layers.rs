@@ -101,6 +101,11 @@ impl Ledger {
         let rows = sqlx::query(unused).fetch_all(&self.pool).await.map_err(sql("list unused layers"))?;
         rows.iter().map(|row| read(row).map(|row| row.id)).collect()
     }
+
+    /// Tells whether a layer is one of those.
+    pub async fn is_unused(&self, id: LayerId) -> Result<bool, LedgerError> {
+        Ok(self.unused_layers().await?.contains(&id))
+    }
 }
 
 fn read(row: &SqliteRow) -> Result<LayerRow, LedgerError> {

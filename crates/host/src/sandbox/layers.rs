@@ -46,8 +46,17 @@ impl Parts {
             }
         };
         for layer in unused {
-            if self.in_hand.lock().expect("no holder panics").contains(&layer) {
+            if self.has_in_hand(layer) {
                 continue;
+            }
+            // Asked again, and after that: whoever had it in hand during the first look has written down by now who uses it.
+            match self.ledger.is_unused(layer).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    tracing::error!(%layer, %error, "not known whether a layer is unused; it stays");
+                    continue;
+                }
             }
             let store = self.layers.clone();
             let removed = self.scope.block("remove layer", move || store.remove(layer)).await;

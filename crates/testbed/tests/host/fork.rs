@@ -258,6 +258,27 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
     .await;
 }
 
+/// What nobody uses is removed while others fall asleep. Whoever looked for it before they did may not take what they sleep in by now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_removal_takes_a_layer_from_who_falls_asleep_meanwhile() {
+    with_fake_bed(FakeBed::settings(), async |bed| {
+        let sleepers = ids(6);
+        let nap = async |id: &SandboxId| {
+            bed.ensure(*id).await.unwrap();
+            bed.put(*id, "/note", "kept").await.unwrap();
+            for _ in 0..20 {
+                // Each sleep after the first leaves the layer of the one before to nobody.
+                bed.host.sleep(*id).await.unwrap();
+                assert_eq!(bed.text(*id, "/note").await.unwrap(), "kept");
+            }
+            bed.host.remove(*id).await.unwrap();
+        };
+        join_all(sleepers.iter().map(nap)).await;
+        assert_eq!(bed.audited().await, (1, 0));
+    })
+    .await;
+}
+
 /// Each restore takes a CPU and memory that the sandboxes which run already need as well.
 #[tokio::test]
 async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
