@@ -262,19 +262,32 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_removal_takes_a_layer_from_who_falls_asleep_meanwhile() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        let sleepers = ids(6);
-        let nap = async |id: &SandboxId| {
-            bed.ensure(*id).await.unwrap();
-            bed.put(*id, "/note", "kept").await.unwrap();
-            for _ in 0..20 {
-                // Each sleep after the first leaves the layer of the one before to nobody.
-                bed.host.sleep(*id).await.unwrap();
-                assert_eq!(bed.text(*id, "/note").await.unwrap(), "kept");
-            }
-            bed.host.remove(*id).await.unwrap();
+        let (id, _) = bed.create().await;
+        bed.put(id, "/note", "kept").await.unwrap();
+        // One that takes long to remove.
+        let large = LayerId::random();
+        bed.host.seal(id, SealAsk { layer: large, hold: Hold::Kept }).await.unwrap();
+        let folder = bed.folder_of(large);
+        for number in 0..30_000 {
+            std::fs::write(folder.join(number.to_string()), "").unwrap();
+        }
+        let faults = bed.driver.faults();
+        let struck = faults.struck();
+        faults.plan(When::Nth(Step::Save, 1), Trouble::Hang);
+        let meanwhile = async {
+            // The layer to sleep in is on the ledger now, and nobody uses it yet.
+            wait_for("the seal", SOON, async || (faults.struck() > struck).then_some(())).await;
+            let goes_on = async {
+                let begun = async || (!folder.join("0").exists()).then_some(());
+                wait_for("the removal", SOON, begun).await;
+                faults.clear();
+            };
+            tokio::join!(bed.host.release(large), goes_on).0.unwrap();
         };
-        join_all(sleepers.iter().map(nap)).await;
-        assert_eq!(bed.audited().await, (1, 0));
+        let (slept, ()) = tokio::join!(bed.host.sleep(id), meanwhile);
+        slept.unwrap();
+        assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
+        bed.host.remove(id).await.unwrap();
     })
     .await;
 }
