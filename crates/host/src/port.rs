@@ -77,7 +77,7 @@ impl HostPort for Host {
     }
 
     async fn release(&self, layer: LayerId) -> Result<(), Fault> {
-        self.parts.ledger.unkeep(layer).await.map_err(Fault::bug)?;
+        self.parts.ledger.unkeep(layer).await?;
         self.parts.let_go(layer).await;
         Ok(())
     }

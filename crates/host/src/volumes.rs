@@ -117,7 +117,7 @@ impl Volumes {
         let size = self.on_store("grow a volume", grow).await?;
         let mut users = Vec::new();
         let mut growth = None;
-        for (sandbox, used) in self.ledger.volume_users().await.map_err(ledger_fault)? {
+        for (sandbox, used) in self.ledger.volume_users().await? {
             if used.volume == volume {
                 users.push(sandbox);
                 if used.slot.access() == Access::ReadWrite {
@@ -131,19 +131,19 @@ impl Volumes {
     /// Removes a volume and its data; refused while a sandbox uses it. Unknown ones are fine.
     pub async fn remove(&self, volume: VolumeId) -> Result<(), Fault> {
         // Recorded first: from now on nobody can claim it, and a killed process finishes this at its next start.
-        let users = self.ledger.volume_goes(volume).await.map_err(ledger_fault)?;
+        let users = self.ledger.volume_goes(volume).await?;
         if let Some(user) = users.first() {
             let text = format!("the volume is attached to sandbox {user}; delete that sandbox first");
             return Err(Fault::new(FaultKind::Conflict, "volume.attached", text));
         }
         self.on_store("remove a volume", move |store| store.remove(volume)).await?;
-        self.ledger.volume_gone(volume).await.map_err(ledger_fault)
+        self.ledger.volume_gone(volume).await.map_err(Fault::from)
     }
 
     /// Lists every volume here.
     pub async fn list(&self) -> Result<Vec<VolumeView>, Fault> {
         let volumes = self.on_store("list volumes", |store| Ok(store.list())).await?;
-        let uses = self.ledger.volume_users().await.map_err(ledger_fault)?;
+        let uses = self.ledger.volume_users().await?;
         let users =
             |volume| uses.iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| *sandbox).collect();
         Ok(volumes.into_iter().map(|(volume, size)| VolumeView { volume, size, users: users(volume) }).collect())
@@ -167,7 +167,7 @@ impl Volumes {
 
     /// Lists the sandboxes that use a volume, asleep ones included.
     pub async fn users(&self, volume: VolumeId) -> Result<Vec<SandboxId>, Fault> {
-        let uses = self.ledger.volume_users().await.map_err(ledger_fault)?;
+        let uses = self.ledger.volume_users().await?;
         Ok(uses.into_iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| sandbox).collect())
     }
 
@@ -177,7 +177,7 @@ impl Volumes {
         if uses.is_empty() {
             return Ok(Claim::default());
         }
-        match self.ledger.claim_volumes(sandbox, &uses).await.map_err(ledger_fault)? {
+        match self.ledger.claim_volumes(sandbox, &uses).await? {
             Claimed::Yes => {}
             Claimed::Otherwise => return Err(Fault::bug(format!("sandbox {sandbox} uses other volumes already"))),
             Claimed::Taken { by, access, .. } => return Err(taken(by, access)),
@@ -196,7 +196,7 @@ impl Volumes {
 
     /// Gives what a sandbox uses already, for a machine that takes the place of its last one.
     pub async fn held(&self, sandbox: SandboxId) -> Result<Claim, Fault> {
-        let uses = self.ledger.volume_uses(sandbox).await.map_err(ledger_fault)?;
+        let uses = self.ledger.volume_uses(sandbox).await?;
         if uses.is_empty() {
             return Ok(Claim::default());
         }
@@ -209,13 +209,13 @@ impl Volumes {
     /// Lists what a sandbox uses, as it was asked for. A child that is given the read-only ones of its parent, all of them and in this
     /// order, has them in the same slots, where its memory expects them.
     pub async fn mounts(&self, sandbox: SandboxId) -> Result<Vec<VolumeMount>, Fault> {
-        let uses = self.ledger.volume_uses(sandbox).await.map_err(ledger_fault)?;
+        let uses = self.ledger.volume_uses(sandbox).await?;
         Ok(uses.iter().map(VolumeUse::mount).collect())
     }
 
     /// Records that a sandbox uses no volume any more. Its machine must be gone.
     pub async fn let_go(&self, sandbox: SandboxId) -> Result<(), Fault> {
-        self.ledger.let_go_volumes(sandbox).await.map_err(ledger_fault)
+        self.ledger.let_go_volumes(sandbox).await.map_err(Fault::from)
     }
 
     /// Lets go of everything that sandboxes use which are not among these, and names them: what a killed process left.
@@ -414,10 +414,6 @@ fn unfinished(volume: VolumeId) -> Fault {
 
 fn machine_fault(error: MachineError) -> Fault {
     Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not do as told").with_detail(error)
-}
-
-fn ledger_fault(error: LedgerError) -> Fault {
-    Fault::bug("ledger").with_detail(error)
 }
 
 fn store_fault(error: VolumeStoreError) -> Fault {

@@ -34,9 +34,9 @@ async fn boot_to_the_end(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, 
     parts.take_in_hand(layer);
     let made = async {
         // The line has to name a sandbox; this one never was.
-        parts.ledger.sealing(layer, SandboxId::random()).await.map_err(Fault::bug)?;
+        parts.ledger.sealing(layer, SandboxId::random()).await?;
         let made = boot_and_seal(parts, ask).await?;
-        parts.ledger.keep(layer).await.map_err(Fault::bug)?;
+        parts.ledger.keep(layer).await?;
         Ok(made)
     };
     let made = made.await;
@@ -46,7 +46,7 @@ async fn boot_to_the_end(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, 
 
 /// Answers a repeated request as the first one was.
 async fn made_before(parts: &Arc<Parts>, layer: LayerId) -> Result<Option<LayerView>, Fault> {
-    let known = parts.ledger.layer(layer).await.map_err(Fault::bug)?.is_some();
+    let known = parts.ledger.layer(layer).await?.is_some();
     let view = LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO };
     Ok((known && parts.layers.contains(layer)).then_some(view))
 }
@@ -98,7 +98,7 @@ async fn in_berth(
     let machine: Arc<dyn Machine> = Arc::from(parts.driver.boot(spec, image).await.map_err(Fault::bug)?);
     drop(starting);
     hold_machine(&machine, held);
-    parts.ledger.started(id, machine.pid()).await.map_err(Fault::bug)?;
+    parts.ledger.started(id, machine.pid()).await?;
     let Ready { boot, link } = until_stopped(&parts.scope, async {
         get_ready(&parts.scope, &[], &*machine, &secret, &run_dir, &files.dev, &Silent).await.map_err(boot_fault)
     })

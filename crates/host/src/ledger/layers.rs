@@ -96,15 +96,20 @@ impl Ledger {
 
     /// Lists the layers that no machine runs on, no sandbox sleeps in and no owner keeps.
     pub async fn unused_layers(&self) -> Result<Vec<LayerId>, LedgerError> {
-        let unused = "SELECT * FROM layers WHERE hold = 'passing' AND id NOT IN (SELECT layer FROM machines)
-                      AND id NOT IN (SELECT layer FROM sandboxes WHERE layer IS NOT NULL)";
-        let rows = sqlx::query(unused).fetch_all(&self.pool).await.map_err(sql("list unused layers"))?;
-        rows.iter().map(|row| read(row).map(|row| row.id)).collect()
+        self.unused(None).await
     }
 
     /// Tells whether a layer is one of those.
     pub async fn is_unused(&self, id: LayerId) -> Result<bool, LedgerError> {
-        Ok(self.unused_layers().await?.contains(&id))
+        Ok(!self.unused(Some(id)).await?.is_empty())
+    }
+
+    async fn unused(&self, only: Option<LayerId>) -> Result<Vec<LayerId>, LedgerError> {
+        let unused = "SELECT * FROM layers WHERE hold = 'passing' AND (?1 IS NULL OR id = ?1)
+                      AND id NOT IN (SELECT layer FROM machines)
+                      AND id NOT IN (SELECT layer FROM sandboxes WHERE layer IS NOT NULL)";
+        let rows = sqlx::query(unused).bind(only.map(|id| id.to_string())).fetch_all(&self.pool).await;
+        rows.map_err(sql("look for unused layers"))?.iter().map(|row| read(row).map(|row| row.id)).collect()
     }
 }
 

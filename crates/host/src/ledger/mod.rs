@@ -17,6 +17,7 @@ mod volumes;
 
 use std::path::Path;
 
+use pandastack_model::{Fault, FaultKind};
 use sqlx::{
     Connection, SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
@@ -31,6 +32,9 @@ pub use volumes::{Claimed, VolumeUse};
 /// Changing a table changes this; a newer version is refused.
 const VERSION: i64 = 2;
 
+/// What SQLite calls a disk without room.
+const FULL: &str = "13";
+
 /// The ledger cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -44,6 +48,32 @@ pub enum LedgerError {
     Version { found: i64 },
     #[error("the ledger's line of {id} does not read: {field}")]
     Corrupt { id: String, field: &'static str },
+}
+
+impl LedgerError {
+    /// Tells whether the disk has no room.
+    fn is_full(&self) -> bool {
+        let Self::Sql { cause: sqlx::Error::Database(cause), .. } = self else { return false };
+        cause.code().as_deref() == Some(FULL)
+    }
+}
+
+impl From<&LedgerError> for Fault {
+    fn from(error: &LedgerError) -> Self {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        let detail = format!("{error}{cause}");
+        if error.is_full() {
+            let text = "the host's disk is full, so that nothing can be written down; try again when there is room";
+            return Self::new(FaultKind::Storage, "host.storage", text).with_detail(detail);
+        }
+        Self::bug(detail)
+    }
+}
+
+impl From<LedgerError> for Fault {
+    fn from(error: LedgerError) -> Self {
+        Self::from(&error)
+    }
 }
 
 /// The open ledger.

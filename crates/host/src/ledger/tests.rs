@@ -83,6 +83,33 @@ async fn a_layer_is_unused_only_without_machine_sleeper_and_owner() {
 }
 
 /// A template's layer has no line of its own.
+/// Whoever waits for room is told so, and served once there is some.
+#[tokio::test]
+async fn a_full_disk_is_named_and_forgotten() {
+    let (_dir, ledger) = ledger().await;
+    let limit = async |pages: &str| {
+        let set = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
+        sqlx::raw_sql(set).execute(&ledger.pool).await.unwrap();
+    };
+    // SQLite takes the pages there are for the least.
+    limit("1").await;
+    let mut written = 0;
+    let refused = loop {
+        match ledger.wanted(SandboxId::random(), 1, &spec()).await {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 1000, "the disk is never full");
+    };
+    let fault = Fault::from(refused);
+    assert_eq!((fault.kind, fault.code), (FaultKind::Storage, "host.storage"), "{fault}");
+    limit("1000000").await;
+    ledger.wanted(SandboxId::random(), 1, &spec()).await.unwrap();
+    assert_eq!(ledger.sandboxes().await.unwrap().len(), written + 1);
+    let other = LedgerError::Corrupt { id: "x".into(), field: "spec" };
+    assert_eq!(Fault::from(other).kind, FaultKind::Bug);
+}
+
 #[tokio::test]
 async fn a_layer_is_needed_while_a_machine_runs_on_it_whoever_sealed_it() {
     let (_folder, ledger) = ledger().await;

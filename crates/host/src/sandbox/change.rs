@@ -79,7 +79,7 @@ impl Owned<'_> {
             go_on(&*living.machine).await.map_err(machine_fault)?;
             self.log(self.write_down(SandboxState::Running).await);
             self.set_clock().await;
-            return Err(Fault::bug(error));
+            return Err(error.into());
         }
         self.settle(SandboxState::Paused);
         Ok(())
@@ -91,7 +91,7 @@ impl Owned<'_> {
         // Before it runs: the next start would halt it again.
         if let Err(error) = self.write_down(SandboxState::Running).await {
             self.log(self.write_down(SandboxState::Paused).await);
-            return Err(Fault::bug(error));
+            return Err(error.into());
         }
         if let Err(error) = living.machine.resume().await {
             // It may have been done all the same.
@@ -194,7 +194,7 @@ impl Owned<'_> {
             Hold::Kept => {
                 let kept = self.parts.ledger.keep(ask.layer).await;
                 self.parts.let_go(ask.layer).await;
-                kept.map_err(Fault::bug)?;
+                kept?;
             }
             Hold::Passing => self.parts.flush_later(layer),
         }
@@ -205,7 +205,7 @@ impl Owned<'_> {
     /// Answers a repeated request as the first one was.
     async fn sealed_before(&self, ask: SealAsk) -> Result<Option<LayerView>, Fault> {
         let layer = ask.layer;
-        let Some(row) = self.parts.ledger.layer(layer).await.map_err(Fault::bug)? else { return Ok(None) };
+        let Some(row) = self.parts.ledger.layer(layer).await? else { return Ok(None) };
         if row.source != self.id {
             return Err(Fault::new(FaultKind::Conflict, "layer.exists", "this layer was made from another sandbox"));
         }
@@ -218,7 +218,7 @@ impl Owned<'_> {
             (Hold::Kept, Hold::Passing) => {
                 let flushed = scope.block("flush layer", move || opened.flush()).await.map_err(Fault::bug)?;
                 flushed.map_err(Fault::bug)?;
-                self.parts.ledger.keep(layer).await.map_err(Fault::bug)?;
+                self.parts.ledger.keep(layer).await?;
             }
             (Hold::Passing, _) => self.parts.take_in_hand(layer),
         }
@@ -300,7 +300,7 @@ impl Owned<'_> {
             self.log(self.parts.ledger.record(self.id, &awake).await);
             go_on(&*living.machine).await.map_err(machine_fault)?;
             halted_again().await;
-            return Err(Fault::bug(error));
+            return Err(error.into());
         }
         tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "fell asleep");
         // On the way out the others need the disk.
@@ -359,7 +359,7 @@ impl Owned<'_> {
                     self.announce();
                     Ok(())
                 }
-                Err(living) => {
+                Err((living, fault)) => {
                     if !claim.writes() {
                         // The line may have been written all the same, and nothing else names the layer that it sleeps in.
                         self.sleep_on().await;
@@ -370,7 +370,7 @@ impl Owned<'_> {
                     } else {
                         self.tell.send_modify(|now| now.without(SandboxState::Asleep));
                     }
-                    Err(Fault::bug("ledger"))
+                    Err(fault)
                 }
             },
             Err(error) => {
@@ -423,7 +423,7 @@ impl Owned<'_> {
     /// Puts a sandbox on new terms, all of them or none.
     async fn respecify(&mut self, new: SandboxSpec) -> Result<(), Fault> {
         // Written down first: after a crash the next start sets what was asked for, and a ledger that fails leaves the guest alone.
-        let written = self.parts.ledger.respecified(self.id, &new).await.map_err(Fault::bug);
+        let written = self.parts.ledger.respecified(self.id, &new).await.map_err(Fault::from);
         let set = match written {
             Ok(()) => self.restrict(&new.egress).await,
             Err(fault) => Err(fault),

@@ -226,7 +226,7 @@ impl Owned<'_> {
     }
 
     async fn create(&mut self, generation: u64) -> Result<(), Fault> {
-        self.parts.ledger.wanted(self.id, generation, &self.spec).await.map_err(Fault::bug)?;
+        self.parts.ledger.wanted(self.id, generation, &self.spec).await?;
         let claim = match self.parts.volumes.claim(self.id, &self.spec.volumes).await {
             Ok(claim) => claim,
             Err(fault) => {
@@ -245,21 +245,21 @@ impl Owned<'_> {
                 return Err(launch_fault(error, &self.spec));
             }
         };
-        if let Err(living) = self.come_alive(living, "sandbox runs").await {
+        if let Err((living, fault)) = self.come_alive(living, "sandbox runs").await {
             living.undo.unwind().await;
             self.forget().await;
-            return Err(Fault::bug("ledger"));
+            return Err(fault);
         }
         Ok(())
     }
 
     /// Takes a machine that just came to life: ledger first, then the world. Gives it back if the ledger cannot be written.
-    pub(super) async fn come_alive(&mut self, living: Living, what: &'static str) -> Result<(), Box<Living>> {
+    pub(super) async fn come_alive(&mut self, living: Living, what: &'static str) -> Result<(), (Box<Living>, Fault)> {
         let secret = Some(living.secret.reveal().clone());
         let now = Record { state: SandboxState::Running, layer: None, secret };
         if let Err(error) = self.parts.ledger.record(self.id, &now).await {
             tracing::error!(sandbox = %self.id, %error, "a new life could not be recorded");
-            return Err(Box::new(living));
+            return Err((Box::new(living), error.into()));
         }
         tracing::info!(sandbox = %self.id, boot_ms = living.boot.as_millis() as u64, mode = living.boot_mode, "{what}");
         self.parts.consoles.begin(self.id, living.machine.id());

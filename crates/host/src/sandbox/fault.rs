@@ -33,7 +33,7 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
             );
             Fault::new(FaultKind::Conflict, "template.no_volumes", text)
         }
-        LaunchError::Ledger(_) => Fault::bug("ledger"),
+        LaunchError::Ledger(error) => error.into(),
         LaunchError::Network(_) => {
             Fault::new(FaultKind::Unavailable, "network.rules", "the sandbox's network rules could not be set")
         }
@@ -90,11 +90,10 @@ pub fn prepare_fault(error: &PrepareError) -> Fault {
         PrepareError::Start(_) => {
             Fault::new(FaultKind::Unavailable, "machine.start", "the sandbox's machine could not be started")
         }
-        PrepareError::Net(_)
-        | PrepareError::Ledger(_)
-        | PrepareError::Scope(_)
-        | PrepareError::Gone { .. }
-        | PrepareError::Io { .. } => Fault::bug("prepare"),
+        PrepareError::Ledger(error) => error.into(),
+        PrepareError::Net(_) | PrepareError::Scope(_) | PrepareError::Gone { .. } | PrepareError::Io { .. } => {
+            Fault::bug("prepare")
+        }
     }
 }
 
@@ -124,7 +123,8 @@ pub fn seal_fault(error: SealError) -> Fault {
         SealError::Machine(_) => {
             Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine could not be sealed")
         }
-        SealError::Ledger(_) | SealError::Store(_) | SealError::Scope(_) | SealError::Io { .. } => Fault::bug("seal"),
+        SealError::Ledger(error) => error.into(),
+        SealError::Store(_) | SealError::Scope(_) | SealError::Io { .. } => Fault::bug("seal"),
     };
     fault.with_detail(detail)
 }
