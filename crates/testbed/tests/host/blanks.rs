@@ -18,7 +18,11 @@ fn with_blanks() -> HostSettings {
 
 /// Waits until as many wait as are wanted, beside so many machines that are used, and gives all.
 async fn filled(bed: &FakeBed, used: usize) -> Vec<MachineId> {
-    let all = async || Some(bed.driver.live()).filter(|live| live.len() == used + BLANKS);
+    let all = async || {
+        // A process lives a moment before it is on the shelf.
+        let shelved = bed.host.status().await.blanks;
+        Some(bed.driver.live()).filter(|live| live.len() == used + BLANKS && shelved == BLANKS)
+    };
     wait_for("the processes that wait", SOON, all).await
 }
 
