@@ -2,25 +2,24 @@
 //! other only; machines are noisy.
 
 mod api;
+mod floors;
 mod state;
 mod table;
 
-use std::{
-    io::{BufRead, BufReader},
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
-use pandastack_testbed::{Bed, built, spec, template_data_dir, wait_for};
-use pandastack_vmm_qemu::{Bundle, choose_tier};
+use pandastack_testbed::{Bed, built, spec, wait_for};
 use pandastack_wire_fleet::{Ensure, HostPort, WriteAsk};
 
-use crate::table::{Table, ms, percentile};
+use crate::{
+    floors::CpuTime,
+    table::{Table, ms, percentile},
+};
 
 const CREATES: usize = 30;
 const BURSTS: usize = 3;
@@ -37,17 +36,18 @@ async fn main() -> Result<()> {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
     let out = std::env::args().nth(1).unwrap_or_else(|| "bench/latest.json".to_owned());
-    let mut table = Table::default();
+    let (mut table, cpu_time) = (Table::default(), CpuTime::now()?);
     // One part alone, while working on it: nothing is written then.
     if ["state", "api"].contains(&out.as_str()) {
         match out.as_str() {
             "state" => state::measure(&mut table).await?,
             _ => api::measure(&mut table).await?,
         }
+        table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
         table.print();
         return Ok(());
     }
-    table.report("floor_qemu_start_ms", percentile(&mut floor()?, 50));
+    table.report("floor_qemu_start_ms", percentile(&mut floors::start_ms()?, 50));
     let boot_ms = boot_ms().await?;
     table.report("boot_ms", boot_ms);
     cold(&mut table).await?;
@@ -58,34 +58,11 @@ async fn main() -> Result<()> {
     api::measure(&mut table).await?;
     let binary = std::fs::metadata(built("pandastack")).context("find the release binary; `make build` makes it")?;
     table.at_most("binary_mb", binary.len() as f64 / 1e6, 20.0);
+    table.report("stolen_cpu_percent", CpuTime::now()?.stolen_percent_since(cpu_time));
     table.print();
     std::fs::write(&out, serde_json::to_vec_pretty(&table.json())?).with_context(|| format!("write {out}"))?;
     println!("written to {out}");
     Ok(())
-}
-
-/// Starts a bare machine process and waits for its monitor's greeting.
-fn floor() -> Result<Vec<f64>> {
-    let tier = choose_tier(None, None)?.tier;
-    let bundle = Bundle::ensure(tier, &template_data_dir().join("runtime"))?;
-    let mut times = Vec::new();
-    for _ in 0..15 {
-        let started = Instant::now();
-        let accelerator = if tier == pandastack_model::Tier::Kvm { "kvm" } else { "tcg,tb-size=64" };
-        let mut child = bundle
-            .command()
-            .args(["-nodefaults", "-no-user-config", "-display", "none", "-M", "microvm", "-accel", accelerator])
-            .args(["-m", "256", "-S", "-qmp", "stdio"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().context("read the monitor")?).read_line(&mut line)?;
-        times.push(ms(started.elapsed()));
-        child.kill()?;
-        child.wait()?;
-    }
-    Ok(times)
 }
 
 async fn boot_ms() -> Result<f64> {

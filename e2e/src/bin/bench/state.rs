@@ -8,7 +8,10 @@ use pandastack_model::{LayerId, SandboxId};
 use pandastack_testbed::{Bed, spec};
 use pandastack_wire_fleet::{Ensure, ForkAsk, Forked, HostPort};
 
-use crate::table::{Table, ms, percentile};
+use crate::{
+    floors::flush_ms,
+    table::{Table, ms, percentile},
+};
 
 const FORKS: usize = 20;
 const TREES: usize = 3;
@@ -18,6 +21,9 @@ const SLEEPS: usize = 10;
 /// Memory that the guest changes before a fork and before a sleep, so that with what it changes anyway it is about 24 and 50.
 const FORK_DIRT_MB: usize = 20;
 const SLEEP_DIRT_MB: usize = 44;
+
+/// What a sleeper has on disk in the end.
+const SLEEP_FLUSH_MB: usize = 48;
 
 /// How long a guest is left in peace before it is put to sleep and before it is woken.
 const QUIET: Duration = Duration::from_millis(300);
@@ -29,6 +35,7 @@ pub async fn measure(table: &mut Table) -> Result<()> {
     forks(&bed, table).await?;
     trees(&bed, table).await?;
     sleeps(&bed, table).await?;
+    flushes(&bed, table).await?;
     bed.close().await;
     Ok(())
 }
@@ -115,6 +122,18 @@ async fn sleeps(bed: &Bed, table: &mut Table) -> Result<()> {
     table.at_most("wake_ms_p50", percentile(&mut wakes, 50), 90.0);
     table.report("wake_ms_p99", percentile(&mut wakes, 99));
     table.report("wake_again_ms_p50", percentile(&mut again, 50));
+    Ok(())
+}
+
+/// How long the disk alone takes for what a sleeper writes. Not in turns with the sleeps: the disk would have worked its backlog off
+/// for them.
+async fn flushes(bed: &Bed, table: &mut Table) -> Result<()> {
+    let mut times = Vec::new();
+    for _ in 0..SLEEPS {
+        times.push(tokio::task::block_in_place(|| flush_ms(&bed.data_dir, SLEEP_FLUSH_MB))?);
+        tokio::time::sleep(QUIET).await;
+    }
+    table.report("floor_flush50_ms_p50", percentile(&mut times, 50));
     Ok(())
 }
 

@@ -1,0 +1,81 @@
+//! What the machine under us can do at its best while we measure. A figure that doubles together with its floor says that the machine
+//! was slow, not that we are.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::Stdio,
+    time::Instant,
+};
+
+use anyhow::{Context, Result};
+use pandastack_model::Tier;
+use pandastack_testbed::template_data_dir;
+use pandastack_vmm_qemu::{Bundle, choose_tier};
+
+use crate::table::ms;
+
+const STARTS: usize = 15;
+
+/// Starts bare machine processes and waits for their monitors' greeting.
+pub fn start_ms() -> Result<Vec<f64>> {
+    let tier = choose_tier(None, None)?.tier;
+    let bundle = Bundle::ensure(tier, &template_data_dir().join("runtime"))?;
+    let accelerator = if tier == Tier::Kvm { "kvm" } else { "tcg,tb-size=64" };
+    let mut times = Vec::new();
+    for _ in 0..STARTS {
+        let started = Instant::now();
+        let mut child = bundle
+            .command()
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-M", "microvm", "-accel", accelerator])
+            .args(["-m", "256", "-S", "-qmp", "stdio"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("read the monitor")?).read_line(&mut line)?;
+        times.push(ms(started.elapsed()));
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(times)
+}
+
+/// Writes so many megabytes to a new file of this folder and waits until they are on disk. Whoever falls asleep waits for as much.
+pub fn flush_ms(folder: &Path, mb: usize) -> Result<f64> {
+    let (path, block) = (folder.join("flush"), vec![7; 1 << 20]);
+    let started = Instant::now();
+    let mut file = File::create(&path)?;
+    for _ in 0..mb {
+        file.write_all(&block)?;
+    }
+    file.sync_data()?;
+    let took = ms(started.elapsed());
+    fs::remove_file(&path)?;
+    Ok(took)
+}
+
+/// CPU time of this machine since its start, in ticks: all of it, and what its own host gave to others meanwhile.
+#[derive(Clone, Copy)]
+pub struct CpuTime {
+    all: u64,
+    stolen: u64,
+}
+
+impl CpuTime {
+    pub fn now() -> Result<Self> {
+        let text = fs::read_to_string("/proc/stat")?;
+        let line = text.lines().next().context("read the CPUs' times")?;
+        let ticks: Vec<u64> = line.split_whitespace().skip(1).map(str::parse).collect::<Result<_, _>>()?;
+        // user, nice, system, idle, iowait, irq, softirq, steal; guests' time is in user already.
+        let all = ticks.iter().take(8).sum();
+        Ok(Self { all, stolen: ticks.get(7).copied().unwrap_or(0) })
+    }
+
+    /// The share that others had since then.
+    pub fn stolen_percent_since(self, then: Self) -> f64 {
+        let all = self.all.saturating_sub(then.all).max(1);
+        self.stolen.saturating_sub(then.stolen) as f64 * 100.0 / all as f64
+    }
+}
