@@ -82,7 +82,6 @@ async fn a_layer_is_unused_only_without_machine_sleeper_and_owner() {
     assert!(ledger.layers().await.unwrap().is_empty());
 }
 
-/// A template's layer has no line of its own.
 /// Whoever waits for room is told so, and served once there is some.
 #[tokio::test]
 async fn a_full_disk_is_named_and_forgotten() {
@@ -110,6 +109,7 @@ async fn a_full_disk_is_named_and_forgotten() {
     assert_eq!(Fault::from(other).kind, FaultKind::Bug);
 }
 
+/// A template's layer has no line of its own.
 #[tokio::test]
 async fn a_layer_is_needed_while_a_machine_runs_on_it_whoever_sealed_it() {
     let (_folder, ledger) = ledger().await;
