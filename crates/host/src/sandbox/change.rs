@@ -366,10 +366,13 @@ impl Owned<'_> {
                     }
                     living.undo.unwind().await;
                     if claim.writes() {
-                        self.fail("it woke, but that could not be written down".to_owned()).await;
-                    } else {
-                        self.tell.send_modify(|now| now.without(SandboxState::Asleep));
+                        let reason = "it woke, but that could not be written down".to_owned();
+                        self.fail(reason.clone()).await;
+                        // Nobody should try again: it has failed for good.
+                        let failed = refusal_fault(Refusal::Dead, &SandboxState::Failed { reason });
+                        return Err(fault.detail.into_iter().fold(failed, Fault::with_detail));
                     }
+                    self.tell.send_modify(|now| now.without(SandboxState::Asleep));
                     Err(fault)
                 }
             },
