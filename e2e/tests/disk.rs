@@ -31,16 +31,28 @@ struct Disk {
 
 impl Disk {
     fn make(size: &str) -> Self {
+        let mut disk = Self::format(size, "mkfs.xfs", &["-q", "-m", "reflink=1"]);
+        disk.data = Some(DataFolder::on(&disk.mount).unwrap());
+        // What was baked is old: only what the server itself writes is in question.
+        must("sync", &["-f", text(&disk.mount)]);
+        disk
+    }
+
+    /// One whose files cannot share blocks, so that the data folder has a volume in an image.
+    fn without_reflinks(size: &str) -> Self {
+        let mut disk = Self::format(size, "mkfs.ext4", &["-q", "-m", "0"]);
+        disk.data = Some(DataFolder::with_image_on(&disk.mount).unwrap());
+        disk
+    }
+
+    fn format(size: &str, program: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (mount, image) = (folder.path().join("disk"), folder.path().join("image"));
         std::fs::create_dir(&mount).unwrap();
         must("truncate", &["-s", size, text(&image)]);
-        must("mkfs.xfs", &["-q", "-m", "reflink=1", text(&image)]);
-        let mut disk = Self { mount, image, data: None, _folder: folder };
+        must(program, &[options, &[text(&image)]].concat());
+        let disk = Self { mount, image, data: None, _folder: folder };
         disk.mount();
-        disk.data = Some(DataFolder::on(&disk.mount).unwrap());
-        // What was baked is old: only what the server itself writes is in question.
-        must("sync", &["-f", text(&disk.mount)]);
         disk
     }
 
@@ -252,6 +264,25 @@ async fn a_guest_that_waits_for_room_outlives_its_server() {
     assert_eq!(sums[0], sums[1], "what was written arrived");
     is_told_the_time(&after, &id).await;
     after.delete(&id).await.unwrap();
+    server.stop().unwrap();
+}
+
+#[tokio::test]
+async fn room_of_the_removed_comes_back_to_a_short_disk_under_the_image() {
+    const MIB: u64 = 1 << 20;
+    let disk = Disk::without_reflinks("3G");
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let client = client(&server);
+    let id = client.create(&plain()).await.unwrap().id;
+    run(&client, &id, "head -c 200000000 /dev/urandom > /root/big && sync").await;
+    // Short, but not so short that a create is refused, nor that the image loses writes.
+    let _filler = disk.fill(500 * MIB);
+    client.delete(&id).await.unwrap();
+    let is_back = async || (disk.free_bytes() > 650 * MIB).then_some(());
+    wait_for("the room of what was removed", PATIENCE, is_back).await;
+    let next = client.create(&plain()).await.unwrap().id;
+    assert_eq!(run(&client, &next, "echo alive").await, "alive");
+    client.delete(&next).await.unwrap();
     server.stop().unwrap();
 }
 

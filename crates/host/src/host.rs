@@ -33,6 +33,7 @@ use crate::{
     },
     settings::HostSettings,
     succession::Post,
+    trim,
     volumes::{Volumes, VolumesError},
 };
 
@@ -140,6 +141,7 @@ impl Host {
         host.parts.scope.start("standby", host.standby.clone().keep_filled(host.parts.clone()));
         host.parts.scope.start("denials", denials::pass_on(host.parts.clone(), host.events.clone()));
         host.parts.scope.start("audit", audit::repeat(host.parts.clone(), host.sandboxes.clone()));
+        host.parts.scope.start("trim", trim::repeat(host.parts.clone()));
         host.parts.scope.start("consoles", consoles::keep_short(host.parts.clone()));
         Ok(host)
     }

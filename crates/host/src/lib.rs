@@ -16,6 +16,7 @@ mod recover;
 mod sandbox;
 mod settings;
 mod succession;
+mod trim;
 mod volumes;
 
 pub use host::{Host, HostParts, StartUpError};

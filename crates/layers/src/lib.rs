@@ -9,12 +9,14 @@
 
 mod digest;
 pub mod hot;
+mod image;
 mod manifest;
 mod store;
 mod volume;
 mod volumes;
 
 pub use digest::{DigestError, file_digest};
+pub use image::Slack;
 pub use manifest::{Defaults, FORMAT, Manifest, ManifestError};
 pub use store::{BootKit, Draft, Durability, Layer, LayerStore, OpenError, SealError, Template, copy_layer};
 pub use volume::{Volume, VolumeError, VolumeKind};

@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
-    time::{Duration, Instant},
 };
 
 use nix::{
@@ -16,15 +15,10 @@ use nix::{
 };
 use pandastack_sys::reflink::supports_clone;
 
+use crate::image::{Image, Slack};
+
 /// Least image size; XFS itself wants 300 MB.
 const IMAGE_BYTES_MIN: u64 = 1 << 30;
-
-/// How long a mount is tried. A jailed machine sees parts of the volume in a mount namespace of its own, which the kernel takes
-/// down some time after the machine's process; until then the file system is in use and cannot be mounted a second time.
-const MOUNT_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Between two attempts.
-const MOUNT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the data lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,20 +75,20 @@ impl Volume {
 
     fn find_or_make(data_dir: &Path, image_bytes: u64) -> Result<(PathBuf, VolumeKind), VolumeError> {
         let mount_point = data_dir.join("volume");
-        let image = data_dir.join("volume.xfs");
+        let image = Image::of(data_dir);
         if is_mount_point(&mount_point) {
             return Ok((mount_point, VolumeKind::Image));
         }
         if !image.exists() && supports_clone(data_dir) {
             return Self::plain(data_dir, VolumeKind::Native);
         }
-        match mount_image(&image, &mount_point, image_bytes.max(IMAGE_BYTES_MIN)) {
+        match image.mount(&mount_point, image_bytes.max(IMAGE_BYTES_MIN)) {
             Ok(()) => Ok((mount_point, VolumeKind::Image)),
             // An image that exists holds data: going on without it would look like losing everything.
-            Err(error) if image.exists() && !is_fresh(&image) => Err(error),
+            Err(error) if image.exists() && !image.is_fresh() => Err(error),
             Err(error) => {
                 tracing::warn!(%error, "no reflink volume: sandboxes copy their disks");
-                let _ = fs::remove_file(&image);
+                image.remove();
                 Self::plain(data_dir, VolumeKind::Copies)
             }
         }
@@ -133,6 +127,28 @@ impl Volume {
         }
     }
 
+    /// Tells what a trim could give back; nothing where there is no image.
+    pub fn slack(&self) -> Option<Slack> {
+        match self.kind {
+            VolumeKind::Image => Image::of(&self.data_dir).slack(&self.root),
+            VolumeKind::Native | VolumeKind::Copies => None,
+        }
+    }
+
+    /// Gives what no file uses back to the disk under the image, a piece at a time, with a rest after each of `rest` times as long as
+    /// it took. Stops early when told to; somebody else who is at it already does it for us.
+    pub fn trim(&self, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
+        match self.kind {
+            VolumeKind::Image => {
+                let Ok(_alone) = lock_file(&self.data_dir, "volume.trimming", FlockArg::LockExclusiveNonblock) else {
+                    return Ok(());
+                };
+                Image::of(&self.data_dir).trim(&self.root, rest, is_over)
+            }
+            VolumeKind::Native | VolumeKind::Copies => Ok(()),
+        }
+    }
+
     /// Stops using the volume. The last user unmounts an image, and its loop device goes with it. Asking twice is fine.
     pub fn close(&self) {
         let Some(users) = self.users.lock().expect("no holder panics").take() else { return };
@@ -161,58 +177,6 @@ impl Drop for Volume {
     }
 }
 
-fn mount_image(image: &Path, mount_point: &Path, bytes: u64) -> Result<(), VolumeError> {
-    fs::create_dir_all(mount_point).map_err(io("make the mount point"))?;
-    if !image.exists() {
-        let fresh = image.with_extension("new");
-        let file = fs::File::create(&fresh).map_err(io("make the volume image"))?;
-        file.set_len(bytes).map_err(io("size the volume image"))?;
-        let options = ["-q", "-m", "reflink=1,rmapbt=0", "-i", "sparse=1", "-l", "size=64m"].map(OsStr::new);
-        run("mkfs.xfs", &[&options[..], &[fresh.as_os_str()]].concat())?;
-        fs::rename(&fresh, image).map_err(io("name the volume image"))?;
-    }
-    let deadline = Instant::now() + MOUNT_PATIENCE;
-    loop {
-        match attach_and_mount(image, mount_point) {
-            Err(error) if Instant::now() < deadline => {
-                tracing::debug!(%error, "the data volume is not free yet");
-                std::thread::sleep(MOUNT_PAUSE);
-            }
-            outcome => return outcome,
-        }
-    }
-}
-
-fn attach_and_mount(image: &Path, mount_point: &Path) -> Result<(), VolumeError> {
-    detach(image)?;
-    // Direct I/O on the loop device, or every page is cached twice.
-    let attach = ["--find", "--show", "--direct-io=on"].map(OsStr::new);
-    let device = run("losetup", &[&attach[..], &[image.as_os_str()]].concat())?;
-    let device = device.trim();
-    let options = ["-t", "xfs", "-o", "noatime,discard", device].map(OsStr::new);
-    let mounted = run("mount", &[&options[..], &[mount_point.as_os_str()]].concat());
-    // Detaching a mounted device only marks it to go away with the mount.
-    let _ = run("losetup", &["-d", device].map(OsStr::new));
-    mounted.map(drop)
-}
-
-/// Detaches the devices of an image: whoever was killed before it had mounted one left it, and nobody is about to mount one while we
-/// hold the lock. One that is mounted elsewhere, in a machine's namespace, goes with that mount as it would have anyway.
-fn detach(image: &Path) -> Result<(), VolumeError> {
-    let list = ["--noheadings", "--output", "NAME", "--associated"].map(OsStr::new);
-    let devices = run("losetup", &[&list[..], &[image.as_os_str()]].concat())?;
-    for device in devices.split_whitespace() {
-        run("losetup", &["-d", device].map(OsStr::new))?;
-    }
-    Ok(())
-}
-
-/// An image that was made but never mounted with success holds nothing yet.
-fn is_fresh(image: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata(image).is_ok_and(|meta| meta.blocks() * 512 < 80 << 20)
-}
-
 fn is_mount_point(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
@@ -227,11 +191,11 @@ fn lock_file(data_dir: &Path, name: &str, how: FlockArg) -> Result<Flock<fs::Fil
     Flock::lock(file, how).map_err(|(_, errno)| io("lock the volume")(errno.into()))
 }
 
-fn io(action: &str) -> impl FnOnce(io::Error) -> VolumeError + '_ {
+pub fn io(action: &str) -> impl FnOnce(io::Error) -> VolumeError + '_ {
     move |cause| VolumeError::Io { action: action.to_owned(), cause }
 }
 
-fn run(program: &str, arguments: &[&OsStr]) -> Result<String, VolumeError> {
+pub fn run(program: &str, arguments: &[&OsStr]) -> Result<String, VolumeError> {
     let failed = |reason: String| VolumeError::Command { command: program.to_owned(), reason };
     let output =
         Command::new(program).args(arguments).env("LC_ALL", "C").output().map_err(|error| failed(error.to_string()))?;
@@ -244,6 +208,8 @@ fn run(program: &str, arguments: &[&OsStr]) -> Result<String, VolumeError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -262,6 +228,38 @@ mod tests {
         assert_eq!(fs::read(again.root().join("kept")).unwrap(), b"kept");
         again.close();
         assert_eq!(devices(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_removed_is_given_back_by_a_trim_and_not_before() {
+        const MIB: u64 = 1 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        let taken = || fs::metadata(folder.path().join("volume.xfs")).unwrap().blocks() * 512;
+        for name in ["kept", "removed"] {
+            let path = volume.root().join(name);
+            fs::write(&path, vec![name.as_bytes()[0]; 100 << 20]).unwrap();
+            fs::File::open(&path).unwrap().sync_all().unwrap();
+        }
+        assert!(volume.slack().unwrap().held < 10 * MIB, "{volume:?}");
+        let full = taken();
+        fs::remove_file(volume.root().join("removed")).unwrap();
+        // The kernel frees a removed file's blocks a little later.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while volume.slack().unwrap().held < 90 * MIB {
+            assert!(std::time::Instant::now() < deadline, "{:?}", volume.slack());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(taken() >= full && volume.slack().unwrap().free_under > 0);
+
+        volume.trim(0, || true).unwrap();
+        assert!(taken() >= full, "it was told to stop");
+        volume.trim(1, || false).unwrap();
+        assert!(taken() < full - 90 * MIB && volume.slack().unwrap().held < 10 * MIB, "{volume:?}");
+        assert_eq!(fs::read(volume.root().join("kept")).unwrap(), vec![b'k'; 100 << 20]);
+        volume.close();
+        let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
+        assert!(again.slack().unwrap().since < std::time::Duration::from_secs(600), "the next process knows of it");
     }
 
     /// The loop devices of files in a folder.

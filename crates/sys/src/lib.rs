@@ -22,4 +22,5 @@ pub mod reflink;
 pub mod socket;
 pub mod tap;
 pub mod tcp_repair;
+pub mod trim;
 pub mod usage;

@@ -47,7 +47,15 @@ impl DataFolder {
 
     /// Makes the folder where temporary files go, with a volume of its own: an image, unless temporary files share blocks.
     pub fn with_own_volume() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("pandastack-{}", SandboxId::random()));
+        Self::with_image(std::env::temp_dir().join(format!("pandastack-{}", SandboxId::random())))
+    }
+
+    /// Makes the folder on a file system of the caller's that shares no blocks, with a volume of its own in an image.
+    pub fn with_image_on(file_system: &Path) -> Result<Self> {
+        Self::with_image(file_system.join("data"))
+    }
+
+    fn with_image(path: PathBuf) -> Result<Self> {
         let folder = Self { path, shared: None };
         let own = Volume::open(&folder.path, IMAGE_BYTES)?;
         let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;

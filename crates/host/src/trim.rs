@@ -1,0 +1,88 @@
+//! Gives the room of removed layers and disks back to the disk under the data volume's image: some time later, slowly, when nobody
+//! waits for it; at once only when that disk is short. Why not as they are removed: `docs/decisions/0025-trimming.md`.
+
+use std::{sync::Arc, time::Duration};
+
+use pandastack_layers::Slack;
+use pandastack_model::Bytes;
+
+use crate::sandbox::Parts;
+
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Between two trims, where there is room enough.
+const TRIM_EVERY: Duration = Duration::from_secs(3600);
+
+/// Less is not worth a trim.
+const WORTH: Bytes = Bytes::mib(64);
+
+/// The disk is short when less than this many times the reserve is free.
+const SHORT: u64 = 4;
+
+/// Whether anybody waits for the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Rests three times as long as it works.
+    Slow,
+    Fast,
+}
+
+/// Looks at the volume every so often, and trims it when that is due.
+pub async fn repeat(parts: Arc<Parts>) {
+    let token = parts.scope.token();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = token.cancelled() => return,
+        }
+        let Some(slack) = parts.volume.slack() else { return };
+        let Some(pace) = due(&slack, parts.settings.disk_reserve) else { continue };
+        let (of, over) = (parts.clone(), token.clone());
+        let rest = if pace == Pace::Slow { 3 } else { 0 };
+        let trimmed = parts.scope.block("trim", move || of.volume.trim(rest, || over.is_cancelled())).await;
+        match trimmed {
+            Ok(Ok(())) => tracing::debug!(?slack, after = ?parts.volume.slack(), "trimmed the data volume"),
+            Ok(Err(error)) => tracing::warn!(%error, "the data volume could not be trimmed"),
+            Err(_) => return,
+        }
+    }
+}
+
+/// Decides whether to trim.
+fn due(slack: &Slack, reserve: Bytes) -> Option<Pace> {
+    let Slack { held, free_under, since } = *slack;
+    if held < WORTH.get() {
+        None
+    } else if free_under < held.max(reserve.get().saturating_mul(SHORT)) {
+        Some(Pace::Fast)
+    } else {
+        (since >= TRIM_EVERY).then_some(Pace::Slow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn a_trim_is_due_each_hour_and_at_once_on_a_short_disk_if_it_is_worth_it() {
+        let hour = TRIM_EVERY.as_secs();
+        for (held, free_under, since, expected) in [
+            (GIB, 50 * GIB, hour, Some(Pace::Slow)),
+            (GIB, 50 * GIB, hour - 1, None),
+            (GIB / 32, 50 * GIB, hour, None),
+            (GIB, GIB - 1, 0, Some(Pace::Fast)),
+            (GIB / 8, GIB - 1, 0, Some(Pace::Fast)),
+            (GIB / 32, GIB - 1, hour, None),
+            // More is held for nothing than others have left.
+            (50 * GIB, 40 * GIB, 0, Some(Pace::Fast)),
+            (50 * GIB, 60 * GIB, 0, None),
+        ] {
+            let slack = Slack { held, free_under, since: Duration::from_secs(since) };
+            assert_eq!(due(&slack, Bytes::mib(256)), expected, "{slack:?}");
+        }
+    }
+}
