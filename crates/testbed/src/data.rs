@@ -14,6 +14,9 @@ const TEMPLATE: &str = "mini";
 /// Room for the templates, which a plain file system cannot share with an image, and for some sandboxes.
 const IMAGE_BYTES: u64 = 16 << 30;
 
+/// What removed tests' folders may hold of the disk under them.
+const SLACK_MAX: u64 = 4 << 30;
+
 /// A folder with templates that a test may damage. Dropped, it is removed.
 pub struct DataFolder {
     path: PathBuf,
@@ -89,8 +92,16 @@ impl Drop for DataFolder {
         }
         let _ = std::fs::remove_dir_all(&self.path);
         if let Some(shared) = &self.shared {
+            give_back(shared);
             shared.close();
         }
+    }
+}
+
+/// Trims the volume that tests share. No host does: each has its data in a folder there, not in an image of its own.
+fn give_back(shared: &Volume) {
+    if shared.slack().is_some_and(|slack| slack.held > SLACK_MAX) {
+        let _ = shared.trim(0, || false);
     }
 }
 
