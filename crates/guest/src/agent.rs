@@ -20,7 +20,7 @@ pub struct Agent {
     env: RefCell<Vec<Variable>>,
     /// Counts rebirths.
     pub(crate) births: Cell<u64>,
-    /// Fires at each rebirth: connections from before it are dead.
+    /// Fires a little after each rebirth: connections from before it are dead.
     pub(crate) reborn: Notify,
     pub(crate) reaper: Reaper,
     /// Those that outlive whoever asked for them.

@@ -62,9 +62,18 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
         system.begin_generation().map_err(|cause| RebirthError::System { what: "begin a generation", cause })?;
         agent.replace_secret(secret);
         agent.births.set(agent.births.get() + 1);
-        agent.reborn.notify_waiters();
     }
     Ok(Reborn { wall_clock_ns: system.clock(), generation: Some(GENERATION) })
+}
+
+/// Ends the connections of the old life a little later. Whoever gave us the new one waits for an answer, and may ask something at once;
+/// in a restored guest, closing a socket is new code. Nothing that still comes on those connections is heeded meanwhile.
+pub(crate) fn end_old_life(agent: &Rc<Agent>) {
+    let agent = agent.clone();
+    tokio::task::spawn_local(async move {
+        tokio::time::sleep(limits::OUTLIVED_PAUSE).await;
+        agent.reborn.notify_waiters();
+    });
 }
 
 /// Sets the clock, unless it is only a little ahead: then the message was late, not we, and nobody's time goes back.

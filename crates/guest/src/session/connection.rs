@@ -15,6 +15,7 @@ use pandastack_wire_guest::{
 use tokio::{
     io::AsyncReadExt,
     net::{TcpStream, tcp::OwnedReadHalf},
+    sync::Notify,
     task::JoinSet,
 };
 
@@ -79,8 +80,6 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
         }
         End::Outlived => {
             let close = async {
-                // The answer to the rebirth goes first: in a restored guest, closing a socket is new code.
-                tokio::time::sleep(limits::OUTLIVED_PAUSE).await;
                 writer.shutdown().await;
                 // There is nobody at the other end who would say good-bye.
                 let _ = socket.as_ref().set_zero_linger();
@@ -103,7 +102,7 @@ impl Connection {
             loop {
                 match decoder.next_frame() {
                     // Sent before the seal and read after it: who sent it meant the source.
-                    Ok(Some(_)) if self.birth.get() != self.agent.births.get() => return End::Outlived,
+                    Ok(Some(_)) if self.is_outlived() => return End::Outlived,
                     Ok(Some(frame)) => {
                         if let Err(fault) = self.accept(frame).await {
                             return End::Refused(fault);
@@ -113,6 +112,9 @@ impl Connection {
                     Err(error) => return End::Refused(Fault::invalid(&error)),
                 }
             }
+            if self.is_outlived() {
+                return End::Outlived;
+            }
             decoder.buffer().reserve(limits::RECEIVE_BYTES_MIN);
             tokio::select! {
                 received = socket.read_buf(decoder.buffer()) => {
@@ -120,10 +122,15 @@ impl Connection {
                         return End::Lost;
                     }
                 }
-                () = self.agent.reborn.notified() => return End::Outlived,
+                () = self.agent.reborn.notified() => {}
                 Some(_) = self.tasks.join_next() => {}
             }
         }
+    }
+
+    /// Tells whether the agent has a life that the other end knows nothing of.
+    fn is_outlived(&self) -> bool {
+        self.birth.get() != self.agent.births.get()
     }
 
     /// Waits for the first frame, which must be a `Hello` with our secret.
@@ -323,12 +330,16 @@ impl Connection {
             Ok(rebirth) => rebirth::perform(&self.agent, rebirth),
             Err(fault) => Err(fault),
         };
+        let is_new_life = self.is_outlived();
         self.birth.set(self.agent.births.get());
         let reply = match outcome {
             Ok(reborn) => reborn.frame(frame.channel),
             Err(fault) => fault.frame(frame.channel),
         };
         self.lanes.control(reply).await;
+        if is_new_life {
+            rebirth::end_old_life(&self.agent);
+        }
     }
 
     /// Ends what the connection started once nobody listens: at once, except that processes have a little time in which
@@ -340,17 +351,23 @@ impl Connection {
                 Work::Request => channel.doom(Fate::Cancelled),
             }
         }
-        let reborn = self.agent.reborn.notified();
-        let spared = self.agent.births.get() != birth
-            || tokio::select! {
-                () = reborn => true,
-                () = all_done(&mut self.tasks) => return,
-                () = tokio::time::sleep(limits::LOST_GRACE) => false,
-            };
-        if spared {
+        let is_copy = || self.agent.births.get() != birth;
+        tokio::select! {
+            () = wait_until(&self.agent.reborn, is_copy) => {}
+            () = all_done(&mut self.tasks) => return,
+            () = tokio::time::sleep(limits::LOST_GRACE) => {}
+        }
+        if is_copy() {
             all_done(&mut self.tasks).await;
         }
         // Dropping the tasks kills the process groups they still hold.
+    }
+}
+
+/// Waits for something that is looked at again whenever somebody says so.
+async fn wait_until(told: &Notify, is_so: impl Fn() -> bool) {
+    while !is_so() {
+        told.notified().await;
     }
 }
 

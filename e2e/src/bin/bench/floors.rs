@@ -6,15 +6,16 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::Stdio,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
+use nix::time::{ClockId, clock_gettime};
 use pandastack_model::Tier;
 use pandastack_testbed::template_data_dir;
 use pandastack_vmm_qemu::{Bundle, choose_tier};
 
-use crate::table::ms;
+use crate::table::{ms, percentile};
 
 const STARTS: usize = 15;
 
@@ -54,6 +55,34 @@ pub fn flush_ms(folder: &Path, mb: usize) -> Result<f64> {
     let took = ms(started.elapsed());
     fs::remove_file(&path)?;
     Ok(took)
+}
+
+/// A text that takes some milliseconds to parse.
+const TEXT: &str = include_str!("../../../../docs/openapi.json");
+
+/// How often it is parsed for one sample.
+const PARSES: usize = 4;
+
+/// How much CPU time the same work took again and again, beside what is measured.
+#[derive(Default)]
+pub struct CpuPace(Vec<f64>);
+
+impl CpuPace {
+    /// Does the work once more.
+    pub fn sample(&mut self) -> Result<()> {
+        let started = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+        for _ in 0..PARSES {
+            std::hint::black_box(serde_json::from_str::<serde_json::Value>(std::hint::black_box(TEXT))?);
+        }
+        let took = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)? - started;
+        self.0.push(ms(Duration::from(took)));
+        Ok(())
+    }
+
+    /// Its median over its best: 1 where nobody else uses our cores.
+    pub fn spread(&mut self) -> f64 {
+        percentile(&mut self.0, 50) / percentile(&mut self.0, 0)
+    }
 }
 
 /// CPU time of this machine since its start, in ticks: all of it, and what its own host gave to others meanwhile.

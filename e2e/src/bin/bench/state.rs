@@ -9,7 +9,7 @@ use pandastack_testbed::{Bed, spec};
 use pandastack_wire_fleet::{Ensure, ForkAsk, Forked, HostPort};
 
 use crate::{
-    floors::flush_ms,
+    floors::{CpuPace, flush_ms},
     table::{Table, ms, percentile},
 };
 
@@ -36,10 +36,12 @@ const IDLE: Duration = Duration::from_millis(1500);
 pub async fn measure(table: &mut Table) -> Result<()> {
     let settings = HostSettings { standby: 0, ..HostSettings::default() };
     let bed = Bed::start_with(settings, |net| net).await?;
-    forks(&bed, table).await?;
+    let mut pace = CpuPace::default();
+    forks(&bed, table, &mut pace).await?;
     trees(&bed, table).await?;
-    sleeps(&bed, table).await?;
+    sleeps(&bed, table, &mut pace).await?;
     flushes(&bed, table).await?;
+    table.report("floor_cpu_spread", pace.spread());
     bed.close().await;
     Ok(())
 }
@@ -60,7 +62,7 @@ async fn fork(bed: &Bed, parent: SandboxId, count: usize) -> Result<(Vec<Sandbox
     Ok((ids, forked, ms(started.elapsed())))
 }
 
-async fn forks(bed: &Bed, table: &mut Table) -> Result<()> {
+async fn forks(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> {
     let parent = bed.create().await?;
     change_memory(bed, parent, FORK_DIRT_MB).await?;
     let (mut times, mut pauses, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -71,6 +73,7 @@ async fn forks(bed: &Bed, table: &mut Table) -> Result<()> {
         pauses.push(ms(forked.layer.pause));
         changed.push(forked.layer.own.get() as f64 / 1e6);
         bed.host.remove(ids[0]).await?;
+        pace.sample()?;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     table.report("fork_changed_mb", percentile(&mut changed, 50));
@@ -104,7 +107,7 @@ async fn trees(bed: &Bed, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-async fn sleeps(bed: &Bed, table: &mut Table) -> Result<()> {
+async fn sleeps(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> {
     let (mut falls, mut wakes, mut again) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..SLEEPS {
         let id = bed.create().await?;
@@ -119,6 +122,7 @@ async fn sleeps(bed: &Bed, table: &mut Table) -> Result<()> {
         bed.host.sleep(id).await?;
         tokio::time::sleep(QUIET).await;
         again.push(timed(bed.host.ping(id)).await?);
+        pace.sample()?;
         bed.host.remove(id).await?;
     }
     table.report("hibernate_changed_mb", changed_before_sleep(bed).await?);
