@@ -89,8 +89,8 @@ async fn a_link_with_an_answer_under_way_is_not_sealed() {
     lab.close().await;
 }
 
-/// Most copies until two of them draw the same.
-const COPIES_MAX: usize = 5;
+/// Most seals until two copies of one draw the same.
+const SEALS_MAX: u32 = 8;
 
 /// What the rebirth is for. Each read takes one step of the kernel's generator, so copies that are a few steps apart still meet.
 #[tokio::test(flavor = "multi_thread")]
@@ -100,17 +100,11 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
     source.resume().await.unwrap();
     let spare = wait_for("a link", PATIENCE, async || source.dial_kept().await.ok()).await;
     let mut spare = Talk::greeted(spare, &lab.secret()).await;
-    // The generator renews itself now and then: not soon again after this.
-    draw(&mut spare, 1).await;
-    source.pause().await.unwrap();
-    let state = spare.link.state().expect("a paused guest's spare link is at rest");
-    let sealed = lab.seal(&*source).await;
-    source.stop().await;
 
-    let copy = async |entropy: Option<u8>| {
-        let copy = lab.restore(&sealed).await;
+    let copy = async |sealed: &LayerFiles, state: &LinkState, entropy: Option<u8>| {
+        let copy = lab.restore(sealed).await;
         copy.resume().await.unwrap();
-        let mut link = Talk::of(copy.take_up(&state).await.unwrap());
+        let mut link = Talk::of(copy.take_up(state).await.unwrap());
         if let Some(byte) = entropy {
             link.send(Rebirth { entropy: vec![byte; 64], ..rebirth(b"another") }.frame(3)).await;
             link.expect(3, Kind::Reborn).await;
@@ -119,18 +113,28 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
         copy.stop().await;
         drawn
     };
-    // On a busy host a copy may be so late with its first draw that its generator has renewed itself.
-    let mut alike = Vec::from([copy(None).await]);
-    let meet = |alike: &[BTreeSet<String>]| {
-        let (last, others) = alike.split_last().expect("there is one");
-        others.iter().any(|other| other.intersection(last).next().is_some())
+    let mut seals = 0;
+    let (sealed, state, alike) = loop {
+        seals += 1;
+        assert!(seals <= SEALS_MAX, "copies differ by themselves: this test shows nothing");
+        // A draw renews the generator if that was not done for half of the guest's age: so not soon again after this.
+        draw(&mut spare, seals).await;
+        source.pause().await.unwrap();
+        let state = spare.link.state().expect("a paused guest's spare link is at rest");
+        let sealed = lab.seal(&*source).await;
+        source.resume().await.unwrap();
+        let alike = [copy(&sealed, &state, None).await, copy(&sealed, &state, None).await];
+        if !alike[0].is_disjoint(&alike[1]) {
+            break (sealed, state, alike);
+        }
+        // On a busy host copies of so young a guest may be too late with their first draw. The source grows older meanwhile.
+        for file in [&sealed.mem, &sealed.disk, &sealed.dev] {
+            std::fs::remove_file(file).unwrap();
+        }
     };
-    while !meet(&alike) {
-        assert!(alike.len() < COPIES_MAX, "copies differ by themselves: this test shows nothing");
-        alike.push(copy(None).await);
-    }
-    let (three, four) = (copy(Some(3)).await, copy(Some(4)).await);
-    assert_eq!(three.intersection(&four).next(), None);
+    source.stop().await;
+    let (three, four) = (copy(&sealed, &state, Some(3)).await, copy(&sealed, &state, Some(4)).await);
+    assert!(three.is_disjoint(&four));
     for old in &alike {
         assert!(old.is_disjoint(&three) && old.is_disjoint(&four), "what was sealed is still drawn from");
     }
