@@ -89,6 +89,32 @@ async fn a_link_with_an_answer_under_way_is_not_sealed() {
     lab.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_link_ends_its_commands_also_if_it_has_given_a_new_life() {
+    let lab = Lab::start().await;
+    let machine = lab.restore(&lab.layer.files).await;
+    machine.resume().await.unwrap();
+    let mut talk = Talk::greeted(lab.dial(&*machine).await, &lab.secret()).await;
+    talk.send(rebirth(b"new").frame(1)).await;
+    talk.expect(1, Kind::Reborn).await;
+    talk.send(shell("exec sleep 98765").frame(2)).await;
+    talk.expect(2, Kind::Started).await;
+    let mut other = Talk::greeted(lab.dial(&*machine).await, b"new").await;
+    let count = "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep [9]8765'";
+    assert_eq!(other.run(1, count).await, "1\n");
+    drop(talk);
+    let ended = async {
+        for channel in 2.. {
+            if other.run(channel, count).await == "0\n" {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.expect("a command that nobody listens to ends");
+    machine.stop().await;
+    lab.close().await;
+}
+
 /// Most seals until two copies of one draw the same.
 const SEALS_MAX: u32 = 8;
 

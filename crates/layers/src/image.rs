@@ -4,7 +4,7 @@
 use std::{
     ffi::OsStr,
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -174,10 +174,11 @@ impl Image {
         Ok((image.blocks() * 512).cast_signed())
     }
 
-    /// Notes that nothing can be given back now.
+    /// Notes that nothing can be given back now. In place and always as long, so that a full disk has room for it.
     fn note(&self, used: i64) -> Result<(), VolumeError> {
-        let usual = self.taken()? - used;
-        fs::write(&self.trimmed, usual.to_string()).map_err(io("note that the volume is trimmed"))
+        let usual = format!("{:>20}", self.taken()? - used);
+        let mark = fs::File::options().create(true).write(true).truncate(false).open(&self.trimmed);
+        mark.and_then(|mark| mark.write_all_at(usual.as_bytes(), 0)).map_err(io("note that the volume is trimmed"))
     }
 
     /// What was noted last.

@@ -64,9 +64,9 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
     let (lanes, outlet) = lanes::open();
     let mut writer = JoinSet::new();
     writer.spawn_local(outlet.run(sink));
-    let birth = agent.births.get();
+    let birth = Cell::new(agent.births.get());
     let (channels, tasks) = (Channels::default(), JoinSet::new());
-    let mut connection = Connection { agent, lanes, channels, tasks, birth: Cell::new(birth) };
+    let mut connection = Connection { agent, lanes, channels, tasks, birth };
     match connection.converse(&mut socket).await {
         End::Refused(fault) => {
             connection.lanes.try_control(fault.frame(0));
@@ -76,7 +76,7 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
         }
         End::Lost => {
             writer.shutdown().await;
-            connection.wind_up(birth).await;
+            connection.wind_up().await;
         }
         End::Outlived => {
             let close = async {
@@ -85,7 +85,7 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
                 let _ = socket.as_ref().set_zero_linger();
                 drop(socket);
             };
-            tokio::join!(close, connection.wind_up(birth));
+            tokio::join!(close, connection.wind_up());
         }
     }
 }
@@ -344,21 +344,21 @@ impl Connection {
 
     /// Ends what the connection started once nobody listens: at once, except that processes have a little time in which
     /// a rebirth tells that we are a copy, whose processes live on without an audience.
-    async fn wind_up(mut self, birth: u64) {
+    async fn wind_up(mut self) {
         for (work, channel) in self.channels.borrow().values() {
             match work {
                 Work::Process => channel.set_adrift(),
                 Work::Request => channel.doom(Fate::Cancelled),
             }
         }
-        let is_copy = || self.agent.births.get() != birth;
+        let mut tasks = std::mem::take(&mut self.tasks);
         tokio::select! {
-            () = wait_until(&self.agent.reborn, is_copy) => {}
-            () = all_done(&mut self.tasks) => return,
+            () = wait_until(&self.agent.reborn, || self.is_outlived()) => {}
+            () = all_done(&mut tasks) => return,
             () = tokio::time::sleep(limits::LOST_GRACE) => {}
         }
-        if is_copy() {
-            all_done(&mut self.tasks).await;
+        if self.is_outlived() {
+            all_done(&mut tasks).await;
         }
         // Dropping the tasks kills the process groups they still hold.
     }
