@@ -85,8 +85,7 @@ impl Disk {
     }
 
     fn free_bytes(&self) -> u64 {
-        let stat = nix::sys::statvfs::statvfs(&self.mount).unwrap();
-        stat.blocks_available() * stat.fragment_size()
+        free_bytes(&self.mount)
     }
 }
 
@@ -96,6 +95,11 @@ impl Drop for Disk {
         drop(self.data.take());
         let _ = Command::new("umount").arg(&self.mount).status();
     }
+}
+
+fn free_bytes(path: &Path) -> u64 {
+    let stat = nix::sys::statvfs::statvfs(path).unwrap();
+    stat.blocks_available() * stat.fragment_size()
 }
 
 /// Ends what has files open on the disk: the machines, which outlive their server.
@@ -283,6 +287,35 @@ async fn room_of_the_removed_comes_back_to_a_short_disk_under_the_image() {
     let next = client.create(&plain()).await.unwrap().id;
     assert_eq!(run(&client, &next, "echo alive").await, "alive");
     client.delete(&next).await.unwrap();
+    server.stop().unwrap();
+}
+
+#[tokio::test]
+async fn a_guest_in_an_image_waits_for_room_on_the_disk_under_it_and_loses_nothing() {
+    const MIB: u64 = 1 << 20;
+    let disk = Disk::without_reflinks("3G");
+    let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
+    let client = client(&server);
+    let id = client.create(&plain()).await.unwrap().id;
+    // Less than the guest is about to write. Nothing tells the server but its own look at the disk.
+    let filler = disk.fill(64 * MIB);
+    let promised = async || (free_bytes(&disk.data().join("volume")) < 32 * MIB).then_some(());
+    wait_for("the image to promise no more than there is", PATIENCE, promised).await;
+
+    let copy = "head -c 96000000 /dev/urandom | tee /root/big | sha256sum && sync && \
+                echo 3 > /proc/sys/vm/drop_caches && cat /root/big | sha256sum && ! mount | grep ' / ' | grep -w ro";
+    let meanwhile = async {
+        let waits = async || server.said().contains("no room left on the host's disk").then_some(());
+        wait_for("the guest to wait", PATIENCE, waits).await;
+        let refused = client.create(&plain()).await.unwrap_err();
+        assert_eq!((refused.status(), refused.code()), (Some(507), Some("host.storage")), "{refused}");
+        assert!(disk.free_bytes() > 32 * MIB, "the server's own files still have room");
+        std::fs::remove_file(&filler).unwrap();
+    };
+    let (sums, ()) = tokio::join!(run(&client, &id, copy), meanwhile);
+    let sums: Vec<&str> = sums.lines().collect();
+    assert_eq!(sums[0], sums[1], "what was written arrived");
+    client.delete(&id).await.unwrap_or_else(|error| panic!("{error}: {}", server.said()));
     server.stop().unwrap();
 }
 

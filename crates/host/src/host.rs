@@ -12,7 +12,7 @@ use pandastack_kit::{
     Scope,
     trace::{self, Work},
 };
-use pandastack_layers::{LayerStore, Volume};
+use pandastack_layers::{LayerStore, Volume, VolumeKind};
 use pandastack_model::{Ask, ExecDefaults, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::HostEvent;
@@ -25,6 +25,7 @@ use crate::{
     denials,
     guest::{Session, Use},
     ledger::{Ledger, LedgerError},
+    level,
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
     sandbox::{
@@ -141,7 +142,10 @@ impl Host {
         host.parts.scope.start("standby", host.standby.clone().keep_filled(host.parts.clone()));
         host.parts.scope.start("denials", denials::pass_on(host.parts.clone(), host.events.clone()));
         host.parts.scope.start("audit", audit::repeat(host.parts.clone(), host.sandboxes.clone()));
-        host.parts.scope.start("trim", trim::repeat(host.parts.clone()));
+        if host.parts.volume.kind() == VolumeKind::Image {
+            host.parts.scope.start("trim", trim::repeat(host.parts.clone()));
+            host.parts.scope.start("level", level::repeat(host.parts.clone()));
+        }
         host.parts.scope.start("consoles", consoles::keep_short(host.parts.clone()));
         Ok(host)
     }

@@ -10,6 +10,7 @@ mod fork;
 mod guest;
 mod host;
 mod ledger;
+mod level;
 pub mod net;
 mod port;
 mod recover;

@@ -1,18 +1,29 @@
 //! The image that a data folder without reflinks lies in: one sparse file with an XFS in it, loop-mounted. It grows as files come,
-//! and is trimmed some time after they went: see `docs/decisions/0025-trimming.md`.
+//! and is trimmed some time after they went: see `docs/decisions/0025-trimming.md`. What it promises is there: see [`crate::ballast`].
 
 use std::{
     ffi::OsStr,
     fs,
-    os::unix::fs::{FileExt, MetadataExt},
+    ops::Range,
+    os::{
+        fd::AsFd,
+        unix::fs::{FileExt, MetadataExt},
+    },
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use nix::sys::statvfs::statvfs;
+use nix::{
+    errno::Errno,
+    fcntl::{FallocateFlags, Flock, FlockArg, fallocate},
+    sys::statvfs::statvfs,
+};
 use pandastack_sys::trim::trim;
 
-use crate::volume::{VolumeError, io, run};
+use crate::{
+    ballast::{self, Ballast},
+    volume::{VolumeError, io, run},
+};
 
 /// How long a mount is tried. A jailed machine sees parts of the volume in a mount namespace of its own, which the kernel takes
 /// down some time after the machine's process; until then the file system is in use and cannot be mounted a second time.
@@ -146,26 +157,52 @@ impl Image {
         })
     }
 
+    /// Promises no more inside than is there. See [`crate::Volume::level`].
+    pub fn level(&self, mount_point: &Path) -> Result<(), VolumeError> {
+        let Some(ballast) = Ballast::open(mount_point)? else { return Ok(()) };
+        ballast.level(mount_point).map_err(io("level the volume"))
+    }
+
     /// Gives what no file uses back to the disk under the image, in pieces. See [`crate::Volume::trim`].
     pub fn trim(&self, mount_point: &Path, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
-        let length = fs::metadata(&self.file).map_err(io("look at the volume image"))?.len();
         let within = fs::File::open(mount_point).map_err(io("open the volume"))?;
+        // The folder itself, so that a full disk needs no room for a lock.
+        let within = match Flock::lock(within, FlockArg::LockExclusiveNonblock) {
+            Ok(within) => within,
+            Err((_, Errno::EWOULDBLOCK)) => return Ok(()),
+            Err((_, errno)) => return Err(io("lock the volume")(errno.into())),
+        };
+        let length = fs::metadata(&self.file).map_err(io("look at the volume image"))?.len();
         let before = used(mount_point)?;
-        let mut trimmed = Ok(0);
-        for start in (0..length).step_by(TRIM_PIECE) {
+        let mut trimmed = Ok(());
+        for piece in pieces(0..length) {
             if is_over() {
                 return Ok(());
             }
             let begun = Instant::now();
-            trimmed = trim(&within, start..length.min(start + TRIM_PIECE as u64), TRIM_LEAST);
+            trimmed = trim(&within, piece, TRIM_LEAST).map_err(io("trim the volume"));
             if trimmed.is_err() {
                 break;
             }
             std::thread::sleep(begun.elapsed().saturating_mul(rest).min(TRIM_REST_MAX));
         }
+        let trimmed = trimmed.and_then(|()| self.trim_ballast(mount_point));
         // Also of one that failed, which is not to be tried over and over. Who looks next still sees what was removed meanwhile.
         self.note(used(mount_point)?.max(before))?;
-        trimmed.map(drop).map_err(io("trim the volume"))
+        trimmed
+    }
+
+    /// Gives back what lies under the ballast: blocks that files had before it took them. The file system calls them used, so its own
+    /// trim leaves them; and the ballast cannot go meanwhile, for this is done where the disk is short.
+    fn trim_ballast(&self, mount_point: &Path) -> Result<(), VolumeError> {
+        let Some(ballast) = Ballast::open(mount_point)? else { return Ok(()) };
+        let file = fs::File::options().write(true).open(&self.file).map_err(io("open the volume image"))?;
+        let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        for piece in ballast.places().map_err(io("look at the volume's ballast"))?.into_iter().flat_map(pieces) {
+            let (start, length) = (piece.start.cast_signed(), (piece.end - piece.start).cast_signed());
+            fallocate(file.as_fd(), how, start, length).map_err(|errno| io("trim the ballast")(errno.into()))?;
+        }
+        ballast.level(mount_point).map_err(io("level the volume"))
     }
 
     /// Bytes that the image takes of the disk under it.
@@ -187,8 +224,14 @@ impl Image {
     }
 }
 
-/// Bytes that a file system calls used.
+/// Cuts a stretch into pieces that do not take long to trim.
+fn pieces(stretch: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    stretch.clone().step_by(TRIM_PIECE).map(move |start| start..stretch.end.min(start + TRIM_PIECE as u64))
+}
+
+/// Bytes that a file system calls used, without the ballast.
 fn used(mount_point: &Path) -> Result<i64, VolumeError> {
     let inside = statvfs(mount_point).map_err(|errno| io("look at the volume")(errno.into()))?;
-    Ok((inside.blocks().saturating_sub(inside.blocks_free()) * inside.fragment_size()).cast_signed())
+    let used = inside.blocks().saturating_sub(inside.blocks_free()) * inside.fragment_size();
+    Ok(used.cast_signed() - ballast::bytes(mount_point).cast_signed())
 }

@@ -62,7 +62,11 @@ impl Volume {
         let (root, kind) = Self::find_or_make(data_dir, image_bytes)?;
         let users = lock_file(data_dir, "volume.users", FlockArg::LockShared)?;
         drop(mounting);
-        Ok(Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) })
+        let volume = Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) };
+        if let Err(error) = volume.level() {
+            tracing::warn!(%error, "the data volume may promise more than is there");
+        }
+        Ok(volume)
     }
 
     /// Uses the data folder as it is: nothing is mounted, disks are copied whole. For layers of a few bytes, as tests have.
@@ -135,16 +139,20 @@ impl Volume {
         }
     }
 
+    /// Sees to it that an image promises no more room than the disk under it has, for whoever writes next. What else is written to
+    /// that disk is not told to us: to be called every so often.
+    pub fn level(&self) -> Result<(), VolumeError> {
+        match self.kind {
+            VolumeKind::Image => Image::of(&self.data_dir).level(&self.root),
+            VolumeKind::Native | VolumeKind::Copies => Ok(()),
+        }
+    }
+
     /// Gives what no file uses back to the disk under the image, a piece at a time, with a rest after each of `rest` times as long as
     /// it took. Stops early when told to; somebody else who is at it already does it for us.
     pub fn trim(&self, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
         match self.kind {
-            VolumeKind::Image => {
-                let Ok(_alone) = lock_file(&self.data_dir, "volume.trimming", FlockArg::LockExclusiveNonblock) else {
-                    return Ok(());
-                };
-                Image::of(&self.data_dir).trim(&self.root, rest, is_over)
-            }
+            VolumeKind::Image => Image::of(&self.data_dir).trim(&self.root, rest, is_over),
             VolumeKind::Native | VolumeKind::Copies => Ok(()),
         }
     }
@@ -244,12 +252,7 @@ mod tests {
         assert!(volume.slack().unwrap().held < 10 * MIB, "{volume:?}");
         let full = taken();
         fs::remove_file(volume.root().join("removed")).unwrap();
-        // The kernel frees a removed file's blocks a little later.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while volume.slack().unwrap().held < 90 * MIB {
-            assert!(std::time::Instant::now() < deadline, "{:?}", volume.slack());
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        wait_until_held(&volume, 90 * MIB);
         assert!(taken() >= full && volume.slack().unwrap().free_under > 0);
 
         volume.trim(0, || true).unwrap();
@@ -260,6 +263,115 @@ mod tests {
         volume.close();
         let again = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         assert!(again.slack().unwrap().since < std::time::Duration::from_secs(600), "the next process knows of it");
+    }
+
+    /// Waits until so much is held for nothing: the kernel frees a removed file's blocks a little later.
+    fn wait_until_held(volume: &Volume, bytes: u64) {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while volume.slack().unwrap().held < bytes {
+            assert!(std::time::Instant::now() < deadline, "{:?}", volume.slack());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// A small file system without reflinks, for as long as this lives.
+    struct Disk {
+        mount: PathBuf,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Disk {
+        fn make(size: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let (mount, image) = (folder.path().join("disk"), folder.path().join("image"));
+            fs::create_dir(&mount).unwrap();
+            run("truncate", &["-s".as_ref(), size.as_ref(), image.as_os_str()]).unwrap();
+            run("mkfs.ext4", &["-q".as_ref(), "-m".as_ref(), "0".as_ref(), image.as_os_str()]).unwrap();
+            run("mount", &["-o".as_ref(), "loop".as_ref(), image.as_os_str(), mount.as_os_str()]).unwrap();
+            Self { mount, _folder: folder }
+        }
+
+        fn free_bytes(&self) -> u64 {
+            let stat = statvfs(&self.mount).unwrap();
+            stat.blocks_available() * stat.fragment_size()
+        }
+
+        /// Leaves so many bytes free.
+        fn fill(&self, leave: u64) {
+            let file = fs::File::create(self.mount.join("filler")).unwrap();
+            let length = (self.free_bytes() - leave).cast_signed();
+            nix::fcntl::fallocate(&file, nix::fcntl::FallocateFlags::empty(), 0, length).unwrap();
+        }
+    }
+
+    impl Drop for Disk {
+        fn drop(&mut self) {
+            let _ = run("umount", &[self.mount.as_os_str()]);
+        }
+    }
+
+    /// Writes files until there is no room, each flushed: whatever was answered well must be there.
+    fn write_all(root: &Path, name: &str) -> u64 {
+        for number in 0.. {
+            let path = root.join(format!("{name}-{number}"));
+            let written = fs::File::create(&path).and_then(|mut file| {
+                io::Write::write_all(&mut file, &content(name, number))?;
+                file.sync_all()
+            });
+            match written {
+                Ok(()) => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+                    let _ = fs::remove_file(&path);
+                    return number;
+                }
+            }
+        }
+        unreachable!("a disk is full some day")
+    }
+
+    fn content(name: &str, number: u64) -> Vec<u8> {
+        format!("{name} {number:>20}").into_bytes().repeat(50_000)
+    }
+
+    #[test]
+    fn an_image_on_a_disk_that_fills_says_so_and_loses_nothing() {
+        const MIB: u64 = 1 << 20;
+        let disk = Disk::make("2G");
+        let data = disk.mount.join("data");
+        let volume = Volume::open(&data, 4 << 30).unwrap();
+        disk.fill(1200 * MIB);
+        volume.level().unwrap();
+        assert!(volume.free_bytes() < disk.free_bytes(), "promised: {}", volume.free_bytes());
+        let first = write_all(volume.root(), "first");
+        assert!(first > 400, "{first}");
+        assert!(disk.free_bytes() > 64 * MIB, "others can still write: {}", disk.free_bytes());
+
+        // Half of it goes, which the image keeps.
+        for number in (0..first).step_by(2) {
+            fs::remove_file(volume.root().join(format!("first-{number}"))).unwrap();
+        }
+        wait_until_held(&volume, first / 2 * MIB - 50 * MIB);
+        volume.level().unwrap();
+        let second = write_all(volume.root(), "second");
+        assert!(second < 100, "no more than there is: {second}");
+        // The room of what was removed comes back, from under the ballast too, and can be used once more.
+        volume.trim(0, || false).unwrap();
+        assert!(disk.free_bytes() > 400 * MIB, "{}", disk.free_bytes());
+        let third = write_all(volume.root(), "third");
+        assert!(third > 200, "{third}");
+
+        volume.close();
+        let again = Volume::open(&data, 0).unwrap();
+        let kept = (0..first).skip(1).step_by(2).map(|number| ("first", number));
+        for (name, number) in kept.chain((0..second).map(|n| ("second", n))).chain((0..third).map(|n| ("third", n))) {
+            let read = fs::read(again.root().join(format!("{name}-{number}"))).unwrap();
+            assert!(read == content(name, number), "{name}-{number} is not what was written");
+        }
+        fs::remove_file(disk.mount.join("filler")).unwrap();
+        again.level().unwrap();
+        assert!(again.free_bytes() > 300 * MIB, "what is there is promised again: {}", again.free_bytes());
+        again.close();
     }
 
     /// The loop devices of files in a folder.

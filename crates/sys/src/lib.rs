@@ -2,6 +2,7 @@
 
 pub mod cgroup;
 pub mod entropy;
+pub mod extents;
 pub mod filter;
 pub mod init;
 pub mod interface;
