@@ -5,11 +5,13 @@
 use std::{
     collections::BTreeSet,
     net::Ipv4Addr,
-    path::{Path, PathBuf},
+    panic::AssertUnwindSafe,
+    path::PathBuf,
     sync::{Arc, Mutex},
 };
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use pandastack_e2e::{PATIENCE, read_until, shell as exec_shell, start, without_standby};
 use pandastack_host::net::{NetPool, NetSettings, Slot};
 use pandastack_kit::Scope;
@@ -27,93 +29,91 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_go_on_with_a_sealed_link_and_the_source_notices_nothing() {
-    let lab = Lab::start().await;
-    let source = lab.restore(&lab.layer.files).await;
-    source.resume().await.unwrap();
-    let mut own = Talk::greeted(lab.dial(&*source).await, &lab.secret()).await;
-    own.send(Start { stdin: true, ..shell("exec cat") }.frame(1)).await;
-    own.expect(1, Kind::Started).await;
-    let kept = source.dial_kept().await.unwrap();
-    let mut spare = Talk::greeted(kept, &lab.secret()).await;
+    with_lab(async |lab| {
+        let source = lab.restore(&lab.layer.files).await;
+        source.resume().await.unwrap();
+        let mut own = Talk::greeted(lab.dial(&*source).await, &lab.secret()).await;
+        own.send(Start { stdin: true, ..shell("exec cat") }.frame(1)).await;
+        own.expect(1, Kind::Started).await;
+        let kept = source.dial_kept().await.unwrap();
+        let mut spare = Talk::greeted(kept, &lab.secret()).await;
 
-    source.pause().await.unwrap();
-    let state = spare.link.state().expect("a paused guest's spare link is at rest");
-    let sealed = lab.seal(&*source).await;
-    source.resume().await.unwrap();
+        source.pause().await.unwrap();
+        let state = spare.link.state().expect("a paused guest's spare link is at rest");
+        let sealed = lab.seal(&*source).await;
+        source.resume().await.unwrap();
 
-    own.send(Frame::new(1, Kind::Stdin, b"still here".to_vec())).await;
-    assert_eq!(own.expect(1, Kind::Stdout).await.payload, "still here");
-    spare.send(Frame::new(7, Kind::Ping, vec![])).await;
-    spare.expect(7, Kind::Pong).await;
+        own.send(Frame::new(1, Kind::Stdin, b"still here".to_vec())).await;
+        assert_eq!(own.expect(1, Kind::Stdout).await.payload, "still here");
+        spare.send(Frame::new(7, Kind::Ping, vec![])).await;
+        spare.expect(7, Kind::Pong).await;
 
-    let (one, two) = (lab.restore(&sealed).await, lab.restore(&sealed).await);
-    for (copy, secret) in [(&one, b"secret of one"), (&two, b"secret of two")] {
-        copy.resume().await.unwrap();
-        let mut link = Talk::of(copy.take_up(&state).await.unwrap());
-        link.send(rebirth(secret).frame(3)).await;
-        link.expect(3, Kind::Reborn).await;
-        let count =
-            "cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^cat$'; cat /tmp/note 2>/dev/null; echo own > /tmp/note";
-        // The process of the source's own link lives on, beside the `cat` that looks for it.
-        assert_eq!(link.run(4, count).await, "2\n", "and nothing of a sibling is seen");
-        for (offered, welcome) in [(&lab.secret()[..], false), (secret, true)] {
-            let mut other = Talk::of(lab.dial(&**copy).await);
-            other.send(Hello { generation: GENERATION, secret: offered.to_vec() }.frame(0)).await;
-            let answer = other.next().await;
-            let refused =
-                answer.kind == Kind::Error && Error::parse(&answer.payload).unwrap().kind == ErrorKind::Secret;
-            assert_eq!((answer.kind == Kind::Welcome, refused), (welcome, !welcome), "{answer:?}");
+        let (one, two) = (lab.restore(&sealed).await, lab.restore(&sealed).await);
+        for (copy, secret) in [(&one, b"secret of one"), (&two, b"secret of two")] {
+            copy.resume().await.unwrap();
+            let mut link = Talk::of(copy.take_up(&state).await.unwrap());
+            link.send(rebirth(secret).frame(3)).await;
+            link.expect(3, Kind::Reborn).await;
+            let count =
+                "cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^cat$'; cat /tmp/note 2>/dev/null; echo own > /tmp/note";
+            // The process of the source's own link lives on, beside the `cat` that looks for it.
+            assert_eq!(link.run(4, count).await, "2\n", "and nothing of a sibling is seen");
+            for (offered, welcome) in [(&lab.secret()[..], false), (secret, true)] {
+                let mut other = Talk::of(lab.dial(&**copy).await);
+                other.send(Hello { generation: GENERATION, secret: offered.to_vec() }.frame(0)).await;
+                let answer = other.next().await;
+                let refused =
+                    answer.kind == Kind::Error && Error::parse(&answer.payload).unwrap().kind == ErrorKind::Secret;
+                assert_eq!((answer.kind == Kind::Welcome, refused), (welcome, !welcome), "{answer:?}");
+            }
+            assert_eq!(link.run(5, "echo first link").await, "first link\n", "other connections do not disturb it");
         }
-        assert_eq!(link.run(5, "echo first link").await, "first link\n", "other connections do not disturb it");
-    }
-    own.send(Frame::new(1, Kind::Stdin, b" and here".to_vec()).end()).await;
-    assert_eq!(own.expect(1, Kind::Stdout).await.payload, " and here");
-    own.expect(1, Kind::Exit).await;
-    for machine in [source, one, two] {
-        machine.stop().await;
-    }
-    lab.close().await;
+        own.send(Frame::new(1, Kind::Stdin, b" and here".to_vec()).end()).await;
+        assert_eq!(own.expect(1, Kind::Stdout).await.payload, " and here");
+        own.expect(1, Kind::Exit).await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_with_an_answer_under_way_is_not_sealed() {
-    let lab = Lab::start().await;
-    let machine = lab.restore(&lab.layer.files).await;
-    machine.resume().await.unwrap();
-    let kept = wait_for("a link", PATIENCE, async || machine.dial_kept().await.ok()).await;
-    let mut talk = Talk::greeted(kept, &lab.secret()).await;
-    talk.send(shell("echo unread").frame(1)).await;
-    let unread = async || talk.link.state().is_err().then_some(());
-    wait_for("an unread answer", PATIENCE, unread).await;
-    talk.expect(1, Kind::Exit).await;
-    machine.stop().await;
-    lab.close().await;
+    with_lab(async |lab| {
+        let machine = lab.restore(&lab.layer.files).await;
+        machine.resume().await.unwrap();
+        let kept = wait_for("a link", PATIENCE, async || machine.dial_kept().await.ok()).await;
+        let mut talk = Talk::greeted(kept, &lab.secret()).await;
+        talk.send(shell("echo unread").frame(1)).await;
+        let unread = async || talk.link.state().is_err().then_some(());
+        wait_for("an unread answer", PATIENCE, unread).await;
+        talk.expect(1, Kind::Exit).await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_link_ends_its_commands_also_if_it_has_given_a_new_life() {
-    let lab = Lab::start().await;
-    let machine = lab.restore(&lab.layer.files).await;
-    machine.resume().await.unwrap();
-    let mut talk = Talk::greeted(lab.dial(&*machine).await, &lab.secret()).await;
-    talk.send(rebirth(b"new").frame(1)).await;
-    talk.expect(1, Kind::Reborn).await;
-    talk.send(shell("exec sleep 98765").frame(2)).await;
-    talk.expect(2, Kind::Started).await;
-    let mut other = Talk::greeted(lab.dial(&*machine).await, b"new").await;
-    let count = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep [9]8765'";
-    assert_eq!(other.run(1, count).await, "1\n");
-    drop(talk);
-    let ended = async {
-        for channel in 2.. {
-            if other.run(channel, count).await == "0\n" {
-                return;
+    with_lab(async |lab| {
+        let machine = lab.restore(&lab.layer.files).await;
+        machine.resume().await.unwrap();
+        let mut talk = Talk::greeted(lab.dial(&*machine).await, &lab.secret()).await;
+        talk.send(rebirth(b"new").frame(1)).await;
+        talk.expect(1, Kind::Reborn).await;
+        talk.send(shell("exec sleep 98765").frame(2)).await;
+        talk.expect(2, Kind::Started).await;
+        let mut other = Talk::greeted(lab.dial(&*machine).await, b"new").await;
+        let count = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep [9]8765'";
+        assert_eq!(other.run(1, count).await, "1\n");
+        drop(talk);
+        let ended = async {
+            for channel in 2.. {
+                if other.run(channel, count).await == "0\n" {
+                    return;
+                }
             }
-        }
-    };
-    tokio::time::timeout(PATIENCE, ended).await.expect("a command that nobody listens to ends");
-    machine.stop().await;
-    lab.close().await;
+        };
+        tokio::time::timeout(PATIENCE, ended).await.expect("a command that nobody listens to ends");
+    })
+    .await;
 }
 
 /// Most seals until two copies of one draw the same.
@@ -122,50 +122,51 @@ const SEALS_MAX: u32 = 8;
 /// What the rebirth is for. Each read takes one step of the kernel's generator, so copies that are a few steps apart still meet.
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
-    let lab = Lab::start().await;
-    let source = lab.restore(&lab.layer.files).await;
-    source.resume().await.unwrap();
-    let spare = wait_for("a link", PATIENCE, async || source.dial_kept().await.ok()).await;
-    let mut spare = Talk::greeted(spare, &lab.secret()).await;
-
-    let copy = async |sealed: &LayerFiles, state: &LinkState, entropy: Option<u8>| {
-        let copy = lab.restore(sealed).await;
-        copy.resume().await.unwrap();
-        let mut link = Talk::of(copy.take_up(state).await.unwrap());
-        if let Some(byte) = entropy {
-            link.send(Rebirth { entropy: vec![byte; 64], ..rebirth(b"another") }.frame(3)).await;
-            link.expect(3, Kind::Reborn).await;
-        }
-        let drawn = draw(&mut link, 4).await;
-        copy.stop().await;
-        drawn
-    };
-    let mut seals = 0;
-    let (sealed, state, alike) = loop {
-        seals += 1;
-        assert!(seals <= SEALS_MAX, "copies differ by themselves: this test shows nothing");
-        // A draw renews the generator if that was not done for half of the guest's age: so not soon again after this.
-        draw(&mut spare, seals).await;
-        source.pause().await.unwrap();
-        let state = spare.link.state().expect("a paused guest's spare link is at rest");
-        let sealed = lab.seal(&*source).await;
+    with_lab(async |lab| {
+        let source = lab.restore(&lab.layer.files).await;
         source.resume().await.unwrap();
-        let alike = [copy(&sealed, &state, None).await, copy(&sealed, &state, None).await];
-        if !alike[0].is_disjoint(&alike[1]) {
-            break (sealed, state, alike);
+        let spare = wait_for("a link", PATIENCE, async || source.dial_kept().await.ok()).await;
+        let mut spare = Talk::greeted(spare, &lab.secret()).await;
+
+        let copy = async |sealed: &LayerFiles, state: &LinkState, entropy: Option<u8>| {
+            let copy = lab.restore(sealed).await;
+            copy.resume().await.unwrap();
+            let mut link = Talk::of(copy.take_up(state).await.unwrap());
+            if let Some(byte) = entropy {
+                link.send(Rebirth { entropy: vec![byte; 64], ..rebirth(b"another") }.frame(3)).await;
+                link.expect(3, Kind::Reborn).await;
+            }
+            let drawn = draw(&mut link, 4).await;
+            copy.stop().await;
+            drawn
+        };
+        let mut seals = 0;
+        let (sealed, state, alike) = loop {
+            seals += 1;
+            assert!(seals <= SEALS_MAX, "copies differ by themselves: this test shows nothing");
+            // A draw renews the generator if that was not done for half of the guest's age: so not soon again after this.
+            draw(&mut spare, seals).await;
+            source.pause().await.unwrap();
+            let state = spare.link.state().expect("a paused guest's spare link is at rest");
+            let sealed = lab.seal(&*source).await;
+            source.resume().await.unwrap();
+            let alike = [copy(&sealed, &state, None).await, copy(&sealed, &state, None).await];
+            if !alike[0].is_disjoint(&alike[1]) {
+                break (sealed, state, alike);
+            }
+            // On a busy host copies of so young a guest may be too late with their first draw. The source grows older meanwhile.
+            for file in [&sealed.mem, &sealed.disk, &sealed.dev] {
+                std::fs::remove_file(file).unwrap();
+            }
+        };
+        source.stop().await;
+        let (three, four) = (copy(&sealed, &state, Some(3)).await, copy(&sealed, &state, Some(4)).await);
+        assert!(three.is_disjoint(&four));
+        for old in &alike {
+            assert!(old.is_disjoint(&three) && old.is_disjoint(&four), "what was sealed is still drawn from");
         }
-        // On a busy host copies of so young a guest may be too late with their first draw. The source grows older meanwhile.
-        for file in [&sealed.mem, &sealed.disk, &sealed.dev] {
-            std::fs::remove_file(file).unwrap();
-        }
-    };
-    source.stop().await;
-    let (three, four) = (copy(&sealed, &state, Some(3)).await, copy(&sealed, &state, Some(4)).await);
-    assert!(three.is_disjoint(&four));
-    for old in &alike {
-        assert!(old.is_disjoint(&three) && old.is_disjoint(&four), "what was sealed is still drawn from");
-    }
-    lab.close().await;
+    })
+    .await;
 }
 
 /// Draws from the kernel's generator, many times.
@@ -178,30 +179,30 @@ async fn draw<L: Link>(talk: &mut Talk<L>, channel: u32) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_memory_is_held_the_same_in_any_room_and_not_at_all_if_it_is_too_much() {
-    let lab = Lab::start().await;
-    let machine = lab.restore(&lab.layer.files).await;
-    machine.resume().await.unwrap();
-    let mut talk = Talk::greeted(lab.dial(&*machine).await, &lab.secret()).await;
-    talk.run(1, "head -c 1000000 /dev/urandom > /dev/shm/changed").await;
-    machine.pause().await.unwrap();
-    let base = &lab.layer.files.mem;
-    let hold = async |room, bytes_max| machine.hold_memory(base, room, bytes_max).await.unwrap();
-    let most = lab.layer.manifest.memory;
-    let without = hold(Vec::new(), most).await.expect("it is less than all");
-    assert!(without.bytes.len() > 1_000_000 && !without.runs.is_empty());
-    let with = hold(Vec::with_capacity(most.get() as usize), most).await.expect("it is less than all");
-    assert!(without == with, "{} and {} bytes, or others", without.bytes.len(), with.bytes.len());
-    assert_eq!(hold(Vec::new(), Size::new(4096)).await, None);
-    // And what is held is what a seal writes.
-    let (held, saved) = (lab.folder.path().join("held"), lab.folder.path().join("saved"));
-    for copy in [&held, &saved] {
-        clone_or_copy(base, copy).unwrap();
-    }
-    without.write_over(&held).unwrap();
-    machine.save_memory(base, &saved).await.unwrap();
-    assert!(std::fs::read(&held).unwrap() == std::fs::read(&saved).unwrap(), "two ways to seal differ");
-    machine.stop().await;
-    lab.close().await;
+    with_lab(async |lab| {
+        let machine = lab.restore(&lab.layer.files).await;
+        machine.resume().await.unwrap();
+        let mut talk = Talk::greeted(lab.dial(&*machine).await, &lab.secret()).await;
+        talk.run(1, "head -c 1000000 /dev/urandom > /dev/shm/changed").await;
+        machine.pause().await.unwrap();
+        let base = &lab.layer.files.mem;
+        let hold = async |room, bytes_max| machine.hold_memory(base, room, bytes_max).await.unwrap();
+        let most = lab.layer.manifest.memory;
+        let without = hold(Vec::new(), most).await.expect("it is less than all");
+        assert!(without.bytes.len() > 1_000_000 && !without.runs.is_empty());
+        let with = hold(Vec::with_capacity(most.get() as usize), most).await.expect("it is less than all");
+        assert!(without == with, "{} and {} bytes, or others", without.bytes.len(), with.bytes.len());
+        assert_eq!(hold(Vec::new(), Size::new(4096)).await, None);
+        // And what is held is what a seal writes.
+        let (held, saved) = (lab.folder.path().join("held"), lab.folder.path().join("saved"));
+        for copy in [&held, &saved] {
+            clone_or_copy(base, copy).unwrap();
+        }
+        without.write_over(&held).unwrap();
+        machine.save_memory(base, &saved).await.unwrap();
+        assert!(std::fs::read(&held).unwrap() == std::fs::read(&saved).unwrap(), "two ways to seal differ");
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -392,7 +393,7 @@ struct Lab {
     driver: QemuDriver,
     pool: Arc<NetPool>,
     slots: Mutex<Vec<Slot>>,
-    layers: LayerStore,
+    machines: Mutex<Vec<Arc<dyn Machine>>>,
     layer: Layer,
     run_root: PathBuf,
     /// Last: it goes when nothing uses it any more.
@@ -408,7 +409,7 @@ impl Lab {
         let settings = NetSettings { ready: 1, ..NetSettings::of(folder.path().display().to_string()) };
         let pool = NetPool::start(settings, &Scope::new()).await.unwrap();
         let run_root = PathBuf::from(format!("/run/pandastack/l-{}", &SandboxId::random().to_string()[..8]));
-        Self { driver, pool, slots: Mutex::default(), layers, layer, run_root, folder }
+        Self { driver, pool, slots: Mutex::default(), machines: Mutex::default(), layer, run_root, folder }
     }
 
     fn secret(&self) -> Vec<u8> {
@@ -416,7 +417,7 @@ impl Lab {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
     }
 
-    async fn restore(&self, from: &LayerFiles) -> Box<dyn Machine> {
+    async fn restore(&self, from: &LayerFiles) -> Arc<dyn Machine> {
         let id = MachineId::random();
         let run_dir = self.run_root.join(id.to_string());
         std::fs::create_dir_all(&run_dir).unwrap();
@@ -429,7 +430,9 @@ impl Lab {
         let limits = MachineLimits::of(manifest.memory, manifest.cpus);
         let (memory, cpus, runtime) = (manifest.memory, manifest.cpus, None);
         let spec = MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, limits };
-        self.driver.restore(spec, from).await.unwrap()
+        let machine: Arc<dyn Machine> = Arc::from(self.driver.restore(spec, from).await.unwrap());
+        self.machines.lock().unwrap().push(machine.clone());
+        machine
     }
 
     /// Seals a paused machine that was restored from the template.
@@ -447,13 +450,22 @@ impl Lab {
         wait_for("the guest", PATIENCE, async || machine.dial().await.ok()).await
     }
 
-    async fn close(self) {
+    async fn close(&self) {
+        let machines = std::mem::take(&mut *self.machines.lock().unwrap());
+        for machine in machines {
+            machine.stop().await;
+        }
         self.pool.close().await.unwrap();
-        remove(&self.run_root);
-        drop(self.layers);
+        std::fs::remove_dir_all(&self.run_root).unwrap();
     }
 }
 
-fn remove(folder: &Path) {
-    std::fs::remove_dir_all(folder).unwrap();
+/// Runs a test in a lab, which leaves nothing behind, however the test ends.
+async fn with_lab(body: impl AsyncFnOnce(&Lab)) {
+    let lab = Lab::start().await;
+    let outcome = AssertUnwindSafe(body(&lab)).catch_unwind().await;
+    lab.close().await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
 }
