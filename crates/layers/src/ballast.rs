@@ -1,6 +1,6 @@
 //! Keeps the file system in an image from promising room that the disk under it does not have: a file of blocks that nobody writes
 //! takes the difference. Who writes more than there is hears so then, instead of losing what was accepted: see
-//! `docs/decisions/0024-full-disk.md`.
+//! `docs/decisions/0024-a-full-or-lost-disk.md`.
 
 use std::{
     fs::{self, File},
