@@ -5,7 +5,7 @@
 use std::{
     fs::File,
     io::{self, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     path::Path,
     process::{Command, Stdio},
     sync::{
@@ -13,13 +13,20 @@ use std::{
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use pandastack_sys::netns::Netns;
 
 /// How often a server looks whether it should end.
 const POLL: Duration = Duration::from_millis(5);
+
+/// How long a new link may take to carry packets, and how long one try waits.
+const LINK_PATIENCE: Duration = Duration::from_secs(10);
+const LINK_TRY: Duration = Duration::from_millis(50);
+
+/// A port that nobody listens on; who asks is told so.
+const DISCARD: u16 = 9;
 
 /// Whoever has this file locked picks a link; in the folder for temporary files.
 const TURN: &str = "pandastack-outside.lock";
@@ -55,7 +62,8 @@ impl Outside {
             inside.push_str(&format!("addr add {address}/32 dev lo\n"));
         }
         let built = ip(&["-batch", "-"], &lines).and_then(|_| ip(&["-n", &name, "-batch", "-"], &inside));
-        let opened = built.and_then(|_| Netns::open(Path::new("/run/netns").join(&name).as_path()));
+        let reached = built.and_then(|_| until_reached((far, DISCARD).into()));
+        let opened = reached.and_then(|()| Netns::open(Path::new("/run/netns").join(&name).as_path()));
         match opened {
             Ok(netns) => Ok(Outside { name, netns, near, far, end: Arc::default(), servers: Vec::new() }),
             Err(error) => {
@@ -99,6 +107,20 @@ impl Outside {
         let count = Arc::new(AtomicUsize::new(0));
         self.servers.push(echoer(socket, count.clone(), self.end.clone()));
         Ok(count)
+    }
+}
+
+/// Waits until a link that was just made carries packets: what is sent until then is lost, and a lost first packet of a connection is
+/// sent again only after a second.
+fn until_reached(closed: SocketAddr) -> io::Result<()> {
+    let deadline = Instant::now() + LINK_PATIENCE;
+    loop {
+        match TcpStream::connect_timeout(&closed, LINK_TRY) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(()),
+            Err(error) if Instant::now() > deadline => return Err(error),
+            Err(_) => {}
+        }
     }
 }
 
