@@ -77,6 +77,21 @@ async fn files(client: &Client, id: &str) {
 }
 
 #[tokio::test]
+async fn a_server_whose_log_finds_no_room_serves_on_and_ends_in_order() {
+    let data = DataFolder::with_templates().unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let talkative = |command: &mut Command| {
+        command.arg("--no-config").env("PANDASTACK_LOG", "trace").stderr(full);
+    };
+    let mut server = Server::start_with(data.path(), talkative).unwrap();
+    let client = client(&server);
+    let sandbox = create(&client).await;
+    assert_eq!(client.exec(&sandbox.id, &line("echo out")).await.unwrap().stdout, "out\n");
+    client.delete(&sandbox.id).await.unwrap();
+    server.stop().unwrap();
+}
+
+#[tokio::test]
 async fn nobody_gets_in_without_the_key() {
     let data = DataFolder::with_templates().unwrap();
     let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();

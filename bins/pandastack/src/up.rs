@@ -1,6 +1,7 @@
 //! `pandastack up`: control, edge and host in one process, from first start to a clean stop.
 
 use std::{
+    io::Write as _,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -153,7 +154,7 @@ impl Up {
         let collecting = Scope::new();
         let spans = telemetry.map(|settings| start_telemetry(settings, &collecting));
         if self.jail == Jail::None {
-            eprintln!(
+            tell(
                 "WARNING: --jail none: machine processes run as root and see this host; a guest that breaks out owns it"
             );
         }
@@ -181,7 +182,7 @@ impl Up {
         };
         tokio::select! {
             () = close => {}
-            () = asked_to_stop() => eprintln!("stopped at once; the next start cleans up"),
+            () = asked_to_stop() => tell("stopped at once; the next start cleans up"),
         }
         place.volume.close();
         drop(lock);
@@ -213,7 +214,7 @@ impl Up {
         self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
         scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));
         asked_to_stop().await;
-        eprintln!("stopping; press Ctrl-C again to stop at once");
+        tell("stopping; press Ctrl-C again to stop at once");
         Ok(control)
     }
 
@@ -266,45 +267,47 @@ impl Up {
         .context("start the host")?;
         if !host.recovered().is_empty() {
             let Recovered { adopted, asleep, machines, disks, folders: _ } = host.recovered();
-            eprintln!(
+            tell(&format!(
                 "went on after the last run: {adopted} sandboxes run on, {asleep} sleep; ended {machines} machines and \
                  removed {disks} disks that nobody owned"
-            );
+            ));
         }
         Ok(host)
     }
 
     fn announce(&self, place: &Place, key: &BootstrapKey, tier: &str, address: SocketAddr) -> Result<()> {
         let url = format!("http://{address}");
-        println!("pandastack {} on {url}", env!("CARGO_PKG_VERSION"));
-        println!("  isolation  {tier}");
-        println!("  previews   http://PORT-SANDBOX.{}:{}", self.preview_suffix, address.port());
-        println!("  data       {}", place.data_dir.display());
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "pandastack {} on {url}", env!("CARGO_PKG_VERSION"))?;
+        writeln!(out, "  isolation  {tier}")?;
+        writeln!(out, "  previews   http://PORT-SANDBOX.{}:{}", self.preview_suffix, address.port())?;
+        writeln!(out, "  data       {}", place.data_dir.display())?;
         if let Ok(Some(telemetry)) = self.telemetry() {
-            println!("  spans      {}", telemetry.address());
+            writeln!(out, "  spans      {}", telemetry.address())?;
         }
         let templates: Vec<String> = place.layers.templates().iter().map(|(name, _)| name.to_string()).collect();
         match templates.is_empty() {
-            true => println!(
+            true => writeln!(
+                out,
                 "  templates  none yet; `pandastack template bake base --data-dir {}` makes one",
                 place.data_dir.display()
             ),
-            false => println!("  templates  {}", templates.join(", ")),
-        }
+            false => writeln!(out, "  templates  {}", templates.join(", ")),
+        }?;
         match key {
-            BootstrapKey::Given(_) => println!("  key        as given in PANDASTACK_BOOTSTRAP_KEY"),
-            BootstrapKey::Made(key) => println!("  key        {} (shown only now)", key.reveal()),
-            BootstrapKey::Kept { prefix } => println!("  key        {prefix}… (made at the first start)"),
-        }
+            BootstrapKey::Given(_) => writeln!(out, "  key        as given in PANDASTACK_BOOTSTRAP_KEY"),
+            BootstrapKey::Made(key) => writeln!(out, "  key        {} (shown only now)", key.reveal()),
+            BootstrapKey::Kept { prefix } => writeln!(out, "  key        {prefix}… (made at the first start)"),
+        }?;
         let shown = match key {
             BootstrapKey::Given(key) | BootstrapKey::Made(key) => Some(key.reveal().as_str()),
             BootstrapKey::Kept { .. } => None,
         };
         if !self.no_config {
             let path = write_config(&url, shown)?;
-            println!("  clients    configured by {}", path.display());
+            writeln!(out, "  clients    configured by {}", path.display())?;
         }
-        println!("  ready; stop with Ctrl-C");
+        writeln!(out, "  ready; stop with Ctrl-C")?;
         Ok(())
     }
 }
@@ -332,10 +335,16 @@ fn write_config(url: &str, key: Option<&str>) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Says something to whoever started the server. Nobody may be there to read it, or no room to keep it; neither stops a server, nor its end.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 fn start_log(format: LogFormat) {
     use std::io::IsTerminal;
     let filter = tracing_subscriber::EnvFilter::try_from_env("PANDASTACK_LOG").unwrap_or_else(|_| "warn".into());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written would be complained about on the same stream, and that complaint panics.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Json => log.json().init(),
         LogFormat::Text if std::io::stderr().is_terminal() => log.init(),
