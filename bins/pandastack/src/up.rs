@@ -155,7 +155,7 @@ impl Up {
         let spans = telemetry.map(|settings| start_telemetry(settings, &collecting));
         if self.jail == Jail::None {
             tell(
-                "WARNING: --jail none: machine processes run as root and see this host; a guest that breaks out owns it"
+                "WARNING: --jail none: machine processes run as root and see this host; a guest that breaks out owns it",
             );
         }
         let driver = QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?.with_jail(self.jail);
