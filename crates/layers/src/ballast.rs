@@ -7,7 +7,7 @@ use std::{
     io,
     ops::Range,
     os::{fd::AsFd, unix::fs::MetadataExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use nix::{
@@ -39,11 +39,17 @@ pub struct Ballast {
 }
 
 impl Ballast {
-    /// Opens the file of a mounted image, and makes it if there is none; nothing if somebody else is at it.
-    pub fn open(mount_point: &Path) -> Result<Option<Self>, VolumeError> {
-        let options = File::options().create(true).read(true).write(true).truncate(false).open(path(mount_point));
-        let file = options.map_err(io("open the volume's ballast"))?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+    /// Opens the file of a mounted image, and makes it if there is none; waits for whoever changes it.
+    pub fn open(mount_point: &Path) -> Result<Self, VolumeError> {
+        match Flock::lock(file(mount_point)?, FlockArg::LockExclusive) {
+            Ok(file) => Ok(Self { file }),
+            Err((_, errno)) => Err(io("lock the volume's ballast")(errno.into())),
+        }
+    }
+
+    /// Does the same if nobody changes it.
+    pub fn open_if_free(mount_point: &Path) -> Result<Option<Self>, VolumeError> {
+        match Flock::lock(file(mount_point)?, FlockArg::LockExclusiveNonblock) {
             Ok(file) => Ok(Some(Self { file })),
             Err((_, Errno::EWOULDBLOCK)) => Ok(None),
             Err((_, errno)) => Err(io("lock the volume's ballast")(errno.into())),
@@ -92,7 +98,12 @@ pub fn bytes(mount_point: &Path) -> u64 {
     fs::metadata(path(mount_point)).map_or(0, |file| file.blocks() * 512)
 }
 
-fn path(mount_point: &Path) -> std::path::PathBuf {
+fn file(mount_point: &Path) -> Result<File, VolumeError> {
+    let opened = File::options().create(true).read(true).write(true).truncate(false).open(path(mount_point));
+    opened.map_err(io("open the volume's ballast"))
+}
+
+fn path(mount_point: &Path) -> PathBuf {
     mount_point.join("ballast")
 }
 

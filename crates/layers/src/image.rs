@@ -159,7 +159,7 @@ impl Image {
 
     /// Promises no more inside than is there. See [`crate::Volume::level`].
     pub fn level(&self, mount_point: &Path) -> Result<(), VolumeError> {
-        let Some(ballast) = Ballast::open(mount_point)? else { return Ok(()) };
+        let Some(ballast) = Ballast::open_if_free(mount_point)? else { return Ok(()) };
         ballast.level(mount_point).map_err(io("level the volume"))
     }
 
@@ -195,7 +195,7 @@ impl Image {
     /// Gives back what lies under the ballast: blocks that files had before it took them. The file system calls them used, so its own
     /// trim leaves them; and the ballast cannot go meanwhile, for this is done where the disk is short.
     fn trim_ballast(&self, mount_point: &Path) -> Result<(), VolumeError> {
-        let Some(ballast) = Ballast::open(mount_point)? else { return Ok(()) };
+        let ballast = Ballast::open(mount_point)?;
         let file = fs::File::options().write(true).open(&self.file).map_err(io("open the volume image"))?;
         let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         for piece in ballast.places().map_err(io("look at the volume's ballast"))?.into_iter().flat_map(pieces) {
