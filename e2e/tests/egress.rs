@@ -325,9 +325,8 @@ async fn denials_are_events_of_the_sandbox() {
 
 #[tokio::test]
 async fn a_bandwidth_limit_holds_in_both_directions() {
-    /// How many times more must come through without the limit.
-    const RATIO: u64 = 4;
-    const MBPS: u32 = 2;
+    /// As low as can be: a guest on a slow computer must be able to exceed it.
+    const MBPS: u32 = 1;
     /// What may come through at once before the limit holds.
     const BURST_BYTES: f64 = 65536.0;
     let outside = Outside::new(&[]).unwrap();
@@ -357,12 +356,12 @@ async fn a_bandwidth_limit_holds_in_both_directions() {
                     let arrived = if direction == "down" { said.trim().parse().unwrap() } else { moved };
                     counts.push((arrived, began.elapsed().as_secs_f64()));
                 }
-                let [(slow, seconds), (fast, _)] = counts[..] else { panic!("two guests") };
-                assert!(fast > slow * RATIO, "{direction}: {counts:?} bytes and seconds");
-                assert!(slow > 0, "{direction}: a limit is not a wall");
                 // The seconds hold more than the transfer, and a loaded host only makes less arrive.
-                let most = f64::from(MBPS) * 1e6 / 8.0 * seconds + BURST_BYTES;
-                assert!((slow as f64) < most, "{direction}: {slow} bytes in {seconds} s, at most {most}");
+                let most = |seconds: f64| (f64::from(MBPS) * 1e6 / 8.0 * seconds + BURST_BYTES) as u64;
+                let [(slow, slow_seconds), (fast, fast_seconds)] = counts[..] else { panic!("two guests") };
+                assert!(slow > 0, "{direction}: a limit is not a wall");
+                assert!(slow < most(slow_seconds), "{direction}: {slow} bytes in {slow_seconds} s");
+                assert!(fast > most(fast_seconds), "{direction}: this computer is slower than the limit: {counts:?}");
             }
         },
     )
