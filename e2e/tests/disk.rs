@@ -80,11 +80,10 @@ impl Disk {
         must("xfs_io", &["-x", "-c", "shutdown", text(&self.mount)]);
         server.kill().unwrap();
         end_users(&self.mount);
-        // A machine's own view of its mounts goes a little later than the machine.
-        let volume = self.data().join("volume");
         if self.data().join("volume.xfs").exists() {
-            must("umount", &[text(&volume)]);
+            must("umount", &[text(&self.data().join("volume"))]);
         }
+        // A machine's own view of its mounts goes a little later than the machine.
         let unmounted = (0..200).any(|_| {
             unmount(&self.mount) || {
                 std::thread::sleep(Duration::from_millis(25));

@@ -236,19 +236,8 @@ fn enclosed(program: &str) -> Command {
 async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progress) -> Result<(), RootFsError> {
     let mut command = Command::new("mke2fs");
     // The file is all holes: no guest is to write its tables again, which each copy of a layer sealed meanwhile would go on with.
-    command.args([
-        "-q",
-        "-t",
-        "ext4",
-        "-F",
-        "-m",
-        "0",
-        "-L",
-        "root",
-        "-E",
-        "root_owner=0:0,assume_storage_prezeroed=1",
-    ]);
-    command.args(["-J", "size=16", "-d"]);
+    command.args(["-q", "-t", "ext4", "-F", "-m", "0", "-L", "root", "-J", "size=16"]);
+    command.args(["-E", "root_owner=0:0,assume_storage_prezeroed=1", "-d"]);
     command.arg(root).arg(disk).arg(format!("{}M", size.as_mib()));
     run("make the disk image", command, progress).await
 }
