@@ -10,7 +10,7 @@ use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    app::{KeyCache, PreviewSigner, Promotions, Settle},
+    app::{KeyCache, PreviewSigner, Promotions, Settle, TermLocks},
     boots::Boots,
     build::{Builds, ImageSettings, Images},
     door,
@@ -34,6 +34,7 @@ pub struct Control {
     pub(crate) keys: Arc<KeyCache>,
     pub(crate) events: Arc<EventLog>,
     pub(crate) promotions: Arc<Promotions>,
+    pub(crate) term_locks: Arc<TermLocks>,
     pub(crate) signer: Arc<PreviewSigner>,
     pub(crate) builds: Arc<Builds>,
     pub(crate) images: Arc<Images>,
@@ -90,6 +91,7 @@ impl Control {
             keys: Arc::default(),
             events: Arc::default(),
             promotions: Arc::default(),
+            term_locks: Arc::default(),
             signer: Arc::new(PreviewSigner::new(key)),
             builds: Arc::new(builds),
             settle,

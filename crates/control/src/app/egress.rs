@@ -12,13 +12,12 @@ impl Control {
         Ok(intent.ok_or_else(Fault::no_sandbox)?.spec.egress)
     }
 
-    /// Changes it. The host comes first: if we end in between, what is shown is old but what is enforced is new.
+    /// Changes what a sandbox may reach.
     pub(crate) async fn set_egress(&self, caller: &Caller, id: SandboxId, egress: Egress) -> Result<Egress, Fault> {
         self.reachable(caller, id).await?;
         let control = self.clone();
         let work = async move {
-            control.host.set_egress(id, egress.clone()).await?;
-            control.store.set_egress(id, &egress).await?;
+            control.change_egress(id, egress.clone()).await?;
             Ok(egress)
         };
         self.in_time("egress", CHANGE_MAX, work).await

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pandastack_model::{Fault, SandboxId};
-use pandastack_wire_fleet::{Caller, Lifecycle};
+use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::LifecycleChange;
 
 use crate::{Control, limits::CHANGE_MAX, store::IdleLimit};
@@ -31,16 +31,8 @@ impl Control {
             persistent: change.persistent.unwrap_or(limit.persistent),
         };
         let control = self.clone();
-        let work = async move { control.limit_idleness(id, limit).await };
+        let work = async move { control.change_idle_limit(id, limit).await };
         let idle = self.in_time("lifecycle", CHANGE_MAX, work).await?;
         Ok((limit, idle))
-    }
-
-    /// Tells the host, then the row: the host is the one that acts on it.
-    pub(super) async fn limit_idleness(&self, id: SandboxId, limit: IdleLimit) -> Result<Duration, Fault> {
-        let IdleLimit { ttl_seconds, persistent } = limit;
-        let seen = self.host.set_lifecycle(id, Lifecycle { ttl_seconds, persistent }).await?;
-        self.store.set_idle_limit(id, limit).await?;
-        Ok(seen.idle)
     }
 }

@@ -76,7 +76,7 @@ impl Control {
         // Only now is it certain that the winner was not reaped meanwhile. A dead one would leave nothing of the tree.
         self.reachable(caller, id).await?;
         if let Some(limit) = winner.lineage.promoted {
-            self.limit_idleness(id, limit).await?;
+            self.change_idle_limit(id, limit).await?;
         }
         let siblings = match (&tree, ask.cleanup_siblings) {
             (Some(tree), true) => self.store.list_tree(&caller.workspace, tree).await?,

@@ -51,6 +51,7 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
             (_, Some(view)) => write_state(control, view, &view.state).await?,
         }
     }
+    control.reapply_terms().await?;
     for view in seen.values() {
         let now_ns = control.clock.now_ns();
         control.events.known(view.id, &view.state, now_ns);
@@ -76,6 +77,13 @@ pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
             }
         }
     }
+    // Beside this task: a change that is under way on the host would hold up the events of all others.
+    let terms = control.clone();
+    control.scope.start("reapply terms", async move {
+        if let Err(error) = terms.reapply_terms().await {
+            tracing::error!(%error, "terms of sandboxes could not be applied");
+        }
+    });
     Ok(())
 }
 

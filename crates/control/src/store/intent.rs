@@ -165,7 +165,7 @@ fn read_spec(row: &SqliteRow, id: SandboxId, volumes: Vec<VolumeMount>) -> Resul
     })
 }
 
-fn read_egress(text: Option<String>) -> Option<Egress> {
+pub(super) fn read_egress(text: Option<String>) -> Option<Egress> {
     let Some(text) = text else { return Some(Egress::Open) };
     let rules: Vec<String> = serde_json::from_str(&text).ok()?;
     rules.iter().map(|rule| rule.parse().ok()).collect::<Option<_>>().map(Egress::Only)

@@ -13,6 +13,7 @@ mod sandboxes;
 mod snapshots;
 mod states;
 mod templates;
+mod terms;
 mod trail;
 mod volumes;
 mod webhooks;
@@ -36,6 +37,7 @@ use sqlx::{
 };
 pub use states::Seen;
 pub use templates::{CachedLayer, Template};
+pub use terms::{KeptLimit, Term};
 use tokio::sync::Notify;
 pub use trail::Deed;
 pub use volumes::{Named, Unfinished, Volume};

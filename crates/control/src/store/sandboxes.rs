@@ -1,10 +1,10 @@
 //! Sandboxes: what is wanted. What becomes of them is in `states.rs`.
 
-use pandastack_model::{Egress, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Origin, SandboxId, SandboxSpec, SandboxState};
 use pandastack_wire_fleet::WorkspaceId;
 
 use super::{
-    IdleLimit, Intent, Lineage, Store, StoreError, failed, from_sql,
+    Intent, Lineage, Store, StoreError, failed, from_sql,
     intent::{column, egress_to_sql, map_to_sql, read_id, read_intent, read_state, volumes_to_sql},
     to_sql,
 };
@@ -139,31 +139,6 @@ impl Store {
             .await
             .map_err(failed("find a sandbox's owner"))?;
         Ok(found.map(|(workspace, template)| (WorkspaceId(workspace), template)))
-    }
-
-    /// Changes what a sandbox may reach.
-    pub async fn set_egress(&self, id: SandboxId, egress: &Egress) -> Result<(), StoreError> {
-        sqlx::query("UPDATE sandbox SET egress = ? WHERE id = ?")
-            .bind(egress_to_sql(egress))
-            .bind(id.to_string())
-            .execute(&self.pool)
-            .await
-            .map(drop)
-            .map_err(failed("change a sandbox's egress"))
-    }
-
-    /// Changes the idle limit for good: a promotion no longer does.
-    pub async fn set_idle_limit(&self, id: SandboxId, limit: IdleLimit) -> Result<(), StoreError> {
-        let sql = "UPDATE sandbox SET ttl_seconds = ?, persistent = ?, promoted_ttl_seconds = NULL,
-                       promoted_persistent = NULL WHERE id = ?";
-        sqlx::query(sql)
-            .bind(to_sql(limit.ttl_seconds))
-            .bind(limit.persistent)
-            .bind(id.to_string())
-            .execute(&self.pool)
-            .await
-            .map(drop)
-            .map_err(failed("change a sandbox's idle limit"))
     }
 }
 

@@ -1,8 +1,11 @@
 //! What a start finds after a crash in the middle of something: it finishes or undoes it before serving anybody.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use pandastack_model::{Fault, FaultKind, SandboxState};
+use pandastack_model::{Egress, Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::HostEvent;
 use reqwest::Method;
 use serde_json::json;
@@ -14,7 +17,7 @@ use crate::{
 
 /// Sends a request that the server will not answer: it ends before the host does.
 async fn cut_off(rig: &Rig, path: &str, body: serde_json::Value) {
-    rig.host.gated.store(true, std::sync::atomic::Ordering::SeqCst);
+    rig.host.gated.store(true, Ordering::SeqCst);
     let asked = rig.call(Method::POST, path).json(&body).timeout(Duration::from_millis(1000)).send().await;
     assert!(asked.unwrap_err().is_timeout());
 }
@@ -158,4 +161,53 @@ async fn missed_events_are_made_up_for() {
     wait_for("it sleeps", || async { rig.get(&path).await.1["status"] == "hibernated" }).await;
     let path = format!("/v1/sandboxes/{gone}");
     wait_for("it is gone", || async { rig.get(&path).await.0 == 404 }).await;
+}
+
+#[tokio::test]
+async fn a_list_that_the_host_never_heard_of_is_applied_and_holds_for_children() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    let path = format!("/v1/sandboxes/{id}/egress");
+    rig.host.gated.store(true, Ordering::SeqCst);
+    let list = json!({"egress_allowlist": ["a.example"]});
+    let put = rig.call(Method::PUT, &path).json(&list).timeout(Duration::from_millis(1000)).send().await;
+    assert!(put.unwrap_err().is_timeout(), "it waits at the host's gate");
+    assert_eq!(rig.get(&path).await.1, list, "the row is first");
+    let rig = crash(rig).await;
+    let sandbox: SandboxId = id.parse().unwrap();
+    let told = rig.host.egress.lock().unwrap().get(&sandbox).cloned();
+    assert!(matches!(&told, Some(Egress::Only(rules)) if rules.len() == 1), "{told:?}");
+    let (status, tree) = rig.send(Method::POST, &format!("/v1/sandboxes/{id}/fork-tree"), json!({"count": 1})).await;
+    assert_eq!(status, 201, "{tree}");
+    let asked = rig.host.asked.lock().unwrap();
+    assert!(asked.values().all(|ask| ask.spec.egress == Egress::Only(vec!["a.example".parse().unwrap()])));
+    drop(asked);
+    // What was applied is not applied again.
+    let rig = crash(rig).await;
+    assert!(rig.host.egress.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_idle_limit_that_the_host_never_heard_of_is_applied() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    rig.host.gated.store(true, Ordering::SeqCst);
+    let change = rig.call(Method::PATCH, &format!("/v1/sandboxes/{id}/lifecycle")).json(&json!({"ttl_seconds": 77}));
+    assert!(change.timeout(Duration::from_millis(1000)).send().await.unwrap_err().is_timeout());
+    let rig = crash(rig).await;
+    assert_eq!(rig.host.lifecycles.lock().unwrap()[&id.parse::<SandboxId>().unwrap()].ttl_seconds, 77);
+}
+
+#[tokio::test]
+async fn terms_that_the_host_refused_are_set_back_there_too() {
+    let rig = Rig::start().await;
+    let id = rig.created().await;
+    let path = format!("/v1/sandboxes/{id}/egress");
+    assert_eq!(rig.send(Method::PUT, &path, json!({"egress_allowlist": ["a.example"]})).await.0, 200);
+    rig.host.fail_next("set_egress", Fault::new(FaultKind::Unavailable, "host.lost", "agent unreachable"));
+    assert_eq!(rig.send(Method::PUT, &path, json!({"egress_allowlist": null})).await.0, 502);
+    let rig = crash(rig).await;
+    assert_eq!(rig.get(&path).await.1, json!({"egress_allowlist": ["a.example"]}));
+    let told = rig.host.egress.lock().unwrap().get(&id.parse().unwrap()).cloned();
+    assert!(matches!(&told, Some(Egress::Only(rules)) if rules.len() == 1), "the host hears of it again: {told:?}");
 }

@@ -46,7 +46,7 @@ pub struct StubHost {
     pub lifecycles: Mutex<BTreeMap<SandboxId, Lifecycle>>,
     pub report: Mutex<AuditReport>,
     pub listening: Mutex<Vec<ListeningPort>>,
-    /// Whether `ensure` and `fork` wait for a permit of the gate.
+    /// Whether verbs that change a sandbox wait for a permit of the gate.
     pub gated: AtomicBool,
     pub gate: Semaphore,
     /// Commands that never end.
@@ -254,12 +254,14 @@ impl HostPort for StubHost {
 
     async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
         self.check("set_egress")?;
+        self.wait_at_the_gate().await;
         self.egress.lock().unwrap().insert(id, egress);
         Ok(())
     }
 
     async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault> {
         self.check("set_lifecycle")?;
+        self.wait_at_the_gate().await;
         self.lifecycles.lock().unwrap().insert(id, lifecycle);
         self.observe(id).await.ok_or_else(Fault::no_sandbox)
     }

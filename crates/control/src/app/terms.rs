@@ -1,0 +1,120 @@
+//! Changes the terms of a running sandbox: what it may reach and how long it may be idle. The row comes first, so that a
+//! fork or a restart sees the new terms; then the host is told. `loops::compare` tells it again after a crash in between.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use pandastack_model::{Egress, Fault, SandboxId};
+use pandastack_wire_fleet::Lifecycle;
+
+use crate::{
+    Control,
+    store::{IdleLimit, KeptLimit, StoreError, Term},
+};
+
+/// One lock for each sandbox whose terms are being changed: row and host must change in the same order.
+#[derive(Default)]
+pub struct TermLocks(Mutex<HashMap<SandboxId, Weak<tokio::sync::Mutex<()>>>>);
+
+impl TermLocks {
+    async fn lock(&self, id: SandboxId) -> tokio::sync::OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            let held = locks.get(&id).and_then(Weak::upgrade);
+            held.unwrap_or_else(|| {
+                let lock = Arc::default();
+                locks.insert(id, Arc::downgrade(&lock));
+                lock
+            })
+        };
+        lock.lock_owned().await
+    }
+}
+
+impl Control {
+    /// Changes what a sandbox may reach. If the host refuses, the old list stands again.
+    pub(super) async fn change_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
+        let _lock = self.term_locks.lock(id).await;
+        let old = self.store.egress_of(id).await?.ok_or_else(Fault::no_sandbox)?;
+        self.store.set_egress(id, &egress).await?;
+        match self.host.set_egress(id, egress).await {
+            Ok(()) => Ok(self.store.mark_applied(id, Term::Egress).await?),
+            Err(fault) => {
+                // The mark stays: whatever the host has made of the call, it gets the old list again.
+                self.store.set_egress(id, &old).await?;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Changes the idle limit, and gives how long the sandbox has been idle. If the host refuses, the old one stands.
+    pub(super) async fn change_idle_limit(&self, id: SandboxId, limit: IdleLimit) -> Result<Duration, Fault> {
+        let _lock = self.term_locks.lock(id).await;
+        let old = self.store.idle_limit(id).await?.ok_or_else(Fault::no_sandbox)?;
+        // A limit that somebody chose is not changed by a promotion any more.
+        self.store.set_idle_limit(id, KeptLimit { limit, promoted: None }).await?;
+        match self.host.set_lifecycle(id, lifecycle(limit)).await {
+            Ok(seen) => {
+                self.store.mark_applied(id, Term::IdleLimit).await?;
+                Ok(seen.idle)
+            }
+            Err(fault) => {
+                self.store.set_idle_limit(id, old).await?;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Gives the host every term of a row that it may not have. One that fails is tried at the next comparison.
+    pub(crate) async fn reapply_terms(&self) -> Result<(), StoreError> {
+        for (id, term) in self.store.unapplied_terms().await? {
+            let _lock = self.term_locks.lock(id).await;
+            match self.reapply(id, term).await {
+                Ok(()) => tracing::info!(sandbox = %id, ?term, "terms applied that an earlier run had not"),
+                Err(fault) => tracing::warn!(sandbox = %id, ?term, %fault, "terms could not be applied; next time"),
+            }
+        }
+        Ok(())
+    }
+
+    async fn reapply(&self, id: SandboxId, term: Term) -> Result<(), Fault> {
+        match term {
+            Term::Egress => {
+                let Some(egress) = self.store.egress_of(id).await? else { return Ok(()) };
+                self.host.set_egress(id, egress).await?;
+            }
+            Term::IdleLimit => {
+                let Some(kept) = self.store.idle_limit(id).await? else { return Ok(()) };
+                self.host.set_lifecycle(id, lifecycle(kept.limit)).await?;
+            }
+        }
+        Ok(self.store.mark_applied(id, term).await?)
+    }
+}
+
+fn lifecycle(limit: IdleLimit) -> Lifecycle {
+    let IdleLimit { ttl_seconds, persistent } = limit;
+    Lifecycle { ttl_seconds, persistent }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lock_is_for_one_sandbox_and_is_forgotten_when_nobody_holds_it() {
+        let (locks, [one, other]) = (TermLocks::default(), [SandboxId::random(), SandboxId::random()]);
+        let held = locks.lock(one).await;
+        drop(locks.lock(other).await);
+        let waiting = tokio::time::timeout(Duration::from_millis(20), locks.lock(one)).await;
+        assert!(waiting.is_err(), "somebody else holds it");
+        drop(held);
+        drop(locks.lock(one).await);
+        drop(locks.lock(other).await);
+        assert!(locks.0.lock().unwrap().len() <= 1, "locks that nobody holds go with the next one");
+    }
+}
