@@ -1,48 +1,47 @@
 //! What was measured, as a table for people and as JSON.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-/// One line of the table.
-struct Figure {
-    key: String,
-    value: f64,
-    /// What the project wants, where it wants something.
-    target: Option<f64>,
-    better: &'static str,
-}
+use crate::figures::{FIGURES, Goal};
 
-/// Everything measured in one run.
+/// Everything measured in one run, in its order.
 #[derive(Default)]
-pub struct Table(Vec<Figure>);
+pub struct Table(Vec<(String, f64)>);
 
 impl Table {
     pub fn report(&mut self, key: &str, value: f64) {
-        self.0.push(Figure { key: key.to_owned(), value, target: None, better: "" });
+        // Shares of one need more digits than milliseconds.
+        let digits = if value.abs() < 0.1 { 10_000.0 } else { 100.0 };
+        self.0.push((key.to_owned(), (value * digits).round() / digits));
     }
 
-    pub fn at_most(&mut self, key: &str, value: f64, target: f64) {
-        self.0.push(Figure { key: key.to_owned(), value, target: Some(target), better: "<=" });
-    }
-
-    pub fn at_least(&mut self, key: &str, value: f64, target: f64) {
-        self.0.push(Figure { key: key.to_owned(), value, target: Some(target), better: ">=" });
+    /// Reads what an earlier run has written.
+    pub fn read(json: &[u8]) -> serde_json::Result<Self> {
+        let values: BTreeMap<String, f64> = serde_json::from_slice(json)?;
+        Ok(Self(values.into_iter().collect()))
     }
 
     pub fn print(&self) {
         println!("{:<28} {:>10}  target", "figure", "value");
-        for Figure { key, value, target, better } in &self.0 {
-            let wanted = target.map_or("report".to_owned(), |target| {
-                let met = if *better == ">=" { *value >= target } else { *value <= target };
-                let mark = if met { "met" } else { "MISSED" };
-                format!("{better} {target:.1}  {mark}")
+        for (key, value) in &self.0 {
+            let goal = FIGURES.iter().find(|figure| figure.key == key).map(|figure| figure.goal);
+            let wanted = goal.map_or("report".to_owned(), |goal| {
+                let mark = if goal.is_met(*value) { "met" } else { "MISSED" };
+                match goal {
+                    Goal::AtMost(target) => format!("<= {target}  {mark}"),
+                    Goal::AtLeast(target) => format!(">= {target}  {mark}"),
+                }
             });
             println!("{key:<28} {value:>10.2}  {wanted}");
         }
     }
 
+    pub fn value(&self, key: &str) -> Option<f64> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+    }
+
     pub fn json(&self) -> serde_json::Value {
-        let rounded = |value: f64| (value * 100.0).round() / 100.0;
-        self.0.iter().map(|figure| (figure.key.clone(), serde_json::json!(rounded(figure.value)))).collect()
+        self.0.iter().map(|(key, value)| (key.clone(), serde_json::json!(value))).collect()
     }
 }
 

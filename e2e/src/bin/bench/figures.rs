@@ -1,0 +1,68 @@
+//! The figures that have a target: what they are called and what the project wants of them.
+
+/// One figure with a target.
+pub struct Figure {
+    pub key: &'static str,
+    /// What it is, for people.
+    pub label: &'static str,
+    pub unit: &'static str,
+    pub goal: Goal,
+}
+
+/// What the project wants.
+#[derive(Clone, Copy)]
+pub enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Goal {
+    pub fn is_met(self, value: f64) -> bool {
+        self.share(value) <= 1.0
+    }
+
+    /// How much of what is allowed is used: 1 is exactly the target, less is better.
+    pub fn share(self, value: f64) -> f64 {
+        match self {
+            Goal::AtMost(target) => value / target,
+            Goal::AtLeast(target) => target / value,
+        }
+    }
+
+    pub fn target(self) -> f64 {
+        match self {
+            Goal::AtMost(target) | Goal::AtLeast(target) => target,
+        }
+    }
+}
+
+const fn at_most(key: &'static str, label: &'static str, unit: &'static str, target: f64) -> Figure {
+    Figure { key, label, unit, goal: Goal::AtMost(target) }
+}
+
+const fn at_least(key: &'static str, label: &'static str, unit: &'static str, target: f64) -> Figure {
+    Figure { key, label, unit, goal: Goal::AtLeast(target) }
+}
+
+/// Every figure with a target, in the order of the table in the README.
+pub const FIGURES: &[Figure] = &[
+    at_most("create_warm_ms_p50", "create, from a warm pool", "ms", 10.0),
+    at_most("create_standby_ms_p50", "create, from a standby machine", "ms", 60.0),
+    at_most("create_cold_ms_p50", "create, nothing prepared", "ms", 130.0),
+    at_most("create_standby_per_boot", "create from standby, as a share of a first boot", "", 0.025),
+    at_most("tti_ms_p50", "create and first output, published Python client", "ms", 110.0),
+    at_most("exec_true_ms_p50", "run `true`", "ms", 25.0),
+    at_most("ws_exec_ms_p50", "run `true` over an open WebSocket", "ms", 28.0),
+    at_most("ws_exec_over_agent_ms_p50", "of that, spent outside the guest", "ms", 3.0),
+    at_most("ping_ms_p50", "round trip to the guest agent", "ms", 1.5),
+    at_most("fork_ms_p50", "fork with 24 MB changed", "ms", 150.0),
+    at_most("fork_pause_ms_p50", "pause of the source during a fork", "ms", 20.0),
+    at_most("fork_tree10_ms", "fork into ten children", "ms", 1200.0),
+    at_most("hibernate_ms_p50", "hibernate with 50 MB changed", "ms", 400.0),
+    at_most("wake_ms_p50", "wake and first request", "ms", 90.0),
+    at_most("pss_idle_mb", "memory of an idle sandbox", "MB", 45.0),
+    at_most("pss_child_mb", "memory of a forked child", "MB", 45.0),
+    at_most("server_rss_mb", "memory of the server, four slow 1 GB downloads", "MB", 150.0),
+    at_least("api_get_rps", "GET of one sandbox", "requests/s", 8000.0),
+    at_most("binary_mb", "size of the server's binary", "MB", 20.0),
+];
