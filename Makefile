@@ -1,4 +1,4 @@
-# The front door. Every target first installs what is missing (scripts/setup); `cargo xtask` is the workbench behind it.
+# The front door. Every target first installs what is missing (scripts/setup); `cargo xtask` has the other commands.
 
 SHELL := /bin/bash
 CARGO_TARGET_DIR ?= $(HOME)/.cache/pandastack/target
@@ -10,7 +10,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 GUEST_TARGET := x86_64-unknown-linux-gnu
 GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/guest/guestd
 
-.PHONY: help setup build guestd server mini demo test check bench
+.PHONY: help setup build guestd server mini demo test test-deep check bench
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -24,12 +24,12 @@ build: server guestd ## Build the release binaries: pandastack and its guest age
 	@ls -lh $(RELEASE)/pandastack $(RELEASE)/pandastack-guestd | awk '{print "build: " $$9 " " $$5}'
 
 server: setup
-	@cargo build --quiet --release --package pandastack
+	@scripts/cargo-progress pandastack --release
 
-# The guest agent is the init of any root file system, so it may need no library of it.
+# The guest agent is the init of any root file system, so it is linked statically.
 guestd: setup
 	@RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-fuse-ld=mold" \
-		cargo build --quiet --profile guest --target $(GUEST_TARGET) --package guestd
+		scripts/cargo-progress guestd --profile guest --target $(GUEST_TARGET)
 	@install -D -m 755 $(GUEST) $(RELEASE)/pandastack-guestd
 
 mini: build ## Bake the template that the tests use (kept; quick when it is there)
@@ -41,9 +41,12 @@ demo: setup ## From nothing to a machine that runs Python and Node, with the tim
 check: setup ## Format, lints and the project's own rules
 	@cargo xtask check
 
-test: setup check mini ## Every check and every test
+test: setup check mini ## Every check and every test but the long ones
 	@scripts/test
 
-bench: mini ## Measure; writes bench/latest.json
+test-deep: mini ## The long tests: cycles, kills, the KVM tier, fuzzing; ONLY=NAME runs a part
+	@scripts/test-deep $(ONLY)
+
+bench: mini ## Measure; writes bench/latest.json, the table in README and docs/bench.svg
 	@mkdir -p bench
 	@cargo run --quiet --release --package pandastack-e2e --bin bench -- bench/latest.json

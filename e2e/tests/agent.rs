@@ -1,7 +1,5 @@
 //! Processes in a real guest: what the agent promises about running them.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;

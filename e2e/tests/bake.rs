@@ -1,8 +1,6 @@
 //! Baking with the built program: ended in its middle, by a request, which it still answers for, or by force, after which the next
 //! one does; and beside machines that a killed server has left running.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},

@@ -1,7 +1,5 @@
 //! Builds of templates on real machines: a Dockerfile and its cache, a failing step, a snapshot, and a server that dies meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{path::Path, process::Command};
 
 use pandastack_client::{

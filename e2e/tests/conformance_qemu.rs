@@ -1,7 +1,5 @@
 //! The shared suite on real QEMU machines, restored from the baked template `mini`.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
 use std::{io, path::PathBuf};
 
 use async_trait::async_trait;

@@ -1,8 +1,6 @@
 //! Where the sources of the API contract contradict each other, and which side we took: one test per row of its section 16,
 //! named after the row. Real server, real machines; what published clients see of it is in `published`.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};

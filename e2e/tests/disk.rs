@@ -1,7 +1,5 @@
 //! The host's own disk goes wrong: it is full, or the power is cut. The server runs on a small file system that it has for itself.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     path::{Path, PathBuf},
     process::Command,

@@ -1,8 +1,6 @@
 //! The page of the API's document in a real browser, from the built server: its policy lets its own script and style work and
 //! nothing else, and what the script makes of the document is there to read.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::process::{Command, Stdio};
 
 use pandastack_e2e::project;

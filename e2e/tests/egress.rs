@@ -1,8 +1,6 @@
 //! Egress lists and bandwidth limits attacked from inside real guests. What a list keeps out is first shown to let an unlisted
 //! guest through, and packets are counted where they would arrive.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     collections::BTreeMap,
     io::{Read as _, Write as _},

@@ -1,8 +1,6 @@
 //! What a sandbox may reach and how fast, across the death of the server that said so: the built server is killed with SIGKILL
 //! and started again while the guest runs on.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     io::Write as _,
     net::{Ipv4Addr, SocketAddr},

@@ -1,7 +1,5 @@
 //! What goes wrong on purpose: each fault is named, and afterwards nothing is left of what it hit.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     io::Write,
     os::unix::fs::FileExt,

@@ -1,7 +1,5 @@
 //! Files of a real guest: streamed both ways, written whole or not at all.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_e2e::{Events, HttpDoor, answer, run, shell, with_sandbox};

@@ -1,7 +1,5 @@
 //! Who a restored guest is: itself, and nobody else's twin.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     sync::{
         Arc,

@@ -1,7 +1,5 @@
 //! Templates of images, from a real registry on this host: fetched with a password, checked, booted, built upon, and refused.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use pandastack_client::{BuildForm, Client, wire::Build};
 use pandastack_e2e::{
     registry::{PASSWORD, Registry, USER},

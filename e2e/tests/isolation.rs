@@ -1,8 +1,6 @@
 //! What a guest can and cannot reach, tried from inside real guests. Everything a guest is refused is first shown to be
 //! there: an address nobody answers at proves nothing.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},

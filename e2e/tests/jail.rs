@@ -1,8 +1,6 @@
 //! The jail of machine processes, looked at from outside on real machines, and tried from inside by a program of ours that
 //! the driver starts in QEMU's place. Everything that is refused inside is first shown to be there for the host.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     collections::{BTreeMap, HashSet},
     fs,

@@ -1,8 +1,6 @@
 //! The jail as the built server asks for it: by default all of it, on a host that cannot give it nothing at all, and less only
 //! when it is told so by name.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{fs, path::Path};
 
 use nix::{

@@ -1,8 +1,6 @@
 //! A real machine killed while every kind of request to it is under way: each caller hears of it, and nothing is left. And callers
 //! that go away while their machine lives on: nothing of theirs stays in it.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::time::Duration;
 
 use futures_util::stream;

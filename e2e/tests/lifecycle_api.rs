@@ -1,8 +1,6 @@
 //! The built server over HTTP: forks, trees, promotion, snapshots, sleep, volumes and egress, through the typed client and
 //! through the command line.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     collections::BTreeMap,
     process::{Command, Stdio},

@@ -1,7 +1,5 @@
 //! Links that are sealed with their guest: a copy goes on with one where its source was, and the source notices nothing.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     collections::BTreeSet,
     net::Ipv4Addr,

@@ -2,8 +2,6 @@
 //! answered with a defect, a status or a body that the document does not have. Control, edge and host are real; the machines
 //! are fake, so that it is quick and anything may be made of them.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::{path::Path, process::Stdio, sync::Arc};
 
 use pandastack_control::Control;

@@ -1,7 +1,5 @@
 //! The built server before real machines: programs in guests, reached with a key, by a preview's name and by a signed link.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     process::{Command, Stdio},
     time::Duration,

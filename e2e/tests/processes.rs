@@ -1,8 +1,6 @@
 //! Processes that outlive their requests, in real machines: read from any offset, by many, through sleep, forks and a restart of the
 //! server.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::process::{Command, Output};
 
 use pandastack_client::{

@@ -1,7 +1,5 @@
 //! The quick starts of the README, run as they stand there.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     path::Path,
     process::{Command, Stdio},

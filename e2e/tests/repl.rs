@@ -1,7 +1,5 @@
 //! Code sessions on real machines, over HTTP and through the command line.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::process::{Command, Stdio};
 
 use pandastack_client::{

@@ -1,7 +1,5 @@
 //! The built server as a process of its own: the API over HTTP, its life and its death.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},

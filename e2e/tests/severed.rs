@@ -1,8 +1,6 @@
 //! A real machine behind the built server, killed while bytes flow to and from it in every way that there is. Each reader must
 //! see that what it has is not the whole, and each writer that nobody took it.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use futures_util::{StreamExt, future::join_all, stream};
 use nix::{
     sys::signal::{Signal, kill},

@@ -1,7 +1,5 @@
 //! Sockets into real machines: the edge in this process over a host with real guests.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     cell::RefCell,
     io::Write,

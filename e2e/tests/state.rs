@@ -1,7 +1,5 @@
 //! Seal, snapshot, fork, sleep and wake on real machines.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},

@@ -1,7 +1,5 @@
 //! `pandastack host audit` and a process that nobody owns.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     io::Read as _,
     os::unix::process::ExitStatusExt as _,

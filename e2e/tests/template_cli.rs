@@ -1,7 +1,5 @@
 //! `pandastack template build` as people type it: what it sends, what it shows meanwhile, and how it ends.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{fs, path::Path, process::Output};
 
 use pandastack_e2e::{

@@ -1,7 +1,5 @@
 //! Volumes on real machines: durable, at the path their owner chose, one writer or many readers, growing under use.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     path::{Path, PathBuf},
     process::Command,

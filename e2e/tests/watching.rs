@@ -1,8 +1,6 @@
 //! The built server over HTTP: consoles, events, what machines use, boots, audit trail, meters, idempotency keys and limits, through
 //! the typed client, the command line and the published Python SDK.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     future::Future,
     io::{BufRead, BufReader},

@@ -1,8 +1,6 @@
 //! Webhooks with the built server and a real machine: a life of a sandbox arrives at a receiver, signed, also across a kill of
 //! the server; and near addresses are refused by a server that was not told to allow them.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     collections::HashMap,
     io::{BufRead, BufReader, Read, Write},

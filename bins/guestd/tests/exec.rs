@@ -1,11 +1,7 @@
 //! Processes: how they start, what they see, how they end.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Agent, alive, argv, shell, wait_for};
+use crate::common::{Agent, alive, argv, shell, wait_for};
 use pandastack_wire_guest::{ErrorKind, Exit, Frame, Kind, Message, Signal, Start, Variable};
 
 fn variable(name: &str, value: &str) -> Variable {

@@ -1,15 +1,11 @@
 //! Files, both directions.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
 };
 
-use common::{Agent, Client, wait_for};
+use crate::common::{Agent, Client, wait_for};
 use pandastack_wire_guest::{
     self as wire, Credit, Entries, Entry, EntryKind, ErrorKind, Frame, Kind, Message, Meta, Read, WINDOW_BYTES, Write,
     Written,

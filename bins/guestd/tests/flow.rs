@@ -1,12 +1,8 @@
 //! Back-pressure and fairness: what a slow, greedy or numerous host does to the others, and to our memory.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::time::{Duration, Instant};
 
+use crate::common::{Agent, argv, shell};
 use bytes::Bytes;
-use common::{Agent, argv, shell};
 use pandastack_wire_guest::{ErrorKind, Exit, Kind, Message, Start, WINDOW_BYTES};
 
 #[test]
@@ -25,7 +21,7 @@ fn output_stops_at_the_window_and_others_go_on() {
     client.socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let silent = std::io::Read::read(&mut client.socket, &mut [0; 1]);
     assert!(silent.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
-    client.socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    client.socket.set_read_timeout(Some(crate::common::PATIENCE)).unwrap();
     client.credit(1, 1000);
     let mut more = 0;
     while more < 1000 {

@@ -1,11 +1,7 @@
 //! Processes that outlive their requests.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::fs;
 
-use common::{Agent, Client, alive, argv, shell, wait_for};
+use crate::common::{Agent, Client, alive, argv, shell, wait_for};
 use pandastack_wire_guest::{
     Attach, Credit, ErrorKind, Feed, Forget, Frame, Kind, Message, Position, Process, ProcessList, Spawn, Start, Tell,
     WINDOW_BYTES, Which, Written, frame_cost,

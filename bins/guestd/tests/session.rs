@@ -1,8 +1,4 @@
 //! Connections: who gets in, what nonsense does, rebirth, and what the agent says about the guest.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{
     io::Write as _,
     net::TcpListener,
@@ -14,7 +10,7 @@ use nix::{
     unistd::Pid,
 };
 
-use common::{Agent, Client, PATIENCE, SECRET, alive, shell, wait_for};
+use crate::common::{Agent, Client, PATIENCE, SECRET, alive, shell, wait_for};
 use pandastack_wire_guest::{
     Error, ErrorKind, Figures, Frame, Identity, Kind, Message, PortList, Rebirth, Reborn, Start, Variable, Volume,
     Volumes,

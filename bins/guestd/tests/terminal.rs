@@ -1,9 +1,5 @@
 //! Terminals.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Agent, Client, shell};
+use crate::common::{Agent, Client, shell};
 use pandastack_wire_guest::{Exit, Frame, Kind, Message, Resize, Start};
 
 fn terminal(text: &str, rows: u16, cols: u16) -> Start {

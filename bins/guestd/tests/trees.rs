@@ -1,8 +1,4 @@
 //! Folders as wholes: changes, walks, watches, archives.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::{
     ffi::OsStr,
     fs,
@@ -15,7 +11,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Agent, Client};
+use crate::common::{Agent, Client};
 use pandastack_wire_guest::{
     self as wire, Branches, ChangeKind, Changes, Chmod, Credit, ErrorKind, Frame, Kind, MakeDir, Message, Move,
     Unpacked, WINDOW_BYTES, Walk, Watch, frame_cost,

@@ -1,9 +1,5 @@
 //! A slot's limit of bandwidth, seen as what comes through beside a slot without one.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
-mod net_support;
-
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -12,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net_support::{Guest, PATIENCE, World, outside::Outside};
+use crate::net_support::{Guest, PATIENCE, World, outside::Outside};
 use pandastack_host::net::Slot;
 
 const PORT: u16 = 9000;

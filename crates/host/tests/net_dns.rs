@@ -1,9 +1,5 @@
 //! A guest's DNS questions reach the host's resolver and come back, and nothing a guest sends upsets the relay.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
-mod net_support;
-
 use std::{
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
@@ -11,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net_support::{Guest, PATIENCE, World};
+use crate::net_support::{Guest, PATIENCE, World};
 use pandastack_host::net::{GATEWAY, NetSettings};
 use pandastack_kit::Scope;
 use tokio::{

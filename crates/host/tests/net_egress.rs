@@ -1,10 +1,6 @@
 //! What a guest with an egress list can and cannot reach, tried from a guest's place. What must be out of reach is first shown
 //! to answer, and packets are counted where they would arrive.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
-mod net_support;
-
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     os::fd::AsRawFd as _,
@@ -12,12 +8,12 @@ use std::{
     time::Instant,
 };
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
-use net_support::{
+use crate::net_support::{
     Guest, PATIENCE, World, here,
     outside::{Outside, run},
     zone::{Zone, told, unlisted},
 };
+use hickory_proto::{op::ResponseCode, rr::RecordType};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket};
 use pandastack_host::net::{GATEWAY, GUEST, NetPool, NetSettings, Slot};
 use pandastack_model::Egress;
@@ -195,7 +191,7 @@ fn attack(guest: &Guest, address: &str) {
         .run(|| {
             let udp = UdpSocket::bind("0.0.0.0:0").unwrap();
             for port in [53, 443, 7] {
-                let _ = udp.send_to(&net_support::zone::question("web.test", RecordType::A), at(address, port));
+                let _ = udp.send_to(&crate::net_support::zone::question("web.test", RecordType::A), at(address, port));
             }
             for (from, protocol) in [(GUEST, 1), (GUEST, 17), (GUEST, 47), (GUEST, 253), (forged, 17), (GATEWAY, 17)] {
                 send_raw(from, to, protocol);

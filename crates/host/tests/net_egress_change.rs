@@ -1,10 +1,6 @@
 //! Egress lists over time: changed under open connections, run out, taken over by another process, and what is told of
 //! denials meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
-mod net_support;
-
 use std::{
     io::{self, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -12,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net_support::{
+use crate::net_support::{
     Guest, PATIENCE, World,
     outside::{Outside, run},
     zone::{Zone, told, unlisted},

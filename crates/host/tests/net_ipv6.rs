@@ -1,13 +1,9 @@
 //! IPv6 is switched off in a slot, and both walls refuse it all the same. Here it is switched on by hand, from the guest to a
 //! server outside, shown to work where no wall stands, and then tried against each wall alone.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
-mod net_support;
-
 use std::net::{SocketAddr, TcpListener};
 
-use net_support::{
+use crate::net_support::{
     Guest, PATIENCE, World,
     outside::{Outside, ip, run},
 };

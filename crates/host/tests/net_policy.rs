@@ -1,10 +1,6 @@
 //! What a guest can and cannot reach, tried from a guest's place. Every address that must be out of reach is first shown to
 //! answer somebody else, so that no test passes because nobody was there.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
-mod net_support;
-
 use std::{
     net::{SocketAddr, TcpListener},
     sync::{Arc, atomic::Ordering},
@@ -12,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net_support::{
+use crate::net_support::{
     Guest, World, greeting, here, outside,
     outside::{Outside, ip, run},
 };
@@ -43,7 +39,7 @@ fn reachable(guest: &Guest, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
 }
 
 fn connects(guest: &Guest, address: SocketAddr) -> bool {
-    guest.netns.connect(address, net_support::PATIENCE).is_ok()
+    guest.netns.connect(address, crate::net_support::PATIENCE).is_ok()
 }
 
 /// All the addresses by which the host itself can be called.
@@ -90,7 +86,7 @@ fn private_addresses_and_the_host_are_out_of_reach() {
         let private: Vec<_> = PRIVATE.iter().map(|address| at(address, 80)).collect();
         let mut forbidden = host_addresses(&outside, &[&slot, &other], port);
         for address in private.iter().chain(&forbidden) {
-            let answer = here().connect(*address, net_support::PATIENCE);
+            let answer = here().connect(*address, crate::net_support::PATIENCE);
             assert!(answer.is_ok(), "{address} must answer the host, or the test proves nothing");
         }
         forbidden.extend(private);
@@ -110,7 +106,7 @@ fn a_refusal_by_policy_is_quick() {
         let guest = Guest::in_slot(&slot);
         let start = Instant::now();
         assert!(!connects(&guest, at("10.9.8.7", 80)));
-        assert!(start.elapsed() < net_support::PATIENCE / 2, "the guest must be told rather than wait");
+        assert!(start.elapsed() < crate::net_support::PATIENCE / 2, "the guest must be told rather than wait");
         pool.close().await.unwrap();
     });
 }
@@ -187,7 +183,7 @@ fn only_the_namespace_itself_reaches_into_the_guest() {
         slot.netns().connect(agent, Duration::from_secs(1)).unwrap();
         eprintln!("dial from the namespace: {:?}", start.elapsed());
         for address in [at(slot.uplink_address(), port.guest_port), at(slot.uplink_address(), 53)] {
-            assert!(here().connect(address, net_support::PATIENCE).is_err(), "host: {address}");
+            assert!(here().connect(address, crate::net_support::PATIENCE).is_err(), "host: {address}");
         }
         // Even a router outside that knows the way must not get in.
         ip(
@@ -203,7 +199,9 @@ fn only_the_namespace_itself_reaches_into_the_guest() {
             "",
         )
         .unwrap();
-        assert!(outside.netns().connect(at(slot.uplink_address(), port.guest_port), net_support::PATIENCE).is_err());
+        assert!(
+            outside.netns().connect(at(slot.uplink_address(), port.guest_port), crate::net_support::PATIENCE).is_err()
+        );
         // A process in the namespace, such as the machine's own, reaches the guest and nothing else.
         assert!(greeting(slot.netns(), at(PUBLIC, 80)).is_err());
         pool.close().await.unwrap();

@@ -1,12 +1,8 @@
 //! Slots from the first to the last: made, handed out, given back, adopted after a crash, and gone without a trace.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
-mod net_support;
-
 use std::time::{Duration, Instant};
 
-use net_support::{Guest, World, outside};
+use crate::net_support::{Guest, World, outside};
 use pandastack_host::net::{Leftovers, NetError, NetPool, NetSettings, leftovers, sweep};
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
@@ -194,7 +190,8 @@ fn a_half_made_slot_is_undone() {
         // A link in the way of the first slot: its namespace can be made, its uplink cannot.
         let probe = pool.take().await.unwrap();
         let next = format!("{}{}", probe.name().trim_end_matches('0'), 1);
-        net_support::outside::ip(&["link", "add", &next, "type", "veth", "peer", "name", "pdblock"], "").unwrap();
+        crate::net_support::outside::ip(&["link", "add", &next, "type", "veth", "peer", "name", "pdblock"], "")
+            .unwrap();
         assert!(matches!(pool.take().await, Err(NetError::Command { .. })));
         assert_eq!(left(&world).await.namespaces, [probe.name()]);
         let slot = pool.take().await.unwrap();

@@ -1,9 +1,5 @@
 //! The same walls seen through the real tap, frame by frame: what a machine's virtual network card would put there.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
-
-mod net_support;
-
 use std::{
     fs::File,
     io::{Read as _, Write as _},
@@ -13,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net_support::{Guest, World, outside, outside::ip, until_up};
+use crate::net_support::{Guest, World, outside, outside::ip, until_up};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use pandastack_host::net::{GATEWAY, GUEST, NetPool, NetSettings, Slot, TAP};
 use pandastack_kit::Scope;

@@ -1,5 +1,4 @@
 //! A real agent in its own process and a plain client of it. The agent dies with the value; every wait has a deadline.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use std::{
     collections::VecDeque,

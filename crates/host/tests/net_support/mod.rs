@@ -1,8 +1,6 @@
 //! Owns the stage for network tests: a *world*, which is a network namespace that plays the host, and a *guest*, which is a
 //! namespace in the place of a machine. Nothing here touches the network of the machine that runs the tests.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 use std::{
     future::Future,
     io::{self, Read as _},

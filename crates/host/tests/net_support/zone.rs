@@ -1,7 +1,5 @@
 //! A resolver on loopback of the world's host that knows a test's names, and a guest's side of asking it.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 use std::{
     collections::BTreeMap,
     io::{self, Read as _, Write as _},

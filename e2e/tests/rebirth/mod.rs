@@ -1,7 +1,5 @@
 //! The rebirth contract on real machines. `docs/fork-correctness.md` names the test of each of its sentences.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 mod clocks;
 mod connections;
 mod naming;

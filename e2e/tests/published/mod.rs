@@ -2,8 +2,6 @@
 //! API contract, item by item. Each check is a function of `checks.py`, `checks.mjs`, `checks_cli.py` or `checks_mcp.py`, and has a server of its
 //! own. The clients are pinned and installed once into a kept place.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 mod clients;
 
 use clients::{Client, Serve};

@@ -1,7 +1,5 @@
 //! Hundreds of sandboxes come and go on real machines, some of them forked, some put to sleep and woken, and nothing stays.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     fs,
     sync::atomic::{AtomicUsize, Ordering},

@@ -1,8 +1,6 @@
 //! The built server is killed with SIGKILL in the middle of every operation and started again, on real machines: who ran runs
 //! on with its processes, who slept sleeps, what was half-made is finished or gone, and nothing leaks.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     path::{Path, PathBuf},
     process::Command,

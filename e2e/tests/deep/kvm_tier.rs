@@ -1,15 +1,8 @@
-//! The kvm tier, proved in the emulated KVM host, a machine whose `/dev/kvm` is real: one boot in which `scripts/kvm-proof`
-//! bakes `mini` and walks a sandbox through its whole life over the API, and `scripts/kvm-suite` runs the tests that every
-//! other run has on the emulated tier.
+//! The kvm tier in the emulated KVM host, a machine whose `/dev/kvm` is real. One boot in which `scripts/kvm-proof` bakes
+//! `mini` and walks a sandbox through its life over the API, and `scripts/kvm-suite` runs tests of this program there.
 //!
-//! Every run has the suites that there is time for. `PANDASTACK_KVM_SUITES=all` has all of them, a list of names has those:
-//!
-//! ```text
-//! PANDASTACK_KVM_SUITES=state,jail cargo test --workspace --test kvm_tier -- --nocapture
-//! ```
-//!
-//! Every test has to pass there. If the emulated computer dies, which is no test's fault, a new one goes on with those that are
-//! left. What each suite came to is printed, and every test that is left out with its reason.
+//! `PANDASTACK_KVM_SUITES` is a list of modules to run (`state,jail`), or `all`, which is also the default.
+//! If the emulated computer itself dies, a new one runs the tests that are left. Every test has to pass at its first try.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,68 +14,53 @@ use std::{
 
 use pandastack_e2e::project;
 use pandastack_testbed::built;
-use serde_json::Value;
 
-/// A test program of this package, as it runs in the KVM host.
+/// A module of this program, as it runs in the KVM host.
 struct Suite {
     name: &'static str,
-    runs: Runs,
     /// Tests that make no sense there, and why.
     left_out: &'static [(&'static str, &'static str)],
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Runs {
-    Always,
-    WhenAsked,
-}
-
 const SUITES: &[Suite] = &[
-    Suite { name: "conformance_qemu", runs: Runs::Always, left_out: &[] },
-    Suite { name: "state", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "rebirth", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "links", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "volumes", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "faults", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "jail", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "egress", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "isolation", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "identity", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "agent", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "files", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "disk", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "cycles", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "crash", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "strays", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "egress_crash", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "jail_server", runs: Runs::WhenAsked, left_out: &[] },
-    Suite { name: "lifecycle_api", runs: Runs::WhenAsked, left_out: &[] },
+    Suite { name: "conformance_qemu", left_out: &[] },
+    Suite { name: "state", left_out: &[] },
+    Suite { name: "rebirth", left_out: &[] },
+    Suite { name: "links", left_out: &[] },
+    Suite { name: "volumes", left_out: &[] },
+    Suite { name: "faults", left_out: &[] },
+    Suite { name: "jail", left_out: &[] },
+    Suite { name: "egress", left_out: &[] },
+    Suite { name: "isolation", left_out: &[] },
+    Suite { name: "identity", left_out: &[] },
+    Suite { name: "agent", left_out: &[] },
+    Suite { name: "files", left_out: &[] },
+    Suite { name: "disk", left_out: &[] },
+    Suite { name: "deep::cycles", left_out: &[] },
+    Suite { name: "deep::crash", left_out: &[] },
+    Suite { name: "strays", left_out: &[] },
+    Suite { name: "egress_crash", left_out: &[] },
+    Suite { name: "jail_server", left_out: &[] },
+    Suite { name: "lifecycle_api", left_out: &[] },
 ];
 
-/// Two of these are less than the test runner gives this test, so that what was said until then is seen.
-const TIMEOUT: Duration = Duration::from_secs(700);
-
-/// Whoever asks for more has the time for it.
-const TIMEOUT_ASKED: Duration = Duration::from_secs(7200);
+/// How long one life of the emulated computer may last. All suites take about two hours.
+const TIMEOUT: Duration = Duration::from_secs(3 * 3600);
 
 /// How many tests the emulated computer gets through before it may die once more: it has a fault of its own (decision 2),
 /// which meets it every twenty minutes or so.
 const TESTS_PER_DEATH: usize = 20;
-
-/// A program that tests of the jail start.
-const HELPER: &str = "jail-probe";
 
 #[test]
 fn the_suite_of_the_emulated_tier_passes_on_kvm() {
     let project = project();
     assert!(built("pandastack").exists(), "`make build` builds what runs in the KVM host");
     let suites = chosen();
-    let programs = programs(&project, &suites);
-    let mut left: Tests = suites.iter().map(|suite| (suite.name, tests(&programs[suite.name], suite))).collect();
+    let mut left: Tests = suites.iter().map(|suite| (suite.name, tests(suite))).collect();
     let asked: BTreeMap<&str, usize> = left.iter().map(|(suite, tests)| (*suite, tests.len())).collect();
     let mut lives = 1 + asked.values().sum::<usize>() / TESTS_PER_DEATH;
     loop {
-        let (status, said) = run(&project, &programs, &left);
+        let (status, said) = run(&project, &left);
         for (suite, test) in passed(&said) {
             if let Some(tests) = left.get_mut(suite) {
                 tests.remove(test);
@@ -109,16 +87,15 @@ fn the_suite_of_the_emulated_tier_passes_on_kvm() {
     assert!(left.is_empty(), "not passed on the kvm tier: {left:?}");
 }
 
-/// Names of tests by the names of their programs.
+/// Full names of tests by the names of their suites.
 type Tests = BTreeMap<&'static str, BTreeSet<String>>;
 
 /// Runs the walk and tests in the emulated KVM host, and gives what was said there.
-fn run(project: &Path, programs: &BTreeMap<String, PathBuf>, tests: &Tests) -> (ExitStatus, String) {
+fn run(project: &Path, tests: &Tests) -> (ExitStatus, String) {
     let mut command = Command::new(env!("CARGO"));
-    let timeout = if asked().is_empty() { TIMEOUT } else { TIMEOUT_ASKED };
     command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host"]);
-    command.args(["--timeout", &timeout.as_secs().to_string()]);
-    for (from, to) in brought(project, programs) {
+    command.args(["--timeout", &TIMEOUT.as_secs().to_string()]);
+    for (from, to) in brought(project) {
         command.arg("--with").arg(format!("{}:{to}", from.display()));
     }
     command.args(["--", "sh", "-c", "kvm-proof && kvm-suite \"$@\"", "kvm"]);
@@ -151,12 +128,11 @@ fn computer_died(said: &str) -> bool {
     said.contains("xtask: the machine ended before the command did") || said.contains("xtask: not done after")
 }
 
-/// The tests that passed, each with its program: lines of the form `kvm: PROGRAM TEST: ok (7 s)`.
+/// The tests that passed, each with its suite: lines of the form `kvm: SUITE TEST: ok (7 s)`.
 fn passed(said: &str) -> impl Iterator<Item = (&str, &str)> {
     said.lines().filter_map(|line| {
         let (test, end) = line.trim().strip_prefix("kvm: ")?.rsplit_once(": ")?;
-        let good = end.starts_with("ok (") || end.starts_with("FLAKY (");
-        test.split_once(' ').filter(|_| good)
+        test.split_once(' ').filter(|_| end.starts_with("ok ("))
     })
 }
 
@@ -166,11 +142,8 @@ fn chosen() -> Vec<&'static Suite> {
     for name in &names {
         assert!(name == "all" || SUITES.iter().any(|suite| suite.name == name), "{name} is no suite of the KVM host");
     }
-    let wanted = |suite: &&Suite| match names.first().map(String::as_str) {
-        None => suite.runs == Runs::Always,
-        Some("all") => true,
-        Some(_) => names.iter().any(|name| name == suite.name),
-    };
+    let all = names.is_empty() || names.iter().any(|name| name == "all");
+    let wanted = |suite: &&Suite| all || names.iter().any(|name| name == suite.name);
     SUITES.iter().filter(wanted).collect()
 }
 
@@ -180,13 +153,15 @@ fn asked() -> Vec<String> {
     names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// The tests of a program that are to run.
-fn tests(program: &Path, suite: &Suite) -> BTreeSet<String> {
+/// The tests of a suite that are to run.
+fn tests(suite: &Suite) -> BTreeSet<String> {
+    let program = std::env::current_exe().expect("this program has a path");
     let listed =
-        Command::new(program).args(["--list", "--format", "terse"]).output().expect("a program lists its tests");
+        Command::new(program).args(["--list", "--format", "terse"]).output().expect("this program lists its tests");
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let mut tests: BTreeSet<String> =
-        listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect();
+    let prefix = format!("{}::", suite.name);
+    let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    let mut tests: BTreeSet<String> = names.filter(|name| name.starts_with(&prefix)).map(str::to_owned).collect();
     for (test, _) in suite.left_out {
         assert!(tests.remove(*test), "{} has no test {test} to leave out", suite.name);
     }
@@ -194,28 +169,8 @@ fn tests(program: &Path, suite: &Suite) -> BTreeSet<String> {
     tests
 }
 
-/// The built test programs and what they start. With the features of the whole workspace, which are those that
-/// the running tests were built with, so that nothing is built again.
-fn programs(project: &Path, suites: &[&Suite]) -> BTreeMap<String, PathBuf> {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["test", "--quiet", "--workspace", "--no-run", "--message-format", "json"]).current_dir(project);
-    for suite in suites {
-        command.args(["--test", suite.name]);
-    }
-    let output = command.output().expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let program = |message: Value| {
-        let ours = message["manifest_path"].as_str()?.ends_with("/e2e/Cargo.toml");
-        let name = message["target"]["name"].as_str().filter(|_| ours)?;
-        let wanted = name == HELPER || suites.iter().any(|suite| suite.name == name);
-        wanted.then_some((name.to_owned(), PathBuf::from(message["executable"].as_str()?)))
-    };
-    messages.filter_map(program).collect()
-}
-
 /// What goes into the KVM host, and where it lies there.
-fn brought(project: &Path, programs: &BTreeMap<String, PathBuf>) -> Vec<(PathBuf, String)> {
+fn brought(project: &Path) -> Vec<(PathBuf, String)> {
     let home = std::env::var("HOME").expect("tests run with a home folder");
     let cache = std::env::var("PANDASTACK_CACHE_DIR").unwrap_or_else(|_| format!("{home}/.cache/pandastack"));
     let roots = Path::new(&cache).join("rootfs");
@@ -226,14 +181,11 @@ fn brought(project: &Path, programs: &BTreeMap<String, PathBuf>) -> Vec<(PathBuf
     for script in ["kvm-proof", "kvm-suite"] {
         brought.push((project.join("scripts").join(script), format!("/opt/pandastack/{script}")));
     }
-    for (name, program) in programs {
-        let to = match name.as_str() {
-            // A test has its path compiled in.
-            HELPER => program.display().to_string(),
-            _ => format!("/opt/pandastack/tests/{name}"),
-        };
-        brought.push((program.clone(), to));
-    }
+    let program = std::env::current_exe().expect("this program has a path");
+    brought.push((program, "/opt/pandastack/tests/e2e".to_owned()));
+    // Tests of the jail have the path of this helper compiled in.
+    let helper = env!("CARGO_BIN_EXE_jail-probe");
+    brought.push((helper.into(), helper.to_owned()));
     brought
 }
 

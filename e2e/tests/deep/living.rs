@@ -2,8 +2,6 @@
 //! the document is given ids of a sandbox that lives and of what belongs to it, so that its questions get past the first check.
 //! Whatever it asks of them, the answer is one that the document has, and the sandbox lives on.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{path::PathBuf, process::Stdio};
 
 use pandastack_e2e::{PATIENCE, answer, published};

@@ -1,0 +1,12 @@
+//! The built agent as an ordinary process, spoken to over its link. One program for all files, so that it is built once.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+mod common;
+mod exec;
+mod files;
+mod flow;
+mod processes;
+mod session;
+mod terminal;
+mod trees;
