@@ -1,12 +1,14 @@
 //! What happened to sandboxes lately: the last events of each, in memory, and whoever waits for the next.
+//! Events come from the store alone, after what they tell of is committed.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use pandastack_model::{SandboxId, SandboxState};
+use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::SandboxView;
+use pandastack_wire_public::{Event, rfc3339};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
@@ -17,10 +19,131 @@ use crate::{
 
 /// One event of one sandbox.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Happening {
+pub struct SandboxEvent {
     pub at_ns: u64,
-    pub kind: &'static str,
+    pub kind: EventKind,
     pub payload: Map<String, Value>,
+}
+
+impl SandboxEvent {
+    /// Makes an event; a payload that is no object is empty.
+    pub fn new(kind: EventKind, at_ns: u64, payload: Value) -> Self {
+        let payload = match payload {
+            Value::Object(payload) => payload,
+            _ => Map::new(),
+        };
+        Self { at_ns, kind, payload }
+    }
+
+    /// Renders the event as the API shows it, in lists, streams and webhooks alike.
+    pub fn render(self, id: SandboxId) -> Event {
+        let Self { at_ns, kind, payload } = self;
+        let time = rfc3339(at_ns);
+        Event {
+            ts: time.clone(),
+            time,
+            sandbox_id: id.to_string(),
+            kind: kind.as_str().to_owned(),
+            metadata: payload.clone(),
+            payload,
+        }
+    }
+}
+
+/// A state that lasts. A change from one to another is an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastingState {
+    Running,
+    Paused,
+    Asleep,
+    Dead,
+}
+
+impl LastingState {
+    /// Gives the lasting state, if this one lasts.
+    pub fn of(state: &SandboxState) -> Option<Self> {
+        match state {
+            SandboxState::Running => Some(LastingState::Running),
+            SandboxState::Paused => Some(LastingState::Paused),
+            SandboxState::Asleep => Some(LastingState::Asleep),
+            SandboxState::Failed { .. } => Some(LastingState::Dead),
+            SandboxState::Creating | SandboxState::FallingAsleep | SandboxState::Waking | SandboxState::Stopping => {
+                None
+            }
+        }
+    }
+
+    /// Names the event between two states; nothing if there is none. One that never came up does not die.
+    pub fn since(self, last: Option<LastingState>) -> Option<EventKind> {
+        match (last, self) {
+            (Some(last), now) if last == now => None,
+            (None, LastingState::Dead) => None,
+            (_, LastingState::Dead) => Some(EventKind::MachineDied),
+            (Some(LastingState::Paused), LastingState::Running) => Some(EventKind::Resumed),
+            (Some(LastingState::Asleep), LastingState::Running) => Some(EventKind::Woken),
+            (_, LastingState::Running) => Some(EventKind::Running),
+            (_, LastingState::Paused) => Some(EventKind::Paused),
+            (_, LastingState::Asleep) => Some(EventKind::Hibernated),
+        }
+    }
+
+    /// The word that a row keeps for the state that was announced last.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LastingState::Running => "running",
+            LastingState::Paused => "paused",
+            LastingState::Asleep => "asleep",
+            LastingState::Dead => "failed",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [LastingState::Running, LastingState::Paused, LastingState::Asleep, LastingState::Dead];
+        all.into_iter().find(|state| state.as_str() == name)
+    }
+}
+
+/// What the events of a change tell: those of a boot, or why a machine died.
+#[derive(Clone, Copy, Debug)]
+pub enum Details<'a> {
+    Boot(&'a SandboxView),
+    Death { reason: &'a str },
+}
+
+/// Gives the events of a change of state, in order.
+pub fn state_events(
+    now: LastingState,
+    last: Option<LastingState>,
+    details: Details<'_>,
+    at_ns: u64,
+) -> Vec<SandboxEvent> {
+    let Some(kind) = now.since(last) else { return Vec::new() };
+    let payload = match (now, details) {
+        (LastingState::Running, Details::Boot(view)) => booted(view),
+        (LastingState::Dead, Details::Death { reason }) => json!({ "reason": reason }),
+        (LastingState::Dead, Details::Boot(view)) => match &view.state {
+            SandboxState::Failed { reason } => json!({ "reason": reason }),
+            _ => json!({}),
+        },
+        _ => json!({}),
+    };
+    let mut events = vec![SandboxEvent::new(kind, at_ns, payload)];
+    if kind == EventKind::Running {
+        // A terminal is a channel of the agent like any other: ready with it.
+        events.push(SandboxEvent::new(EventKind::SshReady, at_ns, json!({})));
+    }
+    events
+}
+
+fn booted(view: &SandboxView) -> Value {
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (boot_ms, prepare_ms) = (millis(view.boot), millis(view.prepared));
+    json!({
+        "boot_ms": boot_ms,
+        "boot_mode": public_boot_mode(view.boot_mode),
+        "phases": { "prepare_ms": prepare_ms, "guest_ms": boot_ms.saturating_sub(prepare_ms) },
+        "isolation": view.isolation.as_str(),
+    })
 }
 
 /// The events of every sandbox.
@@ -29,7 +152,7 @@ pub struct EventLog {
     rings: Mutex<HashMap<SandboxId, Arc<Ring>>>,
 }
 
-/// The events of one sandbox. Who follows holds it beyond the sandbox's end, for the last event.
+/// The events of one sandbox. A follower holds it beyond the sandbox's end, for the last event.
 #[derive(Default)]
 struct Ring {
     kept: Mutex<Kept>,
@@ -39,92 +162,22 @@ struct Ring {
 
 #[derive(Default)]
 struct Kept {
-    events: VecDeque<Happening>,
+    events: VecDeque<SandboxEvent>,
     /// How many events there have been.
     count: u64,
-    /// The last state that lasts, so that the same news twice is one event.
-    last: Option<Lasting>,
     touched_ns: u64,
     ended: bool,
 }
 
-/// A state that lasts. Between two of them is an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasting {
-    Running,
-    Paused,
-    Asleep,
-}
-
-impl Lasting {
-    /// Gives the state that lasts, if this one does.
-    pub fn of(state: &SandboxState) -> Option<Self> {
-        match state {
-            SandboxState::Running => Some(Lasting::Running),
-            SandboxState::Paused => Some(Lasting::Paused),
-            SandboxState::Asleep => Some(Lasting::Asleep),
-            SandboxState::Creating
-            | SandboxState::FallingAsleep
-            | SandboxState::Waking
-            | SandboxState::Stopping
-            | SandboxState::Failed { .. } => None,
-        }
-    }
-
-    /// Names the event between two states; none if they are the same.
-    pub fn since(self, last: Option<Lasting>) -> Option<&'static str> {
-        match (last, self) {
-            (Some(last), now) if last == now => None,
-            (Some(Lasting::Paused), Lasting::Running) => Some("sandbox.resumed"),
-            (Some(Lasting::Asleep), Lasting::Running) => Some("sandbox.woken"),
-            (_, Lasting::Running) => Some("sandbox.running"),
-            (_, Lasting::Paused) => Some("sandbox.paused"),
-            (_, Lasting::Asleep) => Some("sandbox.hibernated"),
-        }
-    }
-
-    /// Gives what the event tells besides its name.
-    pub fn payload(self, boot_ms: u64, boot_mode: &str) -> Value {
-        match self {
-            Lasting::Running => json!({"boot_ms": boot_ms, "boot_mode": public_boot_mode(boot_mode)}),
-            Lasting::Paused | Lasting::Asleep => json!({}),
-        }
-    }
-}
-
 impl EventLog {
-    /// Adds an event.
-    pub fn record(&self, id: SandboxId, at_ns: u64, kind: &'static str, payload: Value) {
-        self.ring(id, at_ns, |kept| kept.push(Happening { at_ns, kind, payload: object(payload) }));
-    }
-
-    /// Adds the event that a new state stands for, if it is news, and gives its kind.
-    pub fn state(&self, view: &SandboxView, at_ns: u64) -> Option<&'static str> {
-        let now = Lasting::of(&view.state)?;
-        self.ring(view.id, at_ns, |kept| {
-            let kind = now.since(kept.last.replace(now))?;
-            let payload = match now {
-                Lasting::Running => booted(view),
-                Lasting::Paused | Lasting::Asleep => json!({}),
-            };
-            kept.push(Happening { at_ns, kind, payload: object(payload) });
-            if kind == "sandbox.running" {
-                // A terminal is a channel of the agent like any other: ready with it.
-                kept.push(Happening { at_ns, kind: "sandbox.ssh_ready", payload: Map::new() });
-            }
-            Some(kind)
-        })
-    }
-
-    /// Takes a state as known, without an event.
-    pub fn known(&self, id: SandboxId, state: &SandboxState, at_ns: u64) {
-        if let Some(now) = Lasting::of(state) {
-            self.ring(id, at_ns, |kept| kept.last = Some(now));
-        }
+    /// Adds events, in order.
+    pub fn record(&self, id: SandboxId, events: Vec<SandboxEvent>) {
+        let Some(at_ns) = events.last().map(|event| event.at_ns) else { return };
+        self.ring(id, at_ns, |kept| events.into_iter().for_each(|event| kept.push(event)));
     }
 
     /// Gives the last events of a sandbox, oldest first.
-    pub fn tail(&self, id: SandboxId, count: usize) -> Vec<Happening> {
+    pub fn tail(&self, id: SandboxId, count: usize) -> Vec<SandboxEvent> {
         let Some(ring) = self.lock().get(&id).cloned() else { return Vec::new() };
         let kept = ring.lock();
         kept.events.iter().skip(kept.events.len().saturating_sub(count)).cloned().collect()
@@ -137,11 +190,11 @@ impl EventLog {
         Follower { news: ring.news.subscribe(), ring, seen }
     }
 
-    /// Tells the end of a sandbox to who follows it, and forgets it. Told twice, it is told once.
-    pub fn end(&self, id: SandboxId, at_ns: u64, reason: &'static str) {
+    /// Adds the last event of a sandbox, which ends its followers, and forgets it. A second end does nothing.
+    pub fn end(&self, id: SandboxId, event: SandboxEvent) {
         let Some(ring) = self.lock().remove(&id) else { return };
         let mut kept = ring.lock();
-        kept.push(Happening { at_ns, kind: "sandbox.deleted", payload: object(json!({ "reason": reason })) });
+        kept.push(event);
         kept.ended = true;
         ring.news.send_replace(kept.count);
     }
@@ -174,7 +227,7 @@ impl Ring {
 }
 
 impl Kept {
-    fn push(&mut self, event: Happening) {
+    fn push(&mut self, event: SandboxEvent) {
         if self.events.len() >= EVENTS_PER_SANDBOX_MAX {
             self.events.pop_front();
         }
@@ -183,7 +236,7 @@ impl Kept {
     }
 }
 
-/// Somebody who follows a sandbox.
+/// Follows the events of one sandbox.
 pub struct Follower {
     ring: Arc<Ring>,
     news: watch::Receiver<u64>,
@@ -191,8 +244,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Waits for events, oldest first; who is slow may miss some. `None` after the sandbox's end.
-    pub async fn next(&mut self) -> Option<Vec<Happening>> {
+    /// Waits for events, oldest first; a slow follower may miss some. `None` after the sandbox's end.
+    pub async fn next(&mut self) -> Option<Vec<SandboxEvent>> {
         loop {
             self.news.mark_unchanged();
             let (fresh, ended) = {
@@ -205,28 +258,10 @@ impl Follower {
             match (fresh.is_empty(), ended) {
                 (false, _) => return Some(fresh),
                 (true, true) => return None,
-                // The ring is ours to hold, so that its sender never closes.
+                // This follower holds the ring, so its sender never closes.
                 (true, false) => drop(self.news.changed().await),
             }
         }
-    }
-}
-
-fn booted(view: &SandboxView) -> Value {
-    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let (boot_ms, prepare_ms) = (millis(view.boot), millis(view.prepared));
-    json!({
-        "boot_ms": boot_ms,
-        "boot_mode": public_boot_mode(view.boot_mode),
-        "phases": { "prepare_ms": prepare_ms, "guest_ms": boot_ms.saturating_sub(prepare_ms) },
-        "isolation": view.isolation.as_str(),
-    })
-}
-
-fn object(payload: Value) -> Map<String, Value> {
-    match payload {
-        Value::Object(payload) => payload,
-        _ => Map::new(),
     }
 }
 
@@ -238,9 +273,9 @@ mod tests {
 
     use super::*;
 
-    fn view(id: SandboxId, state: SandboxState) -> SandboxView {
+    fn view(state: SandboxState) -> SandboxView {
         SandboxView {
-            id,
+            id: SandboxId::random(),
             state,
             isolation: Tier::Fake,
             cpus: 1,
@@ -254,16 +289,23 @@ mod tests {
         }
     }
 
-    fn kinds(events: &[Happening]) -> Vec<&'static str> {
-        events.iter().map(|event| event.kind).collect()
+    fn event(kind: EventKind, at_ns: u64) -> SandboxEvent {
+        SandboxEvent::new(kind, at_ns, json!({ "at": at_ns }))
+    }
+
+    fn kinds(events: &[SandboxEvent]) -> Vec<&'static str> {
+        events.iter().map(|event| event.kind.as_str()).collect()
     }
 
     #[test]
-    fn states_become_events_once() {
+    fn a_change_of_state_is_an_event_and_the_same_state_is_none() {
         use SandboxState::{Asleep, FallingAsleep, Paused, Running, Waking};
-        let (log, id) = (EventLog::default(), SandboxId::random());
-        for state in [Running, Running, Paused, Paused, Running, FallingAsleep, Asleep, Waking, Running] {
-            log.state(&view(id, state), 1);
+        let failed = SandboxState::Failed { reason: "out of memory".into() };
+        let (mut last, mut told) = (None, Vec::new());
+        for state in [Running, Running, Paused, Paused, Running, FallingAsleep, Asleep, Waking, Running, failed] {
+            let Some(now) = LastingState::of(&state) else { continue };
+            told.extend(state_events(now, last, Details::Boot(&view(state)), 1));
+            last = Some(now);
         }
         let expected = [
             "sandbox.running",
@@ -272,41 +314,41 @@ mod tests {
             "sandbox.resumed",
             "sandbox.hibernated",
             "sandbox.woken",
+            "vm.died",
         ];
-        assert_eq!(kinds(&log.tail(id, 100)), expected);
-        let payload = &log.tail(id, 1)[0].payload;
-        assert_eq!((&payload["boot_mode"], &payload["boot_ms"]), (&json!("wake"), &json!(5)));
-        assert_eq!(payload["phases"], json!({"prepare_ms": 3, "guest_ms": 2}));
+        assert_eq!(kinds(&told), expected);
+        let woken = &told[5].payload;
+        assert_eq!((&woken["boot_mode"], &woken["boot_ms"]), (&json!("wake"), &json!(5)));
+        assert_eq!(woken["phases"], json!({"prepare_ms": 3, "guest_ms": 2}));
+        assert_eq!(told[6].payload["reason"], json!("out of memory"));
+        assert_eq!(LastingState::Dead.since(None), None, "one that never came up does not die");
     }
 
     #[test]
-    fn a_known_state_is_no_news() {
-        let (log, id) = (EventLog::default(), SandboxId::random());
-        log.known(id, &SandboxState::Asleep, 1);
-        assert_eq!(log.state(&view(id, SandboxState::Running), 2), Some("sandbox.woken"));
-        assert_eq!(log.state(&view(id, SandboxState::Running), 2), None);
-        assert_eq!(log.tail(id, 9)[0].kind, "sandbox.woken");
-        log.end(id, 3, "request");
-        assert!(log.tail(id, 9).is_empty());
+    fn the_announced_word_can_be_read_back() {
+        for state in [LastingState::Running, LastingState::Paused, LastingState::Asleep, LastingState::Dead] {
+            assert_eq!(LastingState::from_name(state.as_str()), Some(state));
+        }
+        assert_eq!(LastingState::from_name("creating"), None);
     }
 
     #[test]
     fn only_the_last_events_are_kept() {
         let (log, id) = (EventLog::default(), SandboxId::random());
         for n in 0..EVENTS_PER_SANDBOX_MAX + 5 {
-            log.record(id, n as u64, "egress.denied", json!({"target": n}));
+            log.record(id, vec![event(EventKind::EgressDenied, n as u64)]);
         }
         let kept = log.tail(id, usize::MAX);
-        assert_eq!((kept.len(), &kept[0].payload["target"]), (EVENTS_PER_SANDBOX_MAX, &json!(5)));
+        assert_eq!((kept.len(), &kept[0].payload["at"]), (EVENTS_PER_SANDBOX_MAX, &json!(5)));
     }
 
     #[test]
     fn the_sandbox_that_was_silent_longest_gives_way() {
         let log = EventLog::default();
         let first = SandboxId::random();
-        log.record(first, 0, "vm.died", json!({}));
+        log.record(first, vec![event(EventKind::MachineDied, 0)]);
         for n in 0..EVENT_SANDBOXES_MAX {
-            log.record(SandboxId::random(), 1 + n as u64, "vm.died", json!({}));
+            log.record(SandboxId::random(), vec![event(EventKind::MachineDied, 1 + n as u64)]);
         }
         assert_eq!(log.lock().len(), EVENT_SANDBOXES_MAX);
         assert!(log.tail(first, 1).is_empty());
@@ -315,17 +357,18 @@ mod tests {
     #[tokio::test]
     async fn a_follower_sees_everything_to_the_end_and_nothing_from_before() {
         let (log, id) = (EventLog::default(), SandboxId::random());
-        log.record(id, 1, "vm.died", json!({}));
+        log.record(id, vec![event(EventKind::MachineDied, 1)]);
         let mut follower = log.follow(id, 2);
-        log.record(id, 3, "egress.denied", json!({}));
-        log.record(SandboxId::random(), 3, "vm.died", json!({}));
+        log.record(id, vec![event(EventKind::EgressDenied, 3)]);
+        log.record(SandboxId::random(), vec![event(EventKind::MachineDied, 3)]);
         assert_eq!(kinds(&follower.next().await.unwrap()), ["egress.denied"]);
         let waits = tokio::time::timeout(Duration::from_millis(20), follower.next()).await;
         assert!(waits.is_err());
-        log.end(id, 4, "request");
-        log.end(id, 5, "idleness");
+        log.end(id, event(EventKind::Deleted, 4));
+        log.end(id, event(EventKind::Deleted, 5));
         let last = follower.next().await.unwrap();
-        assert_eq!((kinds(&last), &last[0].payload["reason"]), (vec!["sandbox.deleted"], &json!("request")));
+        assert_eq!((kinds(&last), &last[0].payload["at"]), (vec!["sandbox.deleted"], &json!(4)));
         assert_eq!(follower.next().await, None);
+        assert!(log.tail(id, 9).is_empty());
     }
 }

@@ -91,6 +91,14 @@ pub enum Refusal {
 }
 
 impl SandboxState {
+    /// Why it failed, if it did.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            SandboxState::Failed { reason } => Some(reason),
+            _ => None,
+        }
+    }
+
     /// Gives the name used on the wire.
     pub const fn as_str(&self) -> &'static str {
         match self {

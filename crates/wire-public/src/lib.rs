@@ -72,6 +72,6 @@ pub use time::{parse_rfc3339, rfc3339};
 pub use trail::{AuditEntry, AuditTrail};
 pub use volume::{CreateVolume, GrowVolume, NamedMount, Volume, VolumeAttachment, VolumeName};
 pub use webhook::{
-    ChangeWebhook, CreateWebhook, Delivery, DeliveryAttempt, EVENT_KINDS, EventPattern, PING_KIND, Ping, RotateSecret,
-    Webhook, WebhookEvent, checked_description, checked_events,
+    ChangeWebhook, CreateWebhook, Delivery, DeliveryAttempt, EventPattern, PING_KIND, Ping, RotateSecret, Webhook,
+    WebhookEvent, checked_description, checked_events,
 };

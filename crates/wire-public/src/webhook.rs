@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use pandastack_model::Fault;
+use pandastack_model::{EventKind, Fault};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -11,20 +11,6 @@ use crate::{
     failure::{bad, short},
     limits::{WEBHOOK_DESCRIPTION_BYTES_MAX, WEBHOOK_EVENTS_MAX, WEBHOOK_GRACE_SECONDS_MAX},
 };
-
-/// The kinds of events there are. A pattern must match at least one, so that a slip of the pen is noticed.
-pub const EVENT_KINDS: &[&str] = &[
-    "sandbox.running",
-    "sandbox.paused",
-    "sandbox.resumed",
-    "sandbox.hibernated",
-    "sandbox.woken",
-    "sandbox.forked",
-    "sandbox.deleted",
-    "fork_tree.promoted",
-    "egress.denied",
-    "vm.died",
-];
 
 /// The kind of the event that a ping sends, whatever the webhook asks for.
 pub const PING_KIND: &str = "webhook.ping";
@@ -189,10 +175,12 @@ impl FromStr for EventPattern {
     fn from_str(text: &str) -> Result<Self, Fault> {
         let shape = text == "*" || text.ends_with(".*") || !text.contains('*');
         let pattern = Self(text.to_owned());
-        if shape && EVENT_KINDS.iter().any(|kind| pattern.matches(kind)) {
+        // A pattern that matches nothing is a typing error, which its author wants to hear of.
+        if shape && EventKind::delivered().any(|kind| pattern.matches(kind.as_str())) {
             return Ok(pattern);
         }
-        let text = format!("no event is like {:?}: use *, sandbox.* or one of {}", short(text), EVENT_KINDS.join(", "));
+        let kinds: Vec<_> = EventKind::delivered().map(EventKind::as_str).collect();
+        let text = format!("no event is like {:?}: use *, sandbox.* or one of {}", short(text), kinds.join(", "));
         Err(bad("webhook.bad_events", text))
     }
 }
@@ -236,6 +224,14 @@ impl RotateSecret {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_about_webhooks_names_every_kind() {
+        let page = include_str!("../../../docs/webhooks.md");
+        for kind in EventKind::ALL {
+            assert!(page.contains(&format!("`{kind}`")), "docs/webhooks.md says nothing of {kind}");
+        }
+    }
 
     #[test]
     fn patterns_match_what_they_say() {

@@ -45,7 +45,8 @@ impl Control {
         }
         match self.bring_up(&intent).await {
             Ok(seen) => {
-                (intent.size, intent.observed, intent.state) = (size(&seen), observed(&seen), SandboxState::Running);
+                (intent.size, intent.observed, intent.state) =
+                    (Size::of(&seen), Observed::of(&seen), SandboxState::Running);
                 self.came_up(&intent, &seen);
                 tracing::info!(sandbox = %intent.id, boot_ms = intent.observed.boot_ms, "sandbox created");
                 Ok(intent)
@@ -78,14 +79,13 @@ impl Control {
 
     /// Notes that a sandbox came up. Its state may have changed since the host answered, hence the second look.
     pub(super) fn came_up(&self, intent: &Intent, seen: &SandboxView) {
-        self.events.state(seen, self.clock.now_ns());
         self.booted(&intent.workspace, intent.spec.template.as_str(), seen);
         self.settle_soon(seen.id);
     }
 
     /// Counts a boot.
     pub(crate) fn booted(&self, workspace: &WorkspaceId, template: &str, seen: &SandboxView) {
-        let Observed { boot_ms, boot_mode: mode, .. } = observed(seen);
+        let Observed { boot_ms, boot_mode: mode, .. } = Observed::of(seen);
         self.meters.booted(&mode);
         let (at_ns, template) = (self.clock.now_ns(), template.to_owned());
         self.boots.add(workspace, Boot { at_ns, sandbox: seen.id, template, mode, boot_ms });
@@ -104,7 +104,7 @@ impl Control {
                 return Err(Fault::new(FaultKind::Timeout, "sandbox.create_timeout", text));
             }
         };
-        if self.store.mark_running(intent.id, size(&seen), &observed(&seen), self.clock.now_ns()).await? {
+        if self.store.mark_running(&seen, self.clock.now_ns()).await? {
             return Ok(seen);
         }
         Err(Fault::new(FaultKind::Conflict, "sandbox.deleted", "the sandbox was deleted while it was being created"))
@@ -145,21 +145,7 @@ impl Control {
     }
 }
 
-pub(crate) fn size(seen: &SandboxView) -> Size {
-    Size { cpus: u32::from(seen.cpus), memory_mib: seen.memory_mib }
-}
-
-pub(crate) fn observed(seen: &SandboxView) -> Observed {
-    Observed {
-        guest_ip: seen.guest_ip.clone(),
-        boot_ms: u64::try_from(seen.boot.as_millis()).unwrap_or(u64::MAX),
-        boot_mode: seen.boot_mode.to_owned(),
-        isolation: seen.isolation.as_str().to_owned(),
-    }
-}
-
-/// The API's word for how a machine was come by. Every one is restored, whether it stood by, was warm or was made on demand;
-/// from its template that is `snapshot-natid`.
+/// The API's word for a boot mode. Standby, warm and cold are all a restore from the template: `snapshot-natid`.
 pub(crate) fn public_boot_mode(mode: &str) -> &str {
     if matches!(mode, "standby" | "warm" | "cold") { "snapshot-natid" } else { mode }
 }

@@ -24,7 +24,6 @@ impl Control {
         self.store.mark_leaving(id).await?;
         self.host.remove(id).await?;
         self.store.bury(id, (now_ns, since_ns), Some("request")).await?;
-        self.events.end(id, now_ns, "request");
         tracing::info!(sandbox = %id, "sandbox deleted");
         Ok(())
     }

@@ -3,18 +3,18 @@
 //! back as a whole, by the same task that carries it out.
 
 use pandastack_kit::{random_hex, trace};
-use pandastack_model::{Fault, FaultKind, LayerId, SandboxId, SandboxState};
+use pandastack_model::{EventKind, Fault, FaultKind, LayerId, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, Ensure, ForkAsk, SandboxView};
 use pandastack_wire_public::ForkWish;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::{observed, size};
 use crate::{
     Control,
+    events::SandboxEvent,
     limits::FORK_MAX,
     plan,
-    store::{Committed, Intent, Made},
+    store::{Committed, Intent, Made, Observed, Size},
 };
 
 /// Whether the children of a fork belong together.
@@ -137,7 +137,7 @@ impl Control {
                     "requested": planned.len(),
                     "pause_ms": u64::try_from(forked.layer.pause.as_millis()).unwrap_or(u64::MAX),
                 });
-                self.events.record(forks.parent, self.clock.now_ns(), "fork.staged", payload);
+                self.tell_or_log(forks.parent, EventKind::ForkStaged, payload).await;
                 forked.children
             }
             Err(fault) => {
@@ -152,7 +152,7 @@ impl Control {
                 Ok(child) => forks.children.push(child),
                 Err(fault) => {
                     let payload = json!({"index": index, "error": fault.text, "code": fault.code});
-                    self.events.record(forks.parent, self.clock.now_ns(), "fork.child_failed", payload);
+                    self.tell_or_log(forks.parent, EventKind::ForkChildFailed, payload).await;
                     forks.failures.push((index, fault));
                 }
             }
@@ -170,13 +170,14 @@ impl Control {
         let written = match &outcome {
             Ok(seen) => {
                 let now_ns = self.clock.now_ns();
-                self.store.mark_running(child.id, size(seen), &observed(seen), now_ns).await.map_err(Fault::from)
+                self.store.mark_running(seen, now_ns).await.map_err(Fault::from)
             }
             Err(fault) => Err(fault.clone()),
         };
         match (outcome, written) {
             (Ok(seen), Ok(true)) => {
-                (child.size, child.observed, child.state) = (size(&seen), observed(&seen), SandboxState::Running);
+                (child.size, child.observed, child.state) =
+                    (Size::of(&seen), Observed::of(&seen), SandboxState::Running);
                 self.came_up(&child, &seen);
                 Ok(child)
             }
@@ -200,7 +201,8 @@ impl Control {
     async fn undo_all(&self, children: &[Intent]) {
         for child in children {
             self.undo_create(child.id).await;
-            self.events.end(child.id, self.clock.now_ns(), "undone");
+            let undone = SandboxEvent::new(EventKind::Deleted, self.clock.now_ns(), json!({"reason": "undone"}));
+            self.store.events().end(child.id, undone);
         }
     }
 
@@ -212,9 +214,7 @@ impl Control {
             "children": children,
             "failed": forks.failures.len(),
         });
-        if let Err(error) = self.tell(forks.parent, "sandbox.forked", payload).await {
-            tracing::error!(parent = %forks.parent, %error, "subscribers could not be told of a fork");
-        }
+        self.tell_or_log(forks.parent, EventKind::Forked, payload).await;
         let (succeeded, failed) = (forks.children.len(), forks.failures.len());
         let payload = json!({
             "tree_id": forks.tree,
@@ -223,8 +223,8 @@ impl Control {
             "succeeded": succeeded,
             "failed": failed,
         });
-        let kind = if forks.tree.is_some() { "fork_tree.completed" } else { "fork.completed" };
-        self.events.record(forks.parent, self.clock.now_ns(), kind, payload);
+        let kind = if forks.tree.is_some() { EventKind::TreeCompleted } else { EventKind::ForkCompleted };
+        self.tell_or_log(forks.parent, kind, payload).await;
         tracing::info!(
             parent = %forks.parent,
             children = forks.children.len(),

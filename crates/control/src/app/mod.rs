@@ -30,7 +30,7 @@ mod webhooks;
 pub use authenticate::KeyCache;
 pub use bootstrap::{BootstrapError, BootstrapKey};
 pub(crate) use bootstrap::{FIRST_WORKSPACE, shown_prefix};
-pub(crate) use create::{observed, public_boot_mode, size};
+pub(crate) use create::public_boot_mode;
 pub(crate) use deliver::no_delivery;
 pub(crate) use fork::{Family, Forks};
 pub(crate) use ports::SeenPort;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
-use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_model::{EventKind, Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::{PromoteRequest, Promotion};
 use serde_json::json;
@@ -85,7 +85,7 @@ impl Control {
         let losers: Vec<_> = siblings.into_iter().filter(|sibling| *sibling != id).collect();
         let (deleted, failures) = self.reap(caller, losers).await;
         let payload = json!({"tree_id": tree, "winner": id.to_string(), "deleted": deleted, "failed": failures.len()});
-        self.tell(id, "fork_tree.promoted", payload).await?;
+        self.tell(id, EventKind::TreePromoted, payload).await?;
         tracing::info!(sandbox = %id, deleted = deleted.len(), failed = failures.len(), "sandbox promoted");
         Ok(Promotion { winner: id.to_string(), tree_id: tree.unwrap_or_default(), deleted, failures })
     }

@@ -11,14 +11,14 @@ use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_public::{
     Event, EventList,
     http::{Answer, SandboxPath, event_stream, flag, query_time, query_value},
-    rfc3339, sse,
+    sse,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::caller::Authenticated;
 use crate::{
     Control,
-    events::{Follower, Happening},
+    events::{Follower, SandboxEvent},
     limits::{EVENTS_PER_SANDBOX_MAX, FOLLOWERS_MAX, KEEPALIVE},
 };
 
@@ -33,21 +33,22 @@ pub async fn list(
     known.ok_or_else(Fault::no_sandbox)?;
     let tail = query_value(&uri, "tail").and_then(|tail| tail.parse().ok()).unwrap_or(EVENTS_PER_SANDBOX_MAX);
     let since_ns = query_time(&uri, "since")?.unwrap_or(0);
-    let past = |events: Vec<Happening>| -> Vec<Event> {
-        let recent = events.into_iter().filter(|event| event.at_ns >= since_ns).map(|event| render(id, event));
+    let past = |events: Vec<SandboxEvent>| -> Vec<Event> {
+        let recent = events.into_iter().filter(|event| event.at_ns >= since_ns).map(|event| event.render(id));
         recent.collect()
     };
     if !flag(&uri, "follow") {
-        return Ok(Json(EventList { events: past(control.events.tail(id, tail)) }).into_response());
+        return Ok(Json(EventList { events: past(control.store.events().tail(id, tail)) }).into_response());
     }
     let room = control.followers.clone().try_acquire_owned().map_err(|_| {
         let text = format!("{FOLLOWERS_MAX} sandboxes are being followed; try again later");
         Fault::new(FaultKind::Busy, "events.too_many", text)
     })?;
     // Before looking back: an event between the two is rather told twice than never.
-    let follower = control.events.follow(id, control.clock.now_ns());
-    let said =
-        past(control.events.tail(id, tail)).iter().fold(": open\n\n".to_owned(), |said, event| said + &write(event));
+    let follower = control.store.events().follow(id, control.clock.now_ns());
+    let said = past(control.store.events().tail(id, tail))
+        .iter()
+        .fold(": open\n\n".to_owned(), |said, event| said + &write(event));
     let telling = Telling { id, follower, _room: room };
     Ok(event_stream(unfold((Some(said), Some(telling)), |(said, telling)| async move {
         match said {
@@ -66,7 +67,7 @@ struct Telling {
 impl Telling {
     async fn next(mut self) -> Option<(String, Self)> {
         let said = match tokio::time::timeout(KEEPALIVE, self.follower.next()).await {
-            Ok(Some(events)) => events.into_iter().map(|event| write(&render(self.id, event))).collect(),
+            Ok(Some(events)) => events.into_iter().map(|event| write(&event.render(self.id))).collect(),
             Ok(None) => return None,
             Err(_) => sse::KEEPALIVE.to_owned(),
         };
@@ -76,17 +77,4 @@ impl Telling {
 
 fn write(event: &Event) -> String {
     sse::event("event", event)
-}
-
-fn render(id: SandboxId, event: Happening) -> Event {
-    let Happening { at_ns, kind, payload } = event;
-    let time = rfc3339(at_ns);
-    Event {
-        ts: time.clone(),
-        time,
-        sandbox_id: id.to_string(),
-        kind: kind.to_owned(),
-        metadata: payload.clone(),
-        payload,
-    }
 }

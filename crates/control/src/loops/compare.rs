@@ -3,16 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pandastack_model::{SandboxId, SandboxState};
+use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::SandboxView;
 use serde_json::json;
 
 use super::listen::{bury, write_state};
-use crate::{
-    Control,
-    app::{observed, size},
-    store::StoreError,
-};
+use crate::{Control, store::StoreError};
 
 const GONE: &str = "its machine ended with an earlier run of the server";
 
@@ -39,13 +35,12 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
             },
             (SandboxState::Creating, None) => control.store.forget(id).await?,
             (_, None) => {
-                let now_ns = control.clock.now_ns();
-                control.store.mark_failed(id, GONE, now_ns).await?;
-                control.events.record(id, now_ns, "recover.orphaned", json!({ "reason": GONE }));
+                control.store.mark_failed(id, GONE, control.clock.now_ns()).await?;
+                control.tell(id, EventKind::RecoveredOrphan, json!({ "reason": GONE })).await?;
             }
             (SandboxState::Creating, Some(view)) if view.state == SandboxState::Creating => {}
             (SandboxState::Creating, Some(view)) => {
-                control.store.mark_running(id, size(view), &observed(view), control.clock.now_ns()).await?;
+                control.store.mark_running(view, control.clock.now_ns()).await?;
                 write_state(control, view, &view.state).await?;
             }
             (_, Some(view)) => write_state(control, view, &view.state).await?,
@@ -53,10 +48,8 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
     }
     control.reapply_terms().await?;
     for view in seen.values() {
-        let now_ns = control.clock.now_ns();
-        control.events.known(view.id, &view.state, now_ns);
         if view.state == SandboxState::Asleep {
-            control.events.record(view.id, now_ns, "recover.hibernated", json!({}));
+            control.tell(view.id, EventKind::RecoveredAsleep, json!({})).await?;
         }
     }
     Ok(())
@@ -71,10 +64,7 @@ pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
         match (state, seen.get(&id)) {
             (SandboxState::Creating | SandboxState::Failed { .. }, None) => {}
             (_, None) => bury(control, id, None).await?,
-            (_, Some(view)) => {
-                control.events.state(view, control.clock.now_ns());
-                write_state(control, view, &view.state).await?;
-            }
+            (_, Some(view)) => write_state(control, view, &view.state).await?,
         }
     }
     // Beside this task: a change that is under way on the host would hold up the events of all others.

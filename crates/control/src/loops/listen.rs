@@ -1,7 +1,7 @@
 //! Writes down what happens to sandboxes: the one task that changes the state of a row after its sandbox has come up.
 
 use pandastack_kit::trace::{self, Here, Trace};
-use pandastack_model::{SandboxId, SandboxState};
+use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy, SandboxView};
 use serde_json::json;
 use tokio::sync::{
@@ -12,7 +12,7 @@ use tokio::sync::{
 use super::catch_up;
 use crate::{
     Control,
-    app::{Settle, observed},
+    app::Settle,
     limits::DELETED_REMEMBERED,
     store::{Seen, StoreError},
 };
@@ -56,25 +56,20 @@ fn cause(event: &HostEvent) -> Option<Here> {
 }
 
 async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
-    let now_ns = control.clock.now_ns();
     match event {
         HostEvent::Failed { id, reason } => {
             tracing::info!(sandbox = %id, %reason, "sandbox failed");
-            control.events.record(id, now_ns, "vm.died", json!({ "reason": reason }));
-            control.store.mark_failed(id, &reason, now_ns).await
+            control.store.mark_failed(id, &reason, control.clock.now_ns()).await
         }
         HostEvent::Changed { view, cause: _ } => {
-            if control.events.state(&view, now_ns) == Some("sandbox.woken")
-                && let Some((workspace, template)) = control.store.owner(view.id).await?
-            {
-                control.booted(&workspace, &template, &view);
-            }
-            // The row gets the host's word of now, not that of the event: a request may have changed the sandbox again
-            // since. Subscribers get that of the event; what came later has an event of its own.
+            // The row gets the state of now, not that of the event: a request may have changed the sandbox since. The
+            // event tells its own state; what came later has an event of its own.
             let now = control.host.observe(view.id).await;
             write_state(control, now.as_ref().unwrap_or(&view), &view.state).await
         }
-        HostEvent::Denied { id, target } => control.tell(id, "egress.denied", json!({ "target": target })).await,
+        HostEvent::Denied { id, target } => {
+            control.tell(id, EventKind::EgressDenied, json!({ "target": target })).await
+        }
         HostEvent::Removed { id, why, cause: _ } => {
             tracing::info!(sandbox = %id, ?why, "sandbox removed");
             let reason = match why {
@@ -102,7 +97,7 @@ async fn refresh(control: &Control, id: SandboxId) -> Result<(), StoreError> {
     }
 }
 
-/// Gives a row the host's word, and tells subscribers of a state. A sandbox on its way up or out keeps what its row says until
+/// Records what the host says of a sandbox, and the event of a state. A sandbox on its way up or out keeps its row until
 /// it is there.
 pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &SandboxState) -> Result<(), StoreError> {
     match view.state {
@@ -113,9 +108,13 @@ pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &Sa
         | SandboxState::Asleep
         | SandboxState::Waking
         | SandboxState::Failed { .. } => {
-            let (observed, at_ns) = (observed(view), control.clock.now_ns());
-            let seen = Seen { id: view.id, state: &view.state, observed: &observed, told, at_ns };
-            control.store.mark_state(seen).await
+            let kind = control.store.mark_state(Seen { view, told, at_ns: control.clock.now_ns() }).await?;
+            if kind == Some(EventKind::Woken)
+                && let Some((workspace, template)) = control.store.owner(view.id).await?
+            {
+                control.booted(&workspace, &template, view);
+            }
+            Ok(())
         }
     }
 }
@@ -124,6 +123,5 @@ pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &Sa
 pub(super) async fn bury(control: &Control, id: SandboxId, reason: Option<&'static str>) -> Result<(), StoreError> {
     let now_ns = control.clock.now_ns();
     let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
-    control.events.end(id, now_ns, reason.unwrap_or("request"));
     control.store.bury(id, (now_ns, since_ns), reason).await
 }

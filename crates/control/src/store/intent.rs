@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pandastack_model::{
     Access, Egress, EgressRule, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount,
 };
-use pandastack_wire_fleet::WorkspaceId;
+use pandastack_wire_fleet::{SandboxView, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row, sqlite::SqliteRow};
 
@@ -62,6 +62,23 @@ pub struct Observed {
     pub isolation: String,
 }
 
+impl Size {
+    pub fn of(view: &SandboxView) -> Self {
+        Self { cpus: u32::from(view.cpus), memory_mib: view.memory_mib }
+    }
+}
+
+impl Observed {
+    pub fn of(view: &SandboxView) -> Self {
+        Self {
+            guest_ip: view.guest_ip.clone(),
+            boot_ms: u64::try_from(view.boot.as_millis()).unwrap_or(u64::MAX),
+            boot_mode: view.boot_mode.to_owned(),
+            isolation: view.isolation.as_str().to_owned(),
+        }
+    }
+}
+
 /// A volume of a sandbox, as the row holds it.
 #[derive(Serialize, Deserialize)]
 struct KeptMount {
@@ -110,6 +127,16 @@ pub(super) fn read_id(row: &SqliteRow) -> Result<SandboxId, StoreError> {
     text.parse().map_err(|_| StoreError::Corrupt { id: text, field: "id" })
 }
 
+/// Reads the columns that tell what the host said.
+pub(super) fn read_observed(row: &SqliteRow) -> Result<Observed, StoreError> {
+    Ok(Observed {
+        guest_ip: column(row, "guest_ip")?,
+        boot_ms: column::<i64>(row, "boot_ms").map(from_sql)?,
+        boot_mode: column(row, "boot_mode")?,
+        isolation: column(row, "isolation")?,
+    })
+}
+
 /// Reads a whole row.
 pub(super) fn read_intent(row: &SqliteRow) -> Result<Intent, StoreError> {
     let id = read_id(row)?;
@@ -126,12 +153,7 @@ pub(super) fn read_intent(row: &SqliteRow) -> Result<Intent, StoreError> {
         lineage: read_lineage(row, id)?,
         size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
         state: read_state(row)?,
-        observed: Observed {
-            guest_ip: column(row, "guest_ip")?,
-            boot_ms: number("boot_ms")?,
-            boot_mode: column(row, "boot_mode")?,
-            isolation: column(row, "isolation")?,
-        },
+        observed: read_observed(row)?,
     })
 }
 

@@ -26,7 +26,6 @@ pub use deliveries::{Delivery, Sending, Shown, Stage, Verdict};
 pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
 pub use keys::KeyRow;
 pub use lineage::Relative;
-pub use outbox::News;
 use pandastack_model::{Fault, FaultKind};
 pub use ports::{Declared, SIGNING_KEY_BYTES};
 pub use sandboxes::Committed;
@@ -43,7 +42,10 @@ pub use trail::Deed;
 pub use volumes::{Named, Unfinished, Volume};
 pub use webhooks::{Subscribed, Webhook, WebhookSecret};
 
-use crate::limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX};
+use crate::{
+    events::EventLog,
+    limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX},
+};
 
 /// The database.
 #[derive(Clone)]
@@ -51,6 +53,8 @@ pub struct Store {
     pool: SqlitePool,
     /// Told when something was put into the outbox.
     outbox: Arc<Notify>,
+    /// The last events of every sandbox.
+    events: Arc<EventLog>,
 }
 
 /// SQLite's code for a disk without room.
@@ -108,7 +112,8 @@ impl Store {
             })
         });
         let pool = pool.connect_with(options).await;
-        let store = Self { pool: pool.map_err(failed("open the database"))?, outbox: Arc::default() };
+        let store =
+            Self { pool: pool.map_err(failed("open the database"))?, outbox: Arc::default(), events: Arc::default() };
         migrate::migrate(&store.pool, now_ns).await?;
         Ok(store)
     }
@@ -121,6 +126,11 @@ impl Store {
     /// Gives the bell that rings when there may be something to deliver.
     pub fn outbox(&self) -> Arc<Notify> {
         self.outbox.clone()
+    }
+
+    /// Gives the events of sandboxes, which the store alone adds to.
+    pub fn events(&self) -> &EventLog {
+        &self.events
     }
 
     /// Closes every connection.

@@ -1,153 +1,141 @@
-//! The outbox: what subscribers are still to be told. A row is written in the same transaction as what it tells of, so that a
-//! crash loses nothing; delivering is somebody else's work.
+//! The outbox: deliveries that webhooks are still owed. A row is written in the same transaction as what it tells of, so
+//! that a crash loses nothing. After the commit the same event goes to the sandbox's event stream.
 
 use pandastack_kit::trace;
-use pandastack_model::{DeliveryId, EventId, SandboxId, SandboxState, WebhookId};
-use pandastack_wire_public::{Event, EventPattern, WebhookEvent, rfc3339};
-use serde_json::{Map, Value, json};
+use pandastack_model::{Audience, DeliveryId, EventId, EventKind, SandboxId, WebhookId};
+use pandastack_wire_public::{EventPattern, WebhookEvent};
+use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 
-use super::{Observed, Store, StoreError, failed, from_sql, intent::column, to_sql};
+use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 use crate::{
-    events::Lasting,
+    events::{Details, LastingState, SandboxEvent, state_events},
     limits::{WEBHOOK_NOISE_PENDING_MAX, WEBHOOK_PENDING_MAX},
 };
 
-/// The kind that a guest causes by itself, as often as it likes.
-const NOISE: &str = "egress.denied";
-
-/// Something to tell about a sandbox.
-#[derive(Clone, Debug)]
-pub struct News {
-    pub kind: &'static str,
-    pub at_ns: u64,
-    pub payload: Value,
-}
-
-/// What a row says that was told last.
-const RUNNING: &str = "running";
-const PAUSED: &str = "paused";
-const ASLEEP: &str = "asleep";
-const DEAD: &str = "failed";
-
 impl Store {
-    /// Tells of something that changes no row.
-    pub async fn tell(&self, id: SandboxId, news: &News) -> Result<(), StoreError> {
-        // Most workspaces have nobody to tell, and a look is cheaper than a writer's turn.
-        let mut look = self.pool.acquire().await.map_err(failed("look for subscribers"))?;
-        if subscribers(&mut look, id, news.kind).await?.is_empty() {
-            return Ok(());
-        }
-        drop(look);
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin news"))?;
-        let posted = post(&mut tx, id, news).await?;
-        tx.commit().await.map_err(failed("commit news"))?;
-        self.wake(posted);
+    /// Records an event that changes no row.
+    pub async fn tell(&self, id: SandboxId, event: SandboxEvent) -> Result<(), StoreError> {
+        let queued = self.queue(id, &event).await;
+        // The stream hears of it in any case, also if the database cannot be written.
+        self.events.record(id, vec![event]);
+        self.wake(queued?);
         Ok(())
     }
 
-    /// Wakes who delivers, if there is something to do.
+    async fn queue(&self, id: SandboxId, event: &SandboxEvent) -> Result<Posted, StoreError> {
+        // Most workspaces have no webhook, and a read is cheaper than a write transaction.
+        let mut look = self.pool.acquire().await.map_err(failed("look for subscribers"))?;
+        if subscribers(&mut look, id, event.kind).await?.is_empty() {
+            return Ok(Posted::Nothing);
+        }
+        drop(look);
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an event"))?;
+        let posted = post(&mut tx, id, event).await?;
+        tx.commit().await.map_err(failed("commit an event"))?;
+        Ok(posted)
+    }
+
+    /// Wakes the delivery loop, if there is something to do.
     pub(super) fn wake(&self, posted: Posted) {
         if posted == Posted::Some {
             self.outbox.notify_one();
         }
     }
+
+    /// Lets the stream and the delivery loop know of events that are committed.
+    pub(super) fn publish(&self, id: SandboxId, announced: Announced) {
+        self.wake(announced.posted);
+        self.events.record(id, announced.events);
+    }
 }
 
-/// Whether anybody is to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether a webhook is owed something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Posted {
+    #[default]
     Nothing,
     Some,
 }
 
-/// Tells of a state if it is news: what was told last is compared and replaced in the caller's transaction.
+/// The events of a change of state, to be published when their transaction is committed.
+#[derive(Debug, Default)]
+pub(super) struct Announced {
+    events: Vec<SandboxEvent>,
+    posted: Posted,
+}
+
+impl Announced {
+    /// The kind of the change.
+    pub fn kind(&self) -> Option<EventKind> {
+        self.events.first().map(|event| event.kind)
+    }
+}
+
+/// Makes the events of a state if it is news: the state that was announced last is compared and replaced in the caller's
+/// transaction.
 pub(super) async fn announce(
     tx: &mut SqliteConnection,
     id: SandboxId,
-    state: &SandboxState,
-    observed: &Observed,
+    now: LastingState,
+    details: Details<'_>,
     at_ns: u64,
-) -> Result<Posted, StoreError> {
-    let told = told(tx, id).await?;
-    let (word, news) = match (state, Lasting::of(state)) {
-        (SandboxState::Failed { reason }, _) => {
-            let news = told.is_some_and(|told| told != Told::Dead).then(|| ("vm.died", json!({ "reason": reason })));
-            (DEAD, news)
-        }
-        (_, Some(now)) => {
-            let last = match told {
-                Some(Told::Alive(last)) => Some(last),
-                Some(Told::Dead) | None => None,
-            };
-            let payload = now.payload(observed.boot_ms, &observed.boot_mode);
-            (word(now), now.since(last).map(|kind| (kind, payload)))
-        }
-        (_, None) => return Ok(Posted::Nothing),
-    };
-    let Some((kind, payload)) = news else { return Ok(Posted::Nothing) };
+) -> Result<Announced, StoreError> {
+    let events = state_events(now, announced(tx, id).await?, details, at_ns);
+    if events.is_empty() {
+        return Ok(Announced::default());
+    }
     sqlx::query("UPDATE sandbox SET announced = ? WHERE id = ?")
-        .bind(word)
+        .bind(now.as_str())
         .bind(id.to_string())
         .execute(&mut *tx)
         .await
-        .map_err(failed("record what was told"))?;
-    post(tx, id, &News { kind, at_ns, payload }).await
+        .map_err(failed("record the announced state"))?;
+    let mut posted = Posted::Nothing;
+    for event in &events {
+        if post(tx, id, event).await? == Posted::Some {
+            posted = Posted::Some;
+        }
+    }
+    Ok(Announced { events, posted })
 }
 
-/// Tells that a sandbox is about to go. One that never came up was never told of.
+/// Makes the last event of a sandbox. Webhooks do not hear of one that never came up.
 pub(super) async fn announce_end(
     tx: &mut SqliteConnection,
     id: SandboxId,
     at_ns: u64,
     reason: Option<&'static str>,
-) -> Result<Posted, StoreError> {
-    if told(tx, id).await?.is_none() {
-        return Ok(Posted::Nothing);
-    }
+) -> Result<(SandboxEvent, Posted), StoreError> {
     let payload = reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
-    post(tx, id, &News { kind: "sandbox.deleted", at_ns, payload }).await
+    let event = SandboxEvent::new(EventKind::Deleted, at_ns, payload);
+    let posted = match announced(tx, id).await? {
+        Some(_) => post(tx, id, &event).await?,
+        None => Posted::Nothing,
+    };
+    Ok((event, posted))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Alive(Lasting),
-    Dead,
-}
-
-fn word(state: Lasting) -> &'static str {
-    match state {
-        Lasting::Running => RUNNING,
-        Lasting::Paused => PAUSED,
-        Lasting::Asleep => ASLEEP,
-    }
-}
-
-async fn told(tx: &mut SqliteConnection, id: SandboxId) -> Result<Option<Told>, StoreError> {
+/// Reads the state that was announced last.
+async fn announced(tx: &mut SqliteConnection, id: SandboxId) -> Result<Option<LastingState>, StoreError> {
     let found: Option<Option<String>> = sqlx::query_scalar("SELECT announced FROM sandbox WHERE id = ?")
         .bind(id.to_string())
         .fetch_optional(tx)
         .await
-        .map_err(failed("read what was told"))?;
-    Ok(found.flatten().and_then(|word| match word.as_str() {
-        RUNNING => Some(Told::Alive(Lasting::Running)),
-        PAUSED => Some(Told::Alive(Lasting::Paused)),
-        ASLEEP => Some(Told::Alive(Lasting::Asleep)),
-        DEAD => Some(Told::Dead),
-        _ => None,
-    }))
+        .map_err(failed("read the announced state"))?;
+    Ok(found.flatten().and_then(|word| LastingState::from_name(&word)))
 }
 
 /// Puts one delivery into the outbox for every webhook that asked for this.
-async fn post(tx: &mut SqliteConnection, id: SandboxId, news: &News) -> Result<Posted, StoreError> {
-    let subscribers = subscribers(tx, id, news.kind).await?;
+async fn post(tx: &mut SqliteConnection, id: SandboxId, event: &SandboxEvent) -> Result<Posted, StoreError> {
+    let subscribers = subscribers(tx, id, event.kind).await?;
     let Some((_, workspace)) = subscribers.first() else { return Ok(Posted::Nothing) };
     let event_id = EventId::random();
     let sequence = next_sequence(tx, workspace).await?;
-    let body = render(id, workspace, (event_id, sequence), news);
+    let body = render(id, workspace, (event_id, sequence), event);
     let cause = trace::here().map(|here| here.trace().to_string());
     for (webhook, workspace) in &subscribers {
-        if is_full(tx, *webhook, news.kind).await? {
+        if is_full(tx, *webhook, event.kind).await? {
             count_dropped(tx, *webhook).await?;
             continue;
         }
@@ -158,11 +146,11 @@ async fn post(tx: &mut SqliteConnection, id: SandboxId, news: &News) -> Result<P
             .bind(webhook.to_string())
             .bind(workspace)
             .bind(event_id.to_string())
-            .bind(news.kind)
+            .bind(event.kind.as_str())
             .bind(sequence)
             .bind(&body)
-            .bind(to_sql(news.at_ns))
-            .bind(to_sql(news.at_ns))
+            .bind(to_sql(event.at_ns))
+            .bind(to_sql(event.at_ns))
             .bind(&cause)
             .execute(&mut *tx)
             .await
@@ -174,8 +162,11 @@ async fn post(tx: &mut SqliteConnection, id: SandboxId, news: &News) -> Result<P
 async fn subscribers(
     tx: &mut SqliteConnection,
     id: SandboxId,
-    kind: &str,
+    kind: EventKind,
 ) -> Result<Vec<(WebhookId, String)>, StoreError> {
+    if kind.audience() == Audience::Stream {
+        return Ok(Vec::new());
+    }
     let sql = "SELECT webhook.id, webhook.workspace, webhook.events FROM webhook
                JOIN sandbox ON sandbox.workspace = webhook.workspace WHERE sandbox.id = ? AND webhook.enabled";
     let rows = sqlx::query(sql).bind(id.to_string()).fetch_all(tx).await.map_err(failed("find subscribers"))?;
@@ -183,7 +174,7 @@ async fn subscribers(
     for row in &rows {
         let id: String = column(row, "id")?;
         let patterns = read_patterns(row, &id)?;
-        if patterns.iter().any(|pattern| pattern.matches(kind)) {
+        if patterns.iter().any(|pattern| pattern.matches(kind.as_str())) {
             let webhook = id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })?;
             found.push((webhook, column(row, "workspace")?));
         }
@@ -206,14 +197,15 @@ async fn next_sequence(tx: &mut SqliteConnection, workspace: &str) -> Result<i64
     row.try_get("last").map_err(failed("number an event"))
 }
 
-async fn is_full(tx: &mut SqliteConnection, webhook: WebhookId, kind: &str) -> Result<bool, StoreError> {
+async fn is_full(tx: &mut SqliteConnection, webhook: WebhookId, kind: EventKind) -> Result<bool, StoreError> {
     let waiting: i64 =
         sqlx::query_scalar("SELECT COUNT(*) FROM webhook_delivery WHERE webhook = ? AND status = 'pending'")
             .bind(webhook.to_string())
             .fetch_one(tx)
             .await
             .map_err(failed("count deliveries"))?;
-    let most = if kind == NOISE { WEBHOOK_NOISE_PENDING_MAX } else { WEBHOOK_PENDING_MAX };
+    // A guest causes this kind by itself, as often as it likes.
+    let most = if kind == EventKind::EgressDenied { WEBHOOK_NOISE_PENDING_MAX } else { WEBHOOK_PENDING_MAX };
     Ok(from_sql(waiting) >= most)
 }
 
@@ -227,21 +219,12 @@ async fn count_dropped(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<
 }
 
 /// Renders once what every receiver gets, every time: a repeat is the same to the byte.
-fn render(id: SandboxId, workspace: &str, (event_id, sequence): (EventId, i64), news: &News) -> String {
-    let payload: Map<String, Value> = news.payload.as_object().cloned().unwrap_or_default();
-    let time = rfc3339(news.at_ns);
+fn render(id: SandboxId, workspace: &str, (event_id, sequence): (EventId, i64), event: &SandboxEvent) -> String {
     let body = WebhookEvent {
         id: event_id.to_string(),
         sequence: from_sql(sequence),
         workspace: workspace.to_owned(),
-        event: Event {
-            ts: time.clone(),
-            time,
-            sandbox_id: id.to_string(),
-            kind: news.kind.to_owned(),
-            metadata: payload.clone(),
-            payload,
-        },
+        event: event.clone().render(id),
     };
     serde_json::to_string(&body).expect("texts, numbers and maps of them are always JSON")
 }

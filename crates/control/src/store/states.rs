@@ -1,34 +1,31 @@
-//! What becomes of sandboxes: the states that the host reports, and the end.
+//! What becomes of sandboxes: the states that the host reports, and the end. A change of state and its event are one
+//! transaction; the event reaches the stream when that is committed.
 
-use pandastack_model::{SandboxId, SandboxState};
-use pandastack_wire_fleet::WorkspaceId;
+use pandastack_model::{EventKind, SandboxId, SandboxState};
+use pandastack_wire_fleet::{SandboxView, WorkspaceId};
+use sqlx::sqlite::SqliteRow;
 
 use super::{
     Observed, Size, Store, StoreError, failed,
-    outbox::{announce, announce_end},
+    intent::{column, read_observed, read_state},
+    outbox::{Announced, announce, announce_end},
     to_sql,
 };
+use crate::events::{Details, LastingState};
 
-/// The host's word about a sandbox.
+/// What the host says about a sandbox.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    pub id: SandboxId,
-    pub state: &'a SandboxState,
-    pub observed: &'a Observed,
-    /// The state that subscribers are told of; an older one than `state` if that has news of its own coming.
+    pub view: &'a SandboxView,
+    /// The state that the event is about; an older one than the view's if that has an event of its own coming.
     pub told: &'a SandboxState,
     pub at_ns: u64,
 }
 
 impl Store {
-    /// Records that a sandbox came up, and tells of it. False if the row is no longer there or on its way out.
-    pub async fn mark_running(
-        &self,
-        id: SandboxId,
-        size: Size,
-        observed: &Observed,
-        at_ns: u64,
-    ) -> Result<bool, StoreError> {
+    /// Records that a sandbox came up. False if the row is no longer there or on its way out.
+    pub async fn mark_running(&self, view: &SandboxView, at_ns: u64) -> Result<bool, StoreError> {
+        let (size, observed) = (Size::of(view), Observed::of(view));
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a running sandbox"))?;
         let sql = "UPDATE sandbox SET status = 'running', status_reason = NULL, cpus = ?, memory_mib = ?, guest_ip = ?,
                        boot_ms = ?, boot_mode = ?, isolation = ? WHERE id = ? AND status <> 'stopping'";
@@ -39,51 +36,73 @@ impl Store {
             .bind(to_sql(observed.boot_ms))
             .bind(&observed.boot_mode)
             .bind(&observed.isolation)
-            .bind(id.to_string())
+            .bind(view.id.to_string())
             .execute(&mut *tx)
             .await
             .map_err(failed("record a running sandbox"))?;
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        let posted = announce(&mut tx, id, &SandboxState::Running, observed, at_ns).await?;
+        let announced = announce(&mut tx, view.id, LastingState::Running, Details::Boot(view), at_ns).await?;
         tx.commit().await.map_err(failed("commit a running sandbox"))?;
-        self.wake(posted);
+        self.publish(view.id, announced);
         Ok(true)
     }
 
-    /// Records what the host says about a sandbox that came up before, and tells of it. One that is still `creating` is its
-    /// creator's, and one that is to be deleted stays so.
-    pub async fn mark_state(&self, seen: Seen<'_>) -> Result<(), StoreError> {
-        let Seen { id, state, observed, told, at_ns } = seen;
+    /// Records what the host says about a sandbox that came up before, and gives the kind of the event if it is news. One
+    /// that is still `creating` belongs to its creator, and one that is to be deleted stays so.
+    pub async fn mark_state(&self, seen: Seen<'_>) -> Result<Option<EventKind>, StoreError> {
+        let Seen { view, told, at_ns } = seen;
+        let (observed, lasting) = (Observed::of(view), LastingState::of(told));
+        // The same word comes twice, from the host's event and from the request that caused it: the second is a read.
+        if self.is_known(seen, &observed).await? {
+            return Ok(None);
+        }
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a sandbox's state"))?;
         let sql = "UPDATE sandbox SET status = ?, status_reason = ?, guest_ip = ?, boot_ms = ?, boot_mode = ?,
                        isolation = ? WHERE id = ? AND status NOT IN ('creating', 'stopping')";
-        let reason = match state {
-            SandboxState::Failed { reason } => Some(reason.as_str()),
-            _ => None,
-        };
         let done = sqlx::query(sql)
-            .bind(state.as_str())
-            .bind(reason)
+            .bind(view.state.as_str())
+            .bind(view.state.reason())
             .bind(&observed.guest_ip)
             .bind(to_sql(observed.boot_ms))
             .bind(&observed.boot_mode)
             .bind(&observed.isolation)
-            .bind(id.to_string())
+            .bind(view.id.to_string())
             .execute(&mut *tx)
             .await
             .map_err(failed("record a sandbox's state"))?;
         if done.rows_affected() == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let posted = announce(&mut tx, id, told, observed, at_ns).await?;
+        let details = told.reason().map_or(Details::Boot(view), |reason| Details::Death { reason });
+        let announced = match lasting {
+            Some(now) => announce(&mut tx, view.id, now, details, at_ns).await?,
+            None => Announced::default(),
+        };
         tx.commit().await.map_err(failed("commit a sandbox's state"))?;
-        self.wake(posted);
-        Ok(())
+        let kind = announced.kind();
+        self.publish(view.id, announced);
+        Ok(kind)
     }
 
-    /// Records that the sandbox's machine is dead, and tells of it.
+    /// Tells whether the row says the same already, and its event was announced.
+    async fn is_known(&self, seen: Seen<'_>, observed: &Observed) -> Result<bool, StoreError> {
+        let sql = "SELECT id, status, status_reason, guest_ip, boot_ms, boot_mode, isolation, announced FROM sandbox
+                   WHERE id = ?";
+        let row: Option<SqliteRow> = sqlx::query(sql)
+            .bind(seen.view.id.to_string())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("compare a sandbox's state"))?;
+        let Some(row) = row else { return Ok(true) };
+        let announced: Option<String> = column(&row, "announced")?;
+        let announced = announced.and_then(|word| LastingState::from_name(&word));
+        let news = LastingState::of(seen.told).and_then(|now| now.since(announced));
+        Ok(news.is_none() && read_state(&row)? == seen.view.state && read_observed(&row)? == *observed)
+    }
+
+    /// Records that the sandbox's machine is dead.
     pub async fn mark_failed(&self, id: SandboxId, reason: &str, at_ns: u64) -> Result<(), StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a failed sandbox"))?;
         sqlx::query("UPDATE sandbox SET status = 'failed', status_reason = ? WHERE id = ?")
@@ -92,10 +111,9 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed("record a failed sandbox"))?;
-        let dead = SandboxState::Failed { reason: reason.to_owned() };
-        let posted = announce(&mut tx, id, &dead, &Observed::default(), at_ns).await?;
+        let announced = announce(&mut tx, id, LastingState::Dead, Details::Death { reason }, at_ns).await?;
         tx.commit().await.map_err(failed("commit a failed sandbox"))?;
-        self.wake(posted);
+        self.publish(id, announced);
         Ok(())
     }
 
@@ -119,7 +137,7 @@ impl Store {
             .map_err(failed("forget a sandbox"))
     }
 
-    /// Removes a sandbox, tells of it, and remembers its id for a while; ids remembered since before `forget_before_ns` are
+    /// Removes a sandbox and ends its events, and remembers its id for a while; ids remembered since before `forget_before_ns` are
     /// dropped.
     pub async fn bury(
         &self,
@@ -137,7 +155,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed("remember a deleted sandbox"))?;
-        let posted = announce_end(&mut tx, id, now_ns, reason).await?;
+        let (event, posted) = announce_end(&mut tx, id, now_ns, reason).await?;
         super::lineage::bury(&mut tx, id, now_ns).await?;
         sqlx::query("DELETE FROM sandbox WHERE id = ?")
             .bind(id.to_string())
@@ -152,6 +170,7 @@ impl Store {
             .map_err(failed("drop old deleted ids"))?;
         tx.commit().await.map_err(failed("commit a burial"))?;
         self.wake(posted);
+        self.events.end(id, event);
         Ok(())
     }
 
