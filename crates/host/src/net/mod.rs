@@ -16,6 +16,7 @@ mod listed;
 mod names;
 mod policy;
 mod pool;
+mod query;
 mod slot;
 mod sweep;
 
@@ -29,6 +30,7 @@ pub use limits::SLOTS_MAX;
 use pandastack_kit::ScopeError;
 pub use policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP};
 pub use pool::{NetPool, SlotCounts};
+pub use query::{BadQuery, DnsQuery, Reason as BadQueryReason, check_query};
 pub use slot::Slot;
 pub use sweep::{Leftovers, leftovers, sweep};
 
