@@ -24,7 +24,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    egress::Gate,
+    egress::{Admission, Gate},
     filter::{Asked, Sieve, Way},
     limits::{
         DNS_DEADLINE, DNS_QUESTION_BYTES_MAX, DNS_QUESTIONS_PER_CONNECTION, DNS_TCP_MAX, DNS_TRY,
@@ -148,8 +148,9 @@ impl Desk {
             self.gate.denied(format!("{name} ({address})"));
         }
         match self.gate.admit(name, &filtered.found).await {
-            Ok(true) => asked.answer(&filtered, way),
-            Ok(false) => asked.unlisted(way),
+            Ok(Admission::Open) => asked.answer(&filtered, way),
+            Ok(Admission::Unlisted) => asked.unlisted(way),
+            Ok(Admission::Refused) => asked.failure(way),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "could not open what a name stands for");
                 asked.failure(way)

@@ -42,7 +42,12 @@ fn ordinary_queries_pass_as_they_came() {
     edns.options_mut().insert(EdnsOption::Unknown(10, b"cookie00".to_vec()));
     let kinds = [RecordType::A, RecordType::AAAA, RecordType::HTTPS, RecordType::TXT, RecordType::ANY];
     for kind in kinds.into_iter().chain([RecordType::Unknown(65280)]) {
-        for bytes in [changed(kind, |_| {}), changed(kind, |message| drop(message.set_edns(edns.clone())))] {
+        for bytes in [
+            changed(kind, |_| {}),
+            changed(kind, |message| {
+                message.set_edns(edns.clone());
+            }),
+        ] {
             assert_eq!(check_query(&bytes).unwrap().bytes(), bytes, "{kind}");
         }
     }
@@ -71,7 +76,13 @@ fn everything_else_is_answered_with_its_code() {
         ("unknown opcode", with_opcode(15), not_implemented),
         ("AXFR", refused(RecordType::AXFR), refusal),
         ("IXFR", refused(RecordType::IXFR), refusal),
-        ("IXFR with its record", changed(RecordType::IXFR, |it| drop(it.add_authority(record()))), refusal),
+        (
+            "IXFR with its record",
+            changed(RecordType::IXFR, |it| {
+                it.add_authority(record());
+            }),
+            refusal,
+        ),
         ("TKEY", refused(RecordType::Unknown(249)), refusal),
         ("TSIG", refused(RecordType::TSIG), refusal),
         ("MAILB", refused(RecordType::Unknown(253)), refusal),
@@ -79,10 +90,34 @@ fn everything_else_is_answered_with_its_code() {
         ("class CHAOS", chaos.to_vec().unwrap(), refusal),
         ("class ANY", any_class.to_vec().unwrap(), refusal),
         ("no question", changed(RecordType::A, |it| it.queries.clear()), format),
-        ("two questions", changed(RecordType::A, |it| drop(it.add_query(second))), format),
-        ("an answer in it", changed(RecordType::A, |it| drop(it.add_answer(record()))), format),
-        ("an authority in it", changed(RecordType::A, |it| drop(it.add_authority(record()))), format),
-        ("another record in it", changed(RecordType::A, |it| drop(it.add_additional(record()))), format),
+        (
+            "two questions",
+            changed(RecordType::A, |it| {
+                it.add_query(second);
+            }),
+            format,
+        ),
+        (
+            "an answer in it",
+            changed(RecordType::A, |it| {
+                it.add_answer(record());
+            }),
+            format,
+        ),
+        (
+            "an authority in it",
+            changed(RecordType::A, |it| {
+                it.add_authority(record());
+            }),
+            format,
+        ),
+        (
+            "another record in it",
+            changed(RecordType::A, |it| {
+                it.add_additional(record());
+            }),
+            format,
+        ),
         ("65535 of everything claimed", claims_much, format),
         ("bytes after its end", [&whole[..], b"more"].concat(), format),
         ("cut in the name", whole[..16].to_vec(), format),
