@@ -18,6 +18,20 @@ pub const REFILL_SETTLE: Duration = Duration::from_millis(250);
 /// Connections that one guest may have open to the outside, so that it cannot fill the host's connection table.
 pub const CONNECTIONS_MAX: u32 = 4096;
 
+/// New connections that one guest may begin in a second, TCP, UDP and ICMP alike. Closed TCP connections stay in the host's
+/// table for two minutes and do not count as open, so this bounds them.
+pub const FLOWS_PER_SECOND: u32 = 100;
+
+/// New connections that a guest which was quiet may begin at once.
+pub const FLOWS_AT_ONCE: u32 = 4096;
+
+/// How long the kernel keeps a TCP connection in its table after its end.
+const CLOSED_SECONDS: u32 = 120;
+const _: () = assert!(
+    CONNECTIONS_MAX + FLOWS_AT_ONCE + FLOWS_PER_SECOND * CLOSED_SECONDS <= 65_536 / 3,
+    "one guest must not fill the connection table of a small host"
+);
+
 /// DNS questions of one guest that wait for an answer over UDP; more stay in the socket's buffer or are lost.
 pub const DNS_UDP_MAX: usize = 64;
 

@@ -27,7 +27,7 @@ pub use cidr::{BadCidr, Cidr};
 pub use command::CommandError;
 pub use denials::Denial;
 pub use egress::{NameCounts, NamedFor};
-pub use limits::{NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, SLOTS_MAX};
+pub use limits::{CONNECTIONS_MAX, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, SLOTS_MAX};
 use pandastack_kit::ScopeError;
 pub use policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP};
 pub use pool::{NetPool, SlotCounts};
