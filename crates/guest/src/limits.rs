@@ -17,7 +17,7 @@ pub const HELLO_WITHIN: Duration = Duration::from_secs(10);
 pub const HELLO_BYTES_MAX: usize = 4 * 1024;
 
 /// Bytes that the other end of one connection may have in our memory over all channels: waiting input, and requests under way.
-pub const HELD_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 const _: () = assert!(HELD_BYTES_MAX >= 8 * WINDOW_BYTES, "several channels must be able to fill their windows");
 
 /// Time the last frames of a connection have to leave before it is closed.

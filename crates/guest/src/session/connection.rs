@@ -121,3 +121,7 @@ async fn greet(inlet: &mut Inlet<OwnedReadHalf>, agent: &Agent, lanes: &Lanes) -
     lanes.control(Welcome { generation: GENERATION, agent }.frame(frame.channel)).await;
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;
