@@ -136,7 +136,7 @@ mod tests {
             if trusted {
                 inlet.trust();
             }
-            there.write_all(&encoded(&[long.clone()])).await.unwrap();
+            there.write_all(&encoded(std::slice::from_ref(&long))).await.unwrap();
             let length = u32::try_from(long.payload.len()).unwrap();
             let expected = if trusted { Ok(long.clone()) } else { Err(Broken::TooLong { length }) };
             assert_eq!(inlet.next().await, expected, "trusted: {trusted}");
