@@ -13,6 +13,13 @@ pub const CHANNELS_MAX: usize = 256;
 /// Time a new connection has to say `Hello`.
 pub const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
+/// Longest frame before `Hello` is accepted: any process of the guest can connect.
+pub const HELLO_BYTES_MAX: usize = 4 * 1024;
+
+/// Bytes that the other end of one connection may have in our memory over all channels: waiting input, and requests under way.
+pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
+const _: () = assert!(HELD_BYTES_MAX >= 8 * WINDOW_BYTES, "several channels must be able to fill their windows");
+
 /// Time the last frames of a connection have to leave before it is closed.
 pub const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 

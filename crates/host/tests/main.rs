@@ -6,6 +6,7 @@ mod net_bandwidth;
 mod net_dns;
 mod net_egress;
 mod net_egress_change;
+mod net_flows;
 mod net_ipv6;
 mod net_policy;
 mod net_pool;

@@ -3,11 +3,15 @@
 use std::{
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use crate::net_support::{Guest, PATIENCE, World};
+use crate::net_support::{
+    Guest, PATIENCE, World,
+    zone::{self, Zone},
+};
+use hickory_proto::rr::RecordType;
 use pandastack_host::net::{GATEWAY, NetSettings};
 use pandastack_kit::Scope;
 use tokio::{
@@ -149,6 +153,60 @@ fn garbage_does_not_stop_the_relay() {
             })
             .await;
         assert_eq!(answer.unwrap(), answer_to(&QUESTION, 100));
+        pool.close().await.unwrap();
+    });
+}
+
+/// Messages that a resolver may act on although they are no ordinary queries: each with its name and the code of its answer.
+fn forbidden() -> Vec<(&'static str, Vec<u8>, u8)> {
+    let plain = zone::question("a.test.", RecordType::SOA);
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = plain.clone();
+        change(&mut bytes);
+        bytes
+    };
+    let class = plain.len() - 1;
+    vec![
+        ("update", changed(&|bytes| bytes[2] |= 5 << 3), 4),
+        ("notify", changed(&|bytes| bytes[2] |= 4 << 3), 4),
+        ("AXFR", zone::question("a.test.", RecordType::AXFR), 5),
+        ("IXFR", zone::question("a.test.", RecordType::IXFR), 5),
+        ("CHAOS", changed(&|bytes| bytes[class] = 3), 5),
+        (
+            "two questions",
+            changed(&|bytes| {
+                let question = bytes[12..].to_vec();
+                bytes.extend(question);
+                bytes[5] = 2;
+            }),
+            1,
+        ),
+        ("a tail", changed(&|bytes| bytes.extend(b"tail")), 1),
+    ]
+}
+
+#[test]
+fn only_ordinary_queries_reach_the_resolver() {
+    World::run(|world| async move {
+        let (resolver, asked) = Zone::default().with("a.test", &["203.0.113.7"]).serve(&world.scope).await;
+        let pool = world.pool(NetSettings { resolvers: vec![resolver], ..world.settings() }).await;
+        let slot = pool.take().await.unwrap();
+        let guest = Arc::new(Guest::in_slot(&slot));
+        let asker = guest.clone();
+        world
+            .block(move || {
+                for (what, message, code) in forbidden() {
+                    for answer in [ask_udp(&asker, &message, PATIENCE), ask_tcp(&asker, &message, 1)] {
+                        let answer = answer.unwrap_or_else(|error| panic!("{what}: {error}"));
+                        assert_eq!((&answer[..2], answer[3] & 0xf), (&message[..2], code), "{what}");
+                    }
+                }
+            })
+            .await;
+        assert_eq!(asked.load(Ordering::Relaxed), 0, "none of these may reach a resolver");
+        let asker = guest.clone();
+        let answer = world.block(move || asker.resolve("a.test")).await;
+        assert_eq!(answer, zone::told(&["203.0.113.7"]), "an ordinary query still passes");
         pool.close().await.unwrap();
     });
 }

@@ -2,9 +2,14 @@
 //! to answer, and packets are counted where they would arrive.
 
 use std::{
+    io::BufRead as _,
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     os::fd::AsRawFd as _,
-    sync::{Arc, atomic::Ordering},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     time::Instant,
 };
 
@@ -15,8 +20,9 @@ use crate::net_support::{
 };
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket};
-use pandastack_host::net::{GATEWAY, GUEST, NetPool, NetSettings, Slot};
+use pandastack_host::net::{GATEWAY, GUEST, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, NetPool, NetSettings, Slot};
 use pandastack_model::Egress;
+use pandastack_sys::netns::Netns;
 
 const WEB: &str = "203.0.113.7";
 const OTHER: &str = "203.0.113.200";
@@ -321,6 +327,116 @@ fn an_address_is_open_before_its_name_is_answered() {
         eprintln!("40 names resolved and called: {:?}", start.elapsed());
         stage.pool.close().await.unwrap();
     });
+}
+
+#[test]
+fn many_new_names_cost_few_writes() {
+    World::run(|world| async move {
+        const NAMES: u32 = 1000;
+        const ASKERS: u32 = 16;
+        let address = |number: u32| Ipv4Addr::from_bits(Ipv4Addr::new(203, 0, 0, 0).to_bits() + 256 + number);
+        let reached: Vec<String> = (0..ASKERS).map(|number| address(number).to_string()).collect();
+        let _outside = outside(&reached.iter().map(String::as_str).collect::<Vec<_>>());
+        let zone = (0..NAMES).fold(Zone { ttl: 300, ..Zone::default() }, |zone, number| {
+            zone.with(format!("n{number}.web.test").leak(), &[&address(number).to_string()])
+        });
+        let stage = Stage::set(&world, zone, |it| it).await;
+        stage.slot.set_egress(&only(&["*.web.test"])).await.unwrap();
+        let writes = Writes::watch(&stage.slot);
+        let start = Instant::now();
+        let told = stage
+            .guest(&world, move |guest| {
+                std::thread::scope(|scope| {
+                    let askers: Vec<_> = (0..ASKERS)
+                        .map(|asker| {
+                            let ask = move |number: u32| {
+                                let (code, addresses) = guest.resolve(&format!("n{number}.web.test"));
+                                assert_eq!((code, addresses), (ResponseCode::NoError, vec![address(number)]));
+                                // The first of each asker is really called.
+                                number >= ASKERS || connects(guest, &address(number).to_string())
+                            };
+                            scope.spawn(move || (asker..NAMES).step_by(ASKERS as usize).filter(|it| ask(*it)).count())
+                        })
+                        .collect();
+                    askers.into_iter().map(|asker| asker.join().unwrap()).sum::<usize>()
+                })
+            })
+            .await;
+        assert_eq!(told, NAMES as usize, "an address that was told is reachable");
+        let (took, writes, counts) = (start.elapsed(), writes.count(), stage.slot.name_counts());
+        eprintln!("{NAMES} new names: {writes} writes in {took:?}; {counts:?}");
+        let bound = NAMED_WRITES_AT_ONCE + NAMED_WRITES_PER_SECOND * (took.as_secs() as u32 + 1);
+        assert!(writes > 0 && writes <= bound, "{writes} writes to the kernel, at most {bound} in {took:?}");
+        assert_eq!(u64::from(writes), counts.updates);
+        // All of them are open now, and another name for the same addresses costs nothing.
+        let again = stage.guest(&world, |guest| guest.resolve("n7.web.test")).await;
+        assert_eq!((again.0, stage.slot.name_counts().updates), (ResponseCode::NoError, counts.updates));
+        stage.pool.close().await.unwrap();
+    });
+}
+
+/// Counts the transactions that open addresses of names in a slot, as the kernel tells of them.
+struct Writes {
+    monitor: std::process::Child,
+    heard: Arc<Heard>,
+    slot: Arc<Netns>,
+}
+
+#[derive(Default)]
+struct Heard {
+    writes: AtomicU32,
+    first: AtomicBool,
+    last: AtomicBool,
+}
+
+impl Heard {
+    fn listen(&self, monitor: impl std::io::Read) {
+        let mut is_write = false;
+        for line in std::io::BufReader::new(monitor).lines().map_while(Result::ok) {
+            is_write |= line.starts_with("add element inet pandastack named ");
+            if line.starts_with("# new generation") {
+                self.writes.fetch_add(u32::from(is_write), Ordering::Relaxed);
+                is_write = false;
+            }
+            self.first.fetch_or(line.starts_with("add counter inet pandastack first "), Ordering::Relaxed);
+            self.last.fetch_or(line.starts_with("add counter inet pandastack last "), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Writes {
+    fn watch(slot: &Slot) -> Writes {
+        let spawn = || Command::new("nft").arg("monitor").stdout(Stdio::piped()).spawn();
+        let mut monitor = slot.netns().run(spawn).unwrap().unwrap();
+        let (heard, output) = (Arc::<Heard>::default(), monitor.stdout.take().unwrap());
+        let listener = heard.clone();
+        std::thread::spawn(move || listener.listen(output));
+        let writes = Writes { monitor, heard, slot: slot.netns().clone() };
+        writes.mark("first", &writes.heard.first);
+        writes
+    }
+
+    fn count(self) -> u32 {
+        self.mark("last", &self.heard.last);
+        self.heard.writes.load(Ordering::Relaxed)
+    }
+
+    /// Makes a change until the monitor has told of it: then it has told of all before.
+    fn mark(&self, name: &str, heard: &AtomicBool) {
+        let deadline = Instant::now() + PATIENCE * 20;
+        while !heard.load(Ordering::Relaxed) {
+            assert!(Instant::now() < deadline, "nft monitor does not tell of {name}");
+            let rules = format!("add counter inet pandastack {name}\ndelete counter inet pandastack {name}\n");
+            self.slot.run(|| run("nft", &["-f", "-"], &rules)).unwrap().unwrap();
+        }
+    }
+}
+
+impl Drop for Writes {
+    fn drop(&mut self) {
+        let _ = self.monitor.kill();
+        let _ = self.monitor.wait();
+    }
 }
 
 fn resolve_and_connect(guest: &Guest, last: u8) -> bool {

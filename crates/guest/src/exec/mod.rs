@@ -36,8 +36,8 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
         verdict = supervise(channel, (group, ended), deadline, &streams) => verdict,
         never = streams.flow(agent, channel) => match never {},
     };
-    if channel.fate() == Some(Fate::Overrun) {
-        return Err(Fate::Overrun.into());
+    if let Some(fate @ (Fate::Overrun | Fate::Full)) = channel.fate() {
+        return Err(fate.into());
     }
     tokio::select! {
         () = streams.drain(agent, channel) => {}

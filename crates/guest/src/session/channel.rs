@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use pandastack_wire_guest::{Credit, ErrorKind, FRAME_COST_MIN, Frame, Message, Resize, WINDOW_BYTES, frame_cost};
 use tokio::sync::{Notify, mpsc::Permit};
 
-use super::{fault::Fault, lanes::Lanes};
+use super::{fault::Fault, held::Held, lanes::Lanes};
 use crate::limits;
 
 /// Why a channel must end before its work is done.
@@ -18,6 +18,8 @@ pub(crate) enum Fate {
     Cancelled,
     /// The host sent more than the window allows.
     Overrun,
+    /// The host has too much in our memory, over all channels.
+    Full,
 }
 
 impl From<Fate> for Fault {
@@ -25,6 +27,7 @@ impl From<Fate> for Fault {
         match fate {
             Fate::Cancelled => Fault::new(ErrorKind::Cancelled, "cancelled"),
             Fate::Overrun => Fault::new(ErrorKind::Invalid, "more input than the window allows"),
+            Fate::Full => Held::fault(),
         }
     }
 }
@@ -101,8 +104,10 @@ impl Channel {
             None => self.doom(Fate::Overrun),
             // What comes after the end has no reader.
             Some(_) if self.input_ended.get() => {}
+            Some(_) if !self.lanes.held().has_room(bytes.len()) => self.doom(Fate::Full),
             Some(window) => {
                 self.window.set(window);
+                self.lanes.held().add(bytes.len());
                 self.input.borrow_mut().extend_from_slice(bytes);
                 self.input_ended.set(ended);
                 self.changed.notify_waiters();
@@ -168,6 +173,7 @@ impl Channel {
         loop {
             let input = self.input.borrow_mut().split();
             if !input.is_empty() {
+                self.lanes.held().release(input.len());
                 return Some(input.freeze());
             }
             if self.input_ended.get() {
@@ -231,5 +237,11 @@ impl Channel {
 
     pub(crate) fn lanes(&self) -> &Lanes {
         &self.lanes
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.lanes.held().release(self.input.borrow().len());
     }
 }

@@ -1,30 +1,21 @@
-//! One connection from `Hello` to its end: cuts frames, opens channels, hands each frame to its channel.
-//! Every channel it opens ends with exactly one terminal frame, sent here and nowhere else.
+//! One connection from `Hello` to its end: joins the transport (`transport`, `lanes`) to the dispatcher, and decides how it
+//! ends.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeMap,
-    rc::Rc,
-};
+use std::rc::Rc;
 
-use pandastack_wire_guest::{
-    Attach, Chmod, CodeClose, CodeOpen, CodeRun, Credit, Decoder, ErrorKind, Feed, Forget, Frame, GENERATION, Hello,
-    Kind, MakeDir, Message, Move, Path, Read, Rebirth, Resize, Signal, Spawn, Start, Tell, Volumes, Walk, Watch,
-    Welcome, Which, Write,
-};
+use pandastack_wire_guest::{ErrorKind, GENERATION, Hello, Kind, Message, Welcome};
 use tokio::{
-    io::AsyncReadExt,
     net::{TcpStream, tcp::OwnedReadHalf},
-    sync::Notify,
     task::JoinSet,
 };
 
 use super::{
-    channel::{Channel, Fate},
+    dispatch::Dispatcher,
     fault::Fault,
     lanes::{self, Lanes},
+    transport::{Broken, Inlet},
 };
-use crate::{Agent, code, exec, figures, files, limits, ports, processes, rebirth, volumes};
+use crate::{Agent, limits};
 
 /// Why a connection is over.
 enum End {
@@ -36,380 +27,101 @@ enum End {
     Refused(Fault),
 }
 
-/// What happens to a channel's work when nobody listens any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
-    /// A process, which a rebirth may save.
-    Process,
-    /// Anything else, which is pointless then.
-    Request,
-}
-
-type Channels = Rc<RefCell<BTreeMap<u32, (Work, Rc<Channel>)>>>;
-
-struct Connection {
-    agent: Rc<Agent>,
-    lanes: Lanes,
-    channels: Channels,
-    tasks: JoinSet<()>,
-    /// The agent's life that the other end knows of: the one it found, or the one it gave.
-    birth: Cell<u64>,
+impl From<Broken> for End {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Lost => End::Lost,
+            broken => End::Refused(Fault::invalid(&broken)),
+        }
+    }
 }
 
 /// Serves one connection until it ends, and ends what it started.
 pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
     // Without this a short answer waits for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let (mut socket, sink) = stream.into_split();
+    let (socket, sink) = stream.into_split();
     let (lanes, outlet) = lanes::open();
     let mut writer = JoinSet::new();
     writer.spawn_local(outlet.run(sink));
-    let birth = Cell::new(agent.births.get());
-    let (channels, tasks) = (Channels::default(), JoinSet::new());
-    let mut connection = Connection { agent, lanes, channels, tasks, birth };
-    match connection.converse(&mut socket).await {
+    let mut inlet = Inlet::new(socket);
+    let mut dispatcher = Dispatcher::new(agent.clone(), lanes.clone());
+    match converse(&mut inlet, &mut dispatcher, &agent, &lanes).await {
         End::Refused(fault) => {
-            connection.lanes.try_control(fault.frame(0));
-            connection.tasks.shutdown().await;
-            drop(connection);
+            lanes.try_control(fault.frame(0));
+            dispatcher.abort().await;
+            // The writer ends when it has written for the last sender.
+            drop(lanes);
             let _ = tokio::time::timeout(limits::FAREWELL_WITHIN, writer.join_next()).await;
         }
         End::Lost => {
             writer.shutdown().await;
-            connection.wind_up().await;
+            dispatcher.wind_up().await;
         }
         End::Outlived => {
             let close = async {
                 writer.shutdown().await;
                 // There is nobody at the other end who would say good-bye.
+                let socket = inlet.into_socket();
                 let _ = socket.as_ref().set_zero_linger();
                 drop(socket);
             };
-            tokio::join!(close, connection.wind_up());
+            tokio::join!(close, dispatcher.wind_up());
         }
     }
 }
 
-impl Connection {
-    /// Receives frames until the end.
-    async fn converse(&mut self, socket: &mut OwnedReadHalf) -> End {
-        let mut decoder = Decoder::default();
-        let greeted = tokio::time::timeout(limits::HELLO_WITHIN, self.greet(&mut decoder, socket)).await;
-        if let Err(end) = greeted.unwrap_or(Err(End::Lost)) {
-            return end;
-        }
+/// Receives frames until the end.
+async fn converse(inlet: &mut Inlet<OwnedReadHalf>, dispatcher: &mut Dispatcher, agent: &Agent, lanes: &Lanes) -> End {
+    let greeted = tokio::time::timeout(limits::HELLO_WITHIN, greet(inlet, agent, lanes)).await;
+    if let Err(end) = greeted.unwrap_or(Err(End::Lost)) {
+        return end;
+    }
+    loop {
         loop {
-            loop {
-                match decoder.next_frame() {
-                    // Sent before the seal and read after it: who sent it meant the source.
-                    Ok(Some(_)) if self.is_outlived() => return End::Outlived,
-                    Ok(Some(frame)) => {
-                        if let Err(fault) = self.accept(frame).await {
-                            return End::Refused(fault);
-                        }
-                    }
-                    Ok(None) => break,
-                    Err(error) => return End::Refused(Fault::invalid(&error)),
-                }
-            }
-            if self.is_outlived() {
-                return End::Outlived;
-            }
-            decoder.buffer().reserve(limits::RECEIVE_BYTES_MIN);
-            tokio::select! {
-                received = socket.read_buf(decoder.buffer()) => {
-                    if matches!(received, Ok(0) | Err(_)) {
-                        return End::Lost;
+            match inlet.ready() {
+                // Sent before the seal and read after it: who sent it meant the source.
+                Ok(Some(_)) if dispatcher.is_outlived() => return End::Outlived,
+                Ok(Some(frame)) => {
+                    if let Err(fault) = dispatcher.accept(frame).await {
+                        return End::Refused(fault);
                     }
                 }
-                () = self.agent.reborn.notified() => {}
-                Some(_) = self.tasks.join_next() => {}
+                Ok(None) => break,
+                Err(broken) => return broken.into(),
             }
         }
-    }
-
-    /// Tells whether the agent has a life that the other end knows nothing of.
-    fn is_outlived(&self) -> bool {
-        self.birth.get() != self.agent.births.get()
-    }
-
-    /// Waits for the first frame, which must be a `Hello` with our secret.
-    async fn greet(&mut self, decoder: &mut Decoder, socket: &mut OwnedReadHalf) -> Result<(), End> {
-        let frame = loop {
-            if let Some(frame) = decoder.next_frame().map_err(|error| End::Refused(Fault::invalid(&error)))? {
-                break frame;
-            }
-            decoder.buffer().reserve(limits::RECEIVE_BYTES_MIN);
-            if matches!(socket.read_buf(decoder.buffer()).await, Ok(0) | Err(_)) {
-                return Err(End::Lost);
-            }
-        };
-        if frame.kind != Kind::Hello {
-            return Err(End::Refused(Fault::new(ErrorKind::Invalid, "the first frame must be Hello")));
+        if dispatcher.is_outlived() {
+            return End::Outlived;
         }
-        let hello = Hello::parse(&frame.payload).map_err(|error| End::Refused(Fault::invalid(&error)))?;
-        if !self.agent.knows(&hello.secret) {
-            return Err(End::Refused(Fault::new(ErrorKind::Secret, "wrong secret")));
-        }
-        let agent = env!("CARGO_PKG_VERSION").to_owned();
-        self.lanes.control(Welcome { generation: GENERATION, agent }.frame(frame.channel)).await;
-        Ok(())
-    }
-
-    /// Acts on one frame. An error is the host's breach of the protocol and ends the connection.
-    async fn accept(&mut self, frame: Frame) -> Result<(), Fault> {
-        let id = frame.channel;
-        match frame.kind {
-            Kind::Ping => self.lanes.control(Frame::new(id, Kind::Pong, bytes::Bytes::new())).await,
-            Kind::Rebirth => self.be_reborn(&frame).await,
-            Kind::Stdin | Kind::Data => {
-                self.with(id, |channel| channel.put_input(&frame.payload, frame.flags.is_end()))
-            }
-            Kind::Cancel => self.with(id, |channel| channel.doom(Fate::Cancelled)),
-            Kind::Credit => {
-                let Credit { bytes } = parse(&frame)?;
-                self.with(id, |channel| channel.grant(bytes));
-            }
-            Kind::Signal => {
-                let Signal { number } = parse(&frame)?;
-                self.with(id, |channel| channel.put_signal(number));
-            }
-            Kind::Resize => {
-                let size: Resize = parse(&frame)?;
-                self.with(id, |channel| channel.put_size(size));
-            }
-            _ => return self.open(frame),
-        }
-        Ok(())
-    }
-
-    /// Opens a channel for a request.
-    fn open(&mut self, frame: Frame) -> Result<(), Fault> {
-        let id = frame.channel;
-        if self.channels.borrow().contains_key(&id) {
-            return Err(Fault::new(ErrorKind::Invalid, format!("channel {id} is in use")));
-        }
-        if self.channels.borrow().len() >= limits::CHANNELS_MAX {
-            let text = format!("more than {} channels", limits::CHANNELS_MAX);
-            self.lanes.try_control(Fault::new(ErrorKind::Full, text).frame(id));
-            return Ok(());
-        }
-        match frame.kind {
-            Kind::Start => self.begin(frame, Work::Process, async |agent, channel, frame| {
-                exec::run(agent, channel, parse::<Start>(frame)?).await
-            }),
-            Kind::Read => self.begin(frame, Work::Request, async |_, channel, frame| {
-                files::read(channel, parse::<Read>(frame)?).await
-            }),
-            Kind::Write => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::write(agent, channel, parse::<Write>(frame)?).await
-            }),
-            Kind::List => {
-                self.begin(frame, Work::Request, async |_, channel, frame| files::list(channel, path(frame)?).await)
-            }
-            Kind::Stat => {
-                self.begin(frame, Work::Request, async |_, channel, frame| files::stat(channel, path(frame)?))
-            }
-            Kind::Delete => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::delete(agent, channel, path(frame)?).await
-            }),
-            Kind::CodeOpen => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                code::open(agent, channel, parse::<CodeOpen>(frame)?).await
-            }),
-            Kind::CodeSessions => {
-                self.begin(frame, Work::Request, async |agent, channel, _| Ok(code::list(agent, channel)))
-            }
-            Kind::CodeClose => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                code::close(agent, channel, &parse::<CodeClose>(frame)?)
-            }),
-            Kind::CodeRun => self.begin(frame, Work::Process, async |agent, channel, frame| {
-                code::run(agent, channel, parse::<CodeRun>(frame)?).await
-            }),
-            Kind::Ports => {
-                self.begin(frame, Work::Request, async |agent, channel, _| Ok(ports::list(agent).frame(channel.id)))
-            }
-            Kind::Measure => {
-                self.begin(frame, Work::Request, async |_, channel, _| Ok(figures::measure().frame(channel.id)))
-            }
-            Kind::Quiesce => {
-                self.begin(frame, Work::Request, async |agent, channel, _| rebirth::quiesce(agent, channel).await)
-            }
-            Kind::Thaw => self.begin(frame, Work::Request, async |agent, channel, _| rebirth::thaw(agent, channel)),
-            Kind::Mount => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                volumes::mount(agent, channel, volumes_of(frame)?).await
-            }),
-            Kind::Grow => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                volumes::grow(agent, channel, volumes_of(frame)?).await
-            }),
-            Kind::PowerOff => {
-                self.begin(frame, Work::Request, async |agent, channel, _| rebirth::power_off(agent, channel).await)
-            }
-            other => return self.open_more(other, frame),
-        }
-        Ok(())
-    }
-
-    /// Opens a channel for a request that came with generation 3.
-    fn open_more(&mut self, kind: Kind, frame: Frame) -> Result<(), Fault> {
-        match kind {
-            Kind::Spawn => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::spawn(agent, channel, parse::<Spawn>(frame)?).await
-            }),
-            Kind::Processes => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::list(agent, channel, parse::<Which>(frame)?)
-            }),
-            Kind::Attach => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::attach(agent, channel, parse::<Attach>(frame)?).await
-            }),
-            Kind::Feed => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::feed(agent, channel, parse::<Feed>(frame)?).await
-            }),
-            Kind::Tell => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::tell(agent, channel, parse::<Tell>(frame)?)
-            }),
-            Kind::Forget => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::forget(agent, channel, parse::<Forget>(frame)?)
-            }),
-            Kind::MakeDir => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::make_dir(agent, channel, parse::<MakeDir>(frame)?).await
-            }),
-            Kind::Move => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::move_path(agent, channel, parse::<Move>(frame)?).await
-            }),
-            Kind::Chmod => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::chmod(agent, channel, parse::<Chmod>(frame)?).await
-            }),
-            Kind::Walk => self.begin(frame, Work::Request, async |_, channel, frame| {
-                files::walk(channel, parse::<Walk>(frame)?).await
-            }),
-            Kind::Watch => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::watch(agent, channel, parse::<Watch>(frame)?).await
-            }),
-            Kind::Pack => {
-                self.begin(frame, Work::Request, async |_, channel, frame| files::pack(channel, path(frame)?).await)
-            }
-            Kind::Unpack => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::unpack(agent, channel, path(frame)?).await
-            }),
-            other => return Err(Fault::new(ErrorKind::Invalid, format!("unexpected {other:?} frame"))),
-        }
-        Ok(())
-    }
-
-    /// Runs a request's work on its new channel. A request (not a process) is dropped when the host loses interest.
-    fn begin<F>(&mut self, frame: Frame, work: Work, answer: F)
-    where
-        F: AsyncFnOnce(&Rc<Agent>, &Rc<Channel>, &Frame) -> Result<Frame, Fault> + 'static,
-    {
-        let channel = Rc::new(Channel::new(frame.channel, self.lanes.clone()));
-        self.channels.borrow_mut().insert(channel.id, (work, channel.clone()));
-        let (agent, channels) = (self.agent.clone(), self.channels.clone());
-        self.tasks.spawn_local(async move {
-            let ending = Ending { channels, channel: channel.clone() };
-            let outcome = match work {
-                Work::Process => answer(&agent, &channel, &frame).await,
-                Work::Request => tokio::select! {
-                    biased;
-                    outcome = answer(&agent, &channel, &frame) => outcome,
-                    fate = channel.doomed() => Err(fate.into()),
-                },
-            };
-            ending.finish(outcome).await;
-        });
-    }
-
-    fn with(&self, id: u32, act: impl FnOnce(&Channel)) {
-        // A frame for a channel that has just ended is no error: the host could not know yet.
-        if let Some((_, channel)) = self.channels.borrow().get(&id) {
-            act(channel);
-        }
-    }
-
-    async fn be_reborn(&self, frame: &Frame) {
-        let outcome = match parse::<Rebirth>(frame) {
-            Ok(rebirth) => rebirth::perform(&self.agent, rebirth),
-            Err(fault) => Err(fault),
-        };
-        let is_new_life = self.is_outlived();
-        self.birth.set(self.agent.births.get());
-        let reply = match outcome {
-            Ok(reborn) => reborn.frame(frame.channel),
-            Err(fault) => fault.frame(frame.channel),
-        };
-        self.lanes.control(reply).await;
-        if is_new_life {
-            rebirth::end_old_life(&self.agent);
-        }
-    }
-
-    /// Ends what the connection started once nobody listens: at once, except that processes have a little time in which
-    /// a rebirth tells that we are a copy, whose processes live on without an audience.
-    async fn wind_up(mut self) {
-        for (work, channel) in self.channels.borrow().values() {
-            match work {
-                Work::Process => channel.set_adrift(),
-                Work::Request => channel.doom(Fate::Cancelled),
-            }
-        }
-        let mut tasks = std::mem::take(&mut self.tasks);
         tokio::select! {
-            () = wait_until(&self.agent.reborn, || self.is_outlived()) => {}
-            () = all_done(&mut tasks) => return,
-            () = tokio::time::sleep(limits::LOST_GRACE) => {}
-        }
-        if self.is_outlived() {
-            all_done(&mut tasks).await;
-        }
-        // Dropping the tasks kills the process groups they still hold.
-    }
-}
-
-/// Waits for something that is looked at again whenever somebody says so.
-async fn wait_until(told: &Notify, is_so: impl Fn() -> bool) {
-    while !is_so() {
-        told.notified().await;
-    }
-}
-
-async fn all_done(tasks: &mut JoinSet<()>) {
-    while tasks.join_next().await.is_some() {}
-}
-
-fn parse<M: Message>(frame: &Frame) -> Result<M, Fault> {
-    M::parse(&frame.payload).map_err(|error| Fault::invalid(&error))
-}
-
-fn path(frame: &Frame) -> Result<Path, Fault> {
-    Path::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
-}
-
-fn volumes_of(frame: &Frame) -> Result<Volumes, Fault> {
-    Volumes::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
-}
-
-/// Frees a channel's number and sends its terminal frame, whatever happens to the work.
-struct Ending {
-    channels: Channels,
-    channel: Rc<Channel>,
-}
-
-impl Ending {
-    async fn finish(self, outcome: Result<Frame, Fault>) {
-        let place = self.channel.lanes().place().await;
-        // Freed first: the host may reuse the number as soon as it has the frame.
-        self.channels.borrow_mut().remove(&self.channel.id);
-        if let Some(place) = place {
-            place.send(outcome.unwrap_or_else(|fault| fault.frame(self.channel.id)));
+            received = inlet.fill() => {
+                if let Err(broken) = received {
+                    return broken.into();
+                }
+            }
+            () = agent.reborn.notified() => {}
+            () = dispatcher.handler_ended() => {}
         }
     }
 }
 
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let unfinished = self.channels.borrow_mut().remove(&self.channel.id).is_some();
-        if unfinished && std::thread::panicking() {
-            let fault = Fault::new(ErrorKind::Failed, "the agent failed on this request");
-            self.channel.lanes().try_control(fault.frame(self.channel.id));
-        }
+/// Waits for the first frame, which must be a `Hello` with our secret.
+async fn greet(inlet: &mut Inlet<OwnedReadHalf>, agent: &Agent, lanes: &Lanes) -> Result<(), End> {
+    let frame = inlet.next().await?;
+    if frame.kind != Kind::Hello {
+        return Err(End::Refused(Fault::new(ErrorKind::Invalid, "the first frame must be Hello")));
     }
+    let hello = Hello::parse(&frame.payload).map_err(|error| End::Refused(Fault::invalid(&error)))?;
+    if !agent.knows(&hello.secret) {
+        return Err(End::Refused(Fault::new(ErrorKind::Secret, "wrong secret")));
+    }
+    inlet.trust();
+    let agent = env!("CARGO_PKG_VERSION").to_owned();
+    lanes.control(Welcome { generation: GENERATION, agent }.frame(frame.channel)).await;
+    Ok(())
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ use tokio::{
     sync::mpsc::{self, Permit, Receiver, Sender},
 };
 
+use super::held::Held;
 use crate::limits;
 
 /// The senders' ends. Once the connection is gone, sending goes nowhere and nobody is stopped by it.
@@ -16,6 +17,7 @@ use crate::limits;
 pub(crate) struct Lanes {
     control: Sender<Frame>,
     bulk: Sender<Frame>,
+    held: Held,
 }
 
 /// The socket's end.
@@ -28,7 +30,7 @@ pub(crate) struct Outlet {
 pub(crate) fn open() -> (Lanes, Outlet) {
     let (control, control_rx) = mpsc::channel(limits::CONTROL_FRAMES_MAX);
     let (bulk, bulk_rx) = mpsc::channel(limits::BULK_FRAMES_MAX);
-    (Lanes { control, bulk }, Outlet { control: control_rx, bulk: bulk_rx })
+    (Lanes { control, bulk, held: Held::default() }, Outlet { control: control_rx, bulk: bulk_rx })
 }
 
 impl Lanes {
@@ -40,6 +42,11 @@ impl Lanes {
     /// Sends ahead of all bulk if there is room at this moment.
     pub(crate) fn try_control(&self, frame: Frame) {
         let _ = self.control.try_send(frame);
+    }
+
+    /// Counts what the other end has in our memory.
+    pub(crate) fn held(&self) -> &Held {
+        &self.held
     }
 
     /// Waits for a place among the bulk. `None` if the connection is gone.

@@ -3,8 +3,11 @@
 
 mod channel;
 mod connection;
+mod dispatch;
 mod fault;
+mod held;
 mod lanes;
+mod transport;
 
 use std::{convert::Infallible, rc::Rc, time::Duration};
 

@@ -2,8 +2,7 @@
 //! resolvers asked from the host's own. It exists because the host's resolver is often a loopback or private address, which a
 //! guest can never reach itself. It is also where an egress list meets names: of a restricted guest's questions only those for
 //! names on the list are asked, and what an answer names is open before the guest knows it (`filter`, `egress`).
-//! Never looks into an unrestricted guest's message beyond its size, its id and the bit that tells a question from an
-//! answer, and never keeps one.
+//! Nothing but an ordinary query leaves for a resolver, also from an unrestricted guest (`query`); no message is kept.
 //! One task per slot does it all; questions in flight are futures it owns, so that nothing outlives it.
 
 use std::{
@@ -25,21 +24,17 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    egress::Gate,
+    egress::{Admission, Gate},
     filter::{Asked, Sieve, Way},
     limits::{
         DNS_DEADLINE, DNS_QUESTION_BYTES_MAX, DNS_QUESTIONS_PER_CONNECTION, DNS_TCP_MAX, DNS_TRY,
         DNS_UDP_ANSWER_BYTES_MAX, DNS_UDP_MAX,
     },
     policy::GATEWAY,
+    query::{ANSWER_BIT, BadQuery, DnsQuery, HEADER_BYTES, check_query},
 };
 
 const PORT: u16 = 53;
-const HEADER_BYTES: usize = 12;
-/// Set in the third byte of an answer, clear in a question.
-const ANSWER_BIT: u8 = 0x80;
-/// Fourth byte of an answer that says: recursion is available, but the server failed.
-const SERVER_FAILED: u8 = 0x82;
 /// Pause after the kernel refused a read or an accept, for want of memory or descriptors.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -102,9 +97,8 @@ async fn serve(doors: Doors, desk: Desk, token: CancellationToken) {
             Some(()) = connections.next() => {}
             got = udp.recv_from(&mut buffer), if questions.len() < DNS_UDP_MAX => match got {
                 Ok((length, from)) => {
-                    if let Some(question) = Question::read(&buffer[..length]) {
-                        questions.push(answer_datagram(udp, from, question, desk).boxed());
-                    }
+                    let checked = check_query(&buffer[..length]);
+                    questions.push(answer_datagram(udp, from, checked, desk).boxed());
                 }
                 Err(_) => tokio::time::sleep(TROUBLE_PAUSE).await,
             },
@@ -117,29 +111,6 @@ async fn serve(doors: Doors, desk: Desk, token: CancellationToken) {
     }
 }
 
-/// A message that can be a question: not too short, not too long, not an answer.
-#[derive(Debug, PartialEq, Eq)]
-struct Question(Vec<u8>);
-
-impl Question {
-    fn read(bytes: &[u8]) -> Option<Question> {
-        let fits = (HEADER_BYTES..=DNS_QUESTION_BYTES_MAX).contains(&bytes.len());
-        (fits && bytes[2] & ANSWER_BIT == 0).then(|| Question(bytes.to_vec()))
-    }
-
-    fn is_answered_by(&self, bytes: &[u8]) -> bool {
-        bytes.len() >= HEADER_BYTES && bytes[..2] == self.0[..2] && bytes[2] & ANSWER_BIT != 0
-    }
-
-    /// Turns the question into the answer that no resolver could be reached, so that the guest need not wait for nothing.
-    fn into_failure(self) -> Vec<u8> {
-        let mut bytes = self.0;
-        bytes[2] |= ANSWER_BIT;
-        bytes[3] = SERVER_FAILED;
-        bytes
-    }
-}
-
 /// Where questions are answered.
 struct Desk {
     resolvers: Arc<[SocketAddr]>,
@@ -147,18 +118,20 @@ struct Desk {
 }
 
 impl Desk {
-    async fn answer(&self, question: Question, way: Way) -> Vec<u8> {
+    /// Gives the answer to a guest's message; `None` if it gets none.
+    async fn answer(&self, checked: Result<DnsQuery, BadQuery>, way: Way) -> Option<Vec<u8>> {
+        let query = match checked {
+            Ok(query) => query,
+            Err(bad) => return bad.reply(),
+        };
         if !self.gate.is_open() {
-            return self.answer_restricted(question, way).await;
+            return Some(self.answer_restricted(&Asked::of(&query), way).await);
         }
-        self.ask(&question, way).await.unwrap_or_else(|| question.into_failure())
+        let answer = self.ask(query.bytes(), way).await;
+        Some(answer.unwrap_or_else(|| query.into_failure()))
     }
 
-    async fn answer_restricted(&self, question: Question, way: Way) -> Vec<u8> {
-        let asked = match Asked::read(&question.0) {
-            Ok(asked) => asked,
-            Err(refusal) => return refusal,
-        };
+    async fn answer_restricted(&self, asked: &Asked, way: Way) -> Vec<u8> {
         let Some(name) = asked.name().filter(|name| self.gate.names(name)) else {
             self.gate.denied(asked.shown());
             return asked.unlisted(way);
@@ -169,14 +142,15 @@ impl Desk {
         }
         let Some(question) = asked.question(u16::from_be_bytes(id)) else { return asked.nothing(way) };
         let sieve = Sieve { permits: |address| self.gate.permits(address), ttl_max: self.gate.ttl_max() };
-        let answer = self.ask(&Question(question), way).await;
+        let answer = self.ask(&question, way).await;
         let Some(Ok(filtered)) = answer.map(|answer| asked.filter(&answer, &sieve)) else { return asked.failure(way) };
         for address in &filtered.stripped {
             self.gate.denied(format!("{name} ({address})"));
         }
         match self.gate.admit(name, &filtered.found).await {
-            Ok(true) => asked.answer(&filtered, way),
-            Ok(false) => asked.unlisted(way),
+            Ok(Admission::Open) => asked.answer(&filtered, way),
+            Ok(Admission::Unlisted) => asked.unlisted(way),
+            Ok(Admission::Refused) => asked.failure(way),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "could not open what a name stands for");
                 asked.failure(way)
@@ -185,7 +159,7 @@ impl Desk {
     }
 
     /// Asks the resolvers in turn; `None` if none of them answered in time.
-    async fn ask(&self, question: &Question, way: Way) -> Option<Vec<u8>> {
+    async fn ask(&self, question: &[u8], way: Way) -> Option<Vec<u8>> {
         let asked = timeout(DNS_DEADLINE, async {
             for resolver in &*self.resolvers {
                 let answer = match way {
@@ -202,46 +176,51 @@ impl Desk {
     }
 }
 
-async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, question: Question, desk: &Desk) {
-    let answer = desk.answer(question, Way::Datagram).await;
-    // A guest that has gone away needs no answer.
-    let _ = guest.send_to(&answer, to).await;
+async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, checked: Result<DnsQuery, BadQuery>, desk: &Desk) {
+    if let Some(answer) = desk.answer(checked, Way::Datagram).await {
+        // A guest that has gone away needs no answer.
+        let _ = guest.send_to(&answer, to).await;
+    }
 }
 
 /// Asks from a socket of its own: a fresh port for every question makes forged answers hard, and `connect` keeps out
 /// datagrams from anybody but the resolver.
-async fn ask_datagram(resolver: SocketAddr, question: &Question) -> io::Result<Vec<u8>> {
+async fn ask_datagram(resolver: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
     let socket = match resolver {
         SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?,
         SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).await?,
     };
     socket.connect(resolver).await?;
-    socket.send(&question.0).await?;
+    socket.send(question).await?;
     let mut buffer = vec![0; DNS_UDP_ANSWER_BYTES_MAX];
     loop {
         let length = socket.recv(&mut buffer).await?;
-        if question.is_answered_by(&buffer[..length]) {
+        if is_answer(question, &buffer[..length]) {
             buffer.truncate(length);
             return Ok(buffer);
         }
     }
 }
 
+/// Tells whether a message has a question's id and is an answer.
+fn is_answer(question: &[u8], bytes: &[u8]) -> bool {
+    bytes.len() >= HEADER_BYTES && bytes[..2] == question[..2] && bytes[2] & ANSWER_BIT != 0
+}
+
 async fn answer_connection(mut guest: TcpStream, desk: &Desk) -> io::Result<()> {
     for _ in 0..DNS_QUESTIONS_PER_CONNECTION {
         let bytes = timeout(DNS_DEADLINE, read_message(&mut guest, DNS_QUESTION_BYTES_MAX)).await??;
-        let question = Question::read(&bytes).ok_or(io::ErrorKind::InvalidData)?;
-        let answer = desk.answer(question, Way::Stream).await;
+        let answer = desk.answer(check_query(&bytes), Way::Stream).await.ok_or(io::ErrorKind::InvalidData)?;
         timeout(DNS_DEADLINE, write_message(&mut guest, &answer)).await??;
     }
     Ok(())
 }
 
-async fn ask_stream(resolver: SocketAddr, question: &Question) -> io::Result<Vec<u8>> {
+async fn ask_stream(resolver: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(resolver).await?;
-    write_message(&mut stream, &question.0).await?;
+    write_message(&mut stream, question).await?;
     let answer = read_message(&mut stream, usize::from(u16::MAX)).await?;
-    if question.is_answered_by(&answer) { Ok(answer) } else { Err(io::ErrorKind::InvalidData.into()) }
+    if is_answer(question, &answer) { Ok(answer) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 async fn read_message(stream: &mut TcpStream, bytes_max: usize) -> io::Result<Vec<u8>> {
@@ -272,23 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_question() {
-        assert_eq!(Question::read(&[]), None);
-        assert_eq!(Question::read(&[0; HEADER_BYTES - 1]), None);
-        assert_eq!(Question::read(&[0xff; 40]), None, "an answer is not a question");
-        assert_eq!(Question::read(&[0; DNS_QUESTION_BYTES_MAX + 1]), None);
-        assert!(Question::read(&[0; HEADER_BYTES]).is_some());
-    }
-
-    #[test]
     fn only_the_same_id_answers() {
-        let question = Question::read(&[7, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-        assert!(question.is_answered_by(&[7, 9, 0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
-        assert!(!question.is_answered_by(&[7, 8, 0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
-        assert!(!question.is_answered_by(&[7, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
-        assert!(!question.is_answered_by(&[7, 9, 0x81]));
-        let failure = Question(question.0.clone()).into_failure();
-        assert!(question.is_answered_by(&failure));
+        let question = [7, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+        assert!(is_answer(&question, &[7, 9, 0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!is_answer(&question, &[7, 8, 0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!is_answer(&question, &[7, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!is_answer(&question, &[7, 9, 0x81]));
+        let failure = check_query(&question).unwrap().into_failure();
+        assert!(is_answer(&question, &failure));
         assert_eq!(failure[3] & 0xf, 2);
     }
 }

@@ -13,7 +13,7 @@ fn only(texts: &[&str]) -> Egress {
 }
 
 fn state(applied: Applied) -> State {
-    State { applied, answers: BTreeMap::new(), waiting: Vec::new() }
+    State::new(applied)
 }
 
 fn found(last: u8, ttl: u64) -> Found {
@@ -22,9 +22,12 @@ fn found(last: u8, ttl: u64) -> Found {
 
 /// Opens a name's addresses as `Gate::admit` does, without a kernel.
 fn admit(state: &mut State, name: &str, found: &[Found], now: Instant) -> bool {
-    state.waiting.push((name.to_owned(), found.to_vec()));
+    if state.claim(name, found, NAMED_FOR, now) {
+        return true;
+    }
+    assert!(state.wait(name, found));
     if let Some(batch) = state.batch(NAMED_FOR, now) {
-        state.remember(batch.entries);
+        state.remember(batch, now);
     }
     state.opens(name, found, now)
 }
@@ -93,6 +96,47 @@ fn a_new_list_keeps_what_its_names_stand_for() {
 }
 
 #[test]
+fn an_address_that_is_open_costs_no_write() {
+    let now = Instant::now();
+    let mut state = state(Applied::As(only(&["*.example"])));
+    assert!(admit(&mut state, "a.example", &[found(1, 3600)], now));
+    assert!(state.claim("b.example", &[found(1, 60)], NAMED_FOR, now), "another name led there");
+    assert!(!state.claim("b.example", &[found(1, 60), found(2, 60)], NAMED_FOR, now));
+    assert!(state.wait("b.example", &[found(1, 60), found(2, 60)]));
+    let batch = state.batch(NAMED_FOR, now).unwrap();
+    assert_eq!(batch.addresses.keys().collect::<Vec<_>>(), [&found(2, 0).address], "a longer time is not cut short");
+    state.remember(batch, now);
+    let answers = state.listed(&rules(&["b.example"]), now).answers.unwrap();
+    assert_eq!(answers.named.len(), 2, "what a name led to is known although it was not written for it");
+}
+
+#[test]
+fn a_full_set_takes_no_more_until_time_has_passed() {
+    let now = Instant::now();
+    let mut state = state(Applied::As(only(&["*.example"])));
+    let address = |number: usize| Found { address: Ipv4Addr::from_bits(number as u32), ttl: Duration::from_secs(60) };
+    for number in 0..NAMED_MAX {
+        assert!(admit(&mut state, &format!("n{number}.example"), &[address(number)], now));
+    }
+    let (one_more, known) = ([address(NAMED_MAX)], [address(7)]);
+    assert!(!admit(&mut state, "more.example", &one_more, now));
+    assert!(state.names("more.example") && state.open.len() == NAMED_MAX);
+    assert!(admit(&mut state, "known.example", &known, now), "what is open stays usable");
+    assert!(admit(&mut state, "more.example", &one_more, now + NAMED_FOR.floor * 2));
+}
+
+#[test]
+fn answers_that_wait_are_bounded() {
+    let mut state = state(Applied::As(only(&["*.example"])));
+    for _ in 0..NAMED_WAITING_MAX {
+        assert!(state.wait("a.example", &[found(1, 60)]));
+    }
+    assert!(!state.wait("a.example", &[found(1, 60)]));
+    assert!(state.batch(NAMED_FOR, Instant::now()).is_some(), "one write is for all of them");
+    assert!(state.wait("a.example", &[found(1, 60)]));
+}
+
+#[test]
 fn memory_is_bounded() {
     let now = Instant::now();
     let mut state = state(Applied::As(only(&["*.example"])));
@@ -100,5 +144,5 @@ fn memory_is_bounded() {
         admit(&mut state, &format!("n{number}.example"), &[found(1, 60)], now + Duration::from_millis(number as u64));
     }
     assert_eq!(state.answers.len(), NAMED_MAX);
-    assert!(!state.answers.contains_key(&("n0.example".to_owned(), found(1, 0).address)), "the oldest go first");
+    assert!(!state.answers.contains_key(&("n1.example".to_owned(), found(1, 0).address)), "the oldest go first");
 }

@@ -3,7 +3,7 @@
 //! so that neither side can say more through the relay than a question and its answer.
 //!
 //! ```text
-//! guest's bytes --read--> Asked --question--> resolver's bytes --filter--> Filtered --encode--> guest's bytes
+//! guest's bytes --check_query--> Asked --question--> resolver's bytes --filter--> Filtered --encode--> guest's bytes
 //! ```
 
 use std::{net::Ipv4Addr, time::Duration};
@@ -14,7 +14,10 @@ use hickory_proto::{
     serialize::binary::{BinEncodable, BinEncoder},
 };
 
-use super::limits::{ADDRESSES_PER_ANSWER, ALIASES_PER_ANSWER};
+use super::{
+    limits::{ADDRESSES_PER_ANSWER, ALIASES_PER_ANSWER},
+    query::DnsQuery,
+};
 
 /// What a client takes over UDP if it does not say.
 const PLAIN_UDP_BYTES: u16 = 512;
@@ -84,25 +87,17 @@ pub struct Sieve<P> {
 pub struct Misfit;
 
 impl Asked {
-    /// Reads a question. What is none gets its answer at once: "format error" with the id it came with.
-    pub fn read(bytes: &[u8]) -> Result<Asked, Vec<u8>> {
-        let refused = |code: ResponseCode| {
-            let [high, low] = bytes.first_chunk::<2>().copied().unwrap_or_default();
-            vec![high, low, 0x80, code.low(), 0, 0, 0, 0, 0, 0, 0, 0]
-        };
-        let message = Message::from_vec(bytes).map_err(|_| refused(ResponseCode::FormErr))?;
-        let Message { metadata, queries, answers, authorities, edns, .. } = message;
-        if metadata.op_code != OpCode::Query {
-            return Err(refused(ResponseCode::NotImp));
+    /// Takes what matters of a checked query.
+    pub fn of(query: &DnsQuery) -> Asked {
+        let name = plain_name(&query.question.name);
+        let offered = query.edns.as_ref().map(|edns| edns.max_payload().clamp(PLAIN_UDP_BYTES, UDP_BYTES_MAX));
+        Asked {
+            id: query.id(),
+            query: query.question.clone(),
+            recursion_desired: query.recursion_desired(),
+            offered,
+            name,
         }
-        let [query] = <[Query; 1]>::try_from(queries).map_err(|_| refused(ResponseCode::FormErr))?;
-        let plain = metadata.message_type == MessageType::Query && answers.is_empty() && authorities.is_empty();
-        if !plain || query.query_class != DNSClass::IN {
-            return Err(refused(ResponseCode::FormErr));
-        }
-        let name = plain_name(&query.name);
-        let offered = edns.map(|edns| edns.max_payload().clamp(PLAIN_UDP_BYTES, UDP_BYTES_MAX));
-        Ok(Asked { id: metadata.id, query, recursion_desired: metadata.recursion_desired, offered, name })
     }
 
     /// Gives the name as rules are written, or `None` if it has bytes that no rule can name.

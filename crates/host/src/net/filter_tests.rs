@@ -4,6 +4,7 @@ use hickory_proto::rr::rdata::{A, AAAA, CNAME, TXT};
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
+use crate::net::query::check_query;
 
 const TTL_MAX: Duration = Duration::from_secs(3600);
 
@@ -18,8 +19,12 @@ fn query(text: &str, kind: RecordType) -> Message {
     message
 }
 
+fn read(bytes: &[u8]) -> Asked {
+    Asked::of(&check_query(bytes).unwrap())
+}
+
 fn asked(text: &str, kind: RecordType) -> Asked {
-    Asked::read(&query(text, kind).to_vec().unwrap()).unwrap()
+    read(&query(text, kind).to_vec().unwrap())
 }
 
 fn address(owner: &str, ttl: u32, address: [u8; 4]) -> Record {
@@ -46,33 +51,14 @@ fn found(to: &Asked, records: Vec<Record>) -> Vec<String> {
 }
 
 #[test]
-fn questions_are_read_strictly() {
-    let one = asked("PyPI.org.", RecordType::A);
-    assert_eq!(one.name(), Some("pypi.org"));
-    let refused = |message: Message| Asked::read(&message.to_vec().unwrap()).map(|_| ()).unwrap_err();
-    let mut two = query("a.example.", RecordType::A);
-    two.add_query(Query::query(name("b.example."), RecordType::A));
-    assert_eq!(refused(two)[3] & 0xf, 1, "two questions");
-    assert_eq!(refused(Message::new(7, MessageType::Query, OpCode::Query))[3] & 0xf, 1, "no question");
-    let mut update = query("a.example.", RecordType::A);
-    update.metadata.op_code = OpCode::Update;
-    assert_eq!(refused(update)[3] & 0xf, 4, "not a query");
-    let mut stuffed = query("a.example.", RecordType::A);
-    stuffed.add_answer(address("a.example.", 1, [1, 2, 3, 4]));
-    assert_eq!(refused(stuffed)[..2], [0, 7], "the id comes back");
-    let mut chaos = query("version.bind.", RecordType::TXT);
-    chaos.queries[0].query_class = DNSClass::CH;
-    assert_eq!(refused(chaos)[3] & 0xf, 1);
-}
-
-#[test]
 fn a_dot_within_a_label_makes_no_listed_name() {
+    assert_eq!(asked("PyPI.org.", RecordType::A).name(), Some("pypi.org"));
     let mut question = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     question.extend(b"\x0devil.pypi-org\x00\x00\x01\x00\x01");
-    assert_eq!(Asked::read(&question).unwrap().name(), None);
+    assert_eq!(read(&question).name(), None);
     let mut root = question[..12].to_vec();
     root.extend(b"\x00\x00\x01\x00\x01");
-    assert_eq!(Asked::read(&root).unwrap().name(), None, "the root");
+    assert_eq!(read(&root).name(), None, "the root");
 }
 
 #[test]
@@ -80,7 +66,7 @@ fn only_some_types_are_asked_for() {
     for kind in [RecordType::A, RecordType::TXT, RecordType::SRV, RecordType::MX] {
         assert!(asked("a.example.", kind).question(1).is_some(), "{kind}");
     }
-    for kind in [RecordType::AAAA, RecordType::HTTPS, RecordType::SVCB, RecordType::ANY, RecordType::AXFR] {
+    for kind in [RecordType::AAAA, RecordType::HTTPS, RecordType::SVCB, RecordType::ANY] {
         let asked = asked("a.example.", kind);
         assert!(asked.question(1).is_none(), "{kind}");
         let nothing = Message::from_vec(&asked.nothing(Way::Datagram)).unwrap();
@@ -94,8 +80,7 @@ fn the_resolver_sees_nothing_but_the_question() {
     let mut edns = edns(4096);
     edns.options_mut().insert(hickory_proto::rr::rdata::opt::EdnsOption::Unknown(65001, b"secret".to_vec()));
     message.set_edns(edns);
-    message.add_additional(address("smuggled.example.", 1, [1, 2, 3, 4]));
-    let asked = Asked::read(&message.to_vec().unwrap()).unwrap();
+    let asked = read(&message.to_vec().unwrap());
     let sent = asked.question(99).unwrap();
     assert!(!sent.windows(6).any(|window| window == b"secret"));
     let sent = Message::from_vec(&sent).unwrap();
@@ -215,13 +200,11 @@ proptest! {
         if header && bytes.len() >= 12 {
             bytes[2..12].copy_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         }
-        match Asked::read(&bytes) {
-            Ok(asked) => {
-                let _ = (asked.name(), asked.shown(), asked.question(1));
-                prop_assert!(asked.unlisted(Way::Datagram).len() <= usize::from(UDP_BYTES_MAX));
-                let _ = filtered(&asked, &bytes);
-            }
-            Err(refusal) => prop_assert_eq!(refusal.len(), 12),
+        if let Ok(query) = check_query(&bytes) {
+            let asked = Asked::of(&query);
+            let _ = (asked.name(), asked.shown(), asked.question(1));
+            prop_assert!(asked.unlisted(Way::Datagram).len() <= usize::from(UDP_BYTES_MAX));
+            let _ = filtered(&asked, &bytes);
         }
         let to = asked("a.example.", RecordType::A);
         let _ = filtered(&to, &bytes);

@@ -18,6 +18,20 @@ pub const REFILL_SETTLE: Duration = Duration::from_millis(250);
 /// Connections that one guest may have open to the outside, so that it cannot fill the host's connection table.
 pub const CONNECTIONS_MAX: u32 = 4096;
 
+/// New connections that one guest may begin in a second, TCP, UDP and ICMP alike. Closed TCP connections stay in the host's
+/// table for two minutes and do not count as open, so this bounds them.
+pub const FLOWS_PER_SECOND: u32 = 100;
+
+/// New connections that a guest which was quiet may begin at once.
+pub const FLOWS_AT_ONCE: u32 = 4096;
+
+/// How long the kernel keeps a TCP connection in its table after its end.
+const CLOSED_SECONDS: u32 = 120;
+const _: () = assert!(
+    CONNECTIONS_MAX + FLOWS_AT_ONCE + FLOWS_PER_SECOND * CLOSED_SECONDS <= 65_536 / 3,
+    "one guest must not fill the connection table of a small host"
+);
+
 /// DNS questions of one guest that wait for an answer over UDP; more stay in the socket's buffer or are lost.
 pub const DNS_UDP_MAX: usize = 64;
 
@@ -53,6 +67,23 @@ const _: () = assert!(NAMED_FLOOR.as_secs() <= NAMED_CEILING.as_secs(), "the bou
 
 /// Addresses that one restricted guest has open by name at a time, and answers that are remembered for it.
 pub const NAMED_MAX: usize = 4096;
+
+/// Writes of such addresses to the kernel that one slot may make in a second, each of which is a process: what a guest that
+/// asks for one new name after the other costs. Answers that come together share a write.
+pub const NAMED_WRITES_PER_SECOND: u32 = 10;
+
+/// Writes that a slot which was quiet may make at once.
+pub const NAMED_WRITES_AT_ONCE: u32 = 20;
+
+/// Writes under way in all slots of an instance.
+pub const NAMED_WRITERS_MAX: usize = 4;
+
+/// Answers of one slot that wait for a write, each with at most [`ADDRESSES_PER_ANSWER`] addresses; more are "server failure".
+pub const NAMED_WAITING_MAX: usize = 2 * (DNS_UDP_MAX + DNS_TCP_MAX);
+
+/// How long an answer waits for its turn to be written; then it is "server failure". Clients ask again after five seconds.
+pub const NAMED_WITHIN: Duration = Duration::from_secs(3);
+const _: () = assert!(NAMED_WITHIN.as_millis() as u32 > 2 * 1000 / NAMED_WRITES_PER_SECOND, "one turn must fit");
 
 /// Addresses taken out of one answer.
 pub const ADDRESSES_PER_ANSWER: usize = 64;

@@ -15,7 +15,7 @@ use std::{
 use super::{
     cidr::Cidr,
     denials::{LOG_BYTES, LOG_GROUP},
-    limits::{CONNECTIONS_MAX, DENIALS_PER_WINDOW, DENIALS_WINDOW, NAMED_MAX},
+    limits::{DENIALS_PER_WINDOW, DENIALS_WINDOW, NAMED_MAX},
     policy::{TABLE, TAP},
 };
 
@@ -102,7 +102,7 @@ pub fn chains(listed: &Listed) -> String {
   }}
   chain connect {{
     meta mark set 0
-    ct state new ct count over {CONNECTIONS_MAX} drop
+    jump flows
     ct mark set {mark:#x}
     accept
   }}

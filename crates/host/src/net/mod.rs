@@ -14,8 +14,10 @@ mod filter;
 mod limits;
 mod listed;
 mod names;
+mod pace;
 mod policy;
 mod pool;
+mod query;
 mod slot;
 mod sweep;
 
@@ -24,11 +26,12 @@ use std::{io, net::SocketAddr};
 pub use cidr::{BadCidr, Cidr};
 pub use command::CommandError;
 pub use denials::Denial;
-pub use egress::NamedFor;
-pub use limits::SLOTS_MAX;
+pub use egress::{NameCounts, NamedFor};
+pub use limits::{CONNECTIONS_MAX, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, SLOTS_MAX};
 use pandastack_kit::ScopeError;
 pub use policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP};
 pub use pool::{NetPool, SlotCounts};
+pub use query::{BadQuery, DnsQuery, Reason as BadQueryReason, check_query};
 pub use slot::Slot;
 pub use sweep::{Leftovers, leftovers, sweep};
 

@@ -11,7 +11,7 @@ use std::{fmt::Write as _, net::Ipv4Addr};
 
 use super::{
     cidr::Cidr,
-    limits::CONNECTIONS_MAX,
+    limits::{CONNECTIONS_MAX, FLOWS_AT_ONCE, FLOWS_PER_SECOND},
     listed::{self, Listed},
     names::{Names, Uplink},
 };
@@ -99,6 +99,7 @@ pub struct Wall<'a> {
 pub fn slot_rules(wall: &Wall) -> String {
     let Wall { uplink, exceptions, listed } = wall;
     let inner = uplink.inner;
+    let flows = flows();
     let way_out = listed.as_ref().map_or_else(open_chains, listed::chains);
     // Without a list nobody listens.
     let told = listed.as_ref().map_or_else(String::new, |_| format!("\n    iifname \"{TAP}\" jump report"));
@@ -113,6 +114,7 @@ pub fn slot_rules(wall: &Wall) -> String {
         text,
         r#"table inet {TABLE} {{
   chain prerouting {{
+    iifname "{TAP}" ether saddr {GUEST_MAC} ip saddr {GUEST} ip daddr {GATEWAY} udp dport 53 notrack accept
     iifname "{TAP}" ether saddr {GUEST_MAC} ip saddr {GUEST} accept{told}
     iifname "{TAP}" drop
     meta nfproto ipv6 drop
@@ -121,6 +123,7 @@ pub fn slot_rules(wall: &Wall) -> String {
     iifname "lo" accept
     iifname "{TAP}" ct state established,related accept
     iifname "{TAP}" ip daddr {GATEWAY} udp dport 53 accept
+    iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 jump flows
     iifname "{TAP}" ip daddr {GATEWAY} tcp dport 53 accept{told}
     iifname "{TAP}" reject with icmpx type admin-prohibited
   }}
@@ -129,6 +132,10 @@ pub fn slot_rules(wall: &Wall) -> String {
     iifname "{UPLINK}" oifname "{TAP}" jump replies
   }}
 {way_out}
+{flows}
+  chain untracked {{
+    oifname "{TAP}" ip saddr {GATEWAY} udp sport 53 notrack
+  }}
   chain output {{
     oifname "lo" accept
     oifname "{TAP}" accept
@@ -173,28 +180,43 @@ fn declared() -> &'static str {
   chain egress { }
   chain replies { }
   chain connect { }
+  chain flows { }
+  chain untracked { type filter hook output priority raw; policy accept; }
+  counter refused_flows { }
 "
+}
+
+/// What a new connection of the guest must pass. The first rule counts open ones. It does not see TCP connections that are
+/// closed, which stay in the kernel's table for two minutes, so the second bounds how fast new ones come. Both count what they
+/// drop. DNS over UDP is not tracked at all (`prerouting`, `untracked`).
+fn flows() -> String {
+    let refuse = "counter name refused_flows drop";
+    format!(
+        "  chain flows {{
+    ct state new ct count over {CONNECTIONS_MAX} {refuse}
+    ct state new limit rate over {FLOWS_PER_SECOND}/second burst {FLOWS_AT_ONCE} packets {refuse}
+  }}"
+    )
 }
 
 /// The way out of a slot without a list.
 fn open_chains() -> String {
-    format!(
-        "  chain egress {{
+    "  chain egress {
     ct state invalid drop
     ct state established,related accept
     ip daddr @refused reject with icmpx type admin-prohibited
     ip daddr @allowed jump connect
     ip daddr @denied reject with icmpx type admin-prohibited
     jump connect
-  }}
-  chain connect {{
-    ct count over {CONNECTIONS_MAX} drop
+  }
+  chain connect {
+    jump flows
     accept
-  }}
-  chain replies {{
+  }
+  chain replies {
     ct state established,related accept
-  }}"
-    )
+  }"
+    .to_owned()
 }
 
 /// Gives the rules on the host, for all slots of the instance at once. Replaces an older version in the same transaction.

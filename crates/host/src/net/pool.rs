@@ -26,7 +26,7 @@ use super::{
     command::nft,
     denials::Denial,
     dns,
-    limits::{DENIALS_WAITING, MAKERS_MAX, REFILL_PAUSE, REFILL_SETTLE, SLOTS_MAX},
+    limits::{DENIALS_WAITING, MAKERS_MAX, NAMED_WRITERS_MAX, REFILL_PAUSE, REFILL_SETTLE, SLOTS_MAX},
     names::Names,
     policy::{Exceptions, host_rules},
     slot::{Site, Slot, destroy},
@@ -94,6 +94,7 @@ impl NetPool {
             resolvers: resolvers_or_hosts(resolvers).into(),
             named_for,
             denials,
+            writers: Arc::new(Semaphore::new(NAMED_WRITERS_MAX)),
             scope: scope.child(),
         };
         let books = Books { used: found.clone(), orphans: found, ..Books::default() };

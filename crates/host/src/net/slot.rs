@@ -15,7 +15,7 @@ use pandastack_model::Egress;
 use pandastack_sys::netns::Netns;
 use pandastack_vmm::NetworkPort;
 use pandastack_wire_guest::AGENT_PORT;
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 
 use super::{
     NetError,
@@ -24,7 +24,7 @@ use super::{
     command::{Batch, ip, nft},
     denials::{Denial, Reporter},
     dns::Relay,
-    egress::{Applied, Gate, GateParts, NamedFor},
+    egress::{Applied, Gate, GateParts, NameCounts, NamedFor},
     names::{Names, Uplink},
     policy::{Exceptions, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP, UPLINK},
 };
@@ -38,6 +38,8 @@ pub(super) struct Site {
     pub resolvers: Arc<[SocketAddr]>,
     pub named_for: NamedFor,
     pub denials: broadcast::Sender<Denial>,
+    /// Bounds the writes of names' addresses under way.
+    pub writers: Arc<Semaphore>,
     pub scope: Scope,
 }
 
@@ -75,6 +77,11 @@ impl Slot {
         }
         let pipe = self.pipe.clone();
         self.scope.run("set bandwidth", async move { pipe.limit(mbps).await }).await?
+    }
+
+    /// Counts what the names of its egress list have cost.
+    pub fn name_counts(&self) -> NameCounts {
+        self.gate.name_counts()
     }
 
     /// Gives the name of its namespace, to be written down and adopted after a restart.
@@ -173,6 +180,7 @@ impl Opened {
             named_for: site.named_for,
             reporter: Arc::new(Reporter::new(self.name.clone(), site.denials.clone())),
             scope: site.scope.clone(),
+            writers: site.writers.clone(),
             applied,
         }))
     }

@@ -1,0 +1,339 @@
+//! Hands each frame to its handler: requests open a channel, other frames go to the channel they name. Knows which ability
+//! answers which request, and nothing of sockets: frames come in one by one and leave through the lanes.
+//! Every channel it opens ends with exactly one terminal frame, sent here and nowhere else.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+};
+
+use pandastack_wire_guest::{
+    Attach, Chmod, CodeClose, CodeOpen, CodeRun, Credit, ErrorKind, Feed, Forget, Frame, Kind, MakeDir, Message, Move,
+    Path, Read, Rebirth, Resize, Signal, Spawn, Start, Tell, Volumes, Walk, Watch, Which, Write,
+};
+use tokio::{sync::Notify, task::JoinSet};
+
+use super::{
+    channel::{Channel, Fate},
+    fault::Fault,
+    held::Held,
+    lanes::Lanes,
+};
+use crate::{Agent, code, exec, figures, files, limits, ports, processes, rebirth, volumes};
+
+/// What happens to a channel's work when nobody listens any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// A process, which a rebirth may save.
+    Process,
+    /// Anything else, which is pointless then.
+    Request,
+}
+
+type Channels = Rc<RefCell<BTreeMap<u32, (Work, Rc<Channel>)>>>;
+
+/// The handlers of one connection and the channels they work on.
+pub(super) struct Dispatcher {
+    agent: Rc<Agent>,
+    lanes: Lanes,
+    channels: Channels,
+    tasks: JoinSet<()>,
+    /// The agent's life that the other end knows of: the one it found, or the one it gave.
+    birth: Cell<u64>,
+}
+
+impl Dispatcher {
+    pub(super) fn new(agent: Rc<Agent>, lanes: Lanes) -> Self {
+        let birth = Cell::new(agent.births.get());
+        Self { agent, lanes, channels: Channels::default(), tasks: JoinSet::new(), birth }
+    }
+
+    /// Tells whether the agent has a life that the other end knows nothing of.
+    pub(super) fn is_outlived(&self) -> bool {
+        self.birth.get() != self.agent.births.get()
+    }
+
+    /// Waits until a handler has ended. Waits for ever if there is none.
+    pub(super) async fn handler_ended(&mut self) {
+        if self.tasks.join_next().await.is_none() {
+            std::future::pending().await
+        }
+    }
+
+    /// Ends all handlers at once.
+    pub(super) async fn abort(mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    /// Acts on one frame. An error is the host's breach of the protocol and ends the connection.
+    pub(super) async fn accept(&mut self, frame: Frame) -> Result<(), Fault> {
+        let id = frame.channel;
+        match frame.kind {
+            Kind::Ping => self.lanes.control(Frame::new(id, Kind::Pong, bytes::Bytes::new())).await,
+            Kind::Rebirth => self.be_reborn(&frame).await,
+            Kind::Stdin | Kind::Data => {
+                self.with(id, |channel| channel.put_input(&frame.payload, frame.flags.is_end()))
+            }
+            Kind::Cancel => self.with(id, |channel| channel.doom(Fate::Cancelled)),
+            Kind::Credit => {
+                let Credit { bytes } = parse(&frame)?;
+                self.with(id, |channel| channel.grant(bytes));
+            }
+            Kind::Signal => {
+                let Signal { number } = parse(&frame)?;
+                self.with(id, |channel| channel.put_signal(number));
+            }
+            Kind::Resize => {
+                let size: Resize = parse(&frame)?;
+                self.with(id, |channel| channel.put_size(size));
+            }
+            _ => return self.open(frame),
+        }
+        Ok(())
+    }
+
+    /// Opens a channel for a request.
+    fn open(&mut self, frame: Frame) -> Result<(), Fault> {
+        let id = frame.channel;
+        if self.channels.borrow().contains_key(&id) {
+            return Err(Fault::new(ErrorKind::Invalid, format!("channel {id} is in use")));
+        }
+        if self.channels.borrow().len() >= limits::CHANNELS_MAX {
+            let text = format!("more than {} channels", limits::CHANNELS_MAX);
+            self.lanes.try_control(Fault::new(ErrorKind::Full, text).frame(id));
+            return Ok(());
+        }
+        if !self.lanes.held().has_room(frame.payload.len()) {
+            self.lanes.try_control(Held::fault().frame(id));
+            return Ok(());
+        }
+        match frame.kind {
+            Kind::Start => self.begin(frame, Work::Process, async |agent, channel, frame| {
+                exec::run(agent, channel, parse::<Start>(frame)?).await
+            }),
+            Kind::Read => self.begin(frame, Work::Request, async |_, channel, frame| {
+                files::read(channel, parse::<Read>(frame)?).await
+            }),
+            Kind::Write => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::write(agent, channel, parse::<Write>(frame)?).await
+            }),
+            Kind::List => {
+                self.begin(frame, Work::Request, async |_, channel, frame| files::list(channel, path(frame)?).await)
+            }
+            Kind::Stat => {
+                self.begin(frame, Work::Request, async |_, channel, frame| files::stat(channel, path(frame)?))
+            }
+            Kind::Delete => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::delete(agent, channel, path(frame)?).await
+            }),
+            Kind::CodeOpen => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                code::open(agent, channel, parse::<CodeOpen>(frame)?).await
+            }),
+            Kind::CodeSessions => {
+                self.begin(frame, Work::Request, async |agent, channel, _| Ok(code::list(agent, channel)))
+            }
+            Kind::CodeClose => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                code::close(agent, channel, &parse::<CodeClose>(frame)?)
+            }),
+            Kind::CodeRun => self.begin(frame, Work::Process, async |agent, channel, frame| {
+                code::run(agent, channel, parse::<CodeRun>(frame)?).await
+            }),
+            Kind::Ports => {
+                self.begin(frame, Work::Request, async |agent, channel, _| Ok(ports::list(agent).frame(channel.id)))
+            }
+            Kind::Measure => {
+                self.begin(frame, Work::Request, async |_, channel, _| Ok(figures::measure().frame(channel.id)))
+            }
+            Kind::Quiesce => {
+                self.begin(frame, Work::Request, async |agent, channel, _| rebirth::quiesce(agent, channel).await)
+            }
+            Kind::Thaw => self.begin(frame, Work::Request, async |agent, channel, _| rebirth::thaw(agent, channel)),
+            Kind::Mount => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                volumes::mount(agent, channel, volumes_of(frame)?).await
+            }),
+            Kind::Grow => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                volumes::grow(agent, channel, volumes_of(frame)?).await
+            }),
+            Kind::PowerOff => {
+                self.begin(frame, Work::Request, async |agent, channel, _| rebirth::power_off(agent, channel).await)
+            }
+            other => return self.open_more(other, frame),
+        }
+        Ok(())
+    }
+
+    /// Opens a channel for a request that came with generation 3.
+    fn open_more(&mut self, kind: Kind, frame: Frame) -> Result<(), Fault> {
+        match kind {
+            Kind::Spawn => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::spawn(agent, channel, parse::<Spawn>(frame)?).await
+            }),
+            Kind::Processes => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::list(agent, channel, parse::<Which>(frame)?)
+            }),
+            Kind::Attach => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::attach(agent, channel, parse::<Attach>(frame)?).await
+            }),
+            Kind::Feed => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::feed(agent, channel, parse::<Feed>(frame)?).await
+            }),
+            Kind::Tell => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::tell(agent, channel, parse::<Tell>(frame)?)
+            }),
+            Kind::Forget => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::forget(agent, channel, parse::<Forget>(frame)?)
+            }),
+            Kind::MakeDir => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::make_dir(agent, channel, parse::<MakeDir>(frame)?).await
+            }),
+            Kind::Move => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::move_path(agent, channel, parse::<Move>(frame)?).await
+            }),
+            Kind::Chmod => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::chmod(agent, channel, parse::<Chmod>(frame)?).await
+            }),
+            Kind::Walk => self.begin(frame, Work::Request, async |_, channel, frame| {
+                files::walk(channel, parse::<Walk>(frame)?).await
+            }),
+            Kind::Watch => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::watch(agent, channel, parse::<Watch>(frame)?).await
+            }),
+            Kind::Pack => {
+                self.begin(frame, Work::Request, async |_, channel, frame| files::pack(channel, path(frame)?).await)
+            }
+            Kind::Unpack => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::unpack(agent, channel, path(frame)?).await
+            }),
+            other => return Err(Fault::new(ErrorKind::Invalid, format!("unexpected {other:?} frame"))),
+        }
+        Ok(())
+    }
+
+    /// Runs a request's work on its new channel. A request (not a process) is dropped when the host loses interest.
+    fn begin<F>(&mut self, frame: Frame, work: Work, answer: F)
+    where
+        F: AsyncFnOnce(&Rc<Agent>, &Rc<Channel>, &Frame) -> Result<Frame, Fault> + 'static,
+    {
+        let channel = Rc::new(Channel::new(frame.channel, self.lanes.clone()));
+        self.channels.borrow_mut().insert(channel.id, (work, channel.clone()));
+        let (agent, held, request_bytes) = (self.agent.clone(), self.lanes.held().clone(), frame.payload.len());
+        held.add(request_bytes);
+        // Made here and not in the task, which may be dropped before it runs.
+        let ending = Ending { channels: self.channels.clone(), channel: channel.clone(), held, request_bytes };
+        self.tasks.spawn_local(async move {
+            let outcome = match work {
+                Work::Process => answer(&agent, &channel, &frame).await,
+                Work::Request => tokio::select! {
+                    biased;
+                    outcome = answer(&agent, &channel, &frame) => outcome,
+                    fate = channel.doomed() => Err(fate.into()),
+                },
+            };
+            ending.finish(outcome).await;
+        });
+    }
+
+    fn with(&self, id: u32, act: impl FnOnce(&Channel)) {
+        // A frame for a channel that has just ended is no error: the host could not know yet.
+        if let Some((_, channel)) = self.channels.borrow().get(&id) {
+            act(channel);
+        }
+    }
+
+    async fn be_reborn(&self, frame: &Frame) {
+        let outcome = match parse::<Rebirth>(frame) {
+            Ok(rebirth) => rebirth::perform(&self.agent, rebirth),
+            Err(fault) => Err(fault),
+        };
+        let is_new_life = self.is_outlived();
+        self.birth.set(self.agent.births.get());
+        let reply = match outcome {
+            Ok(reborn) => reborn.frame(frame.channel),
+            Err(fault) => fault.frame(frame.channel),
+        };
+        self.lanes.control(reply).await;
+        if is_new_life {
+            rebirth::end_old_life(&self.agent);
+        }
+    }
+
+    /// Ends what the connection started once nobody listens: at once, except that processes have a little time in which
+    /// a rebirth tells that we are a copy, whose processes live on without an audience.
+    pub(super) async fn wind_up(mut self) {
+        for (work, channel) in self.channels.borrow().values() {
+            match work {
+                Work::Process => channel.set_adrift(),
+                Work::Request => channel.doom(Fate::Cancelled),
+            }
+        }
+        let mut tasks = std::mem::take(&mut self.tasks);
+        tokio::select! {
+            () = wait_until(&self.agent.reborn, || self.is_outlived()) => {}
+            () = all_done(&mut tasks) => return,
+            () = tokio::time::sleep(limits::LOST_GRACE) => {}
+        }
+        if self.is_outlived() {
+            all_done(&mut tasks).await;
+        }
+        // Dropping the tasks kills the process groups they still hold.
+    }
+}
+
+/// Waits for something that is looked at again whenever somebody says so.
+async fn wait_until(told: &Notify, is_so: impl Fn() -> bool) {
+    while !is_so() {
+        told.notified().await;
+    }
+}
+
+async fn all_done(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
+}
+
+fn parse<M: Message>(frame: &Frame) -> Result<M, Fault> {
+    M::parse(&frame.payload).map_err(|error| Fault::invalid(&error))
+}
+
+fn path(frame: &Frame) -> Result<Path, Fault> {
+    Path::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
+}
+
+fn volumes_of(frame: &Frame) -> Result<Volumes, Fault> {
+    Volumes::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
+}
+
+/// Frees a channel's number and sends its terminal frame, whatever happens to the work.
+struct Ending {
+    channels: Channels,
+    channel: Rc<Channel>,
+    held: Held,
+    /// Of the request, which is in memory for as long as its work.
+    request_bytes: usize,
+}
+
+impl Ending {
+    async fn finish(self, outcome: Result<Frame, Fault>) {
+        let place = self.channel.lanes().place().await;
+        // Freed first: the host may reuse the number as soon as it has the frame.
+        self.channels.borrow_mut().remove(&self.channel.id);
+        if let Some(place) = place {
+            place.send(outcome.unwrap_or_else(|fault| fault.frame(self.channel.id)));
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.held.release(self.request_bytes);
+        let unfinished = self.channels.borrow_mut().remove(&self.channel.id).is_some();
+        if unfinished && std::thread::panicking() {
+            let fault = Fault::new(ErrorKind::Failed, "the agent failed on this request");
+            self.channel.lanes().try_control(fault.frame(self.channel.id));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "dispatch_tests.rs"]
+mod tests;

@@ -1,0 +1,38 @@
+//! Counts the bytes that one connection's peer has in our memory: input that waits, and requests under way. A window bounds each
+//! channel; this bounds all of them together.
+
+use std::{cell::Cell, rc::Rc};
+
+use pandastack_wire_guest::ErrorKind;
+
+use super::fault::Fault;
+use crate::limits::HELD_BYTES_MAX;
+
+/// The count of one connection, shared by its channels.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held(Rc<Cell<usize>>);
+
+impl Held {
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.0.get().saturating_add(bytes) <= HELD_BYTES_MAX
+    }
+
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.set(self.0.get().saturating_add(bytes));
+    }
+
+    pub(crate) fn release(&self, bytes: usize) {
+        self.0.set(self.0.get().saturating_sub(bytes));
+    }
+
+    /// What a channel hears that found no room.
+    pub(crate) fn fault() -> Fault {
+        let text = format!("more than {HELD_BYTES_MAX} bytes wait on this connection; send less at once");
+        Fault::new(ErrorKind::Full, text)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.get()
+    }
+}
