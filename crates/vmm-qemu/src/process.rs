@@ -421,8 +421,9 @@ mod tests {
         let group = Hierarchy::find().unwrap().group(&group_of(&spec.run_dir));
         enter(&group, &limits(&spec), None, pid).unwrap();
         let adopted = Process::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
-        // Who watches it reaps it too, because it is a child of ours.
         adopted.kill().await;
+        // Who watches it has reaped it already, because it is a child of ours.
+        let _ = stranger.wait();
         assert!(group.remove());
     }
 
