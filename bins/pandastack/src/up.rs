@@ -19,6 +19,7 @@ use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_model::{Bytes, PreviewSuffix, TemplateName, Tier};
+use pandastack_sys::oom;
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
@@ -159,6 +160,7 @@ impl Up {
             );
         }
         let driver = QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?.with_jail(self.jail);
+        let driver = self.spare_the_server(driver)?;
         // A runtime lives as long as a layer needs it.
         let layers = place.layers.layers().into_iter().filter_map(|layer| place.layers.manifest(layer).ok());
         driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
@@ -244,6 +246,19 @@ impl Up {
             operator: if self.rate_limit.is_some() { Operator::Limited } else { Operator::Free },
         };
         ControlSettings { sandboxes_max: self.max_sandboxes, rate }
+    }
+
+    /// Keeps machines that dirty all their memory at once from ending this server: together they get the host's memory without the
+    /// reserve, and the kernel ends them first.
+    fn spare_the_server(&self, driver: QemuDriver) -> Result<QemuDriver> {
+        if let Err(error) = oom::set_score(std::process::id(), oom::SERVER_SCORE) {
+            tracing::info!(%error, "this server is not spared when memory runs out");
+        }
+        let total = oom::host_memory().context("read the host's memory")?;
+        Ok(match total.checked_sub(Bytes::mib(self.memory_reserve).get()) {
+            None | Some(0) => driver,
+            Some(bytes) => driver.with_memory_of_all(bytes),
+        })
     }
 
     async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>) -> Result<Host> {

@@ -1,6 +1,6 @@
-//! The consoles of machines, and of the sandboxes that have had them. A guest writes to its console as much as it likes, and the
-//! file lies in the host's memory: what is too old is cut off, and the machine goes on appending. When a machine goes, the end of
-//! its console stays with its sandbox, so that it can be read while the sandbox sleeps or is dead.
+//! The consoles of machines, and of the sandboxes that have had them. A guest writes to its console as much as it likes, and can make
+//! its machine's process print to a log; both files lie in the host's memory. What is too old is cut off, and the machine goes on
+//! appending. When a machine goes, the end of its console stays with its sandbox, to be read while that sleeps or is dead.
 //!
 //! ```text
 //! position   start ............ start + kept ............ end
@@ -141,6 +141,13 @@ impl Consoles {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => tracing::warn!(%error, folder, "console not cut"),
+            }
+            // What the machine's process itself prints; nobody follows it.
+            match cut(&self.run_root.join(&folder).join("machine.log")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, folder, "machine log not cut");
+                }
+                _ => {}
             }
         }
     }
@@ -343,6 +350,24 @@ mod tests {
         let before = text.len();
         assert_eq!(cut(&console).unwrap(), 0);
         assert_eq!(fs::metadata(&console).unwrap().len() as usize, before, "a short one is left alone");
+    }
+
+    /// A guest can make its machine's process print, with every bad request to a device.
+    #[test]
+    fn what_a_machines_process_prints_is_cut() {
+        let ground = Ground::make();
+        let (machine, _) = ground.machine();
+        let log = ground.folder.path().join("run").join(machine.to_string()).join("machine.log");
+        let mut writer = File::options().create(true).append(true).open(&log).unwrap();
+        for _ in 0..3 {
+            for number in 0..200_000 {
+                writeln!(writer, "virtio: bad request {number}").unwrap();
+            }
+            ground.consoles.cut_all();
+            let text = fs::read_to_string(&log).unwrap();
+            assert!(text.len() as u64 <= BYTES_KEPT, "{} bytes are left", text.len());
+            assert!(text.ends_with("bad request 199999\n"));
+        }
     }
 
     #[test]

@@ -146,6 +146,20 @@ impl Group {
         hierarchy.map(|hierarchy| hierarchy.group(name))
     }
 
+    /// Sets what all processes in the group and below it may use of memory together. The group exists.
+    pub fn limit_memory(&self, bytes: u64) -> Result<(), CgroupError> {
+        let file = match &self.hierarchy {
+            Hierarchy::Unified(top) => top.join(&self.name).join("memory.max"),
+            Hierarchy::Separate([_, memory, _]) => memory.join(&self.name).join("memory.limit_in_bytes"),
+        };
+        write(&file, &bytes.to_string())
+    }
+
+    /// The group right above this one, unless this is the first.
+    pub fn above(&self) -> Option<Group> {
+        self.name.rsplit_once('/').map(|(above, _)| self.hierarchy.group(above))
+    }
+
     /// Makes the group, if it does not exist, and sets its limits.
     pub fn limit(&self, limits: &Limits) -> Result<(), CgroupError> {
         let limited = match &self.hierarchy {
@@ -188,6 +202,20 @@ impl Group {
         counter(&fs::read_to_string(file).unwrap_or_default(), "oom_kill")
     }
 
+    /// Tells whether the group itself has ever reached its memory limit. If not, its processes were killed for a limit above it.
+    pub fn reached_memory_limit(&self) -> bool {
+        match &self.hierarchy {
+            Hierarchy::Unified(top) => {
+                let events = fs::read_to_string(top.join(&self.name).join("memory.events")).unwrap_or_default();
+                counter(&events, "max") > 0
+            }
+            Hierarchy::Separate([_, memory, _]) => {
+                let failures = fs::read_to_string(memory.join(&self.name).join("memory.failcnt")).unwrap_or_default();
+                failures.trim() != "0"
+            }
+        }
+    }
+
     /// Removes the group, and groups above it that are left empty. `false` if it is still in use.
     pub fn remove(&self) -> bool {
         let mut gone = true;
@@ -207,6 +235,23 @@ impl Group {
         }
         gone
     }
+}
+
+/// Names the group right below a group that a process is in, wherever in the trees these are. Only root can move a process to
+/// another group, so this holds whatever the process says of itself. `None` for one that has ended.
+pub fn member_of(pid: u32, below: &str) -> Option<String> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of a program may hold anything; the state follows the last parenthesis.
+    let ended = stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']));
+    if ended { None } else { member(&groups, below) }
+}
+
+fn member(groups: &str, below: &str) -> Option<String> {
+    let mark = format!("/{below}/");
+    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let names = paths.filter_map(|path| Some(path.split_once(&mark)?.1.split('/').next()?.to_owned()));
+    names.into_iter().find(|name| !name.is_empty())
 }
 
 /// Makes the folders of a name one below the other, each made ready before the next. Others may remove an empty one of them
@@ -323,9 +368,13 @@ fn separate_folder(mounts: &str, own: &str, controller: &str) -> Option<PathBuf>
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::{
+        io::Read,
+        process::{Command, Stdio},
+    };
 
     use super::*;
+    use crate::oom;
 
     const LIMITS: Limits = Limits { cpu_percent: 150, memory_bytes: 64 << 20, pids: 7 };
 
@@ -342,6 +391,82 @@ mod tests {
         assert_eq!(folder("memory").unwrap(), Path::new("/sys/fs/cgroup/memory/inner"));
         assert_eq!(folder("pids"), None);
         assert_eq!(unified_mount(MOUNTS).unwrap(), Path::new("/sys/fs/cgroup/unified"));
+    }
+
+    #[test]
+    fn a_process_is_a_member_of_the_group_that_it_is_in() {
+        let separate = "4:memory:/box/pandastack/0a/mch_1\n2:cpu:/\n0::/init.scope";
+        assert_eq!(member(separate, "pandastack/0a").unwrap(), "mch_1");
+        assert_eq!(member("0::/pandastack/0a/mch_2", "pandastack/0a").unwrap(), "mch_2");
+        for other in
+            ["0::/pandastack/0a", "0::/pandastack/0a/", "0::/pandastack/0ab/mch_1", "0::/xpandastack/0a/mch_1", ""]
+        {
+            assert_eq!(member(other, "pandastack/0a"), None, "{other}");
+        }
+    }
+
+    /// A program that dirties memory: it says so when it is in place, and waits to be let go.
+    fn dirty(mib: usize) -> std::process::Child {
+        let program = format!(
+            "import sys; sys.stdin.readline(); b = bytearray({mib} << 20); print('dirty', flush=True); sys.stdin.readline()"
+        );
+        let mut command = Command::new("python3");
+        command.args(["-c", &program]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn go(child: &mut std::process::Child) {
+        // One that was killed hears nothing any more.
+        let _ = child.stdin.as_mut().unwrap().write_all(b"go\n");
+    }
+
+    fn says_dirty(child: &mut std::process::Child) -> bool {
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).is_ok()
+    }
+
+    /// A group stands for a small host. Its server is the largest process there, and machines that are each within their own
+    /// limit have more memory together than the host.
+    #[test]
+    fn a_server_survives_machines_that_dirty_all_memory_at_once() {
+        const HOST_MIB: u64 = 320;
+        const SERVER_MIB: usize = 96;
+        const MACHINES_MIB: u64 = 160;
+        let tree = Hierarchy::find().unwrap();
+        let host = format!("pandastack-test-host-{}", std::process::id());
+        let limits = |mib: u64| Limits { cpu_percent: 100, memory_bytes: mib << 20, pids: 16 };
+        let own = tree.group(&format!("{host}/server"));
+        own.limit(&limits(HOST_MIB)).unwrap();
+        own.above().unwrap().limit_memory(HOST_MIB << 20).unwrap();
+        let mut server = dirty(SERVER_MIB);
+        own.bring(server.id()).unwrap();
+        // Refused where even root may not spare itself; the limit must do then.
+        let _ = oom::set_score(server.id(), oom::SERVER_SCORE);
+        go(&mut server);
+        assert!(says_dirty(&mut server));
+        let mut machines = Vec::new();
+        for number in 0..6 {
+            let group = tree.group(&format!("{host}/machines/{number}"));
+            group.limit(&limits(80)).unwrap();
+            group.above().unwrap().limit_memory(MACHINES_MIB << 20).unwrap();
+            let machine = dirty(60);
+            group.bring(machine.id()).unwrap();
+            oom::set_score(machine.id(), oom::MACHINE_SCORE).unwrap();
+            machines.push((group, machine));
+        }
+        machines.iter_mut().for_each(|(_, machine)| go(machine));
+        let alive = machines.iter_mut().filter_map(|(_, machine)| says_dirty(machine).then_some(())).count();
+        let killed: Vec<&Group> =
+            machines.iter().map(|(group, _)| group).filter(|group| group.memory_kills() > 0).collect();
+        let own_fault = killed.iter().filter(|group| group.reached_memory_limit()).count();
+        let (kills, alive_server) = (killed.len(), server.try_wait().unwrap().is_none());
+        for child in machines.iter_mut().map(|(_, machine)| machine).chain([&mut server]) {
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        assert!(machines.iter().all(|(group, _)| group.remove()) && own.remove(), "the groups are empty");
+        assert!(alive_server, "the server was killed");
+        assert!(kills >= 1 && alive < 6, "{kills} machines were killed and {alive} live; all together do not fit");
+        assert_eq!(own_fault, 0, "no machine used more than its own");
     }
 
     #[test]

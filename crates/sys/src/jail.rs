@@ -45,6 +45,8 @@ pub struct Launch<'a> {
     pub netns: BorrowedFd<'a>,
     /// The `cgroup.procs` of each control group to enter.
     pub groups: &'a [BorrowedFd<'a>],
+    /// Longest file that it may write to, in bytes.
+    pub file_bytes_max: u64,
     /// Without one the program is apart in its network and its groups only.
     pub cell: Option<Cell<'a>>,
 }
@@ -106,6 +108,7 @@ struct Order<'a> {
     descriptors: &'a [OwnedFd],
     netns: RawFd,
     groups: &'a [BorrowedFd<'a>],
+    file_bytes_max: u64,
     cell: Option<&'a Cell<'a>>,
     filter: &'a [libc::sock_filter],
     opens: Option<RawFd>,
@@ -131,6 +134,7 @@ pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
         descriptors: &descriptors,
         netns: launch.netns.as_raw_fd(),
         groups: launch.groups,
+        file_bytes_max: launch.file_bytes_max,
         cell: launch.cell.as_ref(),
         filter: &filter,
         opens: theirs.as_ref().map(AsRawFd::as_raw_fd),
@@ -244,6 +248,10 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
         if libc::syscall(libc::SYS_close_range, above, libc::c_uint::MAX, cloexec) < 0 {
             return Step::Descriptors;
         }
+        let longest = libc::rlimit { rlim_cur: order.file_bytes_max, rlim_max: order.file_bytes_max };
+        if libc::setrlimit(libc::RLIMIT_FSIZE, &raw const longest) < 0 {
+            return Step::Limits;
+        }
         if let Some(cell) = order.cell
             && let Err(step) = give_up_rights(cell.user)
         {
@@ -331,4 +339,37 @@ const LINUX_CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 struct CapabilityHeader {
     version: u32,
     pid: c_int,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    /// Runs a shell line that has a file as its standard output, and gives the file's length.
+    fn written(line: &str, file_bytes_max: u64) -> u64 {
+        let (null, output) = (File::open("/dev/null").unwrap(), tempfile::tempfile().unwrap());
+        let netns = File::open("/proc/self/ns/net").unwrap();
+        let jailed = launch(&Launch {
+            program: c"/bin/sh",
+            argv: &["sh", "-c", line].map(|word| CString::new(word).unwrap()),
+            env: &[],
+            descriptors: &[null.as_fd(), output.as_fd(), null.as_fd()],
+            netns: netns.as_fd(),
+            groups: &[],
+            file_bytes_max,
+            cell: None,
+        })
+        .unwrap();
+        // SAFETY: reaps our own child.
+        unsafe { libc::waitpid(jailed.pid as c_int, ptr::null_mut(), 0) };
+        output.metadata().unwrap().len()
+    }
+
+    #[test]
+    fn a_program_writes_no_longer_file_than_it_may() {
+        assert_eq!(written("exec head -c 3000000 /dev/zero", 1 << 20), 1 << 20);
+        assert_eq!(written("exec head -c 3000000 /dev/zero", 4 << 20), 3_000_000);
+    }
 }

@@ -10,6 +10,7 @@ pub mod jail;
 pub mod mounts;
 pub mod netns;
 pub mod nflog;
+pub mod oom;
 pub mod pagemap;
 pub mod pidfd;
 pub mod process;

@@ -28,6 +28,7 @@ use crate::{
     process::{Started, monitor_socket},
     qmp::Qmp,
     room::Switch,
+    state::check_length,
 };
 
 /// A process that has been started.
@@ -97,8 +98,9 @@ impl Blank for QemuBlank {
 
     async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
         let filled = open_memory(layer).and_then(|memory| {
-            let copied = fs::copy(&layer.dev, state_file(&self.0.spec));
-            copied.map_err(load_error("copy", &layer.dev))?;
+            let copied = open_state(&layer.dev)
+                .and_then(|_| fs::copy(&layer.dev, state_file(&self.0.spec)).map_err(load_error("copy", &layer.dev)));
+            copied?;
             Ok(memory)
         });
         match filled {
@@ -128,7 +130,9 @@ pub fn make_state(spec: &MachineSpec) -> Result<File, StartError> {
 
 /// Opens a layer's device state.
 pub fn open_state(file: &std::path::Path) -> Result<File, StartError> {
-    File::open(file).map_err(load_error("open", file))
+    let state = File::open(file).map_err(load_error("open", file))?;
+    state.metadata().and_then(|meta| check_length(meta.len())).map_err(load_error("load", file))?;
+    Ok(state)
 }
 
 /// Opens a layer's memory, for reading only: all machines of the layer share it.

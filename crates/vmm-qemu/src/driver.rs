@@ -53,6 +53,7 @@ pub struct QemuDriver {
     shape: Shape,
     jail: Jail,
     users: Range<u32>,
+    memory_of_all: Option<u64>,
     scope: Scope,
 }
 
@@ -67,7 +68,7 @@ impl QemuDriver {
             }
         };
         let shape = Shape { tier, cpu_profile, tsc_khz };
-        Ok(Self { runtimes, shape, jail: Jail::Full, users: USERS, scope })
+        Ok(Self { runtimes, shape, jail: Jail::Full, users: USERS, memory_of_all: None, scope })
     }
 
     /// Chooses another jail than the full one.
@@ -84,6 +85,12 @@ impl QemuDriver {
     /// Chooses the numbers of the users that jailed machines run as.
     pub fn with_users(self, users: Range<u32>) -> Self {
         Self { users, ..self }
+    }
+
+    /// Limits the memory of all machines together, in bytes. Without it machines that dirty their memory at once can use up
+    /// the host's.
+    pub fn with_memory_of_all(self, bytes: u64) -> Self {
+        Self { memory_of_all: Some(bytes), ..self }
     }
 
     /// The runtime bundle of new layers.
@@ -116,6 +123,7 @@ impl QemuDriver {
                 Source::Boot(_) => Limited::FromTheStart,
                 Source::Blank | Source::Restore(_) => Limited::Meanwhile,
             },
+            memory_of_all: self.memory_of_all,
         };
         let started = Process::start(launch, &self.scope)?;
         Ok(Begun { started, spec, netns, scope: self.scope.clone() })
@@ -232,7 +240,7 @@ impl Driver for QemuDriver {
     async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
         let netns = Netns::open(&spec.network.netns)
             .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
-        let process = Process::adopt(&spec, pid.ok_or(StartError::Stranger { pid: 0 })?, &self.scope)?;
+        let process = Process::adopt(&spec, pid.ok_or(StartError::Stranger { pid: 0 })?, self.jail, &self.scope)?;
         // The monitor serves one at a time; whoever had it before is gone or about to be.
         let monitor = monitor_socket(&spec.run_dir);
         let connected = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;

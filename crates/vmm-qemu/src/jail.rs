@@ -159,6 +159,8 @@ pub struct Files {
     pub console: OwnedFd,
     pub tap: OwnedFd,
     pub disk: OwnedFd,
+    /// Length of the disk.
+    pub disk_bytes: u64,
 }
 
 impl Files {
@@ -168,14 +170,16 @@ impl Files {
         let tap = netns.run(|| tap::attach_with_header(&spec.network.tap)).and_then(|tap| tap).map_err(network)?;
         let console = OpenOptions::new().create(true).append(true).open(spec.run_dir.join("console.log"));
         let console = console.map_err(StartError::Spawn)?.into();
-        Ok(Files { console, tap, disk: open_disk(&spec.disk)? })
+        let disk = open_disk(&spec.disk)?;
+        let disk_bytes = disk.metadata().map_err(StartError::Spawn)?.len();
+        Ok(Files { console, tap, disk: disk.into(), disk_bytes })
     }
 }
 
-fn open_disk(path: &Path) -> Result<OwnedFd, StartError> {
+fn open_disk(path: &Path) -> Result<File, StartError> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let named = |cause: io::Error| io::Error::new(cause.kind(), format!("open {}: {cause}", path.display()));
-    Ok(opened.map_err(|cause| StartError::Spawn(named(cause)))?.into())
+    opened.map_err(|cause| StartError::Spawn(named(cause)))
 }
 
 /// The specification with the paths that the process knows: its disk is inherited.

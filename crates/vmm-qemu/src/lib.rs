@@ -14,6 +14,7 @@ mod process;
 mod qmp;
 mod room;
 mod runtime;
+mod state;
 mod volume;
 
 pub use bundle::{Bundle, BundleError};

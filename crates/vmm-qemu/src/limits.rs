@@ -37,6 +37,12 @@ pub const TRANSLATION_CACHE_MIB: u32 = 64;
 /// A line from the machine's monitor; longer means we do not understand each other.
 pub const QMP_LINE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Longest file that a machine's process may write: the largest volume. A larger disk or memory raises it for its machine.
+pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
+
+/// Device state of one machine. A machine of ours has some kilobytes, whatever its memory.
+pub const DEVICE_STATE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// How much of the machine's own log goes into an error.
 pub const LOG_TAIL_BYTES: u64 = 2000;
 

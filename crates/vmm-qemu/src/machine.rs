@@ -1,6 +1,6 @@
 //! One QEMU machine behind the contract: life through its process, everything else through its monitor.
 
-use std::{fs::File, io, os::fd::AsFd, path::Path, sync::Arc};
+use std::{io, os::fd::AsFd, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
@@ -21,6 +21,7 @@ use crate::{
     process::Process,
     qmp::Qmp,
     room::{Switch, is_stopped_for_room},
+    state::StateBuffer,
     volume,
 };
 
@@ -127,9 +128,9 @@ impl Machine for QemuMachine {
     }
 
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {
-        let file = File::create(to).map_err(Self::io("make the state file"))?;
+        let (buffer, lent) = StateBuffer::make().map_err(Self::io("make room for the device state"))?;
         let saved = async {
-            self.qmp.give_file(file.as_fd(), SAVED_STATE).await?;
+            self.qmp.give_file(lent.as_fd(), SAVED_STATE).await?;
             let arguments = json!({ "filename": inherited(SAVED_STATE as i32), "live": true });
             let saved = self.qmp.execute_within("xen-save-devices-state", arguments, LOAD_DEADLINE).await;
             // However that ended, the process may not keep what was only lent.
@@ -137,7 +138,10 @@ impl Machine for QemuMachine {
             saved
         };
         let answer = saved.await;
-        self.explain(answer).await.map(drop)
+        self.explain(answer).await?;
+        let to = to.to_owned();
+        let kept = self.scope.block("keep device state", move || buffer.keep(&to)).await;
+        flat("keep the device state", kept)
     }
 
     async fn memory_use(&self, base: &Path) -> Result<MemoryUse, MachineError> {

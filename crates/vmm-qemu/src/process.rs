@@ -19,6 +19,7 @@ use pandastack_sys::{
     jail::{self, Cell, JailError, Jailed},
     mounts::Tree,
     netns::Netns,
+    oom,
     pidfd::{Exit, Pidfd},
 };
 use pandastack_vmm::{MachineLimits, MachineSpec, MachineState, StartError, group_of};
@@ -30,7 +31,7 @@ use tokio::{
 use crate::{
     command::{CONSOLE_FD, DISK_FD, MONITOR_FD, STATE_FD, TAP_FD, USER_FD},
     jail::{Files, Jail, RUNTIME, User, failed},
-    limits::{CONSOLE_TAIL_BYTES, KILL_DEADLINE, LOG_TAIL_BYTES},
+    limits::{CONSOLE_TAIL_BYTES, FILE_BYTES_MAX, KILL_DEADLINE, LOG_TAIL_BYTES},
     runtime::Runtime,
 };
 
@@ -57,6 +58,8 @@ pub struct Launch<'a> {
     /// Device state to load.
     pub state: Option<File>,
     pub limited: Limited,
+    /// What all machines of this server may use of memory together.
+    pub memory_of_all: Option<u64>,
 }
 
 /// When a process comes under its limits. Entering a control group takes milliseconds, which a process that runs nothing of
@@ -103,7 +106,7 @@ impl Process {
         let group = unless(jail, "find its control groups", group)?;
         let entrances = match &group {
             Some(group) if launch.limited == Limited::FromTheStart => {
-                let open = group.limit(&limits(spec)).and_then(|()| group.entrances());
+                let open = limit(group, &limits(spec), launch.memory_of_all).and_then(|()| group.entrances());
                 unless(jail, "make its control groups", open)?.unwrap_or_default()
             }
             _ => Vec::new(),
@@ -117,10 +120,16 @@ impl Process {
                 return Err(error);
             }
         };
+        // It inherited the server's score, which is made to be spared.
+        if let Err(error) = oom::set_score(started.pid, oom::MACHINE_SCORE) {
+            tracing::debug!(pid = started.pid, %error, "machine process keeps the server's score");
+        }
         let entering = match &group {
             Some(group) if launch.limited == Limited::Meanwhile => {
                 let (group, limits, pid, inner) = (group.clone(), limits(spec), started.pid, scope.clone());
-                let enter = move || unless(jail, "enter its control groups", enter(&group, &limits, pid)).map(drop);
+                let of_all = launch.memory_of_all;
+                let enter =
+                    move || unless(jail, "enter its control groups", enter(&group, &limits, of_all, pid)).map(drop);
                 let (tx, entered) = oneshot::channel();
                 scope.start("machine-groups", async move {
                     if let Ok(outcome) = inner.block("machine-groups", enter).await {
@@ -138,17 +147,16 @@ impl Process {
     }
 
     /// Takes over a living process of an earlier host.
-    pub fn adopt(spec: &MachineSpec, pid: u32, scope: &Scope) -> Result<Self, StartError> {
+    pub fn adopt(spec: &MachineSpec, pid: u32, jail: Jail, scope: &Scope) -> Result<Self, StartError> {
         let stranger = |_| StartError::Stranger { pid };
         let handle = Pidfd::open(pid).map_err(stranger)?;
-        // Asked after the handle was opened: if the number was given anew before, the words are another's; if it is given
-        // anew now, the handle is dead and will say so.
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(stranger)?;
-        let name = spec.run_dir.display().to_string();
-        if !words.split(|byte| *byte == 0).any(|word| word == name.as_bytes()) {
+        // Asked after the handle was opened: if another process got this number before that, the group is not the machine's;
+        // if one gets it now, the handle is dead and says so.
+        let group = Group::of(pid, &group_of(&spec.run_dir));
+        // Every jailed machine is in its group. Without a jail there may be no groups, and only its own words tell what it is.
+        if group.is_none() && (jail == Jail::Full || !names_folder(pid, &spec.run_dir)) {
             return Err(StartError::Stranger { pid });
         }
-        let group = Group::of(pid, &group_of(&spec.run_dir));
         let (log, console) = (spec.run_dir.join("machine.log"), spec.run_dir.join("console.log"));
         let watched = Watched { log, console, group, memory: spec.limits.memory };
         Self::watched(pid, handle, watched, scope).map_err(StartError::Spawn)
@@ -190,6 +198,13 @@ impl Process {
     }
 }
 
+/// Tells whether a process's arguments name a machine's folder. The process can rewrite them.
+fn names_folder(pid: u32, run_dir: &Path) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let name = run_dir.display().to_string();
+    words.split(|byte| *byte == 0).any(|word| word == name.as_bytes())
+}
+
 fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, StartError> {
     let Launch { runtime, spec, .. } = launch;
     let jailed = launch.jail == Jail::Full;
@@ -197,7 +212,7 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
     let argv = strings([&program.path].into_iter().chain(&program.arguments).chain(&launch.arguments))?;
     let env = strings(&program.environment)?;
     let null = File::options().read(true).write(true).open("/dev/null").map_err(StartError::Spawn)?;
-    let output = File::create(log).map_err(StartError::Spawn)?;
+    let output = open_log(log).map_err(StartError::Spawn)?;
     let monitor = UnixListener::bind(monitor_socket(&spec.run_dir)).map_err(StartError::Spawn)?;
     let files = Files::open(spec, launch.netns)?;
     let user = jailed.then(|| User::take(launch.users)).transpose().map_err(failed("take a user of its own"))?;
@@ -228,9 +243,21 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
         descriptors: &descriptors,
         netns: launch.netns.as_fd(),
         groups: &entrances.iter().map(AsFd::as_fd).collect::<Vec<_>>(),
+        file_bytes_max: file_bytes_max(spec, &files),
         cell,
     });
     started.map_err(|error| refused(error, spec))
+}
+
+/// Opens what the process prints to, empty. It appends, so that the host can cut the file while the process runs.
+fn open_log(log: &Path) -> io::Result<File> {
+    File::create(log)?;
+    File::options().append(true).open(log)
+}
+
+/// The longest file that a machine may write: all its files have the same limit.
+fn file_bytes_max(spec: &MachineSpec, files: &Files) -> u64 {
+    FILE_BYTES_MAX.max(spec.memory.get()).max(files.disk_bytes)
 }
 
 fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CString>, StartError> {
@@ -254,8 +281,20 @@ fn limits(spec: &MachineSpec) -> Limits {
     Limits { cpu_percent, memory_bytes: memory.get(), pids }
 }
 
-fn enter(group: &Group, limits: &Limits, pid: u32) -> Result<(), CgroupError> {
-    let entered = group.limit(limits).and_then(|()| group.bring(pid));
+/// Makes a machine's group. The group above it has the limit of all machines; it goes with its last machine, so that each
+/// machine sets that limit again.
+fn limit(group: &Group, limits: &Limits, memory_of_all: Option<u64>) -> Result<(), CgroupError> {
+    group.limit(limits)?;
+    match (group.above(), memory_of_all) {
+        (Some(above), Some(bytes)) => above.limit_memory(bytes).inspect_err(|_| {
+            group.remove();
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn enter(group: &Group, limits: &Limits, memory_of_all: Option<u64>, pid: u32) -> Result<(), CgroupError> {
+    let entered = limit(group, limits, memory_of_all).and_then(|()| group.bring(pid));
     if entered.is_err() {
         // A process that has died is watched no more, and would leave the group behind.
         group.remove();
@@ -294,7 +333,11 @@ async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState
 
 impl Watched {
     fn explain(&self, exit: Option<Exit>) -> String {
-        if self.group.as_ref().is_some_and(|group| group.memory_kills() > 0) {
+        let killed_for_memory = self.group.as_ref().filter(|group| group.memory_kills() > 0);
+        if killed_for_memory.is_some_and(|group| !group.reached_memory_limit()) {
+            return "killed: all machines of the host together used more memory than they may".to_owned();
+        }
+        if killed_for_memory.is_some() {
             return format!("killed: the machine used more than its {} MiB", self.memory.as_mib());
         }
         // A guest's kernel that gives up restarts its machine, which looks like an orderly end from outside.
@@ -339,7 +382,70 @@ fn tail(log: &Path, bytes_max: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::Write,
+        process::{Command, Stdio},
+    };
+
     use super::*;
+
+    #[test]
+    fn a_log_that_was_cut_goes_on_at_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("machine.log");
+        std::fs::write(&log, "of an earlier machine").unwrap();
+        let mut output = open_log(&log).unwrap();
+        output.write_all(&[b'x'; 1000]).unwrap();
+        File::options().write(true).open(&log).unwrap().set_len(0).unwrap();
+        output.write_all(b"after the cut").unwrap();
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "after the cut");
+    }
+
+    /// A machine is known by its control group. What a process says of itself proves nothing.
+    #[tokio::test]
+    async fn a_process_that_only_names_a_machines_folder_is_not_adopted() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec_of(&folder.path().join(pandastack_model::MachineId::random().to_string()));
+        let mut stranger = Command::new("sh")
+            .args(["-c", "echo ready; read word", "-name"])
+            .arg(&spec.run_dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Once it has spoken, its arguments are its own.
+        stranger.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+        let (pid, scope) = (stranger.id(), Scope::new());
+        let adopted = Process::adopt(&spec, pid, Jail::Full, &scope);
+        assert!(matches!(adopted, Err(StartError::Stranger { .. })), "its words were believed");
+        let group = Hierarchy::find().unwrap().group(&group_of(&spec.run_dir));
+        enter(&group, &limits(&spec), None, pid).unwrap();
+        let adopted = Process::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
+        adopted.kill().await;
+        // Who watches it has reaped it already, because it is a child of ours.
+        let _ = stranger.wait();
+        assert!(group.remove());
+    }
+
+    fn spec_of(run_dir: &Path) -> MachineSpec {
+        let memory = pandastack_model::Bytes::mib(64);
+        MachineSpec {
+            id: pandastack_model::MachineId::random(),
+            memory,
+            cpus: 1,
+            disk: run_dir.join("disk"),
+            run_dir: run_dir.to_owned(),
+            network: pandastack_vmm::NetworkPort {
+                netns: "/proc/self/ns/net".into(),
+                tap: "none".to_owned(),
+                mac: "02:00:00:00:00:01".to_owned(),
+                guest_address: std::net::Ipv4Addr::LOCALHOST,
+                guest_port: 1,
+            },
+            runtime: None,
+            limits: MachineLimits::of(memory, 1),
+        }
+    }
 
     #[test]
     fn a_kernels_last_words_are_found() {

@@ -13,7 +13,7 @@ use pandastack_model::{Access, Bytes};
 use pandastack_vmm::{MachineError, VolumePort, VolumeSlot};
 use serde_json::{Value, json};
 
-use crate::qmp::Qmp;
+use crate::{limits::FILE_BYTES_MAX, qmp::Qmp};
 
 /// Size of the disk that is only there to be resized.
 const BELL_BYTES: u64 = 512;
@@ -25,6 +25,8 @@ pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
     let writable = slot.access() == Access::ReadWrite;
     let opened = OpenOptions::new().read(true).write(writable).open(file);
     let opened = opened.map_err(|cause| MachineError::Io { action: action(), cause })?;
+    let size = opened.metadata().map_err(|cause| MachineError::Io { action: action(), cause })?.len();
+    check_size(*slot, size)?;
     let node = node_of(*slot);
     add_disk(qmp, &node, &opened, slot.access()).await?;
     match slot.access() {
@@ -44,9 +46,19 @@ pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
 
 /// Tells the guest of a slot's new size. Less than the file has is not told: a resize would cut the file off there.
 pub async fn grown(qmp: &Qmp, pid: u32, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+    check_size(slot, size.get())?;
     let node = node_of(slot);
     let present = present_bytes(qmp, pid, &node).await?;
     resize(qmp, &node, size.get().max(present)).await.map(drop)
+}
+
+/// Refuses a volume that the machine's process could not write to its end: it would be ended there.
+fn check_size(slot: VolumeSlot, size: u64) -> Result<(), MachineError> {
+    if slot.access() == Access::ReadOnly || size <= FILE_BYTES_MAX {
+        return Ok(());
+    }
+    let reason = format!("the volume in {slot} has {size} bytes, and a machine may write {FILE_BYTES_MAX}");
+    Err(MachineError::Refused { command: "attach a volume".to_owned(), reason })
 }
 
 /// Looks how large the file under a disk is. The process is asked which of its files that is, because it may have been started, and

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pandastack_wire_guest::{Credit, Frame, Kind, Message, WINDOW_BYTES, frame_cost};
-use tokio::sync::mpsc;
 
 use super::{
     activity::Use,
+    inbox::Reader,
     session::{LinkError, Shared},
 };
 
 /// A channel. Dropped before its end, it tells the guest to stop.
 pub struct Channel {
     number: u32,
-    rx: mpsc::Receiver<Frame>,
+    reader: Reader,
     shared: Arc<Shared>,
     finished: bool,
     /// Data cost received but not yet credited back.
@@ -24,8 +24,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(number: u32, rx: mpsc::Receiver<Frame>, shared: Arc<Shared>, using: Option<Use>) -> Self {
-        Self { number, rx, shared, finished: false, owed: 0, _using: using }
+    pub(super) fn new(number: u32, reader: Reader, shared: Arc<Shared>, using: Option<Use>) -> Self {
+        Self { number, reader, shared, finished: false, owed: 0, _using: using }
     }
 
     pub fn number(&self) -> u32 {
@@ -39,7 +39,14 @@ impl Channel {
 
     /// Waits for the next frame; an ended link is an error.
     pub async fn next(&mut self) -> Result<Frame, LinkError> {
-        self.rx.recv().await.ok_or(LinkError::Closed)
+        self.reader.next().await.ok_or(LinkError::Closed)
+    }
+
+    /// Expects an answer of many frames that guests send without credit. The caller must take each frame as it comes: while
+    /// the queue is full, nothing else is read from the guest.
+    pub fn without_credit(self) -> Self {
+        self.reader.wait_when_full();
+        self
     }
 
     /// Says that a data frame was passed on. Credit goes back in halves of the window, not frame by frame.
@@ -55,6 +62,8 @@ impl Channel {
     /// Leaves the channel. If it has not ended the guest is told to stop, however long the link has no room for that: the
     /// farewell of a drop does not wait, and a process that missed it would run for nobody.
     pub async fn leave(mut self) {
+        // A guest that is told to stop sends the rest without credit, and nobody reads it.
+        self.shared.close(self.number);
         if !self.finished {
             self.finished = self.send(Frame::new(self.number, Kind::Cancel, Bytes::new())).await.is_ok();
         }

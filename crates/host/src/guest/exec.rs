@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     channel::Channel,
     fault::{guest_fault, parse},
-    limits::{EXEC_OVERDUE, EXEC_QUEUE, REQUEST_DEADLINE},
+    limits::{EXEC_CONTROL_QUEUE, EXEC_OVERDUE, EXEC_QUEUE, REQUEST_DEADLINE},
     session::{LinkError, Session},
 };
 
@@ -31,7 +31,7 @@ pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<Exec
     }
     parse::<Started>(first)?;
     let (events_tx, events) = mpsc::channel(EXEC_QUEUE);
-    let (control, control_rx) = mpsc::channel(EXEC_QUEUE);
+    let (control, control_rx) = mpsc::channel(EXEC_CONTROL_QUEUE);
     let (window, input, closing) = (wire::WINDOW_BYTES, Bytes::new(), scope.token());
     let relay = Relay { channel, events: events_tx, deadline, waiting: VecDeque::new(), window, input, closing };
     scope.start("exec", async move { relay.run(control_rx).await.leave().await });

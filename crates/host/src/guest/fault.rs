@@ -45,6 +45,7 @@ impl From<LinkError> for Fault {
             | LinkError::Unexpected { .. }
             | LinkError::Message(_)
             | LinkError::Refused(_)
+            | LinkError::Overrun { .. }
             | LinkError::Generation(_) => {
                 Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
                     .with_detail(error)

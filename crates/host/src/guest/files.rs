@@ -12,7 +12,7 @@ use pandastack_wire_guest::{
 use super::{
     channel::Channel,
     fault::{parse, reply},
-    limits::{ENTRIES_MAX, REQUEST_DEADLINE},
+    limits::{ENTRIES_MAX, LISTING_BYTES_MAX, REQUEST_DEADLINE},
     session::{LinkError, Session},
 };
 
@@ -101,18 +101,22 @@ pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Resu
 
 /// Lists a directory, sorted by name.
 pub async fn list_dir(session: &Session, path: &str) -> Result<Vec<FileEntry>, Fault> {
-    let mut channel = session.channel()?;
+    let mut channel = session.channel()?.without_credit();
     channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::List)).await?;
-    let mut entries = Vec::new();
+    let (mut entries, mut bytes) = (Vec::new(), 0);
     loop {
         let frame = next(&mut channel).await?;
         let last = frame.flags.is_end() || frame.kind == Kind::Error;
         if last {
             channel.finish();
         }
-        entries.extend(parse::<Entries>(frame)?.entries.into_iter().filter_map(checked));
-        if entries.len() > ENTRIES_MAX {
-            let text = format!("the directory has more than {ENTRIES_MAX} entries; list a smaller one");
+        let part = parse::<Entries>(frame)?.entries.into_iter().filter_map(checked);
+        entries.extend(part.inspect(|entry| bytes += memory_of(entry)));
+        if entries.len() > ENTRIES_MAX || bytes > LISTING_BYTES_MAX {
+            let text = format!(
+                "the directory has more than {ENTRIES_MAX} entries, or its names take more than {LISTING_BYTES_MAX} bytes; \
+                 list a smaller one"
+            );
             return Err(Fault::new(FaultKind::TooLarge, "directory.too_large", text));
         }
         if last {
@@ -161,6 +165,11 @@ fn checked(entry: Entry) -> Option<FileEntry> {
 /// Tells whether a name from a guest is one, and no path.
 pub(super) fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+}
+
+/// Bytes that an entry takes in our memory.
+pub(super) fn memory_of(entry: &FileEntry) -> usize {
+    size_of::<FileEntry>() + entry.name.len() + entry.target.as_ref().map_or(0, String::len)
 }
 
 pub(super) fn told(entry: Entry) -> FileEntry {

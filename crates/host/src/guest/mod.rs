@@ -6,6 +6,7 @@ mod code;
 mod exec;
 mod fault;
 mod files;
+mod inbox;
 mod limits;
 mod ports;
 mod processes;

@@ -22,7 +22,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     activity::{Activity, Use},
     channel::Channel,
-    limits::{BATCH_BYTES, CHANNEL_QUEUE, CHANNELS_MAX, OUT_QUEUE, REQUEST_DEADLINE, STREAMS_MAX},
+    inbox::{self, Inbox},
+    limits::{
+        BATCH_BYTES, CHANNEL_BYTES_MAX, CHANNELS_MAX, LINK_BYTES_MAX, OUT_BYTES_MAX, OUT_QUEUE, REQUEST_DEADLINE,
+        STREAMS_MAX,
+    },
 };
 
 /// The link failed or the guest said something it must not.
@@ -42,6 +46,8 @@ pub enum LinkError {
     Refused(String),
     #[error("the guest speaks generation {0}, which this host does not know")]
     Generation(u32),
+    #[error("the guest ignored its credit on channel {channel}: more than {CHANNEL_BYTES_MAX} bytes were not yet read")]
+    Overrun { channel: u32 },
     #[error("too many requests at once in one sandbox")]
     Busy,
     #[error("the guest did not answer in time")]
@@ -62,7 +68,9 @@ pub struct Session {
 }
 
 pub(super) struct Shared {
-    out: mpsc::Sender<Frame>,
+    out: mpsc::Sender<Outgoing>,
+    /// Bytes that may still be queued in `out`.
+    out_room: Arc<Semaphore>,
     table: Arc<Mutex<Table>>,
     broken: watch::Receiver<bool>,
     /// Ends the reader. A dead guest sends no farewell, so waiting for one would wait for ever.
@@ -80,10 +88,16 @@ impl Drop for Shared {
     }
 }
 
+/// A frame that waits to be written, and counts against the queue's bytes until then.
+struct Outgoing {
+    frame: Frame,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
 #[derive(Default)]
 struct Table {
     last: u32,
-    open: HashMap<u32, mpsc::Sender<Frame>>,
+    open: HashMap<u32, Arc<Inbox>>,
     closed: bool,
 }
 
@@ -139,12 +153,16 @@ impl Session {
                 why = read_frames(read, decoder, &readers_table) => why,
                 () = reading.cancelled() => LinkError::Closed,
             };
-            tracing::debug!(%why, "guest link ended");
+            match &why {
+                LinkError::Overrun { .. } => tracing::warn!(%why, "guest link closed"),
+                _ => tracing::debug!(%why, "guest link ended"),
+            }
             close_channels(&readers_table);
             let _ = tx.send(true);
         });
         let (activity, streams) = (Activity::default(), Arc::new(Semaphore::new(STREAMS_MAX)));
-        Self { shared: Arc::new(Shared { out, table, broken, end, activity, generation, streams }) }
+        let out_room = Arc::new(Semaphore::new(OUT_BYTES_MAX));
+        Self { shared: Arc::new(Shared { out, out_room, table, broken, end, activity, generation, streams }) }
     }
 
     /// Ends the link at once; everything under way on it fails.
@@ -187,7 +205,7 @@ impl Session {
     }
 
     fn open_channel(&self, using: Option<Use>) -> Result<Channel, LinkError> {
-        let (tx, rx) = mpsc::channel(CHANNEL_QUEUE);
+        let (inbox, reader) = inbox::open();
         let mut table = self.shared.table.lock().expect("no holder panics");
         if table.closed {
             return Err(LinkError::Closed);
@@ -202,8 +220,8 @@ impl Session {
             }
         }
         let number = table.last;
-        table.open.insert(number, tx);
-        Ok(Channel::new(number, rx, self.shared.clone(), using))
+        table.open.insert(number, inbox);
+        Ok(Channel::new(number, reader, self.shared.clone(), using))
     }
 
     /// Waits until the link is no more.
@@ -261,15 +279,18 @@ async fn ask_on(mut channel: Channel, question: impl FnOnce(u32) -> Frame, wante
 impl Shared {
     pub(super) async fn send(&self, frame: Frame) -> Result<(), LinkError> {
         // The guest may have stopped reading; its callers must not wait for it for ever.
-        match tokio::time::timeout(REQUEST_DEADLINE, self.out.send(frame)).await {
-            Ok(sent) => sent.map_err(|_| LinkError::Closed),
-            Err(_) => Err(LinkError::Deadline),
-        }
+        let queued = async {
+            let bytes = frame.payload.len() as u32;
+            let room = self.out_room.clone().acquire_many_owned(bytes).await.map_err(|_| LinkError::Closed)?;
+            self.out.send(Outgoing { frame, _room: Some(room) }).await.map_err(|_| LinkError::Closed)
+        };
+        tokio::time::timeout(REQUEST_DEADLINE, queued).await.unwrap_or(Err(LinkError::Deadline))
     }
 
-    /// Sends if there is room: for farewells nobody waits for.
+    /// Sends an empty frame if there is room: for farewells nobody waits for.
     pub(super) fn send_now(&self, frame: Frame) {
-        let _ = self.out.try_send(frame);
+        assert!(frame.payload.is_empty(), "a payload must wait for its room");
+        let _ = self.out.try_send(Outgoing { frame, _room: None });
     }
 
     pub(super) fn close(&self, number: u32) {
@@ -318,15 +339,15 @@ async fn read_frame(link: &mut impl Link, decoder: &mut Decoder) -> Result<Frame
     }
 }
 
-async fn write_frames(mut write: WriteHalf<Box<dyn Link>>, mut queue: mpsc::Receiver<Frame>) {
+async fn write_frames(mut write: WriteHalf<Box<dyn Link>>, mut queue: mpsc::Receiver<Outgoing>) {
     let mut batch = BytesMut::new();
-    while let Some(frame) = queue.recv().await {
+    while let Some(outgoing) = queue.recv().await {
         batch.clear();
-        frame.encode(&mut batch);
+        outgoing.frame.encode(&mut batch);
         while batch.len() < BATCH_BYTES
-            && let Ok(frame) = queue.try_recv()
+            && let Ok(outgoing) = queue.try_recv()
         {
-            frame.encode(&mut batch);
+            outgoing.frame.encode(&mut batch);
         }
         if write.write_all(&batch).await.is_err() {
             return;
@@ -335,10 +356,11 @@ async fn write_frames(mut write: WriteHalf<Box<dyn Link>>, mut queue: mpsc::Rece
 }
 
 async fn read_frames(mut read: ReadHalf<Box<dyn Link>>, mut decoder: Decoder, table: &Mutex<Table>) -> LinkError {
+    let room = Arc::new(Semaphore::new(LINK_BYTES_MAX));
     loop {
         match decoder.next_frame() {
             Ok(Some(frame)) => {
-                if let Err(error) = deliver(table, frame) {
+                if let Err(error) = deliver(table, frame, &room).await {
                     return error;
                 }
             }
@@ -359,13 +381,15 @@ fn close_channels(table: &Mutex<Table>) {
     table.open.clear();
 }
 
-fn deliver(table: &Mutex<Table>, frame: Frame) -> Result<(), LinkError> {
-    let table = table.lock().expect("no holder panics");
-    // A channel that we have already left may still get frames that were on their way.
-    let Some(channel) = table.open.get(&frame.channel) else { return Ok(()) };
-    match channel.try_send(frame) {
-        Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
-        // The queue holds a full window: only a guest that ignores its credit gets here.
-        Err(mpsc::error::TrySendError::Full(_)) => Err(LinkError::Refused("the guest overran its window".to_owned())),
+async fn deliver(table: &Mutex<Table>, frame: Frame, room: &Arc<Semaphore>) -> Result<(), LinkError> {
+    let inbox = table.lock().expect("no holder panics").open.get(&frame.channel).cloned();
+    match inbox {
+        Some(inbox) => inbox.put(frame, room).await,
+        // A channel that we have already left may still get frames that were on their way.
+        None => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

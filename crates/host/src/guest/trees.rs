@@ -11,8 +11,8 @@ use pandastack_wire_guest::{
 use super::{
     channel::Channel,
     fault::{guest_fault, parse, reply},
-    files::{is_plain, next, next_piece, told, upload},
-    limits::TREE_DEADLINE,
+    files::{is_plain, memory_of, next, next_piece, told, upload},
+    limits::{LISTING_BYTES_MAX, TREE_DEADLINE},
     session::{LinkError, Session},
 };
 
@@ -37,9 +37,9 @@ pub async fn chmod(session: &Session, path: &str, mode: u32, below: Reach) -> Re
 /// Lists a folder and what is below it.
 pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
     let WalkAsk { path, depth, entries_max } = ask;
-    let mut channel = session.channel_since(TREES_SINCE)?;
+    let mut channel = session.channel_since(TREES_SINCE)?.without_credit();
     channel.send(Walk { path, depth, entries_max }.frame(channel.number())).await?;
-    let mut walked = Walked { entries: Vec::new(), truncated: false };
+    let (mut walked, mut bytes) = (Walked { entries: Vec::new(), truncated: false }, 0);
     loop {
         let frame = next(&mut channel).await?;
         let last = frame.flags.is_end() || frame.kind == Kind::Error;
@@ -48,8 +48,8 @@ pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
         }
         let part: Branches = parse(frame)?;
         let inside = part.entries.into_iter().filter(|entry| entry.name.split('/').all(is_plain));
-        walked.entries.extend(inside.map(told));
-        walked.truncated |= part.truncated;
+        walked.entries.extend(inside.map(told).inspect(|entry| bytes += memory_of(entry)));
+        walked.truncated |= part.truncated || bytes > LISTING_BYTES_MAX;
         if walked.entries.len() > entries_max as usize {
             walked.entries.truncate(entries_max as usize);
             walked.truncated = true;

@@ -11,7 +11,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use pandastack_sys::cgroup::Hierarchy;
+use pandastack_sys::cgroup::{Hierarchy, member_of};
 use pandastack_vmm::{group_of, groups_of};
 
 use super::RecoverError;
@@ -22,15 +22,18 @@ const DEATH_DEADLINE: Duration = Duration::from_secs(10);
 /// A machine process and the id of its machine.
 pub type MachineProcess = (Pid, String);
 
-/// Finds processes that name a machine folder of ours: the folder is unique to this data folder, a reused pid is not.
+/// Finds the processes of machines below a folder. A process in a control group of ours is that group's machine, whatever it says
+/// of itself: a guest that has taken over its process can rewrite the arguments. Arguments count only for a process in no such
+/// group, because the host has no groups, or because its server was killed before it entered its group and no guest ran in it yet.
 pub fn machine_processes(run_root: &Path) -> Vec<MachineProcess> {
-    let mark = format!("{}/mch_", run_root.display());
+    let (groups, mark) = (groups_of(run_root), format!("{}/mch_", run_root.display()));
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter_map(|pid| Some((Pid::from_raw(pid), machine_of(pid, &mark)?))).collect()
+    let named = |pid: i32| member_of(pid.unsigned_abs(), &groups).or_else(|| named_by_arguments(pid, &mark));
+    pids.filter_map(|pid| Some((Pid::from_raw(pid), named(pid)?))).collect()
 }
 
-fn machine_of(pid: i32, mark: &str) -> Option<String> {
+fn named_by_arguments(pid: i32, mark: &str) -> Option<String> {
     // A zombie has no arguments left, so a killed process that nobody reaped does not count.
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = String::from_utf8_lossy(&words).into_owned();
@@ -98,4 +101,60 @@ pub fn clear_folders(run_root: &Path, keep: &HashSet<String>) -> Result<usize, R
         removed.map_err(|cause| RecoverError::Clear { path, cause })?;
     }
     Ok(doomed.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use pandastack_model::MachineId;
+    use pandastack_sys::cgroup::Limits;
+
+    use super::*;
+
+    /// A process that has some arguments and waits for a word that never comes.
+    fn waiting(arguments: &[&str]) -> Child {
+        let mut child = Command::new("sh")
+            .args(["-c", "echo ready; read word"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Once it has spoken, its arguments are its own.
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+        child
+    }
+
+    /// One machine's process says nothing of itself, another says that it is a machine which is kept. Both are ended.
+    #[tokio::test]
+    async fn machines_are_known_by_their_control_groups_and_not_by_their_arguments() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run_root, kept) = (folder.path(), MachineId::random().to_string());
+        let pretended = run_root.join(&kept).display().to_string();
+        let limits = Limits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 };
+        let mut machines = Vec::new();
+        for arguments in [vec!["silent"], vec!["-accel", &pretended]] {
+            let (child, machine) = (waiting(&arguments), MachineId::random().to_string());
+            let group = Hierarchy::find().unwrap().group(&group_of(&run_root.join(&machine)));
+            group.limit(&limits).unwrap();
+            group.bring(child.id()).unwrap();
+            machines.push((child, machine));
+        }
+        let mut found = machine_processes(run_root);
+        found.sort_by_key(|(pid, _)| pid.as_raw());
+        let mut expected: Vec<MachineProcess> =
+            machines.iter().map(|(child, machine)| (Pid::from_raw(child.id() as i32), machine.clone())).collect();
+        expected.sort_by_key(|(pid, _)| pid.as_raw());
+        let ended = end_processes(run_root, &HashSet::from([kept])).await;
+        for (child, _) in &mut machines {
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        for machine in groups(run_root) {
+            assert!(remove_group(run_root, &machine));
+        }
+        assert_eq!(found, expected);
+        assert_eq!(ended.unwrap(), 2);
+    }
 }

@@ -1,0 +1,84 @@
+//! The queue of frames that wait for one channel's reader. Bounded in bytes, for the channel and for all channels of the link
+//! together, because the guest decides what is in it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use bytes::Bytes;
+use pandastack_wire_guest::{Frame, frame_cost};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::{
+    limits::{CHANNEL_BYTES_MAX, CHANNEL_QUEUE},
+    session::LinkError,
+};
+
+/// The link's end of a queue.
+pub(super) struct Inbox {
+    frames: mpsc::Sender<Queued>,
+    /// Bytes that the channel may still queue.
+    room: Arc<Semaphore>,
+    /// Whether a full queue stops the link's reader. Otherwise it closes the link.
+    waits: Arc<AtomicBool>,
+}
+
+/// The channel's end. It must not hold the link's end, whose drop tells it that the link has ended.
+pub(super) struct Reader {
+    frames: mpsc::Receiver<Queued>,
+    waits: Arc<AtomicBool>,
+}
+
+/// A frame that counts against both bounds until its reader takes it.
+struct Queued {
+    frame: Frame,
+    _channel: OwnedSemaphorePermit,
+    _link: OwnedSemaphorePermit,
+}
+
+/// Makes a queue.
+pub(super) fn open() -> (Arc<Inbox>, Reader) {
+    let (tx, frames) = mpsc::channel(CHANNEL_QUEUE);
+    let (room, waits) = (Arc::new(Semaphore::new(CHANNEL_BYTES_MAX)), Arc::new(AtomicBool::new(false)));
+    let inbox = Inbox { frames: tx, room, waits: waits.clone() };
+    (Arc::new(inbox), Reader { frames, waits })
+}
+
+impl Inbox {
+    /// Queues a frame. Waits while the whole link has no room: a guest that obeys its credit can fill every channel. No room
+    /// on the channel means that the guest ignores its credit, which is an error.
+    pub(super) async fn put(&self, mut frame: Frame, link: &Arc<Semaphore>) -> Result<(), LinkError> {
+        let cost = frame_cost(frame.payload.len()) as u32;
+        let channel = match self.room.clone().try_acquire_many_owned(cost) {
+            Ok(permit) => permit,
+            Err(_) if self.waits.load(Ordering::Relaxed) => acquire(&self.room, cost).await?,
+            Err(_) => return Err(LinkError::Overrun { channel: frame.channel }),
+        };
+        let link = acquire(link, cost).await?;
+        // A slice of the decoder's buffer would keep all of that buffer alive, and one byte would count for many.
+        frame.payload = Bytes::copy_from_slice(&frame.payload);
+        match self.frames.try_send(Queued { frame, _channel: channel, _link: link }) {
+            // A reader that has left needs no more frames.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(queued)) => Err(LinkError::Overrun { channel: queued.frame.channel }),
+        }
+    }
+}
+
+async fn acquire(room: &Arc<Semaphore>, cost: u32) -> Result<OwnedSemaphorePermit, LinkError> {
+    room.clone().acquire_many_owned(cost).await.map_err(|_| LinkError::Closed)
+}
+
+impl Reader {
+    /// Takes the next frame. `None` once the link has ended and the queue is empty.
+    pub(super) async fn next(&mut self) -> Option<Frame> {
+        self.frames.recv().await.map(|queued| queued.frame)
+    }
+
+    /// Stops the link's reader while this queue is full, instead of closing the link. For answers that guests send without
+    /// credit; only for readers that never wait for somebody else.
+    pub(super) fn wait_when_full(&self) {
+        self.waits.store(true, Ordering::Relaxed);
+    }
+}
