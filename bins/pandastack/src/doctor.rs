@@ -1,13 +1,21 @@
 //! `pandastack doctor`: which tier this machine gives, what is missing, and the command that fixes it.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::Args;
+use pandastack_host::{OpenPath, open_paths};
+use pandastack_sys::private;
 use pandastack_vmm_qemu::choose_tier;
 use serde_json::json;
 
-use crate::{bake::find_agent, place::default_data_dir};
+use crate::{
+    bake::find_agent,
+    place::{RUN_FOLDER, default_data_dir, run_root_of},
+};
 
 #[derive(Args)]
 pub struct Doctor {
@@ -57,7 +65,7 @@ impl Doctor {
     }
 }
 
-fn look(data_dir: &std::path::Path) -> Vec<Finding> {
+fn look(data_dir: &Path) -> Vec<Finding> {
     let tier = choose_tier(None, None)
         .map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
     let mut findings = vec![
@@ -101,11 +109,28 @@ fn look(data_dir: &std::path::Path) -> Vec<Finding> {
         fix: "make build".to_owned(),
     });
     findings.push(data_folder(data_dir));
+    findings.push(private_data(data_dir));
     findings
 }
 
-fn data_folder(data_dir: &std::path::Path) -> Finding {
-    let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(std::path::Path::new("/"));
+/// Looks for what other users of this computer may read.
+fn private_data(data_dir: &Path) -> Finding {
+    let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+    let mut open = open_paths(&data_dir, &run_root_of(&data_dir.display().to_string()));
+    let run = PathBuf::from(RUN_FOLDER);
+    open.extend(private::open_mode(&run).map(|mode| OpenPath { path: run, mode }));
+    let found: Vec<String> = open.iter().map(ToString::to_string).collect();
+    let paths: Vec<String> = open.iter().map(|open| open.path.display().to_string()).collect();
+    Finding {
+        what: "privacy",
+        fine: open.is_empty(),
+        found: if open.is_empty() { "no other user can read the data folder".to_owned() } else { found.join("; ") },
+        fix: format!("chmod go-rwx {}; `pandastack up` does it too", paths.join(" ")),
+    }
+}
+
+fn data_folder(data_dir: &Path) -> Finding {
+    let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let free = nix::sys::statvfs::statvfs(existing).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
     let free = pandastack_model::Bytes::new(free);
     Finding {

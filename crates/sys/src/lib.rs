@@ -12,6 +12,7 @@ pub mod netns;
 pub mod nflog;
 pub mod pagemap;
 pub mod pidfd;
+pub mod private;
 pub mod process;
 pub mod pty;
 

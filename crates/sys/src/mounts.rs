@@ -118,11 +118,11 @@ impl Part {
 
     fn put(self, path: &Path) -> io::Result<()> {
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+            make_public_folder(parent)?;
         }
         match self {
             Part::Folder(tree) => {
-                fs::create_dir_all(path)?;
+                make_public_folder(path)?;
                 let at = CString::new(path.as_os_str().as_bytes())?;
                 // SAFETY: `at` is a C string.
                 if !unsafe { put(tree.as_fd().as_raw_fd(), at.as_ptr()) } {
@@ -138,6 +138,18 @@ impl Part {
         }
         Ok(())
     }
+}
+
+/// Makes a folder that every user may enter, whatever the caller's umask is: a machine's user is not the owner of its root.
+fn make_public_folder(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_public_folder(parent)?;
+    }
+    fs::create_dir(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
 impl Tree {
