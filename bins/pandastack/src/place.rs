@@ -43,6 +43,11 @@ pub struct Place {
     pub layers: LayerStore,
 }
 
+/// What is said at start and by `doctor` of a tier that has a warning.
+pub fn warn_of_tier(warning: &str) -> String {
+    format!("{warning}. `pandastack up --require-isolation kvm` refuses to start without it")
+}
+
 /// Where data goes if nobody says otherwise.
 pub fn default_data_dir() -> PathBuf {
     match std::env::var_os("PANDASTACK_DATA_DIR") {
