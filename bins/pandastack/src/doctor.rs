@@ -73,8 +73,7 @@ impl Doctor {
 fn look(data_dir: &Path) -> Vec<Finding> {
     let tier = choose_tier(None, None);
     let warning = tier.as_ref().ok().and_then(|choice| choice.tier.warning()).map(warn_of_tier);
-    let tier =
-        tier.map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
+    let tier = tier.map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
     let mut findings = vec![
         Finding { what: "tier", fine: true, found: tier, fix: String::new(), warning },
         Finding {

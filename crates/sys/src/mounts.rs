@@ -217,3 +217,19 @@ struct Attributes {
 fn checked(result: libc::c_long) -> io::Result<RawFd> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_user_may_enter_the_folders_of_a_root_though_the_server_makes_private_ones() {
+        let top = std::env::temp_dir().join(format!("pandastack-root-{}", std::process::id()));
+        crate::private::close_umask();
+        make_public_folder(&top.join("dev/deep")).unwrap();
+        for name in ["", "dev", "dev/deep"] {
+            assert_eq!(fs::metadata(top.join(name)).unwrap().permissions().mode() & 0o777, 0o755, "{name}");
+        }
+        fs::remove_dir_all(&top).unwrap();
+    }
+}

@@ -179,8 +179,7 @@ async fn boot_and_seal(
     let id = MachineId::random();
     let run_dir = parts.run_dir.join(id.to_string());
     let result = async {
-        private::make_folder(&run_dir)
-            .map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
+        private::make_folder(&run_dir).map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
         let draft = parts.layers.draft()?;
         let files = draft.files();
         clone_or_copy(&root.disk, &files.disk)
