@@ -108,7 +108,6 @@ async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     let processes: BTreeSet<String> = machine_processes(&parts.run_root).into_iter().map(|(_, id)| id).collect();
     let groups: BTreeSet<String> = groups(&parts.run_root).into_iter().collect();
     let folders: BTreeSet<String> = folders(&parts.run_root).into_iter().collect();
-    let open = modes::open_paths(parts.volume.data_dir(), &parts.run_root);
     let (store, named) = (parts.layers.clone(), parts.layers.templates());
     let there = move || (store.disks(), store.layers(), store.drafts_before(own_start()));
     let (disks, layers, drafts) = parts.scope.block("look at layers", there).await?;
@@ -123,7 +122,7 @@ async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     let in_hand = parts.in_hand.lock().expect("no holder panics").clone();
     let mut leaks = BTreeSet::new();
     leaks.extend(processes.difference(&owned).cloned().map(Leak::Process));
-    leaks.extend(open.into_iter().map(Leak::Open));
+    leaks.extend(modes::open_paths(parts.volume.data_dir(), &parts.run_root).into_iter().map(Leak::Open));
     leaks.extend(groups.difference(&owned).cloned().map(Leak::Group));
     leaks.extend(folders.difference(&owned).cloned().map(Leak::Folder));
     leaks.extend(disks.iter().filter(|disk| !owned.contains(*disk)).cloned().map(Leak::Disk));
