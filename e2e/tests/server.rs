@@ -244,6 +244,30 @@ async fn a_tier_that_is_not_there_is_not_pretended() {
 }
 
 #[tokio::test]
+async fn emulation_is_warned_of_at_start_by_doctor_by_the_version_and_per_sandbox() {
+    let is_emulated = pandastack_vmm_qemu::choose_tier(None, None).unwrap().tier == pandastack_model::Tier::Emulated;
+    let data = DataFolder::with_templates().unwrap();
+    let server = Server::start(data.path(), &["--standby", "0", "--blanks", "0"]).unwrap();
+    let doctor = Command::new(built("pandastack")).args(["doctor", "--data-dir"]).arg(data.path()).output().unwrap();
+    let version = client(&server).version().await.unwrap();
+    let created = cli(&server, &["sandbox", "create", "--template", "mini"]);
+    let id = created.out.split_whitespace().next().unwrap().to_owned();
+    let shown = cli(&server, &["sandbox", "get", &id]);
+    let said = [
+        server.said(),
+        String::from_utf8_lossy(&doctor.stdout).into_owned(),
+        version.isolation_warning.unwrap_or_default(),
+        created.err,
+        shown.out,
+        client(&server).get(&id).await.unwrap().isolation_warning.unwrap_or_default(),
+    ];
+    for said in &said {
+        assert_eq!(said.contains("QEMU gives no security promise"), is_emulated, "{said}");
+    }
+    assert_eq!(said[..2].iter().filter(|said| said.contains("--require-isolation kvm")).count() == 2, is_emulated);
+}
+
+#[tokio::test]
 async fn clients_are_configured_unless_told_not_to() {
     use std::os::unix::fs::PermissionsExt;
     let data = DataFolder::with_templates().unwrap();

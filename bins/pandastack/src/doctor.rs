@@ -1,13 +1,21 @@
 //! `pandastack doctor`: which tier this machine gives, what is missing, and the command that fixes it.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::Args;
+use pandastack_host::{OpenPath, open_paths};
+use pandastack_sys::private;
 use pandastack_vmm_qemu::choose_tier;
 use serde_json::json;
 
-use crate::{bake::find_agent, place::default_data_dir};
+use crate::{
+    bake::find_agent,
+    place::{RUN_FOLDER, default_data_dir, run_root_of, warn_of_tier},
+};
 
 #[derive(Args)]
 pub struct Doctor {
@@ -25,6 +33,8 @@ struct Finding {
     found: String,
     /// What to do about it.
     fix: String,
+    /// What to know though nothing is missing.
+    warning: Option<String>,
 }
 
 impl Doctor {
@@ -34,14 +44,17 @@ impl Doctor {
         if self.json {
             let rows: Vec<_> = findings
                 .iter()
-                .map(|finding| json!({ "check": finding.what, "ok": finding.fine, "found": finding.found, "fix": finding.fix }))
+                .map(|finding| json!({ "check": finding.what, "ok": finding.fine, "found": finding.found, "fix": finding.fix, "warning": finding.warning }))
                 .collect();
             println!("{}", json!({ "ok": sound, "checks": rows }));
         } else {
-            for Finding { what, fine, found, fix } in &findings {
+            for Finding { what, fine, found, fix, warning } in &findings {
                 println!("{} {what:<12} {found}", if *fine { "✓" } else { "✗" });
                 if !fine {
                     println!("  {:<12} fix: {fix}", "");
+                }
+                if let Some(warning) = warning {
+                    println!("  {:<12} warning: {warning}", "");
                 }
             }
             println!(
@@ -57,16 +70,18 @@ impl Doctor {
     }
 }
 
-fn look(data_dir: &std::path::Path) -> Vec<Finding> {
-    let tier = choose_tier(None, None)
-        .map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
+fn look(data_dir: &Path) -> Vec<Finding> {
+    let tier = choose_tier(None, None);
+    let warning = tier.as_ref().ok().and_then(|choice| choice.tier.warning()).map(warn_of_tier);
+    let tier = tier.map_or_else(|error| error.to_string(), |choice| format!("{} ({})", choice.tier, choice.reason));
     let mut findings = vec![
-        Finding { what: "tier", fine: true, found: tier, fix: String::new() },
+        Finding { what: "tier", fine: true, found: tier, fix: String::new(), warning },
         Finding {
             what: "root",
             fine: nix::unistd::geteuid().is_root(),
             found: format!("running as uid {}", nix::unistd::geteuid()),
             fix: "machines, networks and mounts need root: run with sudo".to_owned(),
+            warning: None,
         },
     ];
     for (what, program, package) in [
@@ -83,6 +98,7 @@ fn look(data_dir: &std::path::Path) -> Vec<Finding> {
             fine: found.is_some(),
             found: found.map_or_else(|| format!("{program} is missing"), |path| path.display().to_string()),
             fix: format!("apt-get install {package}"),
+            warning: None,
         });
     }
     for (what, device, fix) in [
@@ -91,7 +107,7 @@ fn look(data_dir: &std::path::Path) -> Vec<Finding> {
     ] {
         let open = std::fs::OpenOptions::new().read(true).write(true).open(device);
         let found = open.as_ref().map_or_else(|error| format!("{device}: {error}"), |_| device.to_owned());
-        findings.push(Finding { what, fine: open.is_ok(), found, fix: fix.to_owned() });
+        findings.push(Finding { what, fine: open.is_ok(), found, fix: fix.to_owned(), warning: None });
     }
     let agent = find_agent(std::env::var_os("PANDASTACK_GUESTD").map(PathBuf::from).as_deref());
     findings.push(Finding {
@@ -99,13 +115,32 @@ fn look(data_dir: &std::path::Path) -> Vec<Finding> {
         fine: agent.is_ok(),
         found: agent.map_or_else(|error| error.to_string(), |path| path.display().to_string()),
         fix: "make build".to_owned(),
+        warning: None,
     });
     findings.push(data_folder(data_dir));
+    findings.push(private_data(data_dir));
     findings
 }
 
-fn data_folder(data_dir: &std::path::Path) -> Finding {
-    let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(std::path::Path::new("/"));
+/// Looks for what other users of this computer may read.
+fn private_data(data_dir: &Path) -> Finding {
+    let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+    let mut open = open_paths(&data_dir, &run_root_of(&data_dir.display().to_string()));
+    let run = PathBuf::from(RUN_FOLDER);
+    open.extend(private::open_mode(&run).map(|mode| OpenPath { path: run, mode }));
+    let found: Vec<String> = open.iter().map(ToString::to_string).collect();
+    let paths: Vec<String> = open.iter().map(|open| open.path.display().to_string()).collect();
+    Finding {
+        what: "privacy",
+        fine: open.is_empty(),
+        found: if open.is_empty() { "no other user can read the data folder".to_owned() } else { found.join("; ") },
+        fix: format!("chmod go-rwx {}; `pandastack up` does it too", paths.join(" ")),
+        warning: None,
+    }
+}
+
+fn data_folder(data_dir: &Path) -> Finding {
+    let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let free = nix::sys::statvfs::statvfs(existing).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
     let free = pandastack_model::Bytes::new(free);
     Finding {
@@ -114,6 +149,7 @@ fn data_folder(data_dir: &std::path::Path) -> Finding {
         found: format!("{} ({free} free)", data_dir.display()),
         fix: "free some space or choose another folder with --data-dir; templates and sandboxes want 2 GiB at least"
             .to_owned(),
+        warning: None,
     }
 }
 

@@ -34,8 +34,22 @@ enum Command {
     Client(pandastack_cli::Command),
 }
 
+impl Command {
+    /// Tells whether the command writes to a data folder. The others write users' own files, with users' own umask.
+    fn writes_data(&self) -> bool {
+        match self {
+            Command::Up(_) | Command::Template(bake::Template::Bake(_)) => true,
+            Command::Template(_) | Command::Doctor(_) | Command::Client(_) => false,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
+    if options.command.writes_data() {
+        // Before anything is made: the data folder holds keys, memory and disks of users.
+        pandastack_sys::private::close_umask();
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -1,8 +1,10 @@
 //! `pandastack up`: control, edge and host in one process, from first start to a clean stop.
 
 use std::{
-    io::Write as _,
+    fs::DirBuilder,
+    io::{IsTerminal as _, Write as _},
     net::SocketAddr,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -19,7 +21,7 @@ use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_model::{Bytes, PreviewSuffix, TemplateName, Tier};
-use pandastack_sys::oom;
+use pandastack_sys::{oom, private};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
@@ -27,12 +29,15 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
-    place::{Place, default_data_dir},
+    place::{Place, default_data_dir, warn_of_tier},
     stop::asked_to_stop,
 };
 
 /// How long requests under way may take to end after Ctrl-C.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Holds the first key in the data folder if it is neither printed nor in the clients' configuration.
+const FIRST_KEY: &str = "first-key";
 
 #[derive(Args)]
 pub struct Up {
@@ -158,6 +163,9 @@ impl Up {
             tell(
                 "WARNING: --jail none: machine processes run as root and see this host; a guest that breaks out owns it",
             );
+        }
+        if let Some(warning) = tier.tier.warning() {
+            tell(&format!("WARNING: isolation {}: {}", tier.tier, warn_of_tier(warning)));
         }
         let driver = QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?.with_jail(self.jail);
         let driver = self.spare_the_server(driver)?;
@@ -290,6 +298,19 @@ impl Up {
         Ok(host)
     }
 
+    /// Writes the clients' configuration and names it, unless nobody wants one.
+    fn write_config(&self, url: &str, key: &BootstrapKey) -> Result<Option<PathBuf>> {
+        if self.no_config {
+            return Ok(None);
+        }
+        let home = std::env::var_os("HOME").context("find the home folder; use --no-config without one")?;
+        let key = match key {
+            BootstrapKey::Given(key) | BootstrapKey::Made(key) => Some(key.reveal().as_str()),
+            BootstrapKey::Kept { .. } => None,
+        };
+        write_config(Path::new(&home), url, key).map(Some)
+    }
+
     fn announce(&self, place: &Place, key: &BootstrapKey, tier: &str, address: SocketAddr) -> Result<()> {
         let url = format!("http://{address}");
         let mut out = std::io::stdout().lock();
@@ -309,17 +330,22 @@ impl Up {
             ),
             false => writeln!(out, "  templates  {}", templates.join(", ")),
         }?;
-        match key {
-            BootstrapKey::Given(_) => writeln!(out, "  key        as given in PANDASTACK_BOOTSTRAP_KEY"),
-            BootstrapKey::Made(key) => writeln!(out, "  key        {} (shown only now)", key.reveal()),
-            BootstrapKey::Kept { prefix } => writeln!(out, "  key        {prefix}… (made at the first start)"),
-        }?;
-        let shown = match key {
-            BootstrapKey::Given(key) | BootstrapKey::Made(key) => Some(key.reveal().as_str()),
-            BootstrapKey::Kept { .. } => None,
+        let config = match self.write_config(&url, key) {
+            Ok(config) => config,
+            // A key can be had only now: if the clients cannot get it, it is kept for the operator.
+            Err(error) => {
+                let kept = keep_first_key(place, key)?;
+                return Err(error.context(format!("a key that was made now is in {}", kept.display())));
+            }
         };
-        if !self.no_config {
-            let path = write_config(&url, shown)?;
+        let is_terminal = std::io::stdout().is_terminal();
+        let kept = match &config {
+            Some(path) => path.clone(),
+            None if is_terminal => PathBuf::new(),
+            None => keep_first_key(place, key)?,
+        };
+        writeln!(out, "  key        {}", key_line(key, is_terminal, &kept))?;
+        if let Some(path) = config {
             writeln!(out, "  clients    configured by {}", path.display())?;
         }
         writeln!(out, "  ready; stop with Ctrl-C")?;
@@ -327,10 +353,28 @@ impl Up {
     }
 }
 
+/// What is said of the first key. It is a secret: printed to a person at most, never to a journal or a log file.
+fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
+    match key {
+        BootstrapKey::Given(_) => "as given in PANDASTACK_BOOTSTRAP_KEY".to_owned(),
+        BootstrapKey::Made(key) if is_terminal => format!("{} (shown only now)", key.reveal()),
+        BootstrapKey::Made(_) => format!("made now; it is in {}", kept.display()),
+        BootstrapKey::Kept { prefix } => format!("{prefix}… (made at the first start)"),
+    }
+}
+
+/// Writes a key that was made now to the data folder, for whoever reads neither the terminal nor the clients' configuration.
+fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
+    let path = place.data_dir.join(FIRST_KEY);
+    if let BootstrapKey::Made(key) = key {
+        private::replace(&path, format!("{}\n", key.reveal()).as_bytes()).context("keep the first key")?;
+    }
+    Ok(path)
+}
+
 /// Writes what the clients read, keeping whatever else the file holds.
-fn write_config(url: &str, key: Option<&str>) -> Result<PathBuf> {
-    let home = std::env::var_os("HOME").context("find the home folder; use --no-config without one")?;
-    let path = Path::new(&home).join(".config/pandastack/config.json");
+fn write_config(home: &Path, url: &str, key: Option<&str>) -> Result<PathBuf> {
+    let path = home.join(".config/pandastack/config.json");
     let kept = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     let mut config = kept.filter(Value::is_object).unwrap_or_else(|| json!({}));
     config["api_url"] = json!(url);
@@ -340,13 +384,8 @@ fn write_config(url: &str, key: Option<&str>) -> Result<PathBuf> {
         config["api_key"] = json!(key);
     }
     let folder = path.parent().context("find the configuration folder")?;
-    std::fs::create_dir_all(folder).context("make the configuration folder")?;
-    let fresh = path.with_extension("new");
-    std::fs::write(&fresh, serde_json::to_vec_pretty(&config)?).context("write the clients' configuration")?;
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600))
-        .context("protect the clients' configuration")?;
-    std::fs::rename(&fresh, &path).context("write the clients' configuration")?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).context("make the configuration folder")?;
+    private::replace(&path, &serde_json::to_vec_pretty(&config)?).context("write the clients' configuration")?;
     Ok(path)
 }
 
@@ -356,7 +395,6 @@ fn tell(text: &str) {
 }
 
 fn start_log(format: LogFormat) {
-    use std::io::IsTerminal;
     let filter = tracing_subscriber::EnvFilter::try_from_env("PANDASTACK_LOG").unwrap_or_else(|_| "warn".into());
     // A line that cannot be written would be complained about on the same stream, and that complaint panics.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
@@ -364,5 +402,45 @@ fn start_log(format: LogFormat) {
         LogFormat::Json => log.json().init(),
         LogFormat::Text if std::io::stderr().is_terminal() => log.init(),
         LogFormat::Text => log.with_ansi(false).init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
+
+    use pandastack_kit::Secret;
+
+    use super::*;
+
+    #[test]
+    fn the_clients_configuration_is_private_keeps_the_rest_and_follows_no_link() {
+        let home = std::env::temp_dir().join(format!("pandastack-home-{}", std::process::id()));
+        let folder = home.join(".config/pandastack");
+        std::fs::create_dir_all(&folder).unwrap();
+        let victim = home.join("victim");
+        std::fs::write(&victim, "untouched").unwrap();
+        // The names under which a fresh file was and is written.
+        for trap in ["config.new", "config.json.new"] {
+            std::os::unix::fs::symlink(&victim, folder.join(trap)).unwrap();
+        }
+        std::fs::write(folder.join("config.json"), r#"{"theme":"dark","token":"old"}"#).unwrap();
+        let path = write_config(&home, "http://127.0.0.1:1", Some("pds_secret")).unwrap();
+        assert_eq!(private::open_mode(&path), None);
+        let config: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!((&config["theme"], &config["token"]), (&json!("dark"), &json!("pds_secret")));
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
+        std::fs::remove_dir_all(&home).unwrap();
+    }
+
+    #[test]
+    fn the_first_key_is_printed_to_a_person_and_to_nobody_else() {
+        let made = BootstrapKey::Made(Secret::new("pds_secret".to_owned()));
+        let kept = Path::new("/data/first-key");
+        assert!(key_line(&made, true, kept).contains("pds_secret"));
+        let line = key_line(&made, false, kept);
+        assert!(!line.contains("pds_secret") && line.contains("/data/first-key"), "{line}");
+        let given = BootstrapKey::Given(Secret::new("pds_secret".to_owned()));
+        assert!(!key_line(&given, true, kept).contains("pds_secret"));
     }
 }

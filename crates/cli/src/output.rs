@@ -19,6 +19,11 @@ pub fn line(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Prints a warning to the other stream, so that programs that read our output do not meet it.
+pub fn warn(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "warning: {text}");
+}
+
 /// Prints columns, each as wide as its widest cell.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
     line(table_text(head, rows).trim_end())

@@ -1,5 +1,6 @@
 //! Compares what the ledger says with what is there, and removes what nobody owns. Intent is written down before anything is
 //! made, so whatever exists without a line is a leak; since things come and go meanwhile, only what two looks agree on counts.
+//! Closes files and folders that other users of this computer could read.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,12 +9,13 @@ use std::{
 };
 
 use pandastack_model::{SandboxId, SandboxState};
-use pandastack_sys::usage;
+use pandastack_sys::{private, usage};
 use pandastack_wire_fleet::AuditReport;
 
 use crate::{
     host::Entry,
     ledger::{LedgerError, MachineRow, SandboxRow},
+    modes::{self, OpenPath},
     net::{self, NetError},
     recover::{folders, groups, machine_processes, remove_group},
     sandbox::Parts,
@@ -51,6 +53,7 @@ enum Leak {
     Undriven(String),
     UndrivenMachine(String),
     VolumeUse(String),
+    Open(OpenPath),
 }
 
 /// The sandboxes that somebody drives.
@@ -119,6 +122,7 @@ async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     let in_hand = parts.in_hand.lock().expect("no holder panics").clone();
     let mut leaks = BTreeSet::new();
     leaks.extend(processes.difference(&owned).cloned().map(Leak::Process));
+    leaks.extend(modes::open_paths(parts.volume.data_dir(), &parts.run_root).into_iter().map(Leak::Open));
     leaks.extend(groups.difference(&owned).cloned().map(Leak::Group));
     leaks.extend(folders.difference(&owned).cloned().map(Leak::Folder));
     leaks.extend(disks.iter().filter(|disk| !owned.contains(*disk)).cloned().map(Leak::Disk));
@@ -256,6 +260,7 @@ async fn repair(parts: &Arc<Parts>, leak: &Leak) -> bool {
             Ok(id) => parts.volumes.let_go(id).await.is_ok() && parts.ledger.sandbox_gone(id).await.is_ok(),
             Err(_) => false,
         },
+        Leak::Open(open) => private::close(&open.path).is_ok(),
         Leak::Undriven(_) | Leak::UndrivenMachine(_) => false,
         // One that is kept or in use, and whose data is gone, is for people to look at.
         Leak::MissingLayer(id) => forget_layer(parts, id).await,
@@ -281,6 +286,7 @@ impl std::fmt::Display for Leak {
             Leak::Layer(id) => write!(f, "layer {id} that no ledger line names"),
             Leak::VolumeUse(id) => write!(f, "volumes held by sandbox {id} that is not here"),
             Leak::MissingLayer(id) => write!(f, "layer {id} is recorded but not there"),
+            Leak::Open(open) => open.fmt(f),
         }
     }
 }

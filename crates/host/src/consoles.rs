@@ -22,6 +22,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use pandastack_model::{Fault, MachineId, SandboxId};
+use pandastack_sys::private;
 use pandastack_wire_fleet::{ByteStream, ConsoleAsk};
 use tokio::sync::watch;
 
@@ -74,7 +75,7 @@ impl Consoles {
     /// Opens the folder, and removes consoles of sandboxes that are not here.
     pub fn open(run_root: &Path, volume: &Path, here: &HashSet<SandboxId>) -> io::Result<Self> {
         let folder = volume.join("consoles");
-        fs::create_dir_all(&folder)?;
+        private::make_folder(&folder)?;
         let mut streams = HashMap::new();
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;

@@ -14,6 +14,7 @@ use pandastack_kit::{
 };
 use pandastack_layers::{LayerStore, Volume, VolumeKind};
 use pandastack_model::{Ask, ExecDefaults, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
+use pandastack_sys::private;
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::HostEvent;
 use pandastack_wire_guest::{Figures, Port};
@@ -25,7 +26,7 @@ use crate::{
     denials,
     guest::{Session, Use},
     ledger::{Ledger, LedgerError},
-    level,
+    level, modes,
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
     sandbox::{
@@ -103,7 +104,8 @@ impl Host {
     /// Goes on where an earlier process of the same data folder stopped, however it stopped.
     pub async fn start(parts: HostParts) -> Result<Self, StartUpError> {
         let HostParts { driver, layers, volume, net, ledger, run_root, settings } = parts;
-        std::fs::create_dir_all(&run_root)?;
+        private::make_folder(&run_root)?;
+        modes::close_paths(volume.data_dir(), &run_root)?;
         let ledger = Ledger::open(&ledger).await?;
         let plan = recover::plan(&ledger).await?;
         let cleared = recover::clear(&plan, &run_root, &layers, &ledger, &net.instance).await?;

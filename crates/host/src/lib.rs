@@ -11,6 +11,7 @@ mod guest;
 mod host;
 mod ledger;
 mod level;
+mod modes;
 pub mod net;
 mod port;
 mod recover;
@@ -24,6 +25,7 @@ pub use host::{Host, HostParts, StartUpError};
 pub use ledger::{Ledger, LedgerError, MachineRow, Record, VolumeUse};
 #[cfg(feature = "faults")]
 pub use ledger::{LedgerFaults, Lost};
+pub use modes::{OpenPath, close_paths, open_paths};
 pub use recover::{RecoverError, Recovered, clear_abandoned};
 pub use sandbox::Leave;
 pub use settings::{HostSettings, MemorySource};

@@ -15,7 +15,7 @@ use nix::{
     fcntl::{FallocateFlags, Flock, FlockArg, fallocate},
     sys::statvfs::statvfs,
 };
-use pandastack_sys::extents::unwritten;
+use pandastack_sys::{extents::unwritten, private};
 
 use crate::volume::{VolumeError, io};
 
@@ -99,7 +99,7 @@ pub fn bytes(mount_point: &Path) -> u64 {
 }
 
 fn file(mount_point: &Path) -> Result<File, VolumeError> {
-    let opened = File::options().create(true).read(true).write(true).truncate(false).open(path(mount_point));
+    let opened = private::file().read(true).write(true).truncate(false).open(path(mount_point));
     opened.map_err(io("open the volume's ballast"))
 }
 

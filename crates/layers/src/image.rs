@@ -18,7 +18,7 @@ use nix::{
     fcntl::{FallocateFlags, Flock, FlockArg, fallocate},
     sys::statvfs::statvfs,
 };
-use pandastack_sys::trim::trim;
+use pandastack_sys::{private, trim::trim};
 
 use crate::{
     ballast::{self, Ballast},
@@ -83,7 +83,7 @@ impl Image {
 
     /// Mounts the image, which is made if there is none yet.
     pub fn mount(&self, mount_point: &Path, bytes: u64) -> Result<(), VolumeError> {
-        fs::create_dir_all(mount_point).map_err(io("make the mount point"))?;
+        private::make_folder(mount_point).map_err(io("make the mount point"))?;
         let is_new = !self.exists();
         if is_new {
             self.make(bytes)?;
@@ -109,7 +109,7 @@ impl Image {
 
     fn make(&self, bytes: u64) -> Result<(), VolumeError> {
         let fresh = self.file.with_extension("new");
-        let file = fs::File::create(&fresh).map_err(io("make the volume image"))?;
+        let file = private::file().write(true).truncate(true).open(&fresh).map_err(io("make the volume image"))?;
         file.set_len(bytes).map_err(io("size the volume image"))?;
         let log = format!("size={LOG_BYTES}");
         let options = ["-q", "-m", "reflink=1,rmapbt=0", "-i", "sparse=1", "-l", &log].map(OsStr::new);
@@ -214,7 +214,7 @@ impl Image {
     /// Notes that nothing can be given back now. In place and always as long, so that a full disk has room for it.
     fn note(&self, used: i64) -> Result<(), VolumeError> {
         let usual = format!("{:>20}", self.taken()? - used);
-        let mark = fs::File::options().create(true).write(true).truncate(false).open(&self.trimmed);
+        let mark = private::file().write(true).truncate(false).open(&self.trimmed);
         mark.and_then(|mark| mark.write_all_at(usual.as_bytes(), 0)).map_err(io("note that the volume is trimmed"))
     }
 

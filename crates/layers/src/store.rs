@@ -9,7 +9,10 @@ use std::{
 };
 
 use pandastack_model::{Bytes, LayerId, TemplateName};
-use pandastack_sys::reflink::{Copied, clone_or_copy, clone_or_copy_into};
+use pandastack_sys::{
+    private,
+    reflink::{Copied, clone_or_copy, clone_or_copy_into},
+};
 use pandastack_vmm::LayerFiles;
 
 use crate::{
@@ -100,12 +103,9 @@ impl LayerStore {
     /// Opens a store. Several processes may have it open, so nothing is cleaned here.
     pub fn open(root: &Path) -> Result<Self, OpenError> {
         for folder in ["layers", "templates", "staging", "disks"] {
-            fs::create_dir_all(root.join(folder)).map_err(opening("make the store's folders"))?;
+            // Manifests hold link secrets; memory and disks hold whatever users put there.
+            private::make_folder(&root.join(folder)).map_err(opening("make the store's folders"))?;
         }
-        use std::os::unix::fs::PermissionsExt;
-        // Manifests hold link secrets.
-        fs::set_permissions(root.join("layers"), fs::Permissions::from_mode(0o700))
-            .map_err(opening("protect the layers"))?;
         Ok(Self { root: root.to_owned(), verified: Arc::default() })
     }
 

@@ -13,7 +13,7 @@ use nix::{
     fcntl::{Flock, FlockArg},
     sys::statvfs::{Statvfs, statvfs},
 };
-use pandastack_sys::reflink::supports_clone;
+use pandastack_sys::{private, reflink::supports_clone};
 
 use crate::image::{Image, Slack};
 
@@ -57,7 +57,7 @@ pub enum VolumeError {
 impl Volume {
     /// Finds or makes the volume of a data folder. `image_bytes` is the largest size an image may grow to.
     pub fn open(data_dir: &Path, image_bytes: u64) -> Result<Self, VolumeError> {
-        fs::create_dir_all(data_dir).map_err(io("make the data folder"))?;
+        private::make_folder(data_dir).map_err(io("make the data folder"))?;
         let mounting = lock_file(data_dir, "volume.mounting", FlockArg::LockExclusive)?;
         let (root, kind) = Self::find_or_make(data_dir, image_bytes)?;
         let users = lock_file(data_dir, "volume.users", FlockArg::LockShared)?;
@@ -71,7 +71,7 @@ impl Volume {
 
     /// Uses the data folder as it is: nothing is mounted, disks are copied whole. For layers of a few bytes, as tests have.
     pub fn copies(data_dir: &Path) -> Result<Self, VolumeError> {
-        fs::create_dir_all(data_dir).map_err(io("make the data folder"))?;
+        private::make_folder(data_dir).map_err(io("make the data folder"))?;
         let (root, kind) = Self::plain(data_dir, VolumeKind::Copies)?;
         let users = lock_file(data_dir, "volume.users", FlockArg::LockShared)?;
         Ok(Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) })
@@ -100,8 +100,13 @@ impl Volume {
 
     fn plain(data_dir: &Path, kind: VolumeKind) -> Result<(PathBuf, VolumeKind), VolumeError> {
         let root = data_dir.join("volume");
-        fs::create_dir_all(&root).map_err(io("make the volume folder"))?;
+        private::make_folder(&root).map_err(io("make the volume folder"))?;
         Ok((root, kind))
+    }
+
+    /// The data folder that this volume belongs to.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
     }
 
     /// Where files go.
@@ -195,7 +200,7 @@ fn is_mount_point(path: &Path) -> bool {
 }
 
 fn lock_file(data_dir: &Path, name: &str, how: FlockArg) -> Result<Flock<fs::File>, VolumeError> {
-    let file = fs::File::create(data_dir.join(name)).map_err(io("open the volume's lock"))?;
+    let file = private::file().write(true).open(data_dir.join(name)).map_err(io("open the volume's lock"))?;
     Flock::lock(file, how).map_err(|(_, errno)| io("lock the volume")(errno.into()))
 }
 

@@ -16,6 +16,7 @@ use std::{
 };
 
 use pandastack_model::{Bytes, VolumeId};
+use pandastack_sys::private;
 
 /// The smallest volume: below it a journal would take most of the room.
 pub const VOLUME_BYTES_MIN: Bytes = Bytes::mib(16);
@@ -76,9 +77,7 @@ impl VolumeStore {
     /// Opens the store of a data volume.
     pub fn open(root: &Path) -> Result<Self, VolumeStoreError> {
         let root = root.join("volumes");
-        fs::create_dir_all(&root).map_err(io("make the folder of volumes"))?;
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).map_err(io("protect the volumes"))?;
+        private::make_folder(&root).map_err(io("make the folder of volumes"))?;
         Ok(Self { root })
     }
 

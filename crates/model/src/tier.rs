@@ -29,6 +29,20 @@ impl Tier {
     }
 }
 
+/// What users are told of a tier that QEMU gives no security promise for.
+const EMULATION_WARNING: &str = "QEMU gives no security promise for emulated machines: only the jail stands between the code in a \
+                                 sandbox and the host. Use a host with hardware virtualization for untrusted code";
+
+impl Tier {
+    /// What users must know before they run untrusted code at this tier; nothing if its wall is meant for that.
+    pub const fn warning(self) -> Option<&'static str> {
+        match self {
+            Tier::Emulated => Some(EMULATION_WARNING),
+            Tier::Kvm | Tier::Fake => None,
+        }
+    }
+}
+
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -57,5 +71,6 @@ mod tests {
         assert!(Tier::Kvm > Tier::Emulated && Tier::Emulated > Tier::Fake);
         assert_eq!("kvm".parse::<Tier>(), Ok(Tier::Kvm));
         assert!("KVM ".parse::<Tier>().is_err());
+        assert!(Tier::Emulated.warning().is_some() && Tier::Kvm.warning().is_none());
     }
 }

@@ -13,6 +13,7 @@ pub mod nflog;
 pub mod oom;
 pub mod pagemap;
 pub mod pidfd;
+pub mod private;
 pub mod process;
 pub mod pty;
 

@@ -118,11 +118,11 @@ impl Part {
 
     fn put(self, path: &Path) -> io::Result<()> {
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+            make_public_folder(parent)?;
         }
         match self {
             Part::Folder(tree) => {
-                fs::create_dir_all(path)?;
+                make_public_folder(path)?;
                 let at = CString::new(path.as_os_str().as_bytes())?;
                 // SAFETY: `at` is a C string.
                 if !unsafe { put(tree.as_fd().as_raw_fd(), at.as_ptr()) } {
@@ -138,6 +138,18 @@ impl Part {
         }
         Ok(())
     }
+}
+
+/// Makes a folder that every user may enter, whatever the caller's umask is: a machine's user is not the owner of its root.
+fn make_public_folder(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_public_folder(parent)?;
+    }
+    fs::create_dir(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
 impl Tree {
@@ -204,4 +216,20 @@ struct Attributes {
 
 fn checked(result: libc::c_long) -> io::Result<RawFd> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_user_may_enter_the_folders_of_a_root_though_the_server_makes_private_ones() {
+        let top = std::env::temp_dir().join(format!("pandastack-root-{}", std::process::id()));
+        crate::private::close_umask();
+        make_public_folder(&top.join("dev/deep")).unwrap();
+        for name in ["", "dev", "dev/deep"] {
+            assert_eq!(fs::metadata(top.join(name)).unwrap().permissions().mode() & 0o777, 0o755, "{name}");
+        }
+        fs::remove_dir_all(&top).unwrap();
+    }
 }

@@ -48,6 +48,9 @@ pub struct Sandbox {
     /// How strongly it is separated from its host: `kvm` or `emulated`.
     #[serde(default)]
     pub isolation: String,
+    /// What to know before running untrusted code at this isolation; absent if there is nothing to warn of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation_warning: Option<String>,
     /// All it may reach outside; absent if there is no list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress_allowlist: Option<Vec<String>>,

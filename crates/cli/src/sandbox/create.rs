@@ -79,6 +79,9 @@ pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<Exi
         output::line(&sandbox.id)?;
     } else {
         output::line(&format!("{}  {}  ready in {} ms", sandbox.id, sandbox.template, sandbox.boot_ms))?;
+        if let Some(warning) = &sandbox.isolation_warning {
+            output::warn(&format!("isolation {}: {warning}", sandbox.isolation));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -32,6 +32,7 @@ pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
         vec!["idle limit".to_owned(), format!("{} s", sandbox.ttl_seconds)],
         vec!["persistent".to_owned(), sandbox.persistent.to_string()],
     ];
+    rows.extend(sandbox.isolation_warning.map(|warning| vec!["warning".to_owned(), warning]));
     rows.extend(sandbox.from_snapshot.map(|snapshot| vec!["snapshot".to_owned(), snapshot]));
     rows.extend(sandbox.egress_allowlist.map(|list| vec!["may reach".to_owned(), reachable(&list)]));
     rows.extend(sandbox.egress_mbps.map(|mbps| vec!["bandwidth".to_owned(), format!("{mbps} Mbit/s")]));

@@ -1,6 +1,7 @@
 //! Health and version. Open to everybody, so neither tells anything about tenants.
 
 use axum::{Json, extract::State, http::StatusCode};
+use pandastack_model::Tier;
 use pandastack_wire_public::{Health, Version};
 
 use crate::{Control, limits::HEALTH_MAX};
@@ -24,13 +25,16 @@ pub async fn health(State(control): State<Control>) -> (StatusCode, Json<Health>
     (code, Json(Health { status: status.to_owned(), checks: checks.into() }))
 }
 
-/// Names the build.
-pub async fn version() -> Json<Version> {
+/// Names the build, and how strongly its sandboxes are separated from the host.
+pub async fn version(State(control): State<Control>) -> Json<Version> {
+    let tier = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.ok().map(|status| status.tier);
     Json(Version {
         service: "pandastack".to_owned(),
         semver: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("PANDASTACK_COMMIT").unwrap_or("unknown").to_owned(),
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
+        isolation: tier.map(|tier| tier.to_string()),
+        isolation_warning: tier.and_then(Tier::warning).map(str::to_owned),
     })
 }

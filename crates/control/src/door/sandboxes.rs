@@ -1,7 +1,7 @@
 //! Sandboxes: create, list, get, delete.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
-use pandastack_model::{Access, Fault, SandboxState, VolumeMount};
+use pandastack_model::{Access, Fault, SandboxState, Tier, VolumeMount};
 use pandastack_wire_public::{
     CreateSandbox, Sandbox, SandboxAsk, VolumeAttachment, egress_list,
     http::{Answer, SandboxPath, json_body},
@@ -79,6 +79,7 @@ pub(super) fn render(intent: Intent) -> Sandbox {
         },
         persistent: spec.persistent,
         ttl_seconds: spec.ttl_seconds,
+        isolation_warning: observed.isolation.parse().ok().and_then(Tier::warning).map(str::to_owned),
         isolation: observed.isolation,
         egress_allowlist: egress_list(&spec.egress),
         egress_mbps: spec.bandwidth_mbps,

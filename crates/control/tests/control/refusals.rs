@@ -1,5 +1,6 @@
 //! Credentials, routes, headers and the routes that need neither.
 
+use pandastack_model::Tier;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
@@ -73,6 +74,21 @@ async fn every_answer_carries_its_id_and_is_readable_from_browsers() {
     for path in ["/v1/sandboxes", "/v1/unknown"] {
         let request = rig.http.request(Method::OPTIONS, format!("{}{path}", rig.url));
         assert_eq!(request.send().await.unwrap().status(), StatusCode::NO_CONTENT, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn emulation_is_warned_of_by_the_version_and_by_every_sandbox() {
+    let rig = Rig::start().await;
+    let (_, sandbox) = rig.create(json!({"template": "mini"})).await;
+    assert!(sandbox.get("isolation_warning").is_none(), "{sandbox}");
+    *rig.host.tier.lock().unwrap() = Tier::Emulated;
+    let (_, version) = answer(rig.http.get(format!("{}/v1/version", rig.url))).await;
+    let (_, sandbox) = rig.create(json!({"template": "mini"})).await;
+    let (_, seen) = rig.get(&format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap())).await;
+    for said in [version, sandbox, seen] {
+        assert_eq!(said["isolation"], "emulated", "{said}");
+        assert!(said["isolation_warning"].as_str().unwrap().contains("no security promise"), "{said}");
     }
 }
 

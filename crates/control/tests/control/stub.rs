@@ -45,6 +45,7 @@ pub struct StubHost {
     pub egress: Mutex<BTreeMap<SandboxId, Egress>>,
     pub lifecycles: Mutex<BTreeMap<SandboxId, Lifecycle>>,
     pub report: Mutex<AuditReport>,
+    pub tier: Mutex<Tier>,
     pub listening: Mutex<Vec<ListeningPort>>,
     /// Whether verbs that change a sandbox wait for a permit of the gate.
     pub gated: AtomicBool,
@@ -73,6 +74,7 @@ impl Default for StubHost {
             egress: Mutex::default(),
             lifecycles: Mutex::default(),
             report: Mutex::default(),
+            tier: Mutex::new(Tier::Fake),
             listening: Mutex::default(),
             gated: AtomicBool::new(false),
             gate: Semaphore::new(0),
@@ -152,7 +154,7 @@ impl StubHost {
                 return Err(Fault::new(FaultKind::Conflict, "volume.in_use", "the volume has a writer"));
             }
         }
-        let view = SandboxView { boot_mode: mode, ..view(ask.id) };
+        let view = SandboxView { boot_mode: mode, isolation: *self.tier.lock().unwrap(), ..view(ask.id) };
         self.here.lock().unwrap().insert(ask.id, view.clone());
         self.asked.lock().unwrap().insert(ask.id, ask);
         Ok(view)
@@ -311,7 +313,7 @@ impl HostPort for StubHost {
 
     async fn status(&self) -> HostStatus {
         HostStatus {
-            tier: Tier::Fake,
+            tier: *self.tier.lock().unwrap(),
             sandboxes: self.count(),
             standby: 3,
             blanks: 2,

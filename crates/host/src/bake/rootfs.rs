@@ -225,11 +225,12 @@ fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command,
 }
 
 /// A program in a mount and a process namespace of its own, which ends with this process: however that ends, nothing goes on
-/// in the chroot, and nothing stays mounted under a folder that is removed afterwards.
+/// in the chroot, and nothing stays mounted under a folder that is removed afterwards. It has the usual umask: what it makes are
+/// the files of a guest, which has users of its own, while this process makes private files only.
 fn enclosed(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--pid", "--fork"]);
-    command.args(["--kill-child=KILL", program]);
+    command.args(["--kill-child=KILL", "sh", "-c", "umask 022 && exec \"$0\" \"$@\"", program]);
     command
 }
 
@@ -333,6 +334,19 @@ mod tests {
             .unwrap()
             .unwrap()
             .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_guests_files_have_the_usual_modes_though_the_bake_makes_private_ones() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let made = folder.path().join("made");
+        let mut command = enclosed("sh");
+        command.args(["-c", "mkdir \"$1\" && : > \"$1/file\"", "sh"]).arg(&made);
+        pandastack_sys::private::close_umask();
+        run("make files", command, &Silent).await.unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!([mode(&made), mode(&made.join("file"))], [0o755, 0o644]);
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use std::{
 use pandastack_kit::{Scope, random_bytes};
 use pandastack_layers::{BootKit, FORMAT, LayerStore, Manifest, SealError, Volume};
 use pandastack_model::{Bytes, LayerId, MachineId};
-use pandastack_sys::reflink::clone_or_copy;
+use pandastack_sys::{private, reflink::clone_or_copy};
 use pandastack_vmm::{
     BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError,
 };
@@ -132,7 +132,7 @@ fn check_room(parts: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), B
 fn keep_kit(parts: &BakeParts, root: &RootFs) -> Result<(), BakeError> {
     let BootKit { kernel, initramfs } = parts.layers.boot_kit();
     let io = |cause| BakeError::Io { action: "keep the kernel", cause };
-    std::fs::create_dir_all(kernel.parent().unwrap_or(Path::new("/"))).map_err(io)?;
+    private::make_folder(kernel.parent().unwrap_or(Path::new("/"))).map_err(io)?;
     let fresh = |path: &Path| path.with_extension("new");
     std::fs::copy(&root.kernel, fresh(&kernel)).map_err(io)?;
     write_initramfs(&parts.agent, &root.modules, &fresh(&initramfs))?;
@@ -179,8 +179,7 @@ async fn boot_and_seal(
     let id = MachineId::random();
     let run_dir = parts.run_dir.join(id.to_string());
     let result = async {
-        std::fs::create_dir_all(&run_dir)
-            .map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
+        private::make_folder(&run_dir).map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
         let draft = parts.layers.draft()?;
         let files = draft.files();
         clone_or_copy(&root.disk, &files.disk)

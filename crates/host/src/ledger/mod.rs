@@ -18,6 +18,7 @@ mod volumes;
 use std::path::Path;
 
 use pandastack_model::{Fault, FaultKind};
+use pandastack_sys::private;
 use sqlx::{
     Connection, SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
@@ -85,6 +86,9 @@ pub struct Ledger {
 impl Ledger {
     /// Opens or makes the ledger file.
     pub async fn open(file: &Path) -> Result<Self, LedgerError> {
+        // The ledger names every machine and its secrets; SQLite would follow the umask, and gives its other files the same mode.
+        let made = private::file().append(true).open(file);
+        made.map_err(|cause| sql("make the ledger")(sqlx::Error::Io(cause)))?;
         let options = SqliteConnectOptions::new()
             .filename(file)
             .create_if_missing(true)

@@ -17,6 +17,7 @@ use std::{
 use pandastack_kit::{Scope, ScopeError, Undo};
 use pandastack_layers::{Layer, LayerStore, Manifest, Volume, hot};
 use pandastack_model::{Bytes, Fault, LayerId, MachineId, VolumeId};
+use pandastack_sys::private;
 use pandastack_vmm::{Blank, Driver, LayerFiles, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
 
 use super::{
@@ -247,7 +248,7 @@ impl Parts {
             self.hold_line(id, &mut undo);
             self.hold_files(id, &mut undo);
             let spec = self.describe(id, shape, network);
-            std::fs::create_dir_all(&spec.run_dir)
+            private::make_folder(&spec.run_dir)
                 .map_err(|cause| PrepareError::Io { action: "make the machine's folder", cause })?;
             Ok((spec, slot, name))
         };

@@ -37,6 +37,27 @@ async fn with_quiet_bed(body: impl AsyncFnOnce(&FakeBed)) {
     .await;
 }
 
+#[tokio::test]
+async fn what_other_users_could_read_is_named_and_closed() {
+    use std::os::unix::fs::PermissionsExt;
+    with_quiet_bed(async |bed| {
+        let folder = bed.ground.ledger().parent().unwrap().to_owned();
+        let paths = [bed.ground.ledger(), folder.join("volume/disks"), bed.run_root.clone(), folder];
+        let expected: Vec<String> = paths
+            .iter()
+            .map(|path| {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+                format!("{} is open to other users (mode 0755)", path.display())
+            })
+            .collect();
+        named_and_gone(bed, &expected).await;
+        for path in &paths {
+            assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o077, 0, "{}", path.display());
+        }
+    })
+    .await;
+}
+
 async fn ledger(ground: &FakeGround) -> Ledger {
     Ledger::open(&ground.ledger()).await.unwrap()
 }

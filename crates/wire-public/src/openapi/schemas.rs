@@ -19,7 +19,8 @@ const HOME: &str = "#/components/schemas/";
 
 /// Fields that are ours beyond the published API.
 const OURS: &[(&str, &[&str])] = &[
-    ("Sandbox", &["isolation", "status_reason", "egress_allowlist", "egress_mbps", "volumes"]),
+    ("Sandbox", &["isolation", "isolation_warning", "status_reason", "egress_allowlist", "egress_mbps", "volumes"]),
+    ("Version", &["isolation", "isolation_warning"]),
     ("CreateSandbox", &["egress_allowlist", "egress_mbps", "env"]),
     ("VolumeAttachment", &["mount_path"]),
     ("VolumeAttachmentRequest", &["mount_path"]),

@@ -1,0 +1,117 @@
+//! Files and folders that nobody but their owner may use. The umask closes what a process makes from now on; the rest of this file
+//! closes single paths, for processes that were started with another umask and for what an older version made.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+use nix::sys::stat::{Mode, umask};
+
+/// What the group and all other users may do.
+const OTHERS: u32 = 0o077;
+/// A private folder.
+const FOLDER: u32 = 0o700;
+/// A private file.
+const FILE: u32 = 0o600;
+
+/// Makes every file and folder of this process private from now on, and those of the programs it starts.
+pub fn close_umask() {
+    umask(Mode::from_bits_truncate(OTHERS));
+}
+
+/// Makes a folder, with those above it if they are missing, and closes it if it was there already.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER).create(path)?;
+    close(path).map(drop)
+}
+
+/// Says how a file is opened that is made private if it is missing. The caller adds how it is used.
+pub fn file() -> OpenOptions {
+    let mut options = File::options();
+    options.create(true).mode(FILE);
+    options
+}
+
+/// Makes a private file that must not be there yet. What stands under that name is not followed, not even a link.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)
+}
+
+/// Writes a private file whole, or leaves what was there. Readers see the old contents or the new.
+pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(".new");
+    let fresh = path.with_file_name(name);
+    // Left by a process that was killed, or put there as a trap: either way it is not written through.
+    match fs::remove_file(&fresh) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = create_new(&fresh)?;
+    let written = file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&fresh, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written
+}
+
+/// The mode of a file or folder that others may use; none if it is private, a link, or gone.
+pub fn open_mode(path: &Path) -> Option<u32> {
+    let about = fs::symlink_metadata(path).ok().filter(|about| !about.file_type().is_symlink())?;
+    let mode = about.permissions().mode() & 0o7777;
+    (mode & OTHERS != 0).then_some(mode)
+}
+
+/// Takes a file or folder away from the group and all other users. `true` if they had access.
+pub fn close(path: &Path) -> io::Result<bool> {
+    let Some(mode) = open_mode(path) else { return Ok(false) };
+    fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)).map(|()| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_or_closed_is_nobody_elses() {
+        let root = std::env::temp_dir().join(format!("pandastack-private-{}", std::process::id()));
+        let folder = root.join("one/two");
+        make_folder(&folder).unwrap();
+        assert_eq!([open_mode(&root), open_mode(&folder)], [None, None]);
+        let path = folder.join("file");
+        file().write(true).open(&path).unwrap();
+        assert_eq!(open_mode(&path), None);
+        for (path, mode) in [(&folder, 0o755), (&path, 0o640)] {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(open_mode(path), Some(mode));
+            assert!(close(path).unwrap() && !close(path).unwrap());
+        }
+        let link = folder.join("link");
+        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+        assert_eq!((open_mode(&link), close(&link).unwrap()), (None, false), "a link is not followed");
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_secret_is_private_from_its_first_byte_and_follows_no_link() {
+        let root = std::env::temp_dir().join(format!("pandastack-secret-{}", std::process::id()));
+        make_folder(&root).unwrap();
+        umask(Mode::empty());
+        let made = create_new(&root.join("made")).unwrap();
+        assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, FILE);
+        let (victim, path) = (root.join("victim"), root.join("secret"));
+        fs::write(&victim, "untouched").unwrap();
+        std::os::unix::fs::symlink(&victim, root.join("secret.new")).unwrap();
+        assert!(create_new(&root.join("secret.new")).is_err(), "a link is followed");
+        for text in ["first", "second"] {
+            replace(&path, text.as_bytes()).unwrap();
+            assert_eq!((fs::read_to_string(&path).unwrap().as_str(), open_mode(&path)), (text, None));
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        assert!(!root.join("secret.new").exists());
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
