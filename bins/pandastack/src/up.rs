@@ -243,7 +243,7 @@ impl Up {
             // Who says how fast means everybody; otherwise an operator alone on a box is not slowed down by a default.
             operator: if self.rate_limit.is_some() { Operator::Limited } else { Operator::Free },
         };
-        ControlSettings { sandboxes_max: self.max_sandboxes, rate }
+        ControlSettings { sandboxes_max: self.max_sandboxes, rate, preview_suffix: self.preview_suffix.clone() }
     }
 
     async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>) -> Result<Host> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pandastack_model::{Fault, GuestPort, PathRules, SandboxId};
+use pandastack_model::{Fault, GuestPort, LinkLabel, PathRules, SandboxId};
 
 /// The tenant everything belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +30,8 @@ pub struct PreviewGrant {
     pub sandbox: SandboxId,
     pub port: GuestPort,
     pub paths: PathRules,
+    /// The host name of the link. The token works under no other.
+    pub label: LinkLabel,
 }
 
 /// The control plane as the edge sees it.

@@ -70,7 +70,7 @@ pub async fn carry(edge: &Edge, target: Target, mut request: Request) -> Result<
         return switch(edge, &target, answer, upgrade, (meter, held));
     }
     let (mut head, body) = answer.into_parts();
-    head::incoming(&mut head);
+    head::incoming(&mut head, &target);
     Ok(Response::from_parts(head, Body::new(Held { body, _held: held })))
 }
 
@@ -97,7 +97,7 @@ fn switch(
         drop(held);
     });
     let (mut head, _) = answer.into_parts();
-    head::incoming(&mut head);
+    head::incoming(&mut head, target);
     Ok(Response::from_parts(head, Body::empty()))
 }
 
