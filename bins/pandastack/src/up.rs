@@ -297,11 +297,14 @@ impl Up {
         match key {
             BootstrapKey::Given(_) => writeln!(out, "  key        as given in PANDASTACK_BOOTSTRAP_KEY"),
             BootstrapKey::Made(key) => writeln!(out, "  key        {} (shown only now)", key.reveal()),
-            BootstrapKey::Kept { prefix } => writeln!(out, "  key        {prefix}… (made at the first start)"),
+            BootstrapKey::Revoked { prefix } => {
+                writeln!(out, "  key        {prefix}… from PANDASTACK_BOOTSTRAP_KEY was revoked and does not work")
+            }
+            BootstrapKey::Kept { prefix } => writeln!(out, "  key        {prefix}… (made at an earlier start)"),
         }?;
         let shown = match key {
             BootstrapKey::Given(key) | BootstrapKey::Made(key) => Some(key.reveal().as_str()),
-            BootstrapKey::Kept { .. } => None,
+            BootstrapKey::Kept { .. } | BootstrapKey::Revoked { .. } => None,
         };
         if !self.no_config {
             let path = write_config(&url, shown)?;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pandastack_model::{Fault, GuestPort, LinkLabel, PathRules, SandboxId};
 
+use crate::CallerKey;
+
 /// The tenant everything belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspaceId(pub String);
@@ -15,12 +17,19 @@ pub struct Caller {
     pub workspace: WorkspaceId,
     /// The idempotency key of the request, where its answer is remembered.
     pub attempt: Option<Arc<str>>,
+    /// The key that let the caller in. What outlives the request ends with it.
+    pub key: CallerKey,
 }
 
 impl Caller {
     /// Makes the caller of a request without an idempotency key.
     pub fn of(workspace: WorkspaceId) -> Self {
-        Self { workspace, attempt: None }
+        Self { workspace, attempt: None, key: CallerKey::default() }
+    }
+
+    /// Says which key let the caller in.
+    pub fn with_key(self, key: CallerKey) -> Self {
+        Self { key, ..self }
     }
 }
 

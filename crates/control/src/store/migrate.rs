@@ -14,6 +14,7 @@ const STEPS: &[&str] = &[
     include_str!("0006_builds.sql"),
     include_str!("0007_webhooks.sql"),
     include_str!("0008_causes.sql"),
+    include_str!("0009_keys.sql"),
 ];
 
 /// Runs the steps that are missing, each in its own transaction.

@@ -23,7 +23,7 @@ pub use attempts::{Attempt, Begun, Made};
 pub use builds::{Build, BuildBegun, BuildStatus, Holding};
 pub use deliveries::{Delivery, Sending, Shown, Stage, Verdict};
 pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
-pub use keys::KeyRow;
+pub use keys::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, OPERATOR, StoredKey, key_id};
 pub use lineage::Relative;
 pub use outbox::News;
 use pandastack_model::{Fault, FaultKind};

@@ -6,6 +6,7 @@ use axum::{
     response::Response,
 };
 use pandastack_model::{BadPreview, Fault, FaultKind, PreviewName};
+use pandastack_wire_fleet::CallerKey;
 use pandastack_wire_public::http::pass;
 
 use super::{
@@ -47,5 +48,6 @@ async fn serve(edge: &Edge, named: Named, request: Request) -> Result<Response, 
     edge.control.admit_anyone(sandbox).await?;
     let uri = request.uri();
     let path = format!("{}{}", uri.path(), clean_query(uri));
-    carry(edge, Target { sandbox, port, path, credential: Credential::Anybody }, request).await
+    carry(edge, Target { sandbox, port, path, credential: Credential::Anybody, key: CallerKey::default() }, request)
+        .await
 }

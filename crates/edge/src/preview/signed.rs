@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use pandastack_model::{Fault, FaultKind, LinkLabel};
-use pandastack_wire_fleet::PreviewGrant;
+use pandastack_wire_fleet::{CallerKey, PreviewGrant};
 use pandastack_wire_public::http::{base_of, forwarded_proto};
 
 use super::page::{Asked, Failure};
@@ -90,7 +90,8 @@ fn allowed(grant: &PreviewGrant, path: &str) -> Result<(), Failure> {
 }
 
 async fn pass_on(edge: &Edge, grant: &PreviewGrant, path: String, request: Request) -> Result<Response, Failure> {
-    let target = Target { sandbox: grant.sandbox, port: grant.port, path, credential: Credential::Anybody };
+    let (credential, key) = (Credential::Anybody, CallerKey::default());
+    let target = Target { sandbox: grant.sandbox, port: grant.port, path, credential, key };
     let mut response = carry(edge, target, request).await?;
     // The token may be in the address: other sites must not learn it from a link.
     response.headers_mut().entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));

@@ -175,12 +175,13 @@ fn describe(headers: &mut HeaderMap, uri: &Uri, target: &Target) {
 mod tests {
     use axum::http::Request;
     use pandastack_model::{GuestPort, SandboxId};
+    use pandastack_wire_fleet::CallerKey;
 
     use super::*;
 
     fn target(credential: Credential) -> Target {
         let port = GuestPort::try_from(3000).unwrap();
-        Target { sandbox: SandboxId::random(), port, path: "/x?y=1".to_owned(), credential }
+        Target { sandbox: SandboxId::random(), port, path: "/x?y=1".to_owned(), credential, key: CallerKey::default() }
     }
 
     fn sent(credential: Credential, headers: &[(&str, &str)]) -> Vec<(String, String)> {
