@@ -416,7 +416,9 @@ async fn signed_preview_url_has_its_token_in_the_path_and_ends_with_401() {
     let (status, link) =
         api.post(&format!("/sandboxes/{id}/preview-token"), json!({"port": 8000, "ttl_seconds": 60})).await;
     assert_eq!(status, 200, "{link}");
-    assert!(link["url"].as_str().unwrap().contains(&format!("/v1/p/{}/", link["token"].as_str().unwrap())), "{link}");
+    let url = link["url"].as_str().unwrap();
+    assert!(url.contains(&format!("/v1/p/{}/", link["token"].as_str().unwrap())), "{link}");
+    assert!(url.starts_with("http://link-") && url.contains(".localhost:"), "below the preview suffix: {link}");
     assert_eq!(reqwest::get(format!("{}/v1/p/bad.token/", api.server.url)).await.unwrap().status(), 401);
 }
 

@@ -59,12 +59,13 @@ async fn a_program_is_reached_in_all_three_ways() {
 
     let ask = PreviewRequest { port: Some(8000), paths: Some(vec!["docs".into()]), ttl_seconds: Some(600) };
     let signed = bed.client.preview(id, &ask).await.unwrap();
-    assert!(signed.url.starts_with(&bed.server.url) && signed.paths == ["/docs"], "{signed:?}");
-    assert_eq!(text(bed.http.get(format!("{}docs/a.txt", signed.url))).await, (200, "hello from a\n".to_owned()));
-    let (status, refused) = text(bed.http.get(format!("{}secret.txt", signed.url))).await;
+    assert!(!signed.url.starts_with(&bed.server.url) && signed.paths == ["/docs"], "{signed:?}");
+    assert_eq!(text(bed.linked(&signed.url, "docs/a.txt")).await, (200, "hello from a\n".to_owned()));
+    let (status, refused) = text(bed.linked(&signed.url, "secret.txt")).await;
     assert!(status == 403 && refused.contains("\"allowed_paths\":[\"/docs\"]"), "{refused}");
     let (status, _) = text(bed.http.get(format!("{}/v1/p/{}x/docs/a.txt", bed.server.url, signed.token))).await;
     assert_eq!(status, 401);
+    bed.visited(&signed.url).await;
 
     let (status, closed) = text(bed.named(id, 4321, "/")).await;
     assert!(status == 502 && closed.contains("connection refused"), "{closed}");
@@ -84,7 +85,7 @@ async fn a_program_is_reached_in_all_three_ways() {
     assert_eq!(text(bed.named(id, 8000, "/docs/a.txt")).await.0, 200);
     bed.client.delete(id).await.unwrap();
     assert_eq!(text(bed.named(id, 8000, "/docs/a.txt")).await.0, 404);
-    assert_eq!(text(bed.http.get(format!("{}docs/a.txt", signed.url))).await.0, 404, "a link dies with its sandbox");
+    assert_eq!(text(bed.linked(&signed.url, "docs/a.txt")).await.0, 404, "a link dies with its sandbox");
     bed.end().await;
 }
 
@@ -106,8 +107,8 @@ async fn ports_are_found_declared_and_shown_on_the_command_line() {
         serde_json::from_str(&bed.cli(&["sandbox", "ports", id, "--forget", "9999", "--json"])).unwrap();
     assert_eq!(json.as_array().unwrap().len(), 1, "{json}");
     let url = bed.cli(&["sandbox", "preview", id, "8000", "--paths", "/docs,/other", "--ttl", "60"]);
-    assert_eq!(text(bed.http.get(format!("{}docs/a.txt", url.trim()))).await.0, 200);
-    assert_eq!(text(bed.http.get(format!("{}secret.txt", url.trim()))).await.0, 403);
+    assert_eq!(text(bed.linked(url.trim(), "docs/a.txt")).await.0, 200);
+    assert_eq!(text(bed.linked(url.trim(), "secret.txt")).await.0, 403);
     bed.end().await;
 }
 
@@ -269,6 +270,30 @@ impl Bed {
     fn named(&self, id: &str, port: u16, path: &str) -> reqwest::RequestBuilder {
         let url = format!("{}{path}", self.server.url);
         self.http.get(url).header("host", format!("{port}-{id}.localhost"))
+    }
+
+    /// A request below a signed link. Its name need not be resolved: the test speaks to the server itself.
+    fn linked(&self, url: &str, path: &str) -> reqwest::RequestBuilder {
+        let (host, rest) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        self.http.get(format!("{}/{rest}{path}", self.server.url)).header("host", host)
+    }
+
+    /// Opens a link as a browser does, by its name: `curl` too takes every name below `localhost` for this machine. The old
+    /// address of a link, on the API's own name, leads to the same place.
+    async fn visited(&self, url: &str) {
+        let (folder, path) = (tempfile::tempdir().unwrap(), url.split_once("/v1/p/").unwrap().1);
+        for address in [format!("{url}docs/a.txt"), format!("{}/v1/p/{path}docs/a.txt", self.server.url)] {
+            let jar = folder.path().join("jar");
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--fail", "--location", "--noproxy", "*", "--max-time", "20", "--cookie-jar"]);
+            curl.arg(&jar).args(["--cookie", "", "--header", "accept: text/html", "--write-out", "%{url_effective}"]);
+            let output = curl.arg(&address).stdin(Stdio::null()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let end = format!("hello from a\n{}/docs/a.txt", url.split_once("/v1/p/").unwrap().0);
+            assert!(output.status.success() && said == end, "{address}: {said}");
+            let cookies = std::fs::read_to_string(&jar).unwrap();
+            assert!(cookies.contains("#HttpOnly_link-") && cookies.contains("pandastack_preview"), "{cookies}");
+        }
     }
 
     fn cli(&self, arguments: &[&str]) -> String {

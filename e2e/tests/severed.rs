@@ -83,10 +83,11 @@ impl Ground {
     async fn ways(&self) -> Vec<(String, String)> {
         let ask = PreviewRequest { port: Some(8000), paths: None, ttl_seconds: Some(600) };
         let signed = self.client.preview(&self.id, &ask).await.unwrap().url;
+        let (link, path) = signed.strip_prefix("http://").unwrap().split_once('/').unwrap();
         let own = self.server.url.strip_prefix("http://").unwrap().to_owned();
         let proxied = format!("{}/v1/sandboxes/{}/proxy/8000/", self.server.url, self.id);
         let named = (format!("{}/", self.server.url), format!("8000-{}.localhost", self.id));
-        vec![(proxied, own.clone()), (signed, own), named]
+        vec![(proxied, own), (format!("{}/{path}", self.server.url), link.to_owned()), named]
     }
 
     async fn socket(&self, url: &str, host: &str) -> WebSocketStream<TcpStream> {

@@ -11,6 +11,9 @@ fuzz_target!(|text: &str| {
         assert_ne!(name.port.get(), AGENT_PORT);
         assert!(text.to_ascii_lowercase().starts_with(&format!("{name}.localhost")));
     }
+    if let Some(label) = suffix.link(text) {
+        assert!(text.to_ascii_lowercase().starts_with(&format!("{label}.localhost")));
+    }
     if let Ok(rules) = PathRules::new(vec!["/docs".to_owned()]) {
         assert!(!rules.allows(text) || text.split('/').all(|part| part != ".."), "{text}");
     }

@@ -2,6 +2,7 @@
 
 mod bake;
 mod doctor;
+mod key;
 mod place;
 mod progress;
 mod stop;
@@ -28,6 +29,9 @@ enum Command {
     /// Make, list and delete templates
     #[command(subcommand)]
     Template(bake::Template),
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Key(key::Key),
     /// Say what this machine can do, what is missing, and how to fix it
     Doctor(doctor::Doctor),
     #[command(flatten)]
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         match options.command {
             Command::Up(up) => up.run().await,
             Command::Template(template) => template.run(&options.global).await,
+            Command::Key(key) => key.run(&options.global).await,
             Command::Doctor(doctor) => doctor.run(),
             Command::Client(command) => pandastack_cli::execute(command, &options.global, Options::command).await,
         }

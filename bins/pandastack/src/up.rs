@@ -253,7 +253,7 @@ impl Up {
             // Who says how fast means everybody; otherwise an operator alone on a box is not slowed down by a default.
             operator: if self.rate_limit.is_some() { Operator::Limited } else { Operator::Free },
         };
-        ControlSettings { sandboxes_max: self.max_sandboxes, rate }
+        ControlSettings { sandboxes_max: self.max_sandboxes, rate, preview_suffix: self.preview_suffix.clone() }
     }
 
     /// Keeps machines that dirty all their memory at once from ending this server: together they get the host's memory without the
@@ -306,7 +306,7 @@ impl Up {
         let home = std::env::var_os("HOME").context("find the home folder; use --no-config without one")?;
         let key = match key {
             BootstrapKey::Given(key) | BootstrapKey::Made(key) => Some(key.reveal().as_str()),
-            BootstrapKey::Kept { .. } => None,
+            BootstrapKey::Kept { .. } | BootstrapKey::Revoked { .. } => None,
         };
         write_config(Path::new(&home), url, key).map(Some)
     }
@@ -359,7 +359,10 @@ fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
         BootstrapKey::Given(_) => "as given in PANDASTACK_BOOTSTRAP_KEY".to_owned(),
         BootstrapKey::Made(key) if is_terminal => format!("{} (shown only now)", key.reveal()),
         BootstrapKey::Made(_) => format!("made now; it is in {}", kept.display()),
-        BootstrapKey::Kept { prefix } => format!("{prefix}… (made at the first start)"),
+        BootstrapKey::Revoked { prefix } => {
+            format!("{prefix}… from PANDASTACK_BOOTSTRAP_KEY was revoked and does not work")
+        }
+        BootstrapKey::Kept { prefix } => format!("{prefix}… (made at an earlier start)"),
     }
 }
 

@@ -8,6 +8,7 @@ mod connect;
 mod follow;
 mod host;
 mod interrupt;
+mod key;
 mod many;
 mod output;
 mod pair;
@@ -24,6 +25,7 @@ mod webhook;
 
 use std::process::ExitCode;
 
+pub use key::{CreateKeyArgs, KeyCommand, create as create_key, execute as execute_key, show as show_key};
 pub use template::{TemplateCommand, execute as execute_template};
 
 /// Options of every command.

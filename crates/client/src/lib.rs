@@ -10,6 +10,7 @@ mod exec;
 mod files;
 mod forks;
 mod host;
+mod keys;
 mod lifecycle;
 mod ports;
 mod processes;

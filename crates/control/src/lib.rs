@@ -18,10 +18,11 @@ mod settings;
 mod store;
 mod telemetry;
 
-pub use app::{BootstrapError, BootstrapKey};
+pub use app::{BootstrapError, BootstrapKey, MadeKey, OfflineKeyError};
 pub use build::ImageSettings;
 pub use control::{Control, OpenError};
 pub use dial::{Reach, Roots};
 pub use hooks::WebhookSettings;
 pub use settings::{ControlSettings, Operator, RateSettings};
+pub use store::StoredKey;
 pub use telemetry::{TelemetryError, TelemetrySettings, start as start_telemetry};

@@ -17,6 +17,11 @@ pub const DELETED_REMEMBERED: Duration = Duration::from_secs(600);
 /// Credentials remembered between requests, and for how long.
 pub const KEY_CACHE_ENTRIES_MAX: usize = 4096;
 pub const KEY_CACHE_MAX_AGE: Duration = Duration::from_secs(30);
+/// Keys whose revocation somebody waits for. Past this number the list is cleared of those that nobody waits for any more.
+pub const KEY_WATCHES_MAX: usize = 4 * KEY_CACHE_ENTRIES_MAX;
+/// API keys of one workspace that work, and those that have ended whose rows are kept.
+pub const KEYS_PER_WORKSPACE_MAX: u64 = 100;
+pub const KEYS_ENDED_MAX: u64 = 1000;
 
 /// How long a part may take to say that it is well.
 pub const HEALTH_MAX: Duration = Duration::from_secs(2);

@@ -1,5 +1,7 @@
 //! What an operator may choose about the control plane.
 
+use pandastack_model::PreviewSuffix;
+
 use crate::limits::{RATE_BURST, RATE_PER_SECOND, SANDBOXES_PER_WORKSPACE_MAX};
 
 /// Checked settings of the control plane.
@@ -8,6 +10,8 @@ pub struct ControlSettings {
     /// Sandboxes of one workspace at the same time.
     pub sandboxes_max: u64,
     pub rate: RateSettings,
+    /// Domain below which signed links are made. The edge serves the same one.
+    pub preview_suffix: PreviewSuffix,
 }
 
 /// How fast a workspace may ask.
@@ -30,6 +34,6 @@ pub enum Operator {
 impl Default for ControlSettings {
     fn default() -> Self {
         let rate = RateSettings { per_second: RATE_PER_SECOND, burst: RATE_BURST, operator: Operator::Free };
-        Self { sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX, rate }
+        Self { sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX, rate, preview_suffix: PreviewSuffix::default() }
     }
 }

@@ -2,10 +2,15 @@
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use pandastack_model::SandboxId;
-use pandastack_wire_fleet::Caller;
+use pandastack_wire_fleet::{Caller, CallerKey};
 use pandastack_wire_public::http::{Refused, SandboxPath, bearer};
 
 use crate::Edge;
+
+/// Gives the key that let a caller in, for what outlives the request. Asked after `Admitted`.
+pub fn key_of(parts: &Parts) -> CallerKey {
+    parts.extensions.get::<Caller>().map(|caller| caller.key.clone()).unwrap_or_default()
+}
 
 /// A sandbox that the caller may reach.
 pub struct Admitted(pub SandboxId);
@@ -37,7 +42,11 @@ async fn who_and_what(parts: &mut Parts, edge: &Edge) -> Result<(Caller, Sandbox
     let caller = match parts.extensions.get::<Caller>() {
         // Whoever surrounds us has asked already.
         Some(caller) => caller.clone(),
-        None => edge.control.authenticate(bearer(&parts.headers, &parts.uri).as_deref()).await?,
+        None => {
+            let caller = edge.control.authenticate(bearer(&parts.headers, &parts.uri).as_deref()).await?;
+            parts.extensions.insert(caller.clone());
+            caller
+        }
     };
     let SandboxPath(id) = SandboxPath::from_request_parts(parts, edge).await?;
     Ok((caller, id))

@@ -119,8 +119,8 @@ impl Edge {
             .route("/v1/sandboxes/{id}/proxy/{port}", any(proxy::proxy))
             .route("/v1/sandboxes/{id}/proxy/{port}/", any(proxy::proxy))
             .route("/v1/sandboxes/{id}/proxy/{port}/{*path}", any(proxy::proxy))
-            .route("/v1/p/{token}", any(preview::signed))
-            .route("/v1/p/{token}/", any(preview::signed))
-            .route("/v1/p/{token}/{*path}", any(preview::signed))
+            .route("/v1/p/{token}", any(preview::moved))
+            .route("/v1/p/{token}/", any(preview::moved))
+            .route("/v1/p/{token}/{*path}", any(preview::moved))
     }
 }

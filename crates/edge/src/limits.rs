@@ -77,6 +77,10 @@ pub const UPLOAD_MAX: Duration = Duration::from_secs(6 * 3600);
 pub const PORT_HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Longest silence in both directions of a connection to a port. It keeps the sandbox awake, so it must not last for ever.
 pub const PORT_SILENCE_MAX: Duration = Duration::from_secs(15 * 60);
+/// Longest token that is put into a cookie: browsers keep cookies of at most 4096 bytes. A longer one stays in the address.
+pub const LINK_COOKIE_BYTES_MAX: usize = 3900;
+/// Cookies of links in one request that are looked at.
+pub const LINK_COOKIES_MAX: usize = 8;
 
 /// Connections served at once; more wait in the listen queue.
 pub const CONNECTIONS_MAX: usize = 4096;

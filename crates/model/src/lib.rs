@@ -26,7 +26,7 @@ pub use id::{BadId, BuildId, DeliveryId, EventId, HostId, LayerId, MachineId, Sa
 pub use name::{BadName, TemplateName};
 pub use path_rules::{BadPathRule, PATH_RULE_BYTES_MAX, PATH_RULES_MAX, PathRules};
 pub use port::{AGENT_PORT, BadPort, GuestPort};
-pub use preview::{BadPreview, BadSuffix, PreviewName, PreviewSuffix};
+pub use preview::{BadPreview, BadSuffix, LINK_LABEL_BYTES, LinkLabel, PreviewName, PreviewSuffix};
 pub use spec::{Origin, SandboxSpec, TTL_SECONDS_DEFAULT};
 pub use state::{Ask, Next, Refusal, SandboxState};
 pub use tier::{BadTier, Tier};

@@ -1,5 +1,5 @@
-//! Names of public previews: `{port}-{sandbox}.{suffix}`. The one parser of them; whatever it does not take for a preview is
-//! somebody else's request.
+//! Host names below the preview suffix: `{port}-{sandbox}` for public previews, `link-{hex}` for signed links. The only parser
+//! of them. A name that it does not recognise belongs to the API.
 
 use std::{fmt, str::FromStr};
 
@@ -10,6 +10,11 @@ const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 /// Room for the part in front of the suffix, and its dot.
 const LABEL_ROOM: usize = LABEL_BYTES_MAX + 1;
+
+/// Bytes of a token's digest in the name of its link. 160 bits: nobody finds a second token with the same name.
+pub const LINK_LABEL_BYTES: usize = 20;
+const LINK_PREFIX: &str = "link-";
+const _: () = assert!(LINK_PREFIX.len() + 2 * LINK_LABEL_BYTES <= LABEL_BYTES_MAX, "the name fits one DNS label");
 
 /// The domain below which previews live, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +31,10 @@ pub struct PreviewName {
     pub port: GuestPort,
     pub sandbox: SandboxId,
 }
+
+/// First label of the host name of one signed link. It follows from the token, so each link has a web origin of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkLabel([u8; LINK_LABEL_BYTES]);
 
 /// A name that is a preview's by its shape and leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,13 +53,7 @@ impl PreviewSuffix {
 
     /// Reads the value of a `Host` header. `None` if it is not a preview's name at all.
     pub fn preview(&self, host: &str) -> Option<Result<PreviewName, BadPreview>> {
-        let name = without_port(host)?;
-        let name = name.strip_suffix('.').unwrap_or(name);
-        let (label, suffix) = name.split_once('.')?;
-        if !suffix.eq_ignore_ascii_case(&self.0) || label.len() > LABEL_BYTES_MAX {
-            return None;
-        }
-        let label = label.to_ascii_lowercase();
+        let label = self.label(host)?;
         let (port, id) = label.split_once('-')?;
         if !is_label(id) {
             return None;
@@ -61,6 +64,48 @@ impl PreviewSuffix {
             (Ok(_), Err(_)) => Some(Err(BadPreview::Sandbox)),
             (Ok(port), Ok(sandbox)) => Some(Ok(PreviewName { port, sandbox })),
         }
+    }
+
+    /// Reads the value of a `Host` header. `None` if it is not the name of a signed link.
+    pub fn link(&self, host: &str) -> Option<LinkLabel> {
+        let label = self.label(host)?;
+        let hex = label.strip_prefix(LINK_PREFIX).filter(|hex| hex.len() == 2 * LINK_LABEL_BYTES)?;
+        let mut bytes = [0; LINK_LABEL_BYTES];
+        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(pair).ok().filter(|pair| pair.bytes().all(|c| c.is_ascii_hexdigit()))?;
+            *byte = u8::from_str_radix(digits, 16).ok()?;
+        }
+        Some(LinkLabel(bytes))
+    }
+
+    /// Gives the one label in front of the suffix, in lower case.
+    fn label(&self, host: &str) -> Option<String> {
+        let name = without_port(host)?;
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let (label, suffix) = name.split_once('.')?;
+        let ours = suffix.eq_ignore_ascii_case(&self.0) && label.len() <= LABEL_BYTES_MAX;
+        ours.then(|| label.to_ascii_lowercase())
+    }
+}
+
+impl LinkLabel {
+    /// Makes the label out of the digest of a token.
+    pub fn new(digest: [u8; LINK_LABEL_BYTES]) -> Self {
+        Self(digest)
+    }
+}
+
+impl fmt::Display for LinkLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(LINK_PREFIX)?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// `localhost`: browsers take every name below it for this machine.
+impl Default for PreviewSuffix {
+    fn default() -> Self {
+        Self("localhost".to_owned())
     }
 }
 
@@ -156,6 +201,33 @@ mod tests {
     }
 
     #[test]
+    fn names_of_signed_links() {
+        let (box_, label) = (suffix("box.example.com"), LinkLabel::new([0xa7; LINK_LABEL_BYTES]));
+        let name = label.to_string();
+        assert_eq!(name, format!("link-{}", "a7".repeat(20)));
+        for host in [
+            format!("{name}.box.example.com"),
+            format!("{}.BOX.example.com.", name.to_uppercase()),
+            format!("{name}.box.example.com:8080"),
+        ] {
+            assert_eq!(box_.link(&host), Some(label), "{host}");
+            assert_eq!(box_.preview(&host), None, "{host}");
+        }
+        for host in [
+            name.clone(),
+            format!("{name}.example.com"),
+            format!("{name}0.box.example.com"),
+            format!("{}.box.example.com", &name[..name.len() - 1]),
+            format!("x.{name}.box.example.com"),
+            format!("{}+g.box.example.com", &name[..name.len() - 2]),
+            format!("link-{}.box.example.com", "é".repeat(20)),
+            format!("3000-{ID}.box.example.com"),
+        ] {
+            assert_eq!(box_.link(&host), None, "{host}");
+        }
+    }
+
+    #[test]
     fn suffixes_are_domains() {
         assert_eq!(suffix("Preview.Example.COM").as_str(), "preview.example.com");
         assert_eq!(suffix("localhost").as_str(), "localhost");
@@ -186,6 +258,10 @@ mod tests {
             if let Some(Ok(name)) = suffix("localhost").preview(&host) {
                 let plain = host.to_ascii_lowercase();
                 let written = format!("{name}.localhost");
+                prop_assert!(plain.starts_with(&written));
+            }
+            if let Some(label) = suffix("localhost").link(&host) {
+                let (plain, written) = (host.to_ascii_lowercase(), format!("{label}.localhost"));
                 prop_assert!(plain.starts_with(&written));
             }
         }

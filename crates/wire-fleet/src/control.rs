@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pandastack_model::{Fault, GuestPort, PathRules, SandboxId};
+use pandastack_model::{Fault, GuestPort, LinkLabel, PathRules, SandboxId};
+
+use crate::CallerKey;
 
 /// The tenant everything belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,12 +17,19 @@ pub struct Caller {
     pub workspace: WorkspaceId,
     /// The idempotency key of the request, where its answer is remembered.
     pub attempt: Option<Arc<str>>,
+    /// The key that let the caller in. What outlives the request ends with it.
+    pub key: CallerKey,
 }
 
 impl Caller {
     /// Makes the caller of a request without an idempotency key.
     pub fn of(workspace: WorkspaceId) -> Self {
-        Self { workspace, attempt: None }
+        Self { workspace, attempt: None, key: CallerKey::default() }
+    }
+
+    /// Says which key let the caller in.
+    pub fn with_key(self, key: CallerKey) -> Self {
+        Self { key, ..self }
     }
 }
 
@@ -30,6 +39,8 @@ pub struct PreviewGrant {
     pub sandbox: SandboxId,
     pub port: GuestPort,
     pub paths: PathRules,
+    /// The host name of the link. The token works under no other.
+    pub label: LinkLabel,
 }
 
 /// The control plane as the edge sees it.

@@ -4,6 +4,7 @@
 mod code;
 mod control;
 mod host;
+mod key;
 mod process;
 mod tree;
 
@@ -15,6 +16,7 @@ pub use host::{
     LayerView, Lifecycle, ListeningPort, MachineUsage, Presence, Program, RemovedBy, SandboxView, SealAsk,
     TemplateView, VolumeView, WriteAsk,
 };
+pub use key::{CallerKey, WeakCallerKey};
 pub use process::{
     Afterwards, AttachAsk, OutputStep, OutputStream, ProcessEnd, ProcessNumber, ProcessPort, ProcessView, SpawnAsk,
     Until,

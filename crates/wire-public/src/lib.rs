@@ -15,6 +15,7 @@ mod fork;
 #[cfg(feature = "http")]
 pub mod http;
 mod identity;
+mod key;
 mod lifecycle;
 pub mod limits;
 mod log;
@@ -53,6 +54,7 @@ pub use failure::{
 pub use file::{DirListing, Entry, Written, checked_path};
 pub use fork::{FamilyTree, Fork, ForkFailure, ForkRequest, ForkTree, ForkWish, PromoteRequest, Promotion, TreeNode};
 pub use identity::{Health, Me, Version};
+pub use key::{ApiKey, ApiKeys, CreateApiKey, KeyAsk};
 pub use lifecycle::{Lifecycle, LifecycleChange, SetLifecycle, Status};
 pub use log::{LogLine, LogLines, plain_line};
 pub use metadata::visible_metadata;

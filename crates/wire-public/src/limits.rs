@@ -33,6 +33,10 @@ pub const VOLUME_MB_DEFAULT: i64 = 256;
 pub const DECLARED_PORTS_MAX: usize = 32;
 pub const PORT_LABEL_BYTES_MAX: usize = 64;
 
+/// Label of an API key, and its longest life in days.
+pub const KEY_LABEL_BYTES_MAX: usize = 100;
+pub const KEY_DAYS_MAX: u64 = 3650;
+
 /// How long a signed preview lasts: if nothing is said, and at most.
 pub const PREVIEW_TTL_DEFAULT: Duration = Duration::from_secs(3600);
 pub const PREVIEW_TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -6,7 +6,7 @@ use pandastack_wire_fleet::WorkspaceId;
 use super::authenticate::{KEY_PREFIX, is_key, key_hash};
 use crate::{
     Control,
-    store::{KeyRow, StoreError},
+    store::{KeyRow, OPERATOR, StoreError},
 };
 
 /// The workspace that the first key belongs to.
@@ -25,7 +25,9 @@ pub enum BootstrapKey {
     Made(Secret<String>),
     /// The one that was given; it works whether or not it did before.
     Given(Secret<String>),
-    /// Keys exist from an earlier start; this is the beginning of the oldest.
+    /// The one that was given has been revoked, and stays so.
+    Revoked { prefix: String },
+    /// Keys exist from an earlier start; this is the beginning of the oldest that works.
     Kept { prefix: String },
 }
 
@@ -34,7 +36,7 @@ impl BootstrapKey {
     pub fn reveal(&self) -> Option<&str> {
         match self {
             BootstrapKey::Made(key) | BootstrapKey::Given(key) => Some(key.reveal()),
-            BootstrapKey::Kept { .. } => None,
+            BootstrapKey::Kept { .. } | BootstrapKey::Revoked { .. } => None,
         }
     }
 
@@ -42,7 +44,7 @@ impl BootstrapKey {
     pub fn prefix(&self) -> &str {
         match self {
             BootstrapKey::Made(key) | BootstrapKey::Given(key) => &key.reveal()[..SHOWN_BYTES],
-            BootstrapKey::Kept { prefix } => prefix,
+            BootstrapKey::Kept { prefix } | BootstrapKey::Revoked { prefix } => prefix,
         }
     }
 }
@@ -62,9 +64,13 @@ impl Control {
         let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());
         if let Some(key) = key {
             self.ensure_key(&workspace, &key, "bootstrap").await?;
+            let known = self.store.key_by_hash(&key_hash(&key)).await.map_err(BootstrapError::Keep)?;
+            if known.is_some_and(|known| known.revoked) {
+                return Ok(BootstrapKey::Revoked { prefix: shown_prefix(&key).to_owned() });
+            }
             return Ok(BootstrapKey::Given(Secret::new(key)));
         }
-        let kept = self.store.first_key_prefix(&workspace).await.map_err(BootstrapError::Keep)?;
+        let kept = self.store.first_key_prefix(&workspace, self.clock.now_ns()).await.map_err(BootstrapError::Keep)?;
         if let Some(prefix) = kept {
             return Ok(BootstrapKey::Kept { prefix });
         }
@@ -89,7 +95,8 @@ impl Control {
         if !is_key(key) {
             return Err(BootstrapError::BadKey);
         }
-        let row = KeyRow { hash: &key_hash(key), prefix: &key[..SHOWN_BYTES], label, expires_at_ns };
+        let (hash, prefix) = (key_hash(key), shown_prefix(key));
+        let row = KeyRow { hash: &hash, prefix, label, expires_at_ns, created_by: OPERATOR };
         self.store.ensure_key(workspace, row, self.clock.now_ns()).await.map_err(BootstrapError::Keep)
     }
 }

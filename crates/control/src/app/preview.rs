@@ -4,11 +4,11 @@
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac};
 use pandastack_kit::Secret;
-use pandastack_model::{Fault, FaultKind, GuestPort, PathRules, SandboxId};
+use pandastack_model::{Fault, FaultKind, GuestPort, LINK_LABEL_BYTES, LinkLabel, PathRules, SandboxId};
 use pandastack_wire_fleet::{Caller, PreviewGrant, WorkspaceId};
 use pandastack_wire_public::PreviewAsk;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 use crate::{Control, limits::PREVIEW_TOKEN_BYTES_MAX, store::SIGNING_KEY_BYTES};
 
@@ -21,6 +21,7 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 /// A token and when it ends.
 pub struct SignedPreview {
     pub token: String,
+    pub label: LinkLabel,
     pub expires_at_ns: u64,
 }
 
@@ -92,7 +93,9 @@ impl Control {
             workspace: caller.workspace.0.clone(),
             paths: ask.paths.as_slice().to_vec(),
         };
-        Ok(SignedPreview { token: self.signer.sign(&claims), expires_at_ns: expires.saturating_mul(NS_PER_SECOND) })
+        let token = self.signer.sign(&claims);
+        let expires_at_ns = expires.saturating_mul(NS_PER_SECOND);
+        Ok(SignedPreview { label: label_of(&token), token, expires_at_ns })
     }
 
     /// Gives what a token lets its bearer reach.
@@ -104,8 +107,16 @@ impl Control {
         let port = GuestPort::try_from(i64::from(claims.port)).map_err(Fault::bug)?;
         let paths = PathRules::new(claims.paths).map_err(Fault::bug)?;
         self.reachable(&Caller::of(WorkspaceId(claims.workspace)), claims.sandbox).await?;
-        Ok(PreviewGrant { sandbox: claims.sandbox, port, paths })
+        Ok(PreviewGrant { sandbox: claims.sandbox, port, paths, label: label_of(token) })
     }
+}
+
+/// Gives the host name of a token's link. Links share no origin, so their programs share no cookies and no storage.
+fn label_of(token: &str) -> LinkLabel {
+    let digest = Sha256::digest(token.as_bytes());
+    let mut label = [0; LINK_LABEL_BYTES];
+    label.copy_from_slice(&digest[..LINK_LABEL_BYTES]);
+    LinkLabel::new(label)
 }
 
 fn refused(text: &str) -> Fault {

@@ -9,6 +9,7 @@ mod egress;
 mod events;
 mod forks;
 mod health;
+mod keys;
 mod lifecycle;
 mod me;
 mod metrics;
@@ -54,6 +55,8 @@ pub fn routes() -> Routes<Control> {
         .route("/v1/me", get(me::me))
         .route("/v1/me/tokens", get(tokens::refuse).post(tokens::refuse))
         .route("/v1/me/tokens/{prefix}", delete(tokens::refuse))
+        .route("/v1/api-keys", get(keys::list).post(keys::create))
+        .route("/v1/api-keys/{key}", delete(keys::revoke))
         .route("/v1/metrics/overview", get(metrics::overview))
         .route("/v1/metrics/sandbox/{id}", get(metrics::sandbox_series))
         .route("/v1/stats/boot", get(stats::boot))

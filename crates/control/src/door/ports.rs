@@ -9,7 +9,7 @@ use axum::{
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
 use pandastack_wire_public::{
     DeclarePort, DeclaredPort, Port, Preview, PreviewAsk, PreviewRequest,
-    http::{Answer, SandboxPath, json_body, public_base},
+    http::{Answer, SandboxPath, base_of, json_body, public_base},
     preview_path, proxy_path, rfc3339,
 };
 
@@ -67,8 +67,10 @@ pub async fn preview(
 ) -> Answer<Json<Preview>> {
     let ask = PreviewAsk::try_from(json_body::<PreviewRequest>(body).await?)?;
     let signed = control.sign_preview(&caller, id, &ask).await?;
+    // Not the API's own name: what runs in a sandbox must not share an origin with it.
+    let name = format!("{}.{}", signed.label, control.settings.preview_suffix);
     Ok(Json(Preview {
-        url: format!("{}{}", public_base(&headers, &uri), preview_path(&signed.token)),
+        url: format!("{}{}", base_of(&name, &headers, &uri), preview_path(&signed.token)),
         token: signed.token,
         sandbox_id: id.to_string(),
         port: ask.port.get(),

@@ -1,4 +1,5 @@
-//! Keys are managed by people, and a key is nobody: a caller with one is refused, whatever it asks here.
+//! The published clients' routes for keys are for signed-in people, as the API's specification has it, and there are no people
+//! yet: a caller with a key is refused. `/v1/api-keys` is for callers with a key.
 
 use axum::extract::State;
 use pandastack_model::{Fault, FaultKind};

@@ -4,6 +4,7 @@
 mod meters;
 mod rate;
 mod record;
+mod revoked;
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,11 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
         _ => Ok(()),
     };
     let mut response = match paced {
-        Ok(()) => trace::within(Some(here.clone()), next.run(request).instrument(span)).await,
+        Ok(()) => {
+            let key = asking.as_ref().map(|asking| asking.caller.key.clone()).unwrap_or_default();
+            let work = trace::within(Some(here.clone()), next.run(request).instrument(span));
+            revoked::until_revoked(key, work, &id).await
+        }
         Err(fault) => {
             control.meters.too_fast();
             refuse(fault, &id)

@@ -15,6 +15,7 @@ const STEPS: &[&str] = &[
     include_str!("0007_webhooks.sql"),
     include_str!("0008_causes.sql"),
     include_str!("0009_terms.sql"),
+    include_str!("0010_keys.sql"),
 ];
 
 /// Runs the steps that are missing, each in its own transaction.

@@ -24,7 +24,7 @@ pub use attempts::{Attempt, Begun, Made};
 pub use builds::{Build, BuildBegun, BuildStatus, Holding};
 pub use deliveries::{Delivery, Sending, Shown, Stage, Verdict};
 pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
-pub use keys::KeyRow;
+pub use keys::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, OPERATOR, StoredKey, key_id};
 pub use lineage::Relative;
 use pandastack_model::{Fault, FaultKind};
 pub use ports::{Declared, SIGNING_KEY_BYTES};

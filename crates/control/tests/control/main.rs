@@ -9,6 +9,7 @@ mod docs;
 mod egress;
 mod events;
 mod forks;
+mod keys;
 mod lifecycle;
 mod limits;
 mod once;

@@ -19,19 +19,24 @@ async fn a_token_says_what_was_asked_for() {
     let id = rig.created().await;
     let preview = minted(&rig, &id, json!({"port": 3000, "paths": ["docs", "/a"], "ttl_seconds": 60})).await;
     let token = preview["token"].as_str().unwrap();
-    assert_eq!(preview["url"], format!("{}/v1/p/{token}/", rig.url));
+    let url = preview["url"].as_str().unwrap();
+    let (name, rest) = url.strip_prefix("http://").unwrap().split_once('.').unwrap();
+    let port = rig.url.rsplit_once(':').unwrap().1;
+    assert_eq!(rest, format!("localhost:{port}/v1/p/{token}/"), "not on the API's own name");
     assert_eq!((&preview["sandbox_id"], &preview["port"]), (&json!(id), &json!(3000)));
     assert_eq!(preview["paths"], json!(["/docs", "/a"]));
     assert!(preview["expires_at"].as_str().unwrap().ends_with('Z'), "{preview}");
     let grant = rig.control.open_preview(token).await.unwrap();
     assert_eq!((grant.sandbox.to_string(), grant.port.get()), (id.clone(), 3000));
+    assert_eq!(grant.label.to_string(), name);
     assert!(grant.paths.allows("/docs/x") && !grant.paths.allows("/"));
     let (status, open) = rig.send(Method::POST, &format!("/v1/sandboxes/{id}/preview"), json!({"port": 80})).await;
     assert_eq!((status, &open["paths"]), (200, &json!([])));
     let path = format!("{}/v1/sandboxes/{id}/preview", rig.url);
     let behind = rig.http.post(path).bearer_auth(crate::rig::KEY).header("x-forwarded-proto", "https");
     let (_, behind) = answer(behind.header("host", "api.example.com").json(&json!({"port": 80}))).await;
-    assert!(behind["url"].as_str().unwrap().starts_with("https://api.example.com/v1/p/"), "{behind}");
+    let url = behind["url"].as_str().unwrap();
+    assert!(url.starts_with("https://link-") && url.contains(".localhost/v1/p/"), "{behind}");
 }
 
 #[tokio::test]

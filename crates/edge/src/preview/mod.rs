@@ -1,9 +1,9 @@
 //! Previews: programs in guests, seen by people without a key. `name` serves `{port}-{sandbox}.{suffix}`, `signed` serves links
-//! that somebody with a key made, `page` says in both cases what went wrong.
+//! that somebody with a key made, on host names of their own, `page` says in both cases what went wrong.
 
 mod name;
 mod page;
 mod signed;
 
 pub use name::by_host;
-pub use signed::signed;
+pub use signed::moved;

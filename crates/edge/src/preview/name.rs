@@ -1,4 +1,4 @@
-//! Public previews, told by the host of a request alone and before anything else looks at it.
+//! Finds previews and signed links by the host name of a request, before anything else looks at it.
 
 use axum::{
     extract::{Request, State},
@@ -6,9 +6,13 @@ use axum::{
     response::Response,
 };
 use pandastack_model::{BadPreview, Fault, FaultKind, PreviewName};
+use pandastack_wire_fleet::CallerKey;
 use pandastack_wire_public::http::pass;
 
-use super::page::{Asked, Failure};
+use super::{
+    page::{Asked, Failure},
+    signed::link as link_to,
+};
 use crate::{
     Edge,
     proxy::{Credential, Target, carry, clean_query, host_of},
@@ -18,10 +22,15 @@ type Named = Result<PreviewName, BadPreview>;
 
 /// Serves requests for previews; all others go on to the API.
 pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> Response {
-    let named = edge.suffix.as_ref().and_then(|suffix| suffix.preview(host_of(request.headers(), request.uri())?));
-    match named {
-        None => next.run(request).await,
-        Some(named) => pass(request, |request| answer(edge, named, request)).await,
+    let host = host_of(request.headers(), request.uri());
+    let (named, link) = match edge.suffix.as_ref().zip(host) {
+        Some((suffix, host)) => (suffix.preview(host), suffix.link(host)),
+        None => (None, None),
+    };
+    match (named, link) {
+        (Some(named), _) => pass(request, |request| answer(edge, named, request)).await,
+        (None, Some(label)) => pass(request, |request| link_to(edge, label, request)).await,
+        (None, None) => next.run(request).await,
     }
 }
 
@@ -39,5 +48,6 @@ async fn serve(edge: &Edge, named: Named, request: Request) -> Result<Response, 
     edge.control.admit_anyone(sandbox).await?;
     let uri = request.uri();
     let path = format!("{}{}", uri.path(), clean_query(uri));
-    carry(edge, Target { sandbox, port, path, credential: Credential::Anybody }, request).await
+    carry(edge, Target { sandbox, port, path, credential: Credential::Anybody, key: CallerKey::default() }, request)
+        .await
 }

@@ -1,35 +1,135 @@
-//! Signed previews: `/v1/p/{token}/{path}`. The token says which port of which sandbox, until when, and which paths.
+//! Signed links: `link-{hex}.{suffix}/v1/p/{token}/{path}`. The host name follows from the token, so programs behind different
+//! links share no origin, and none shares the API's. A browser is given a cookie for the token and sent on to `/{path}`, so
+//! that absolute paths of the program work; other clients are served at the address of the link.
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderValue, header::REFERRER_POLICY},
-    response::Response,
+    http::{
+        HeaderMap, HeaderValue, Method, StatusCode,
+        header::{ACCEPT, CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE},
+        request::Parts,
+    },
+    response::{IntoResponse, Response},
 };
-use pandastack_model::Fault;
+use pandastack_model::{Fault, FaultKind, LinkLabel};
+use pandastack_wire_fleet::{CallerKey, PreviewGrant};
+use pandastack_wire_public::http::{base_of, forwarded_proto};
 
 use super::page::{Asked, Failure};
 use crate::{
     Edge,
-    proxy::{Credential, Target, carry, clean_query},
+    limits::{LINK_COOKIE_BYTES_MAX, LINK_COOKIES_MAX},
+    proxy::{Credential, LINK_COOKIE, LINK_COOKIE_TLS, Target, carry, clean_query, take_link_tokens},
 };
 
-/// Passes a request on if its token is good and its path is inside of the token's rules.
-pub async fn signed(State(edge): State<Edge>, request: Request) -> Response {
+/// Sends a link on the API's own name, as older servers made them, to its host name.
+pub async fn moved(State(edge): State<Edge>, request: Request) -> Response {
     let asked = Asked::of(&request);
-    serve(&edge, request).await.unwrap_or_else(|failure| asked.refuse(failure))
+    let (head, _) = request.into_parts();
+    moved_to(&edge, &head).await.unwrap_or_else(|failure| asked.refuse(failure))
 }
 
-async fn serve(edge: &Edge, request: Request) -> Result<Response, Failure> {
-    let (token, path) = split(request.uri().path()).ok_or_else(|| Failure::Fault(Fault::no_sandbox()))?;
+async fn moved_to(edge: &Edge, head: &Parts) -> Result<Response, Failure> {
+    let (token, path) = split(head.uri.path()).ok_or_else(|| Failure::Fault(Fault::no_sandbox()))?;
     let grant = edge.control.open_preview(token).await?;
-    if !grant.paths.allows(path) {
-        return Err(Failure::Outside { requested: path.to_owned(), allowed: grant.paths.as_slice().to_vec() });
+    allowed(&grant, path)?;
+    let suffix = edge.suffix.as_ref().ok_or_else(|| Failure::Fault(Fault::no_sandbox()))?;
+    let base = base_of(&format!("{}.{suffix}", grant.label), &head.headers, &head.uri);
+    let address = format!("{base}/v1/p/{token}{path}{}", clean_query(&head.uri));
+    // Temporary, and with the method and the body kept.
+    Ok(redirect(StatusCode::TEMPORARY_REDIRECT, &address)?)
+}
+
+/// Serves a request to the host name of a link.
+pub async fn link(edge: Edge, label: LinkLabel, request: Request) -> Response {
+    let asked = Asked::of(&request);
+    serve(&edge, label, request).await.unwrap_or_else(|failure| asked.refuse(failure))
+}
+
+async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Response, Failure> {
+    let cookies = take_link_tokens(request.headers_mut());
+    let uri = request.uri().clone();
+    if let Some((token, path)) = split(uri.path())
+        && let Some(grant) = opened(edge, label, token).await?
+    {
+        allowed(&grant, path)?;
+        let (token, path) = (token.to_owned(), format!("{path}{}", clean_query(&uri)));
+        if token.len() <= LINK_COOKIE_BYTES_MAX && is_visit(request.method(), request.headers()) {
+            return Ok(enter(label, edge, &token, &path, &request)?);
+        }
+        return pass_on(edge, &grant, path, request).await;
     }
-    let path = format!("{path}{}", clean_query(request.uri()));
-    let target = Target { sandbox: grant.sandbox, port: grant.port, path, credential: Credential::Anybody };
+    // A sibling's page may have set more of them for the whole domain; only this host's own token opens it.
+    for token in cookies.iter().take(LINK_COOKIES_MAX) {
+        if let Some(grant) = opened(edge, label, token).await? {
+            allowed(&grant, uri.path())?;
+            let path = format!("{}{}", uri.path(), clean_query(&uri));
+            return pass_on(edge, &grant, path, request).await;
+        }
+    }
+    let text = "this preview link is not valid, or its visit has ended; open the whole link again";
+    Err(Failure::Fault(Fault::new(FaultKind::Unauthorized, "preview.bad_token", text)))
+}
+
+/// Opens a token if it is the one of this host name. An expired one, or one of a deleted sandbox, says so.
+async fn opened(edge: &Edge, label: LinkLabel, token: &str) -> Result<Option<PreviewGrant>, Fault> {
+    match edge.control.open_preview(token).await {
+        Ok(grant) if grant.label == label => Ok(Some(grant)),
+        Ok(_) => Ok(None),
+        // It may be a path of the program's, or a cookie of somebody else's.
+        Err(fault) if fault.kind == FaultKind::Unauthorized && !fault.text.contains("expired") => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn allowed(grant: &PreviewGrant, path: &str) -> Result<(), Failure> {
+    if grant.paths.allows(path) {
+        return Ok(());
+    }
+    Err(Failure::Outside { requested: path.to_owned(), allowed: grant.paths.as_slice().to_vec() })
+}
+
+async fn pass_on(edge: &Edge, grant: &PreviewGrant, path: String, request: Request) -> Result<Response, Failure> {
+    let (credential, key) = (Credential::Anybody, CallerKey::default());
+    let target = Target { sandbox: grant.sandbox, port: grant.port, path, credential, key };
     let mut response = carry(edge, target, request).await?;
-    // The token is in the address: other sites must not learn it from a link.
+    // The token may be in the address: other sites must not learn it from a link.
     response.headers_mut().entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));
+    Ok(response)
+}
+
+/// Says whether a person opens a page, and not a program or another page a part of it. A page in a frame of another site would
+/// not get its cookie back.
+fn is_visit(method: &Method, headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let whole_page = match text("sec-fetch-dest") {
+        Some(kind) => kind == "document",
+        None => text(ACCEPT.as_str()).is_some_and(|accepted| accepted.to_ascii_lowercase().contains("text/html")),
+    };
+    method == Method::GET && whole_page && !headers.contains_key("upgrade")
+}
+
+/// Gives a browser the cookie of a link and sends it to the page itself.
+fn enter(label: LinkLabel, edge: &Edge, token: &str, path: &str, request: &Request) -> Result<Response, Fault> {
+    let suffix = edge.suffix.as_ref().ok_or_else(Fault::no_sandbox)?;
+    // A whole address: a path that begins with two slashes alone would name another host.
+    let base = base_of(&format!("{label}.{suffix}"), request.headers(), request.uri());
+    let mut response = redirect(StatusCode::SEE_OTHER, &format!("{base}{path}"))?;
+    let cookie = match forwarded_proto(request.headers()) {
+        "https" => format!("{LINK_COOKIE_TLS}={token}; Path=/; Secure; HttpOnly; SameSite=Lax"),
+        _ => format!("{LINK_COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax"),
+    };
+    response.headers_mut().insert(SET_COOKIE, HeaderValue::try_from(cookie).map_err(Fault::bug)?);
+    Ok(response)
+}
+
+fn redirect(status: StatusCode, address: &str) -> Result<Response, Fault> {
+    let bad = |_| Fault::new(FaultKind::Caller, "proxy.bad_request", "the path cannot be passed on");
+    let address = HeaderValue::from_str(address).map_err(bad)?;
+    let mut response = status.into_response();
+    response.headers_mut().insert(LOCATION, address);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     Ok(response)
 }
 

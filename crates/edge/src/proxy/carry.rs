@@ -18,6 +18,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
+use pandastack_wire_fleet::CallerKey;
 use pandastack_wire_public::PORT_BROKEN;
 use tokio::io::copy_bidirectional;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -39,6 +40,8 @@ pub struct Target {
     /// Path and query as the guest sees them.
     pub path: String,
     pub credential: Credential,
+    /// A tunnel ends when it is revoked.
+    pub key: CallerKey,
 }
 
 /// Passes a request on. Wakes a sleeper, as every use does.
@@ -70,7 +73,7 @@ pub async fn carry(edge: &Edge, target: Target, mut request: Request) -> Result<
         return switch(edge, &target, answer, upgrade, (meter, held));
     }
     let (mut head, body) = answer.into_parts();
-    head::incoming(&mut head);
+    head::incoming(&mut head, &target);
     Ok(Response::from_parts(head, Body::new(Held { body, _held: held })))
 }
 
@@ -87,17 +90,18 @@ fn switch(
         return Err(Fault::new(FaultKind::Conflict, PORT_BROKEN, text));
     };
     let guest = hyper::upgrade::on(&mut answer);
-    let stop = edge.scope.token();
+    let (stop, key) = (edge.scope.token(), target.key.clone());
     edge.scope.start("port tunnel", async move {
         tokio::select! {
             () = tunnel(client, guest) => {}
             () = meter.silence(PORT_SILENCE_MAX) => {}
             () = stop.cancelled() => {}
+            () = key.revoked() => {}
         }
         drop(held);
     });
     let (mut head, _) = answer.into_parts();
-    head::incoming(&mut head);
+    head::incoming(&mut head, target);
     Ok(Response::from_parts(head, Body::empty()))
 }
 

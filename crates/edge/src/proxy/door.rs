@@ -29,7 +29,7 @@ pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Respons
     let bad = |error| Fault::new(FaultKind::Caller, "port.bad_port", format!("{error}"));
     let port = port.parse::<GuestPort>().map_err(bad)?;
     let path = format!("{}{}", if path.is_empty() { "/" } else { path }, clean_query(request.uri()));
-    Ok(carry(&edge, Target { sandbox, port, path, credential: Credential::Platform }, request).await?)
+    Ok(carry(&edge, Target { sandbox, port, path, credential: Credential::Platform, key: caller.key }, request).await?)
 }
 
 /// Takes a path apart: sandbox, port, and the rest as it was written.

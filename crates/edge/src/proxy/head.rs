@@ -9,7 +9,10 @@ use axum::http::{
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_public::http::{forwarded_proto, query_value};
 
-use super::Target;
+use super::{
+    Target,
+    answer::{confine, take_link_tokens},
+};
 use crate::limits::PORT_HEAD_BYTES_MAX;
 
 /// What every credential of ours begins with.
@@ -75,9 +78,10 @@ pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts,
 }
 
 /// Turns the head of a guest's answer into the one that the client gets.
-pub fn incoming(head: &mut response::Parts) {
+pub fn incoming(head: &mut response::Parts, target: &Target) {
     let upgrade = upgrades(&head.headers).filter(|_| head.status == hyper::StatusCode::SWITCHING_PROTOCOLS);
     strip_connection(&mut head.headers);
+    confine(&mut head.headers, target);
     if let Some(upgrade) = upgrade {
         head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         head.headers.insert(UPGRADE, upgrade);
@@ -134,6 +138,8 @@ fn strip_platform(headers: &mut HeaderMap, credential: Credential) {
         let left: Vec<&str> = text.split(',').map(str::trim).filter(foreign).collect();
         if left.is_empty() { None } else { HeaderValue::from_str(&left.join(", ")).ok() }
     });
+    // The token of a signed link is a credential of ours too.
+    take_link_tokens(headers);
     // Who the caller is, as our own servers tell each other. A client that sends these pretends to be one.
     let identity =
         |name: &&HeaderName| name.as_str().starts_with("x-fcs-") || name.as_str().starts_with("x-pandastack-");
@@ -144,7 +150,7 @@ fn strip_platform(headers: &mut HeaderMap, credential: Credential) {
 }
 
 /// Passes every value of a header through a function that may drop it.
-fn keep(headers: &mut HeaderMap, name: &HeaderName, pass: impl Fn(HeaderValue) -> Option<HeaderValue>) {
+pub(super) fn keep(headers: &mut HeaderMap, name: &HeaderName, pass: impl Fn(HeaderValue) -> Option<HeaderValue>) {
     let values: Vec<HeaderValue> = headers.get_all(name).iter().cloned().collect();
     headers.remove(name);
     for value in values.into_iter().filter_map(pass) {
@@ -169,12 +175,13 @@ fn describe(headers: &mut HeaderMap, uri: &Uri, target: &Target) {
 mod tests {
     use axum::http::Request;
     use pandastack_model::{GuestPort, SandboxId};
+    use pandastack_wire_fleet::CallerKey;
 
     use super::*;
 
     fn target(credential: Credential) -> Target {
         let port = GuestPort::try_from(3000).unwrap();
-        Target { sandbox: SandboxId::random(), port, path: "/x?y=1".to_owned(), credential }
+        Target { sandbox: SandboxId::random(), port, path: "/x?y=1".to_owned(), credential, key: CallerKey::default() }
     }
 
     fn sent(credential: Credential, headers: &[(&str, &str)]) -> Vec<(String, String)> {

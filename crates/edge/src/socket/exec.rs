@@ -88,7 +88,7 @@ impl Switchboard {
                     break how;
                 }
                 Heard::Closing => {
-                    self.ids.stop_all("the server is shutting down");
+                    self.ids.stop_all(line.why_closing());
                     break Goodbye::Closing;
                 }
                 Heard::Hangup => {

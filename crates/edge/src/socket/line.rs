@@ -7,6 +7,7 @@ use futures_util::{
     stream::{SplitSink, SplitStream},
 };
 use pandastack_kit::Scope;
+use pandastack_wire_fleet::CallerKey;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -17,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::{SOCKET_CLOSE_GRACE, SOCKET_PING, SOCKET_QUEUE};
 
+const SHUTTING_DOWN: &str = "the server is shutting down";
+const REVOKED: &str = "the API key was revoked";
+
 /// Puts messages into the queue of a socket. The socket stays open until the last of these is gone.
 pub type Tell = mpsc::Sender<Message>;
 
@@ -24,8 +28,9 @@ pub type Tell = mpsc::Sender<Message>;
 pub struct Line {
     pub tell: Tell,
     pub hearing: Hearing,
-    /// Cancelled when this server is about to stop, which no client may hold up.
+    /// Cancelled when this server is about to stop, which no client may hold up, and when the key of the socket is revoked.
     pub closing: CancellationToken,
+    key: CallerKey,
     writer: JoinHandle<()>,
     goodbye: oneshot::Sender<Goodbye>,
 }
@@ -46,7 +51,7 @@ pub enum Heard {
     Nonsense(Goodbye, String),
     /// The client has left, or cannot be reached.
     Hangup,
-    /// This server is about to stop.
+    /// This server is about to stop, or the key of the socket was revoked.
     Closing,
 }
 
@@ -55,23 +60,30 @@ pub enum Heard {
 pub enum Goodbye {
     Done,
     Closing,
+    Revoked,
     TooLarge,
     Nonsense,
 }
 
 impl Line {
     /// Takes a socket over; its tasks belong to the scope.
-    pub fn new(socket: WebSocket, scope: &Scope) -> Self {
+    pub fn new(socket: WebSocket, scope: &Scope, closing: CancellationToken, key: CallerKey) -> Self {
         let (sink, stream) = socket.split();
         let ((tell, queue), (goodbye, how)) = (mpsc::channel(SOCKET_QUEUE), oneshot::channel());
         let writer = scope.start("socket writer", write(sink, queue, how));
-        let hearing = Hearing { stream, tell: tell.downgrade(), closing: scope.token() };
-        Self { tell, hearing, closing: scope.token(), writer, goodbye }
+        let hearing = Hearing { stream, tell: tell.downgrade(), closing: closing.clone() };
+        Self { tell, hearing, closing, key, writer, goodbye }
+    }
+
+    /// Says why the socket is closed by us.
+    pub fn why_closing(&self) -> &'static str {
+        if self.key.is_revoked() { REVOKED } else { SHUTTING_DOWN }
     }
 
     /// Closes the socket once everybody has told what they had to, or has taken too long for it.
     pub async fn end(self, how: Goodbye) {
-        let Self { tell, mut hearing, closing: _, writer, goodbye } = self;
+        let Self { tell, mut hearing, closing: _, key, writer, goodbye } = self;
+        let how = if how == Goodbye::Closing && key.is_revoked() { Goodbye::Revoked } else { how };
         let _ = goodbye.send(how);
         drop(tell);
         let cut = writer.abort_handle();
@@ -146,7 +158,8 @@ async fn write(
     }
     let (code, reason) = match how.try_recv().unwrap_or(Goodbye::Done) {
         Goodbye::Done => (close_code::NORMAL, ""),
-        Goodbye::Closing => (close_code::AWAY, "the server is shutting down"),
+        Goodbye::Closing => (close_code::AWAY, SHUTTING_DOWN),
+        Goodbye::Revoked => (close_code::POLICY, REVOKED),
         Goodbye::TooLarge => (close_code::SIZE, "message too large"),
         Goodbye::Nonsense => (close_code::PROTOCOL, "bad frame"),
     };

@@ -13,14 +13,16 @@ use axum::{
 };
 use pandastack_kit::{Scope, trace};
 use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_wire_fleet::CallerKey;
 use pandastack_wire_public::http::{Refused, RequestId, Traced, socket_protocol};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::line::Line;
 use crate::{
     Edge,
-    access::Admitted,
+    access::{Admitted, key_of},
     limits::{SOCKET_MESSAGE_BYTES_MAX, SOCKET_READ_BYTES, SOCKETS_MAX},
 };
 
@@ -52,6 +54,8 @@ pub struct Opening {
     upgrade: WebSocketUpgrade,
     scope: Scope,
     permit: OwnedSemaphorePermit,
+    /// The socket is closed when it is revoked.
+    key: CallerKey,
 }
 
 impl FromRequestParts<Edge> for Opening {
@@ -59,6 +63,7 @@ impl FromRequestParts<Edge> for Opening {
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
         let Admitted(id) = Admitted::from_request_parts(parts, edge).await?;
+        let key = key_of(parts);
         let Extension(RequestId(request)) =
             Extension::from_request_parts(parts, edge).await.map_err(|_| Fault::bug("a request without an id"))?;
         let Ok(traced) = Traced::from_request_parts(parts, edge).await;
@@ -71,7 +76,7 @@ impl FromRequestParts<Edge> for Opening {
         let permit = room.try_acquire_owned().map_err(|_| {
             Fault::new(FaultKind::Busy, "socket.too_many", format!("{SOCKETS_MAX} sockets are open; try again later"))
         })?;
-        Ok(Self { id, request, traced, upgrade, scope, permit })
+        Ok(Self { id, request, traced, upgrade, scope, permit, key })
     }
 }
 
@@ -81,13 +86,25 @@ impl Opening {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Self { upgrade, scope, permit, .. } = self;
+        let Self { upgrade, scope, permit, key, .. } = self;
         let (opened, opening) = oneshot::channel::<WebSocket>();
         // The framework would run the socket in a task of its own that nobody waits for; it only hands it over to ours.
         let tasks = scope.clone();
         let served = async move {
             if let Ok(socket) = opening.await {
-                serve(Line::new(socket, &tasks)).await;
+                let (closing, ended) = (tasks.token().child_token(), CancellationToken::new());
+                let served = serve(Line::new(socket, &tasks, closing.clone(), key.clone()));
+                let watched = async {
+                    tokio::select! {
+                        () = key.revoked() => closing.cancel(),
+                        () = ended.cancelled() => {}
+                    }
+                };
+                let served = async {
+                    served.await;
+                    ended.cancel();
+                };
+                tokio::join!(served, watched);
             }
             drop(permit);
         };

@@ -81,7 +81,7 @@ async fn serve(mut line: Line, session: ExecSession, spelling: Spelling, request
         end = input(&mut line.hearing, control) => end,
         // Both may be stuck, with a client that does not read and a program that does not either.
         () = line.tell.closed() => End::Unheard,
-        () = line.closing.cancelled() => closing(),
+        () = line.closing.cancelled() => End::Closing,
     };
     let (news, goodbye) = match end {
         End::Exit(exit) => match spelling {
@@ -93,6 +93,7 @@ async fn serve(mut line: Line, session: ExecSession, spelling: Spelling, request
             (Some(TerminalNews::Error { error: reply(&fault, &request).body.error }), Goodbye::Done)
         }
         End::Refused(goodbye, error) => (Some(TerminalNews::Error { error }), goodbye),
+        End::Closing => (Some(TerminalNews::Error { error: line.why_closing().to_owned() }), Goodbye::Closing),
         End::Unheard => (None, Goodbye::Done),
     };
     let told = async {
@@ -110,12 +111,10 @@ enum End {
     Exit(i32),
     Failed(Fault),
     Refused(Goodbye, String),
+    /// The server stops, or the key was revoked.
+    Closing,
     /// Nobody is there to be told.
     Unheard,
-}
-
-fn closing() -> End {
-    End::Refused(Goodbye::Closing, "the server is shutting down".to_owned())
 }
 
 /// Takes output only as fast as the socket has room for it.
@@ -149,7 +148,7 @@ async fn input(hearing: &mut Hearing, control: mpsc::Sender<ExecControl>) -> End
                 Err(error) => return End::Refused(Goodbye::Nonsense, error),
             },
             Heard::Nonsense(how, error) => return End::Refused(how, error),
-            Heard::Closing => return closing(),
+            Heard::Closing => return End::Closing,
             Heard::Hangup => return End::Unheard,
         }
     }

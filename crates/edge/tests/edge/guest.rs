@@ -35,6 +35,12 @@ impl Rig {
     pub fn preview(&self, port: u16) -> String {
         format!("{port}-{}.box.example", self.id)
     }
+
+    /// The host name of a signed link whose token has a path after it, such as `all/x`. The stub names links by the length of their tokens.
+    pub fn link(&self, path: &str) -> String {
+        let token = path.split(['/', '?']).next().unwrap_or_default();
+        format!("link-{}.box.example", format!("{:02x}", token.len()).repeat(20))
+    }
 }
 
 /// Starts work beside the test. Dropping what this gives ends it.

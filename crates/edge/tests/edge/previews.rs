@@ -14,8 +14,9 @@ fn named(rig: &Rig, method: Method, host: &str, path: &str) -> RequestBuilder {
     rig.http.request(method, format!("{}{path}", rig.url)).header("host", host)
 }
 
-fn signed(rig: &Rig, path: &str) -> String {
-    format!("{}/v1/p/{path}", rig.url)
+/// A request to the host name of a signed link.
+fn signed(rig: &Rig, method: Method, path: &str) -> RequestBuilder {
+    named(rig, method, &rig.link(path), &format!("/v1/p/{path}"))
 }
 
 /// Answers one request and gives what the guest saw of it.
@@ -120,10 +121,10 @@ async fn failures_are_pages_for_people_and_json_for_programs() {
         (Fault::no_sandbox(), 404),
     ] {
         *rig.host.refuse.lock().unwrap() = Some(fault.clone());
-        for url in [None, Some(signed(&rig, "all/x"))] {
-            let ask = || match &url {
-                None => named(&rig, Method::GET, &rig.preview(3000), "/x"),
-                Some(url) => rig.http.get(url),
+        for link in [false, true] {
+            let ask = || match link {
+                false => named(&rig, Method::GET, &rig.preview(3000), "/x"),
+                true => named(&rig, Method::GET, &rig.link("all"), "/x").header("cookie", "pandastack_preview=all"),
             };
             let (found, refused) = answer(ask().header("accept", "application/json")).await;
             assert_eq!((found, &refused["code"]), (status, &json!(fault.code)));
@@ -147,17 +148,17 @@ async fn a_signed_link_leads_to_its_port_without_a_key() {
         ("all/a%20b//c?x=1", "/a%20b//c?x=1"),
         ("docs/docs/page?x=/secret", "/docs/page?x=/secret"),
     ] {
-        let request = rig.http.get(signed(&rig, path));
+        let request = signed(&rig, Method::GET, path);
         let seen = seen(&mut rig, request, 3000).await;
         assert!(seen.starts_with(&format!("GET {expected} HTTP/1.1\r\n")), "{path}: {seen}");
     }
-    let request = begin(&rig.scope, rig.http.get(signed(&rig, "all/")).send());
+    let request = begin(&rig.scope, signed(&rig, Method::GET, "all/").send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
     say(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let response = request.await.unwrap().unwrap();
     assert_eq!(response.headers()["referrer-policy"], "same-origin", "the token is not told to other sites");
-    let request = rig.http.request(Method::OPTIONS, signed(&rig, "all/x")).header("origin", "https://a.example");
+    let request = signed(&rig, Method::OPTIONS, "all/x").header("origin", "https://a.example");
     assert!(seen(&mut rig, request, 3000).await.starts_with("OPTIONS /x "));
 }
 
@@ -165,14 +166,14 @@ async fn a_signed_link_leads_to_its_port_without_a_key() {
 async fn bad_tokens_are_unauthorized_and_old_sandboxes_gone() {
     let rig = Rig::start().await;
     for token in ["forged", "e30.e30", "%20", "all%2f..", "docs%00"] {
-        let (status, refused) = answer(rig.http.get(signed(&rig, &format!("{token}/x")))).await;
+        let (status, refused) = answer(signed(&rig, Method::GET, &format!("{token}/x"))).await;
         assert_eq!(
             (status, &refused["error"], &refused["code"]),
             (401, &json!("unauthorized"), &json!("preview.bad_token"))
         );
     }
-    assert_eq!(answer(rig.http.get(signed(&rig, "gone/x"))).await.0, 404);
-    let page = rig.http.get(signed(&rig, "forged/x")).header("accept", "text/html").send().await.unwrap();
+    assert_eq!(answer(signed(&rig, Method::GET, "gone/x")).await.0, 404);
+    let page = signed(&rig, Method::GET, "forged/x").header("accept", "text/html").send().await.unwrap();
     assert_eq!(page.status(), 401);
     assert!(page.text().await.unwrap().contains("this preview link is not valid"));
 }
@@ -196,7 +197,8 @@ async fn no_spelling_of_a_path_walks_around_a_rule() {
     ] {
         // Written by hand: the client library would tidy the path up.
         let mut client = rig.raw().await;
-        say(&mut client, &format!("GET /v1/p/docs{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+        let host = rig.link("docs");
+        say(&mut client, &format!("GET /v1/p/docs{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).await;
         let mut text = String::new();
         within("an answer", tokio::io::AsyncReadExt::read_to_string(&mut client, &mut text)).await.unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -211,4 +213,118 @@ async fn no_spelling_of_a_path_walks_around_a_rule() {
     let mut text = String::new();
     within("an answer", tokio::io::AsyncReadExt::read_to_string(&mut client, &mut text)).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 40"), "a backslash is refused, here or before: {text}");
+}
+
+/// Sends a request as it is, lets the program say this, and gives the answer.
+async fn answered(rig: &mut Rig, request: RequestBuilder, said: &str) -> reqwest::Response {
+    let request = begin(&rig.scope, request.send());
+    let mut stream = rig.connected().await.stream;
+    head(&mut stream).await;
+    say(&mut stream, said).await;
+    within("an answer", request).await.unwrap().unwrap()
+}
+
+/// What a program in a sandbox must not be able to say to a browser.
+const HOSTILE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Mine: 1\r\nService-Worker-Allowed: /\r\nClear-Site-Data: \"*\"\r\n\
+    NEL: {\"include_subdomains\":true}\r\nReport-To: {}\r\nReporting-Endpoints: a=\"https://evil.example\"\r\n\
+    Public-Key-Pins: pin\r\nStrict-Transport-Security: max-age=9; includeSubDomains\r\nAlt-Svc: h3=\":1\"\r\n\
+    Origin-Agent-Cluster: ?1\r\nAccess-Control-Allow-Credentials: true\r\nSet-Cookie: a=1; Domain=box.example; Path=/\r\n\
+    Set-Cookie: b=2; domain=.example\r\nSet-Cookie: c=3; HttpOnly\r\nSet-Cookie: pandastack_preview=theirs\r\n\r\n";
+
+#[tokio::test]
+async fn an_answer_changes_nothing_outside_of_its_own_origin() {
+    let mut rig = Rig::start().await;
+    let own = ["a=1; Path=/", "b=2", "c=3; HttpOnly"].map(str::to_owned);
+    let below = format!("Path=/v1/sandboxes/{}/proxy/3000/", rig.id);
+    let proxied = [format!("a=1; {below}"), format!("b=2; {below}"), format!("c=3; HttpOnly; {below}")];
+    let requests = [
+        (named(&rig, Method::GET, &rig.preview(3000), "/"), &own, true),
+        (signed(&rig, Method::GET, "all/"), &own, true),
+        (rig.call(Method::GET, "/proxy/3000/"), &proxied, false),
+    ];
+    for (request, cookies, own_origin) in requests {
+        let response = answered(&mut rig, request, HOSTILE).await;
+        let headers = response.headers();
+        for name in [
+            "service-worker-allowed",
+            "clear-site-data",
+            "nel",
+            "report-to",
+            "reporting-endpoints",
+            "public-key-pins",
+            "strict-transport-security",
+            "alt-svc",
+        ] {
+            assert!(!headers.contains_key(name), "{name} in {headers:?}");
+        }
+        let set: Vec<_> = headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(set, *cookies);
+        assert!(headers.contains_key("x-mine") && headers.contains_key("origin-agent-cluster"));
+        assert_eq!(headers.contains_key("access-control-allow-credentials"), own_origin);
+        // A page on the API's own name is put into an origin of its own.
+        let policy = headers.get("content-security-policy").map(|value| value.to_str().unwrap());
+        assert_eq!(
+            policy.is_some_and(|policy| policy.starts_with("sandbox") && !policy.contains("same-origin")),
+            !own_origin
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_a_sandbox_is_served_on_the_apis_own_name_without_a_key() {
+    let rig = Rig::start().await;
+    let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    for (path, expected) in [
+        ("all", "/v1/p/all/"),
+        ("docs/docs/a?x=1", "/v1/p/docs/docs/a?x=1"),
+        ("all//evil.example", "/v1/p/all//evil.example"),
+    ] {
+        for host in ["api.box.example:8080", "127.0.0.1:8080"] {
+            let request = http.post(format!("{}/v1/p/{path}", rig.url)).header("host", host).body("kept");
+            let moved = within("an answer", request.send()).await.unwrap();
+            assert_eq!(moved.status(), 307, "{path}");
+            assert_eq!(moved.headers()["location"], format!("http://{}:8080{expected}", rig.link(path)));
+            assert_eq!(moved.headers()["cache-control"], "no-store");
+        }
+    }
+    let ask = |path: &str| rig.http.get(format!("{}/v1/p/{path}", rig.url));
+    assert_eq!(answer(ask("forged/x")).await.0, 401);
+    assert_eq!(answer(ask("gone/x")).await.0, 404);
+    assert_eq!(answer(ask("docs/secret")).await.0, 403);
+}
+
+#[tokio::test]
+async fn a_browser_gets_a_cookie_for_the_host_of_its_link_alone() {
+    let mut rig = Rig::start().await;
+    let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let visit = |path: &str| {
+        http.get(format!("{}/v1/p/{path}", rig.url)).header("host", rig.link(path)).header("accept", "text/html")
+    };
+    let entered = within("an answer", visit("all//evil.example/a?x=1").send()).await.unwrap();
+    assert_eq!(entered.status(), 303);
+    assert_eq!(entered.headers()["location"], format!("http://{}//evil.example/a?x=1", rig.link("all")));
+    assert_eq!(entered.headers()["set-cookie"], "pandastack_preview=all; Path=/; HttpOnly; SameSite=Lax");
+    let entered = within("an answer", visit("all/").header("x-forwarded-proto", "https").send()).await.unwrap();
+    let cookie = entered.headers()["set-cookie"].to_str().unwrap();
+    assert!(
+        cookie.starts_with("__Host-pandastack_preview=all; Path=/; Secure;") && !cookie.contains("Domain"),
+        "{cookie}"
+    );
+
+    let framed = visit("all/").header("sec-fetch-dest", "iframe");
+    // The cookie opens the whole origin, and the program never sees it.
+    let request = named(&rig, Method::GET, &rig.link("all"), "/app.js?x=1");
+    let request = request.header("cookie", "a=1; pandastack_preview=other; pandastack_preview=all");
+    let seen = seen(&mut rig, request, 3000).await;
+    assert!(seen.starts_with("GET /app.js?x=1 ") && seen.contains("cookie: a=1\r\n"), "{seen}");
+    // The rules of the token hold for it, and another link's token does not open this host.
+    let ask = |host: String, cookie: &str| {
+        named(&rig, Method::GET, &host, "/secret").header("cookie", format!("pandastack_preview={cookie}"))
+    };
+    assert_eq!(answer(ask(rig.link("docs"), "docs")).await.0, 403);
+    assert_eq!(answer(ask(rig.link("docs"), "all")).await.0, 401);
+    assert_eq!(answer(named(&rig, Method::GET, &rig.link("all"), "/")).await.0, 401);
+    assert_eq!(answer(named(&rig, Method::GET, &rig.link("docs"), "/v1/p/all/")).await.0, 401);
+    // A frame of another site would not send the cookie back: it is served where it is.
+    assert_eq!(answered(&mut rig, framed, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.status(), 200);
 }

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_model::{
-    Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, PathRules,
-    SandboxId, VolumeId,
+    Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LINK_LABEL_BYTES,
+    LayerId, LinkLabel, PathRules, SandboxId, VolumeId,
 };
 use pandastack_wire_fleet::{
     AuditReport, BootAsk, ByteStream, Caller, CellAsk, CellEvent, CellStream, CodeSessionView, ConsoleAsk, ControlPort,
@@ -62,7 +62,8 @@ impl ControlPort for StubControl {
             }
         };
         let port = GuestPort::try_from(3000).unwrap();
-        Ok(PreviewGrant { sandbox: self.0, port, paths: PathRules::new(paths).unwrap() })
+        let label = LinkLabel::new([token.len() as u8; LINK_LABEL_BYTES]);
+        Ok(PreviewGrant { sandbox: self.0, port, paths: PathRules::new(paths).unwrap(), label })
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod bodies;
 mod deaths;
+mod keys;
 mod once;
 mod raw;
 mod rig;

@@ -105,8 +105,14 @@ async fn ask(door: &Door<'_>, method: &Method, (path, full): (&str, &str)) -> (u
 #[tokio::test]
 async fn things_of_others_are_not_there_on_any_route() {
     with_door(async |door| {
-        let same =
-            [("process", "prc_1"), ("port", "8000"), ("path", "index.html"), ("prefix", "pds_0"), ("token", "t")];
+        let same = [
+            ("process", "prc_1"),
+            ("port", "8000"),
+            ("path", "index.html"),
+            ("prefix", "pds_0"),
+            ("token", "t"),
+            ("key", "key_0"),
+        ];
         let theirs = everything(door).await;
         let (nobodys, theirs) = (nothing(&theirs).with(&same), theirs.with(&same));
         let mut tried = 0;

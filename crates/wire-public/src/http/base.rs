@@ -5,9 +5,19 @@ use axum::http::{HeaderMap, Uri, header, uri::Authority};
 /// Gives `scheme://host[:port]` as the client sees it: a proxy in front says whether it spoke TLS. Nothing if the client did not
 /// say which host it asked.
 pub fn public_base(headers: &HeaderMap, uri: &Uri) -> String {
+    authority(headers, uri).map(|host| format!("{}://{host}", forwarded_proto(headers))).unwrap_or_default()
+}
+
+/// Gives `scheme://name[:port]` for another host name of this server: the scheme and the port are the ones the client used.
+pub fn base_of(name: &str, headers: &HeaderMap, uri: &Uri) -> String {
+    let port = authority(headers, uri).and_then(|host| host.port_u16());
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{name}{port}", forwarded_proto(headers))
+}
+
+fn authority(headers: &HeaderMap, uri: &Uri) -> Option<Authority> {
     let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
-    let host = uri.authority().cloned().or(named).filter(|host| !host.as_str().contains('@'));
-    host.map(|host| format!("{}://{host}", forwarded_proto(headers))).unwrap_or_default()
+    uri.authority().cloned().or(named).filter(|host| !host.as_str().contains('@'))
 }
 
 /// Gives the scheme that the client used.
@@ -33,6 +43,9 @@ mod tests {
     #[test]
     fn the_client_is_told_the_address_it_used() {
         check("api.example.com:8080", None, "http://api.example.com:8080");
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, "127.0.0.1:8080".parse().unwrap());
+        assert_eq!(base_of("x.localhost", &headers, &Uri::from_static("/v1")), "http://x.localhost:8080");
         check("api.example.com", Some("HTTPS"), "https://api.example.com");
         check("api.example.com", Some("https, http"), "https://api.example.com");
         check("[::1]:80", Some("gopher"), "http://[::1]:80");

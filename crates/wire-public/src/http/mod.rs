@@ -10,7 +10,7 @@ mod routes;
 mod stream;
 mod trace;
 
-pub use base::{forwarded_proto, public_base};
+pub use base::{base_of, forwarded_proto, public_base};
 pub use body::{flag, json_body, optional_json_body, query_time, query_value, whole_body};
 pub use credential::{bearer, socket_protocol};
 pub use frame::{RequestId, bare_frame, ensure_request_id, frame, no_method, no_route, pass, preflight, refuse};

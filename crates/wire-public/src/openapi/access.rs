@@ -31,7 +31,7 @@ pub fn operations() -> Vec<Operation> {
             .takes_content(anything(), false)
             .gives_content(0, "*/*", json!({})),
         route(TAG, "ANY", "/v1/p/{token}/{path}")
-            .notes("Bodies, upgrades and answers pass as they are.")
+            .notes("On the host name of the link, bodies, upgrades and answers pass as they are. On any other, `307` leads there.")
             .open()
             .machine()
             .refuses(&[401, 429])

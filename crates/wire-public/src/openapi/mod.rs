@@ -31,7 +31,7 @@ const ABOUT: &str = "Sandboxes that are Linux machines of their own. Whatever ha
     API that published clients speak. Unknown fields of a request are ignored. Every failure is an object with `error`, a text, \
     and `code`, which is stable. Every answer has `x-request-id`.";
 
-const TAGS: [(&str, &str); 12] = [
+const TAGS: [(&str, &str); 13] = [
     ("Sandboxes", "Create, look at, put to sleep, end."),
     ("Copies", "Forks, trees of them, snapshots."),
     ("Commands", "Run something: at once, as a stream, over a socket."),
@@ -43,6 +43,7 @@ const TAGS: [(&str, &str); 12] = [
     ("Volumes", "Disks that outlive sandboxes."),
     ("Webhooks", "Be told of events."),
     ("Watching", "Logs, events, figures, the trail."),
+    ("API keys", "Make, list, revoke."),
     ("Server", "Health, build, caller."),
 ];
 

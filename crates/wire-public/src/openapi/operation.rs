@@ -321,6 +321,7 @@ fn path_parameter(name: &str) -> Value {
     let (schema, text) = match name {
         "id" => text(json!({"type": "string", "format": "uuid"}), "The sandbox."),
         "snapshot" => text(json!({"type": "string", "format": "uuid"}), "The snapshot."),
+        "key" => text(json!({"type": "string", "minLength": 1}), "The API key, by id or prefix."),
         "process" => text(json!({"type": "string", "pattern": "^prc_[0-9]+$"}), "The process."),
         "port" => text(json!({"type": "integer", "minimum": 1, "maximum": 65535}), "A port in the sandbox."),
         "name" => text(json!({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}), "The name."),

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::operation::{Operation, query, route};
-use crate::{Audit, AuditTrail, BootStats, Health, Me, MetricSeries, Version};
+use super::operation::{Operation, query, route, yes_or_no};
+use crate::{ApiKey, ApiKeys, Audit, AuditTrail, BootStats, CreateApiKey, Health, Me, MetricSeries, Version};
 
 const SERVER: &str = "Server";
+const KEYS: &str = "API keys";
 const WATCHING: &str = "Watching";
 
 pub fn operations() -> Vec<Operation> {
@@ -28,7 +29,18 @@ pub fn operations() -> Vec<Operation> {
         ),
         route(SERVER, "GET", "/docs").open().ours().gives_content(200, "text/html", json!({"type": "string"})),
         route(SERVER, "GET", "/v1/me").gives::<Me>(200),
-        // Nobody but a person may manage keys, and there are no persons yet.
+        route(KEYS, "GET", "/v1/api-keys").ours().gives::<ApiKeys>(200),
+        route(KEYS, "POST", "/v1/api-keys")
+            .ours()
+            .may_take::<CreateApiKey>(json!({"label": "ci", "expires_in_days": 30}))
+            .gives::<ApiKey>(201),
+        route(KEYS, "DELETE", "/v1/api-keys/{key}")
+            .ours()
+            .notes("By id or prefix. Requests, streams and sockets that were opened with the key are closed.")
+            .with(yes_or_no("force", "Revokes the last key that works, too."))
+            .refuses(&[409])
+            .gives_nothing(204),
+        // These are for signed-in people, and there are none yet.
         route(SERVER, "GET", "/v1/me/tokens"),
         route(SERVER, "POST", "/v1/me/tokens"),
         route(SERVER, "DELETE", "/v1/me/tokens/{prefix}"),

@@ -1,0 +1,58 @@
+//! `pandastack key …`: makes a key in a local data folder, and passes the rest on to the commands that ask a server.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use pandastack_cli::{CreateKeyArgs, GlobalArgs, KeyCommand, create_key, execute_key, show_key};
+use pandastack_client::wire::{ApiKey, KeyAsk, rfc3339};
+use pandastack_control::Control;
+use pandastack_kit::{Clock, SystemClock};
+
+#[derive(Subcommand)]
+pub enum Key {
+    /// Make an API key and print it
+    Create(Create),
+    #[command(flatten)]
+    Served(KeyCommand),
+}
+
+#[derive(Args)]
+pub struct Create {
+    #[command(flatten)]
+    key: CreateKeyArgs,
+    /// Write the key into this data folder instead of asking a server: the way back in after the last key is lost. Works
+    /// whether or not the server runs
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl Key {
+    pub async fn run(self, global: &GlobalArgs) -> Result<ExitCode> {
+        match self {
+            Key::Create(Create { key, data_dir: None }) => create_key(key, global).await,
+            Key::Create(Create { key, data_dir: Some(data_dir) }) => {
+                let database = data_dir.join("control.db");
+                if !database.is_file() {
+                    bail!("{} is no data folder of a server: it has no control.db", data_dir.display());
+                }
+                let ask = KeyAsk::try_from(key.ask()).map_err(|fault| anyhow::anyhow!(fault.text))?;
+                let made = Control::make_key_offline(&database, &ask, SystemClock.now_ns()).await;
+                let made = made.context("make a key")?;
+                let stored = &made.stored;
+                let shown = ApiKey {
+                    id: stored.id.clone(),
+                    prefix: stored.prefix.clone(),
+                    label: Some(stored.label.clone()).filter(|label| !label.is_empty()),
+                    created_at: rfc3339(stored.created_at_ns),
+                    created_by: stored.created_by.clone(),
+                    expires_at: stored.expires_at_ns.map(rfc3339),
+                    token: Some(made.key.reveal().clone()),
+                    ..ApiKey::default()
+                };
+                show_key(&key, &shown)
+            }
+            Key::Served(command) => execute_key(command, global).await,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `pandastack key create`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::{ApiKey, CreateApiKey};
+
+use crate::{GlobalArgs, advice::advise, connect::connect, output};
+
+/// Arguments of `key create`.
+#[derive(Debug, clap::Args)]
+pub struct CreateKeyArgs {
+    /// What the key is for, such as "ci" or a person's name
+    #[arg(value_name = "LABEL")]
+    label: Option<String>,
+    /// Let it stop working after so many days; without this it works until it is revoked
+    #[arg(long, value_name = "DAYS")]
+    expires_in_days: Option<i64>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl CreateKeyArgs {
+    /// Gives what is asked of a server.
+    pub fn ask(&self) -> CreateApiKey {
+        CreateApiKey { label: self.label.clone(), expires_in_days: self.expires_in_days }
+    }
+}
+
+/// Asks the server for a key.
+pub async fn create(args: CreateKeyArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let key = connect(global)?.create_key(&args.ask()).await.map_err(advise)?;
+    show(&args, &key)
+}
+
+/// Prints a key that was just made: the key alone on standard output, so that a script can take it.
+pub fn show(args: &CreateKeyArgs, key: &ApiKey) -> anyhow::Result<ExitCode> {
+    if args.json {
+        output::json(key)?;
+    } else {
+        output::line(key.token.as_deref().unwrap_or_default())?;
+        eprintln!("the key is shown only now; take it back with: pandastack key revoke {}", key.id);
+    }
+    Ok(ExitCode::SUCCESS)
+}

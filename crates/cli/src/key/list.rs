@@ -1,0 +1,40 @@
+//! `pandastack key list`
+
+use std::process::ExitCode;
+
+use pandastack_client::wire::ApiKey;
+
+use crate::{
+    GlobalArgs,
+    advice::advise,
+    connect::connect,
+    many::{ListForm, Listing},
+};
+
+/// Arguments of `key list`.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    form: ListForm,
+}
+
+/// Lists keys.
+pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    let keys = connect(global)?.keys().await.map_err(advise)?;
+    let head = &["ID", "PREFIX", "LABEL", "CREATED", "BY", "LAST USED", "EXPIRES"];
+    args.form.print(&keys, Listing { head, row, empty: "no keys; make one with: pandastack key create" })
+}
+
+fn row(key: &ApiKey) -> Vec<String> {
+    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let prefix = if key.current { format!("{} (this one)", key.prefix) } else { key.prefix.clone() };
+    vec![
+        key.id.clone(),
+        prefix,
+        or_dash(&key.label),
+        key.created_at.clone(),
+        key.created_by.clone(),
+        or_dash(&key.last_used_at),
+        or_dash(&key.expires_at),
+    ]
+}

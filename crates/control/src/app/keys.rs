@@ -1,0 +1,109 @@
+//! API keys: make, list and revoke them. A key sees and changes the keys of its own workspace only. Revoking one takes effect
+//! before the answer: it is forgotten, and what was opened with it is closed.
+
+use std::path::Path;
+
+use pandastack_kit::{Secret, random_hex};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{Caller, WorkspaceId};
+use pandastack_wire_public::KeyAsk;
+
+use super::{
+    authenticate::{KEY_PREFIX, key_hash},
+    bootstrap::{FIRST_WORKSPACE, shown_prefix},
+};
+use crate::{
+    Control,
+    limits::{KEYS_ENDED_MAX, KEYS_PER_WORKSPACE_MAX},
+    store::{KeyAdded, KeyLimits, KeyRevoked, KeyRow, LastKey, OPERATOR, Store, StoreError, StoredKey, key_id},
+};
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+const LIMITS: KeyLimits = KeyLimits { working_max: KEYS_PER_WORKSPACE_MAX, ended_max: KEYS_ENDED_MAX };
+
+/// A key that was just made. Only its hash is kept, so this is the one time it can be shown.
+pub struct MadeKey {
+    pub key: Secret<String>,
+    pub stored: StoredKey,
+}
+
+/// Why no key was made without a server.
+#[derive(Debug, thiserror::Error)]
+pub enum OfflineKeyError {
+    #[error("open the control database")]
+    Database(#[source] StoreError),
+    #[error("the workspace has {KEYS_PER_WORKSPACE_MAX} keys; revoke one first with \"pandastack key revoke\"")]
+    Full,
+}
+
+impl Control {
+    /// Makes a key for the caller's workspace.
+    pub(crate) async fn make_key(&self, caller: &Caller, ask: &KeyAsk) -> Result<MadeKey, Fault> {
+        let created_by = caller.key.id().unwrap_or(OPERATOR);
+        let now_ns = self.clock.now_ns();
+        let made = add(&self.store, &caller.workspace, ask, created_by, now_ns).await?;
+        made.ok_or_else(|| {
+            let text = format!("a workspace has at most {KEYS_PER_WORKSPACE_MAX} API keys; revoke one first");
+            Fault::new(FaultKind::Quota, "quota.keys", text)
+        })
+    }
+
+    /// Lists the keys of the caller's workspace, newest first.
+    pub(crate) async fn keys_of(&self, caller: &Caller) -> Result<Vec<StoredKey>, Fault> {
+        Ok(self.store.list_keys(&caller.workspace, KEYS_PER_WORKSPACE_MAX + KEYS_ENDED_MAX).await?)
+    }
+
+    /// Revokes keys of the caller's workspace by id or prefix. Afterwards no request with them is let in, and what was
+    /// opened with them ends.
+    pub(crate) async fn revoke_key(&self, caller: &Caller, name: &str, last: LastKey) -> Result<(), Fault> {
+        let revoked = self.store.revoke_keys(&caller.workspace, name, last, self.clock.now_ns()).await?;
+        match revoked {
+            KeyRevoked::Yes(hashes) => {
+                // The last step: it may end this very request.
+                self.keys.forget(&hashes);
+                Ok(())
+            }
+            KeyRevoked::Missing => Err(Fault::new(FaultKind::Missing, "key.not_found", "API key not found")),
+            KeyRevoked::Last => {
+                let text =
+                    "this is the last API key of the workspace that works: make another one first, or say force=true";
+                Err(Fault::new(FaultKind::Conflict, "key.last", text))
+            }
+        }
+    }
+
+    /// Makes a key of the first workspace in a database, whether or not a server uses it: for an operator who has lost every key.
+    pub async fn make_key_offline(database: &Path, ask: &KeyAsk, now_ns: u64) -> Result<MadeKey, OfflineKeyError> {
+        let store = Store::open(database, now_ns).await.map_err(OfflineKeyError::Database)?;
+        let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());
+        let made = add(&store, &workspace, ask, OPERATOR, now_ns).await.map_err(OfflineKeyError::Database);
+        store.close().await;
+        made?.ok_or(OfflineKeyError::Full)
+    }
+}
+
+/// Adds a fresh key. `None` if the workspace has too many.
+async fn add(
+    store: &Store,
+    workspace: &WorkspaceId,
+    ask: &KeyAsk,
+    created_by: &str,
+    now_ns: u64,
+) -> Result<Option<MadeKey>, StoreError> {
+    let key = format!("{KEY_PREFIX}{}", random_hex::<16>());
+    let hash = key_hash(&key);
+    let expires_at_ns = ask.expires_in.map(|life| now_ns.saturating_add(life.as_secs().saturating_mul(NS_PER_SECOND)));
+    let prefix = shown_prefix(&key).to_owned();
+    let row = KeyRow { hash: &hash, prefix: &prefix, label: &ask.label, expires_at_ns, created_by };
+    let added = store.add_key(workspace, row, now_ns, LIMITS).await?;
+    let stored = StoredKey {
+        id: key_id(&hash),
+        prefix,
+        label: ask.label.clone(),
+        created_at_ns: now_ns,
+        created_by: created_by.to_owned(),
+        last_used_at_ns: None,
+        expires_at_ns,
+    };
+    Ok((added == KeyAdded::Yes).then(|| MadeKey { key: Secret::new(key), stored }))
+}

@@ -1,0 +1,65 @@
+//! Ends requests whose key is revoked while they are under way: before the answer as a refusal, in its middle by cutting it off.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    response::Response,
+};
+use hyper::body::{Frame, SizeHint};
+use pandastack_wire_fleet::CallerKey;
+use pandastack_wire_public::http::refuse;
+
+use crate::app::revoked_key;
+
+/// Works until the answer, or until the key is revoked. Dropping the work is what a client that hangs up does too.
+pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>, request: &str) -> Response {
+    let response = tokio::select! {
+        // First the work: a key may revoke itself, and hears that it did.
+        biased;
+        response = work => response,
+        () = key.revoked() => return refuse(revoked_key(), request),
+    };
+    if response.body().is_end_stream() {
+        return response;
+    }
+    response.map(|body| {
+        let revoked = Box::pin(async move { key.revoked().await });
+        Body::new(UntilRevoked { body, revoked })
+    })
+}
+
+/// An answer that breaks off when its key is revoked.
+struct UntilRevoked {
+    body: Body,
+    revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl HttpBody for UntilRevoked {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        if self.revoked.as_mut().poll(cx).is_ready() {
+            // Not a plain end: a client must not take half an answer for a whole one.
+            let error = io::Error::new(io::ErrorKind::ConnectionAborted, "the API key was revoked");
+            return Poll::Ready(Some(Err(error.into())));
+        }
+        Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,157 @@
+//! Which headers of a program's answer reach a browser. A sandbox runs strangers' code, so an answer may change nothing outside
+//! of its own origin: see "Headers of answers" in docs/previews.md.
+
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{
+        ACCESS_CONTROL_ALLOW_CREDENTIALS, ALT_SVC, CONTENT_SECURITY_POLICY, SET_COOKIE, STRICT_TRANSPORT_SECURITY,
+    },
+};
+
+use super::{Target, head::Credential, head::keep};
+
+/// Headers that a browser keeps for an origin, a host or a whole domain, long after the answer.
+static REMOVED: [HeaderName; 10] = [
+    ALT_SVC,
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("expect-ct"),
+    HeaderName::from_static("nel"),
+    HeaderName::from_static("public-key-pins"),
+    HeaderName::from_static("public-key-pins-report-only"),
+    HeaderName::from_static("report-to"),
+    HeaderName::from_static("reporting-endpoints"),
+    HeaderName::from_static("service-worker-allowed"),
+    STRICT_TRANSPORT_SECURITY,
+];
+
+/// Cookie that holds the token of a signed link. Behind TLS it has the prefix that only the host itself can set.
+pub const LINK_COOKIE: &str = "pandastack_preview";
+pub const LINK_COOKIE_TLS: &str = "__Host-pandastack_preview";
+
+/// A page from the proxy with a key runs in an origin of its own, not in the API's.
+const SANDBOXED: HeaderValue =
+    HeaderValue::from_static("sandbox allow-scripts allow-forms allow-popups allow-downloads");
+
+/// Takes out of an answer what reaches beyond its own origin.
+pub fn confine(headers: &mut HeaderMap, target: &Target) {
+    for name in &REMOVED {
+        headers.remove(name);
+    }
+    match target.credential {
+        Credential::Anybody => keep(headers, &SET_COOKIE, |value| confine_cookie(&value, None)),
+        // The proxy with a key is on the API's own origin.
+        Credential::Platform => {
+            let below = format!("/v1/sandboxes/{}/proxy/{}", target.sandbox, target.port);
+            keep(headers, &SET_COOKIE, |value| confine_cookie(&value, Some(&below)));
+            headers.remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);
+            headers.append(CONTENT_SECURITY_POLICY, SANDBOXED);
+        }
+    }
+}
+
+/// Makes a cookie one of its host alone, by taking `Domain` off, and of the paths below a prefix if there is one. `None` for a
+/// cookie that is ours, or that has no name: a browser takes the value for the name.
+fn confine_cookie(value: &HeaderValue, below: Option<&str>) -> Option<HeaderValue> {
+    let mut parts = value.as_bytes().split(|byte| *byte == b';');
+    let pair = parts.next().unwrap_or_default();
+    if is_link_cookie(pair) {
+        return None;
+    }
+    let mut kept: Vec<Vec<u8>> = vec![pair.to_vec()];
+    let mut path: &[u8] = b"/";
+    for part in parts {
+        let (name, value) = split_pair(part);
+        if name.eq_ignore_ascii_case(b"domain") {
+            continue;
+        }
+        if below.is_some() && name.eq_ignore_ascii_case(b"path") {
+            path = if value.starts_with(b"/") { value } else { b"/" };
+            continue;
+        }
+        kept.push(part.to_vec());
+    }
+    kept.extend(below.map(|below| [b" Path=", below.as_bytes(), path].concat()));
+    HeaderValue::from_bytes(&kept.join(&b';')).ok()
+}
+
+/// Says whether `name=value` is the cookie of a signed link, however it is spelt.
+fn is_link_cookie(pair: &[u8]) -> bool {
+    let (name, value) = split_pair(pair);
+    let ours =
+        |text: &[u8]| [LINK_COOKIE, LINK_COOKIE_TLS].iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes()));
+    // A cookie without a name is sent back as its value alone, which may read `pandastack_preview=…`.
+    ours(name) || (name.is_empty() && ours(split_pair(value).0))
+}
+
+/// Takes the cookie of a signed link out of a request and gives the tokens in it.
+pub fn take_link_tokens(headers: &mut HeaderMap) -> Vec<String> {
+    let mut tokens = Vec::new();
+    let values: Vec<HeaderValue> = headers.get_all(axum::http::header::COOKIE).iter().cloned().collect();
+    headers.remove(axum::http::header::COOKIE);
+    for value in values {
+        let (ours, others): (Vec<&[u8]>, Vec<&[u8]>) =
+            value.as_bytes().split(|byte| *byte == b';').partition(|pair| is_link_cookie(pair));
+        tokens.extend(ours.iter().filter_map(|pair| String::from_utf8(split_pair(pair).1.to_vec()).ok()));
+        let left = others.join(&b';');
+        if let Some(left) = HeaderValue::from_bytes(left.trim_ascii()).ok().filter(|left| !left.is_empty()) {
+            headers.append(axum::http::header::COOKIE, left);
+        }
+    }
+    tokens
+}
+
+fn split_pair(text: &[u8]) -> (&[u8], &[u8]) {
+    match text.iter().position(|byte| *byte == b'=') {
+        Some(at) => (text[..at].trim_ascii(), text[at + 1..].trim_ascii()),
+        None => (text.trim_ascii(), b""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(cookie: &str, below: Option<&str>, expected: Option<&str>) {
+        let found = confine_cookie(&HeaderValue::from_str(cookie).unwrap(), below);
+        assert_eq!(found.as_ref().map(|value| value.to_str().unwrap()), expected, "{cookie}");
+    }
+
+    #[test]
+    fn cookies_belong_to_their_host_alone() {
+        check("a=1; Path=/; HttpOnly", None, Some("a=1; Path=/; HttpOnly"));
+        check("a=1; Domain=localhost; Path=/", None, Some("a=1; Path=/"));
+        check("a=domain=x;DOMAIN = .box.example ; Secure;domain", None, Some("a=domain=x; Secure"));
+        check("a", None, Some("a"));
+        check("", None, Some(""));
+    }
+
+    #[test]
+    fn cookies_of_the_proxy_stay_below_it() {
+        check("a=1", Some("/p"), Some("a=1; Path=/p/"));
+        check("a=1; Path=/app; path=/x; Secure", Some("/p"), Some("a=1; Secure; Path=/p/x"));
+        check("a=1; Path=evil; Domain=x", Some("/p"), Some("a=1; Path=/p/"));
+    }
+
+    #[test]
+    fn programs_cannot_set_the_cookie_of_a_link() {
+        for cookie in [
+            "pandastack_preview=x",
+            " Pandastack_Preview =x; Path=/",
+            "__Host-pandastack_preview=x",
+            "=pandastack_preview=x",
+        ] {
+            check(cookie, None, None);
+        }
+        check("pandastack_preview2=x", None, Some("pandastack_preview2=x"));
+    }
+
+    #[test]
+    fn tokens_are_taken_out_of_requests() {
+        let mut headers = HeaderMap::new();
+        headers.append("cookie", "a=1; pandastack_preview=t.1; b=2".parse().unwrap());
+        headers.append("cookie", "pandastack_preview=t.2".parse().unwrap());
+        assert_eq!(take_link_tokens(&mut headers), ["t.1", "t.2"]);
+        let left: Vec<_> = headers.get_all("cookie").iter().collect();
+        assert_eq!(left, ["a=1; b=2"]);
+    }
+}
