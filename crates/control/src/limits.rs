@@ -131,6 +131,16 @@ pub const BUILDER_ROOM_RETRY: Duration = Duration::from_secs(2);
 pub const BUILD_STEPS_MAX: usize = 200;
 pub const STEP_TEXT_SHOWN_MAX: usize = 160;
 
+/// All texts of one Dockerfile together, once their variables are replaced. Several times the largest file.
+pub const DOCKERFILE_EXPANDED_BYTES_MAX: usize = 8 * BUILD_FIELD_BYTES_MAX;
+/// Sources of all `COPY` and `ADD` of one Dockerfile, and memory for the names of the files that they mean.
+pub const DOCKERFILE_SOURCES_MAX: usize = 2000;
+pub const DOCKERFILE_PLACED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// A path in a machine, the user of commands, and the words of `SHELL`.
+pub const DOCKERFILE_PATH_BYTES_MAX: usize = 4095;
+pub const DOCKERFILE_USER_BYTES_MAX: usize = 256;
+pub const DOCKERFILE_SHELL_BYTES_MAX: usize = 4096;
+
 /// A template's command: how long a build waits for its port, or without one; how often it looks; how long one may take to end.
 pub const START_READY_MAX: Duration = Duration::from_secs(60);
 pub const START_SETTLE: Duration = Duration::from_secs(5);

@@ -61,7 +61,7 @@ pub fn checked(path: &str) -> Result<String, String> {
 pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
     let parts: Vec<&str> = source.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
-        return Err(format!("{source:?} leads outside of the context"));
+        return Err(format!("{:?} leads outside of the context", shown(source)));
     }
     let pattern = parts.iter().any(|part| part.contains(['*', '?', '[']));
     let fitting: Vec<GlobMatcher> = parts.iter().map(|part| glob(part)).collect::<Result<_, _>>()?;
@@ -89,9 +89,14 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
         }
     }
     if meant.is_empty() {
-        return Err(format!("{source:?} is not in the build context"));
+        return Err(format!("{:?} is not in the build context", shown(source)));
     }
     Ok(Matched { many, files: meant })
+}
+
+/// Shortens a source for a message.
+fn shown(source: &str) -> String {
+    source.chars().take(200).collect()
 }
 
 #[cfg(test)]

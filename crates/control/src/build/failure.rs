@@ -2,6 +2,7 @@
 
 use pandastack_model::{Fault, FaultKind};
 
+use super::dockerfile::DockerfileError;
 use crate::store::StoreError;
 
 /// A failed build.
@@ -32,5 +33,11 @@ impl From<Fault> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Fault::from(error).into()
+    }
+}
+
+impl From<DockerfileError> for Failure {
+    fn from(error: DockerfileError) -> Self {
+        Self(format!("{error} ({})", error.code()))
     }
 }

@@ -10,9 +10,13 @@ use super::{
     Settings,
     context::{self, ContextFile},
     dockerfile::{
-        Argument, Command, Dockerfile, DockerfileError, Instruction, Source, Step, Taken, Transfer, TransferKind,
-        expand, expand_raw, stage_called,
+        Argument, Command, Dockerfile, DockerfileError, Expander, Instruction, Problem, Source, Step, Taken, Transfer,
+        TransferKind, stage_called,
     },
+};
+use crate::limits::{
+    DOCKERFILE_PATH_BYTES_MAX, DOCKERFILE_PLACED_BYTES_MAX, DOCKERFILE_SHELL_BYTES_MAX, DOCKERFILE_SOURCES_MAX,
+    DOCKERFILE_USER_BYTES_MAX,
 };
 
 /// What is to be done, in order, and what the template says then.
@@ -110,26 +114,50 @@ pub enum Contents {
     Text(String),
 }
 
-/// Says which stages what is built depends on. The others are not built.
-pub fn needed(file: &Dockerfile) -> Result<Vec<bool>, DockerfileError> {
-    let mut needed = vec![false; file.stages.len()];
-    for number in (0..file.stages.len()).rev() {
-        if number + 1 == file.stages.len() {
-            needed[number] = true;
-        }
-        if !needed[number] {
-            continue;
-        }
-        let Base { stage, .. } = base(file, number)?;
-        let taken = file.stages[number].steps.iter().filter_map(|step| match &step.instruction {
-            Instruction::Transfer(Transfer { from: Some(Taken::Stage(stage)), .. }) => Some(*stage),
-            _ => None,
-        });
-        for other in taken.chain(stage) {
-            needed[other] = true;
-        }
+/// A Dockerfile and what its variables stand for. Plans its stages within one budget for the file.
+#[derive(Debug)]
+pub struct Planning<'a> {
+    file: &'a Dockerfile,
+    /// The arguments before the first `FROM`, with their values.
+    globals: BTreeMap<String, String>,
+    budget: Budget,
+}
+
+/// What the plans of all stages of a file may still take.
+#[derive(Debug)]
+struct Budget {
+    expander: Expander,
+    /// Sources of `COPY` and `ADD`.
+    sources: usize,
+    /// Memory for the files that they mean.
+    placed: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        let (sources, placed) = (DOCKERFILE_SOURCES_MAX, DOCKERFILE_PLACED_BYTES_MAX);
+        Self { expander: Expander::default(), sources, placed }
     }
-    Ok(needed)
+}
+
+impl Budget {
+    fn source(&mut self) -> Result<(), Problem> {
+        let over = || Problem::from(format!("more than {DOCKERFILE_SOURCES_MAX} sources of COPY and ADD in one file"));
+        self.sources = self.sources.checked_sub(1).ok_or_else(over)?;
+        Ok(())
+    }
+
+    fn place(&mut self, item: &Item) -> Result<(), Problem> {
+        let over = || {
+            let text = format!(
+                "the names of all copied files take more than {DOCKERFILE_PLACED_BYTES_MAX} bytes; \
+                 copy large folders once, or name files in .dockerignore"
+            );
+            Problem { text, code: "build.dockerfile_too_large" }
+        };
+        self.placed = self.placed.checked_sub(item.name.len() + size_of::<Item>()).ok_or_else(over)?;
+        Ok(())
+    }
 }
 
 /// What a `FROM` means.
@@ -140,25 +168,6 @@ pub struct Base {
     pub stage: Option<usize>,
 }
 
-/// Gives what the `FROM` of a stage means.
-pub fn base(file: &Dockerfile, number: usize) -> Result<Base, DockerfileError> {
-    let stage = &file.stages[number];
-    let at = |problem| DockerfileError { line: stage.base_line, problem };
-    let mut known = BTreeMap::new();
-    for Argument { name, default } in &file.globals {
-        let value = expand(default.as_deref().unwrap_or_default(), &known).map_err(at)?;
-        known.insert(name.clone(), value);
-    }
-    let name = expand(&stage.base, &known).map_err(at)?;
-    if name.is_empty() {
-        return Err(at("FROM names nothing".to_owned()));
-    }
-    // Numbers are for COPY only: a template may be called 1.
-    let called = stage_called(&name, &file.stages[..number]);
-    let stage = called.filter(|other| file.stages[*other].name.as_ref() == Some(&name.to_lowercase()));
-    Ok(Base { name, stage })
-}
-
 /// What a stage starts with.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
@@ -167,24 +176,75 @@ pub struct Start {
     pub folders: Vec<String>,
 }
 
-/// Plans a stage on top of what its base says.
-pub fn plan(file: &Dockerfile, stage: usize, start: Start, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
-    let globals = file.globals.iter().filter_map(|arg| Some((arg.name.clone(), arg.default.clone()?)));
-    let mut planner = Planner {
-        settings: start.settings,
-        args: BTreeMap::new(),
-        globals: globals.collect(),
-        shell: vec!["/bin/sh".to_owned(), "-c".to_owned()],
-        folders: start.folders,
-        context,
-    };
-    let mut steps = Vec::new();
-    for Step { line, text, instruction } in &file.stages[stage].steps {
-        let act = planner.step(instruction).map_err(|problem| DockerfileError { line: *line, problem })?;
-        planner.check().map_err(|problem| DockerfileError { line: *line, problem })?;
-        steps.push(Planned { line: *line, text: text.clone(), act });
+impl<'a> Planning<'a> {
+    /// Reads the arguments before the first `FROM`.
+    pub fn new(file: &'a Dockerfile) -> Result<Self, DockerfileError> {
+        let (mut budget, mut globals) = (Budget::default(), BTreeMap::<String, String>::new());
+        for Argument { name, default, line } in &file.globals {
+            let Some(default) = default else { continue };
+            let value = budget.expander.expand(default, &|name| globals.get(name).map(String::as_str));
+            globals.insert(name.clone(), value.map_err(|problem| DockerfileError::at(*line, problem))?);
+        }
+        Ok(Self { file, globals, budget })
     }
-    Ok(Plan { steps, folders: planner.folders, settings: planner.settings })
+
+    /// Says which stages what is built depends on. The others are not built.
+    pub fn needed(&mut self) -> Result<Vec<bool>, DockerfileError> {
+        let stages = &self.file.stages;
+        let mut needed = vec![false; stages.len()];
+        for number in (0..stages.len()).rev() {
+            if number + 1 == stages.len() {
+                needed[number] = true;
+            }
+            if !needed[number] {
+                continue;
+            }
+            let Base { stage, .. } = self.base(number)?;
+            let taken = stages[number].steps.iter().filter_map(|step| match &step.instruction {
+                Instruction::Transfer(Transfer { from: Some(Taken::Stage(stage)), .. }) => Some(*stage),
+                _ => None,
+            });
+            for other in taken.chain(stage) {
+                needed[other] = true;
+            }
+        }
+        Ok(needed)
+    }
+
+    /// Gives what the `FROM` of a stage means.
+    pub fn base(&mut self, number: usize) -> Result<Base, DockerfileError> {
+        let Self { file, globals, budget } = self;
+        let stage = &file.stages[number];
+        let at = |problem| DockerfileError::at(stage.base_line, problem);
+        let name = budget.expander.expand(&stage.base, &|name| globals.get(name).map(String::as_str)).map_err(at)?;
+        if name.is_empty() {
+            return Err(at("FROM names nothing".into()));
+        }
+        // Numbers are for COPY only: a template may be called 1.
+        let called = stage_called(&name, &file.stages[..number]);
+        let stage = called.filter(|other| file.stages[*other].name.as_ref() == Some(&name.to_lowercase()));
+        Ok(Base { name, stage })
+    }
+
+    /// Plans a stage on top of what its base says.
+    pub fn stage(&mut self, stage: usize, start: Start, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
+        let mut planner = Planner {
+            settings: start.settings,
+            args: BTreeMap::new(),
+            globals: &self.globals,
+            shell: vec!["/bin/sh".to_owned(), "-c".to_owned()],
+            folders: start.folders,
+            context,
+            budget: &mut self.budget,
+        };
+        let mut steps = Vec::new();
+        for Step { line, text, instruction } in &self.file.stages[stage].steps {
+            let act = planner.step(instruction).map_err(|problem| DockerfileError::at(*line, problem))?;
+            planner.check().map_err(|problem| DockerfileError::at(*line, problem))?;
+            steps.push(Planned { line: *line, text: text.clone(), act });
+        }
+        Ok(Plan { steps, folders: planner.folders, settings: planner.settings })
+    }
 }
 
 /// Gives the key under which the outcome of a change is found again: what was there before, and everything the change is made of.
@@ -220,14 +280,15 @@ pub fn key(before: &str, change: &Change, context: &[ContextFile], taken: &str) 
 struct Planner<'a> {
     settings: Settings,
     args: BTreeMap<String, String>,
-    globals: BTreeMap<String, String>,
+    globals: &'a BTreeMap<String, String>,
     shell: Vec<String>,
     folders: Vec<String>,
     context: &'a [ContextFile],
+    budget: &'a mut Budget,
 }
 
 impl Planner<'_> {
-    fn step(&mut self, instruction: &Instruction) -> Result<Act, String> {
+    fn step(&mut self, instruction: &Instruction) -> Result<Act, Problem> {
         match instruction {
             Instruction::Run(command) => Ok(self.change(Verb::Run(self.run(self.argv(command), None)))),
             Instruction::Script(body) if body.starts_with("#!") => {
@@ -248,12 +309,13 @@ impl Planner<'_> {
         }
     }
 
-    fn say(&mut self, instruction: &Instruction) -> Result<(), String> {
+    fn say(&mut self, instruction: &Instruction) -> Result<(), Problem> {
         match instruction {
             Instruction::Env(pairs) => {
                 let values = self.values(pairs)?;
                 if let Some((name, _)) = values.iter().find(|(name, value)| bad_variable(name, value)) {
-                    return Err(format!("{name:?} is no name for a variable, or its value holds a zero byte"));
+                    let name: String = name.chars().take(80).collect();
+                    return Err(format!("{name:?} is no name for a variable, or its value holds a zero byte").into());
                 }
                 self.settings.env.extend(values);
             }
@@ -262,18 +324,28 @@ impl Planner<'_> {
                 self.settings.labels.extend(values);
             }
             Instruction::Arg(arguments) => {
-                for Argument { name, default } in arguments {
+                for Argument { name, default, .. } in arguments {
                     let default = default.as_deref().map(|text| self.expand(text)).transpose()?;
                     let value = default.or_else(|| self.globals.get(name).cloned());
                     self.args.extend(value.map(|value| (name.clone(), value)));
+                    if self.args.len() > ENV_ENTRIES_MAX {
+                        return Err(too_many_variables());
+                    }
                 }
             }
             Instruction::Workdir(path) => {
-                let path = self.absolute(&self.expand(path)?)?;
+                let path = self.expand(path)?;
+                let path = self.absolute(&path)?;
                 self.folders.push(path.clone());
                 self.settings.workdir = Some(path);
             }
-            Instruction::User(user) => self.settings.user = Some(self.expand(user)?).filter(|user| !user.is_empty()),
+            Instruction::User(user) => {
+                let user = self.expand(user)?;
+                if user.len() > DOCKERFILE_USER_BYTES_MAX {
+                    return Err(format!("a user has at most {DOCKERFILE_USER_BYTES_MAX} bytes").into());
+                }
+                self.settings.user = Some(user).filter(|user| !user.is_empty());
+            }
             Instruction::Cmd(command) => self.settings.cmd = self.argv(command),
             Instruction::Entrypoint(command) => {
                 self.settings.entrypoint = self.argv(command);
@@ -284,7 +356,14 @@ impl Planner<'_> {
                     self.expose(word)?;
                 }
             }
-            Instruction::Shell(shell) => self.shell = shell.clone(),
+            Instruction::Shell(shell) => {
+                // Every RUN takes a copy of it.
+                if shell.iter().map(|word| word.len() + size_of::<String>()).sum::<usize>() > DOCKERFILE_SHELL_BYTES_MAX
+                {
+                    return Err(format!("SHELL takes more than {DOCKERFILE_SHELL_BYTES_MAX} bytes").into());
+                }
+                self.shell.clone_from(shell);
+            }
             Instruction::Run(_) | Instruction::Script(_) | Instruction::Transfer(_) | Instruction::Ignored => {}
         }
         Ok(())
@@ -314,18 +393,24 @@ impl Planner<'_> {
         known
     }
 
-    fn expand(&self, text: &str) -> Result<String, String> {
-        expand(text, &self.known())
+    fn expand(&mut self, text: &str) -> Result<String, Problem> {
+        let Self { budget, settings, args, .. } = self;
+        budget.expander.expand(text, &|name| settings.env.get(name).or_else(|| args.get(name)).map(String::as_str))
     }
 
-    fn values(&self, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, String> {
+    fn expand_raw(&mut self, text: &str) -> Result<String, Problem> {
+        let Self { budget, settings, args, .. } = self;
+        budget.expander.expand_raw(text, &|name| settings.env.get(name).or_else(|| args.get(name)).map(String::as_str))
+    }
+
+    fn values(&mut self, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, Problem> {
         pairs.iter().map(|(name, value)| Ok((self.expand(name)?, self.expand(value)?))).collect()
     }
 
     /// Resolves a path in the machine against the working folder.
-    fn absolute(&self, path: &str) -> Result<String, String> {
+    fn absolute(&self, path: &str) -> Result<String, Problem> {
         if path.is_empty() || path.contains('\0') {
-            return Err("the path is empty or holds a zero byte".to_owned());
+            return Err("the path is empty or holds a zero byte".into());
         }
         let start = if path.starts_with('/') { "" } else { self.settings.workdir.as_deref().unwrap_or_default() };
         let mut parts: Vec<&str> = Vec::new();
@@ -336,14 +421,18 @@ impl Planner<'_> {
                 part => parts.push(part),
             }
         }
-        Ok(format!("/{}", parts.join("/")))
+        let path = format!("/{}", parts.join("/"));
+        if path.len() > DOCKERFILE_PATH_BYTES_MAX {
+            return Err(format!("a path has more than {DOCKERFILE_PATH_BYTES_MAX} bytes").into());
+        }
+        Ok(path)
     }
 
-    fn expose(&mut self, word: &str) -> Result<(), String> {
+    fn expose(&mut self, word: &str) -> Result<(), Problem> {
         let word = self.expand(word)?;
         let (ports, protocol) = word.split_once('/').unwrap_or((&word, "tcp"));
         let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
-        let bad = || format!("{word:?} is no port");
+        let bad = || Problem::from(format!("{:?} is no port", word.chars().take(80).collect::<String>()));
         let (low, high): (u16, u16) = (low.parse().map_err(|_| bad())?, high.parse().map_err(|_| bad())?);
         if low == 0 || low > high || !["tcp", "udp"].contains(&protocol.to_ascii_lowercase().as_str()) {
             return Err(bad());
@@ -355,29 +444,35 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn place(&self, transfer: &Transfer) -> Result<Place, String> {
+    fn place(&mut self, transfer: &Transfer) -> Result<Place, Problem> {
         let Transfer { kind, from: _, sources, dest, owner, mode } = transfer;
         let (mut items, mut many) = (Vec::new(), sources.len() > 1);
         for source in sources {
+            self.budget.source()?;
             match source {
                 Source::Inline { name, body, expand } => {
-                    let text = if *expand { expand_raw(body, &self.known())? } else { body.clone() };
+                    let text = if *expand { self.expand_raw(body)? } else { body.clone() };
                     items.push(Item { name: name.clone(), contents: Contents::Text(text) });
                 }
                 // What another stage holds is seen when it is there.
                 Source::Path(_) if transfer.from.is_some() => {}
                 Source::Path(path) => {
-                    let found = context::find(self.context, &self.expand(path)?)?;
+                    let path = self.expand(path)?;
+                    let found = context::find(self.context, &path)?;
                     many |= found.many;
-                    let item = |meant: context::Meant| Item { name: meant.name, contents: Contents::File(meant.file) };
-                    items.extend(found.files.into_iter().map(item));
+                    for context::Meant { file, name } in found.files {
+                        let item = Item { name, contents: Contents::File(file) };
+                        self.budget.place(&item)?;
+                        items.push(item);
+                    }
                 }
             }
         }
         let dest = self.expand(dest)?;
         let folder = dest.ends_with('/') || dest == "." || dest.ends_with("/.") || dest.ends_with("..");
         if sources.len() > 1 && !folder {
-            return Err(format!("with several sources the destination {dest:?} must end in /"));
+            let dest: String = dest.chars().take(200).collect();
+            return Err(format!("with several sources the destination {dest:?} must end in /").into());
         }
         let mode = mode.as_deref().map(|mode| self.expand(mode)).transpose()?.map(|mode| octal(&mode)).transpose()?;
         let owner = owner.as_deref().map(|owner| self.expand(owner)).transpose()?;
@@ -392,38 +487,50 @@ impl Planner<'_> {
     }
 
     /// Gives paths in another stage: absolute, whatever folder this one works in.
-    fn taken(&self, transfer: &Transfer) -> Result<Vec<String>, String> {
+    fn taken(&mut self, transfer: &Transfer) -> Result<Vec<String>, Problem> {
         let path = |source: &Source| match source {
-            Source::Path(path) => self.absolute(&format!("/{}", self.expand(path)?)),
-            Source::Inline { .. } => Err("text that stands in the Dockerfile is not in another stage".to_owned()),
+            Source::Path(path) => {
+                let path = self.expand(path)?;
+                self.absolute(&format!("/{path}"))
+            }
+            Source::Inline { .. } => Err("text that stands in the Dockerfile is not in another stage".into()),
         };
         transfer.sources.iter().map(path).collect()
     }
 
     /// Holds everything that a step added to the limits.
-    fn check(&self) -> Result<(), String> {
-        let known = self.known();
-        let bytes: usize = known.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
-        if known.len() > ENV_ENTRIES_MAX || bytes > ENV_BYTES_MAX {
-            return Err(format!("more than {ENV_ENTRIES_MAX} variables or {ENV_BYTES_MAX} bytes of them"));
+    fn check(&self) -> Result<(), Problem> {
+        let env = &self.settings.env;
+        let hidden = |(name, _): &(&String, &String)| !env.contains_key(*name);
+        let known = || env.iter().chain(self.args.iter().filter(hidden));
+        let bytes: usize = known().map(|(name, value)| name.len() + value.len() + 2).sum();
+        if known().count() > ENV_ENTRIES_MAX || bytes > ENV_BYTES_MAX {
+            return Err(too_many_variables());
         }
         if self.settings.ports.len() > DECLARED_PORTS_MAX {
-            return Err(format!("more than {DECLARED_PORTS_MAX} ports"));
+            return Err(format!("more than {DECLARED_PORTS_MAX} ports").into());
         }
         let labels: usize = self.settings.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         if labels > ENV_BYTES_MAX {
-            return Err(format!("more than {ENV_BYTES_MAX} bytes of labels"));
+            return Err(format!("more than {ENV_BYTES_MAX} bytes of labels").into());
         }
         Ok(())
     }
+}
+
+fn too_many_variables() -> Problem {
+    format!("more than {ENV_ENTRIES_MAX} variables or {ENV_BYTES_MAX} bytes of them").into()
 }
 
 fn bad_variable(name: &str, value: &str) -> bool {
     name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
 }
 
-fn octal(mode: &str) -> Result<u32, String> {
-    let bad = || format!("--chmod={mode} is not an octal mode such as 755");
+fn octal(mode: &str) -> Result<u32, Problem> {
+    let bad = || {
+        let mode: String = mode.chars().take(80).collect();
+        Problem::from(format!("--chmod={mode} is not an octal mode such as 755"))
+    };
     u32::from_str_radix(mode, 8).ok().filter(|mode| *mode <= 0o7777).ok_or_else(bad)
 }
 

@@ -45,7 +45,10 @@ pub fn split(text: &str) -> Result<Vec<Line>, DockerfileError> {
         let (keyword, rest) = joined.split_once(char::is_whitespace).unwrap_or((joined, ""));
         let (keyword, rest) = (keyword.to_ascii_uppercase(), rest.trim().to_owned());
         if rest.is_empty() {
-            return Err(DockerfileError::at(number, format!("{keyword} needs an argument")));
+            return Err(DockerfileError::at(
+                number,
+                format!("{} needs an argument", keyword.chars().take(80).collect::<String>()),
+            ));
         }
         let mut documents = Vec::new();
         if WITH_DOCUMENTS.contains(&keyword.as_str()) && !rest.starts_with('[') {

@@ -8,19 +8,57 @@ mod words;
 pub use parse::{
     Argument, Command, Dockerfile, Instruction, Source, Step, Taken, Transfer, TransferKind, parse, stage_called,
 };
-pub use words::{expand, expand_raw};
+pub use words::Expander;
+
+use crate::limits::DOCKERFILE_EXPANDED_BYTES_MAX;
 
 /// What is wrong with a Dockerfile, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Dockerfile line {line}: {problem}")]
 pub struct DockerfileError {
     pub line: usize,
-    pub problem: String,
+    pub problem: Problem,
 }
 
 impl DockerfileError {
-    pub fn at(line: usize, problem: impl Into<String>) -> Self {
+    pub fn at(line: usize, problem: impl Into<Problem>) -> Self {
         Self { line, problem: problem.into() }
+    }
+
+    /// Gives the word that programs look for.
+    pub fn code(&self) -> &'static str {
+        self.problem.code
+    }
+}
+
+/// What is wrong with one instruction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Problem {
+    pub text: String,
+    pub code: &'static str,
+}
+
+impl Problem {
+    /// Variables grow past what one Dockerfile may take.
+    pub fn too_large() -> Self {
+        let text = format!(
+            "with its variables replaced the Dockerfile has more than {DOCKERFILE_EXPANDED_BYTES_MAX} bytes; \
+             shorten the values of ARG and ENV, or use them less often"
+        );
+        Self { text, code: "build.dockerfile_too_large" }
+    }
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { text, code: "build.bad_dockerfile" }
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
     }
 }
 

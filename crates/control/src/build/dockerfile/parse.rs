@@ -63,6 +63,7 @@ pub enum Instruction {
 pub struct Argument {
     pub name: String,
     pub default: Option<String>,
+    pub line: usize,
 }
 
 /// A command in one of its two forms.
@@ -122,11 +123,16 @@ pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
                 globals.extend(arguments(&line)?);
             }
             (keyword, true) => {
-                return Err(DockerfileError::at(number, format!("{keyword} before FROM; only ARG may stand there")));
+                return Err(DockerfileError::at(
+                    number,
+                    format!("{} before FROM; only ARG may stand there", shown(keyword)),
+                ));
             }
             (_, false) => {
                 let step = step(line, &stages)?;
-                stages.last_mut().into_iter().for_each(|stage| stage.steps.push(step.clone()));
+                if let Some(stage) = stages.last_mut() {
+                    stage.steps.push(step);
+                }
             }
         }
         if count > BUILD_STEPS_MAX + 1 {
@@ -141,7 +147,7 @@ fn from(line: &Line) -> Result<Stage, DockerfileError> {
     let (flags, words) = flags(&line.rest);
     for (name, value) in flags {
         if name != "platform" || value != "linux/amd64" {
-            return Err(at(format!("--{name}={value} is not supported; machines are linux/amd64")));
+            return Err(at(format!("--{}={} is not supported; machines are linux/amd64", shown(&name), shown(&value))));
         }
     }
     match words.as_slice() {
@@ -313,7 +319,7 @@ fn arguments(line: &Line) -> Result<Vec<Argument>, DockerfileError> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(DockerfileError::at(line.number, format!("{:?} is no name for an argument", shown(name))));
         }
-        Ok(Argument { name: name.to_owned(), default: default.map(str::to_owned) })
+        Ok(Argument { name: name.to_owned(), default: default.map(str::to_owned), line: line.number })
     };
     words::split(&line.rest).iter().map(argument).collect()
 }

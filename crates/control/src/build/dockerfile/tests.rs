@@ -16,7 +16,7 @@ fn shell(text: &str) -> Instruction {
 fn refused(text: &str, line: usize, problem: &str) {
     let error = parse(text).unwrap_err();
     assert_eq!(error.line, line, "{error}");
-    assert!(error.problem.contains(problem), "{error}");
+    assert!(error.problem.text.contains(problem), "{error}");
 }
 
 #[test]
@@ -148,20 +148,38 @@ fn arguments_before_from_are_its_own() {
 #[test]
 fn variables_are_replaced() {
     let env = BTreeMap::from([("A".to_owned(), "1".to_owned()), ("E".to_owned(), String::new())]);
-    let check = |text: &str, expected: &str| assert_eq!(expand(text, &env).as_deref(), Ok(expected), "{text}");
+    let value = |name: &str| env.get(name).map(String::as_str);
+    let expand = |text: &str| Expander::default().expand(text, &value);
+    let check = |text: &str, expected: &str| assert_eq!(expand(text).as_deref(), Ok(expected), "{text}");
     check("$A-${A}x$B", "1-1x");
     check("${B:-two} ${E:-three} ${E-four} ${A:+five} ${E:+six} ${E+seven}", "two three  five  seven");
-    check("${B:-${A}${A}}", "11");
+    check("${B:-${A}${A}} ${B+x} ${E+é} ${A}é", "11  é 1é");
     check("\"$A\" '$A' \\$A $", "1 $A $A $");
     check("a\\ b\"c\\n\"", "a bc\\n");
-    assert!(expand("${A", &env).is_err() && expand("'x", &env).is_err() && expand("${A/x/y}", &env).is_err());
-    assert!(expand("${}", &env).is_err());
-    assert_eq!(expand_raw("\"$A\" '$A' \\$A \\n", &env).unwrap(), "\"1\" '1' $A \\n");
-    let mut bomb = "x".to_owned();
-    for _ in 0..40 {
-        bomb = format!("${{N:-{bomb}}}");
+    for bad in ["${A", "'x", "${A/x/y}", "${Aé}", "${}", "${:-x}", "${A:x}"] {
+        assert!(expand(bad).is_err(), "{bad}");
     }
-    assert!(expand(&bomb, &env).is_err());
+    assert_eq!(Expander::default().expand_raw("\"$A\" '$A' \\$A \\n", &value).unwrap(), "\"1\" '1' $A \\n");
+    let mut nested = "x".to_owned();
+    for _ in 0..40 {
+        nested = format!("${{N:-{nested}}}");
+    }
+    assert!(expand(&nested).is_err());
+}
+
+#[test]
+fn expanded_text_never_exceeds_its_budget() {
+    let long = "x".repeat(1024 * 1024);
+    let mut expander = Expander::default();
+    let (mut made, mut refused) = (0, None);
+    for _ in 0..1000 {
+        match expander.expand("$V${V}${N:-$V}", &|name| (name == "V").then_some(long.as_str())) {
+            Ok(text) => made += text.len(),
+            Err(problem) => refused = Some(problem),
+        }
+        assert!(made <= expander.spent() && expander.spent() <= DOCKERFILE_EXPANDED_BYTES_MAX);
+    }
+    assert_eq!(refused.map(|problem| problem.code), Some("build.dockerfile_too_large"));
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! Words, quotes and variables, as Dockerfiles have them.
 
-use std::collections::BTreeMap;
-
-/// Longest text that variables may grow to.
-const EXPANDED_BYTES_MAX: usize = 1024 * 1024;
+use super::Problem;
+use crate::limits::DOCKERFILE_EXPANDED_BYTES_MAX;
 
 /// Splits at blanks outside quotes. Quotes and escapes stay.
 pub fn split(text: &str) -> Vec<String> {
@@ -34,14 +32,43 @@ pub fn split(text: &str) -> Vec<String> {
     words
 }
 
-/// Removes quotes and escapes and replaces variables.
-pub fn expand(text: &str, env: &BTreeMap<String, String>) -> Result<String, String> {
-    Expansion { env, quotes: Quotes::Removed, depth: 0 }.run(text)
+/// Finds the value of a variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<&'a str>;
+
+/// Replaces variables in the texts of one Dockerfile. All texts share one budget of bytes, which is
+/// checked before anything is copied: a few short lines could otherwise ask for gigabytes.
+#[derive(Debug)]
+pub struct Expander {
+    left: usize,
 }
 
-/// Replaces variables and leaves quotes alone, as in a here-document.
-pub fn expand_raw(text: &str, env: &BTreeMap<String, String>) -> Result<String, String> {
-    Expansion { env, quotes: Quotes::Kept, depth: 0 }.run(text)
+impl Default for Expander {
+    fn default() -> Self {
+        Self { left: DOCKERFILE_EXPANDED_BYTES_MAX }
+    }
+}
+
+impl Expander {
+    /// Removes quotes and escapes and replaces variables.
+    pub fn expand(&mut self, text: &str, value: Lookup<'_>) -> Result<String, Problem> {
+        self.run(text, value, Quotes::Removed)
+    }
+
+    /// Replaces variables and leaves quotes alone, as in a here-document.
+    pub fn expand_raw(&mut self, text: &str, value: Lookup<'_>) -> Result<String, Problem> {
+        self.run(text, value, Quotes::Kept)
+    }
+
+    /// Bytes of text made so far.
+    pub fn spent(&self) -> usize {
+        DOCKERFILE_EXPANDED_BYTES_MAX - self.left
+    }
+
+    fn run(&mut self, text: &str, value: Lookup<'_>, quotes: Quotes) -> Result<String, Problem> {
+        let mut expansion = Expansion { left: &mut self.left, out: String::new(), value, quotes };
+        expansion.text(text, 0)?;
+        Ok(expansion.out)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,108 +77,128 @@ enum Quotes {
     Kept,
 }
 
-struct Expansion<'a> {
-    env: &'a BTreeMap<String, String>,
+/// The expansion of one text.
+struct Expansion<'l, 'v> {
+    left: &'l mut usize,
+    out: String,
+    value: Lookup<'v>,
     quotes: Quotes,
-    depth: usize,
 }
 
 /// How deep defaults may hold further variables.
 const DEPTH_MAX: usize = 8;
 
-impl Expansion<'_> {
-    fn run(&self, text: &str) -> Result<String, String> {
-        if self.depth > DEPTH_MAX {
-            return Err("variables are nested too deep".to_owned());
+impl Expansion<'_, '_> {
+    fn text(&mut self, text: &str, depth: usize) -> Result<(), Problem> {
+        if depth > DEPTH_MAX {
+            return Err("variables are nested too deep".into());
         }
-        let mut out = String::new();
-        let mut chars = text.chars().peekable();
+        let mut rest = text;
         let mut quote = None;
-        while let Some(c) = chars.next() {
+        while let Some(c) = take_char(&mut rest) {
             match (quote, c) {
                 (Some('\''), '\'') | (Some('"'), '"') => quote = None,
-                (Some('\''), c) => out.push(c),
+                (Some('\''), c) => self.push(c)?,
                 (None, '\'' | '"') if self.quotes == Quotes::Removed => quote = Some(c),
-                (_, '\\') => self.escape(&mut chars, quote.is_some(), &mut out),
-                (_, '$') => out.push_str(&self.variable(&mut chars)?),
-                (_, c) => out.push(c),
-            }
-            if out.len() > EXPANDED_BYTES_MAX {
-                return Err(format!("variables make more than {EXPANDED_BYTES_MAX} bytes of it"));
+                (_, '\\') => self.escape(&mut rest, quote.is_some())?,
+                (_, '$') => self.variable(&mut rest, depth)?,
+                (_, c) => self.push(c)?,
             }
         }
         match quote {
-            Some(quote) => Err(format!("a {quote} is not closed")),
-            None => Ok(out),
+            Some(quote) => Err(format!("a {quote} is not closed").into()),
+            None => Ok(()),
         }
     }
 
-    fn escape(&self, chars: &mut Chars<'_>, quoted: bool, out: &mut String) {
+    /// Adds text, if the budget of the whole file allows it.
+    fn add(&mut self, text: &str) -> Result<(), Problem> {
+        *self.left = self.left.checked_sub(text.len()).ok_or_else(Problem::too_large)?;
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    fn push(&mut self, c: char) -> Result<(), Problem> {
+        self.add(c.encode_utf8(&mut [0; 4]))
+    }
+
+    fn escape(&mut self, rest: &mut &str, quoted: bool) -> Result<(), Problem> {
         let special = |c: char| match (self.quotes, quoted) {
             (Quotes::Kept, _) => c == '$' || c == '\\',
             (Quotes::Removed, true) => matches!(c, '$' | '\\' | '"'),
             (Quotes::Removed, false) => true,
         };
-        match chars.peek().copied() {
+        match rest.chars().next() {
             Some(c) if special(c) => {
-                chars.next();
-                out.push(c);
+                *rest = &rest[c.len_utf8()..];
+                self.push(c)
             }
-            _ => out.push('\\'),
+            _ => self.push('\\'),
         }
     }
 
     /// Reads what follows a dollar sign.
-    fn variable(&self, chars: &mut Chars<'_>) -> Result<String, String> {
-        if chars.peek() != Some(&'{') {
-            let name = name(chars);
-            return Ok(if name.is_empty() { "$".to_owned() } else { self.value(&name).unwrap_or_default().to_owned() });
-        }
-        chars.next();
-        let name = name(chars);
-        let (mut rest, mut open) = (String::new(), 1);
-        for c in chars.by_ref() {
-            open = match c {
-                '{' => open + 1,
-                '}' => open - 1,
-                _ => open,
+    fn variable(&mut self, rest: &mut &str, depth: usize) -> Result<(), Problem> {
+        let Some(inside) = rest.strip_prefix('{') else {
+            return match take_name(rest) {
+                "" => self.push('$'),
+                name => self.add((self.value)(name).unwrap_or_default()),
             };
-            if open == 0 {
-                return self.modified(&name, &rest);
+        };
+        let mut open = 1_usize;
+        for (at, c) in inside.char_indices() {
+            match c {
+                '{' => open += 1,
+                '}' => open -= 1,
+                _ => {}
             }
-            rest.push(c);
+            if open == 0 {
+                *rest = &inside[at + 1..];
+                return self.braced(&inside[..at], depth);
+            }
         }
-        Err("a ${ is not closed".to_owned())
+        Err("a ${ is not closed".into())
     }
 
-    fn modified(&self, name: &str, rest: &str) -> Result<String, String> {
+    /// Reads what stands in braces.
+    fn braced(&mut self, inside: &str, depth: usize) -> Result<(), Problem> {
+        let mut rest = inside;
+        let name = take_name(&mut rest);
         if name.is_empty() {
-            return Err("a ${} names no variable".to_owned());
+            return Err("a ${} names no variable".into());
         }
-        let value = self.value(name);
+        let value = (self.value)(name);
         let filled = value.filter(|value| !value.is_empty());
-        let deeper = |text: &str| Expansion { depth: self.depth + 1, ..*self }.run(text);
-        match rest {
-            "" => Ok(value.unwrap_or_default().to_owned()),
-            _ if rest.starts_with(":-") => filled.map_or_else(|| deeper(&rest[2..]), |value| Ok(value.to_owned())),
-            _ if rest.starts_with(":+") => filled.map_or(Ok(String::new()), |_| deeper(&rest[2..])),
-            _ if rest.starts_with('-') => value.map_or_else(|| deeper(&rest[1..]), |value| Ok(value.to_owned())),
-            _ if rest.starts_with('+') => value.map_or(Ok(String::new()), |_| deeper(&rest[1..])),
-            _ => Err(format!("${{{name}{rest}}} is not understood; use ${{{name}:-word}} or ${{{name}:+word}}")),
+        // A word after `-` replaces what is missing; one after `+` replaces what is there.
+        let (value, default, replacement) = match (rest.get(..1), rest.get(..2)) {
+            (None, _) => (value, None, None),
+            (_, Some(":-")) => (filled, Some(&rest[2..]), None),
+            (_, Some(":+")) => (filled, None, Some(&rest[2..])),
+            (Some("-"), _) => (value, Some(&rest[1..]), None),
+            (Some("+"), _) => (value, None, Some(&rest[1..])),
+            _ => {
+                let shown: String = inside.chars().take(80).collect();
+                let text = format!("${{{shown}}} is not understood; use ${{NAME:-word}} or ${{NAME:+word}}");
+                return Err(text.into());
+            }
+        };
+        match (value, default, replacement) {
+            (Some(_), _, Some(word)) | (None, Some(word), _) => self.text(word, depth + 1),
+            (Some(value), _, None) => self.add(value),
+            (None, None, _) => Ok(()),
         }
-    }
-
-    fn value(&self, name: &str) -> Option<&str> {
-        self.env.get(name).map(String::as_str)
     }
 }
 
-type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+fn take_char(rest: &mut &str) -> Option<char> {
+    let c = rest.chars().next()?;
+    *rest = &rest[c.len_utf8()..];
+    Some(c)
+}
 
-fn name(chars: &mut Chars<'_>) -> String {
-    let mut name = String::new();
-    while let Some(c) = chars.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
-        name.push(c);
-    }
+fn take_name<'t>(rest: &mut &'t str) -> &'t str {
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let (name, after) = rest.split_at(end);
+    *rest = after;
     name
 }

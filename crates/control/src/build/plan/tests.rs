@@ -1,10 +1,22 @@
 //! What Dockerfiles mean, and what their cache keys depend on.
 
 use super::*;
-use crate::build::dockerfile::parse;
+use crate::{build::dockerfile::parse, limits::DOCKERFILE_EXPANDED_BYTES_MAX};
 
 fn file(path: &str, digest: &str) -> ContextFile {
     ContextFile { path: path.to_owned(), digest: digest.to_owned(), bytes: 1, program: false, part: 0 }
+}
+
+fn plan(file: &Dockerfile, stage: usize, start: Start, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
+    Planning::new(file)?.stage(stage, start, context)
+}
+
+fn needed(file: &Dockerfile) -> Result<Vec<bool>, DockerfileError> {
+    Planning::new(file)?.needed()
+}
+
+fn base(file: &Dockerfile, stage: usize) -> Result<Base, DockerfileError> {
+    Planning::new(file)?.base(stage)
 }
 
 fn planned(text: &str, context: &[ContextFile]) -> Plan {
@@ -13,7 +25,7 @@ fn planned(text: &str, context: &[ContextFile]) -> Plan {
 
 fn refused(text: &str, line: usize, problem: &str) {
     let error = plan(&parse(text).unwrap(), 0, Start::default(), &[file("a", "1")]).unwrap_err();
-    assert!(error.line == line && error.problem.contains(problem), "{error}");
+    assert!(error.line == line && error.problem.text.contains(problem), "{error}");
 }
 
 fn change(plan: &Plan, step: usize) -> &Change {
@@ -132,4 +144,76 @@ fn what_is_taken_from_a_stage_depends_on_all_of_it() {
     );
     let with = |stage: &str| key("before", taking, &[], stage);
     assert!(with("one") == with("one") && with("one") != with("two"));
+}
+
+/// Arguments that double twenty times, to a megabyte.
+fn doubling(keyword: &str) -> String {
+    let doubled = (1..=20).map(|n| format!("{keyword} A{n}=$A{0}$A{0}\n", n - 1));
+    format!("{keyword} A0=x\n{}", doubled.collect::<String>())
+}
+
+fn too_large(text: &str) {
+    let file = parse(text).unwrap();
+    let refused = Planning::new(&file).and_then(|mut planning| {
+        planning.needed()?;
+        for stage in 0..file.stages.len() {
+            planning.stage(stage, Start::default(), &[])?;
+            assert!(planning.budget.expander.spent() <= DOCKERFILE_EXPANDED_BYTES_MAX);
+        }
+        Ok(())
+    });
+    let error = refused.unwrap_err();
+    assert_eq!(error.code(), "build.dockerfile_too_large", "{error}");
+    assert!(error.to_string().contains(&DOCKERFILE_EXPANDED_BYTES_MAX.to_string()), "{error}");
+}
+
+#[test]
+fn a_bomb_of_doubling_arguments_is_refused() {
+    let copies: String = (0..200).map(|n| format!("ARG B{n}=$A20\n")).collect();
+    too_large(&format!("{}{copies}FROM mini\n", doubling("ARG")));
+    // Few large arguments, used by many names of bases.
+    too_large(&format!(
+        "{}{}",
+        doubling("ARG"),
+        (0..190).map(|n| format!("FROM a$A20 AS s{n}\nFROM s{n}\n")).take(95).collect::<String>()
+    ));
+}
+
+#[test]
+fn a_bomb_within_stages_is_refused() {
+    let value = "x".repeat(100_000);
+    let words = " $A".repeat(1000).replace(' ', "");
+    too_large(&format!("FROM mini\nENV A={value}\nLABEL a={words}\n"));
+    // Many texts, each of them allowed, over many stages.
+    let stages = format!("FROM mini\nARG A={value}\nCOPY <<f /f\n$A$A$A$A$A\nf\n").repeat(5);
+    assert!(plan(&parse(&stages).unwrap(), 4, Start::default(), &[]).is_ok());
+    too_large(&stages.repeat(4));
+    let one: String = (0..400).map(|n| format!(" B{n}=$A")).collect();
+    let error = plan(&parse(&format!("FROM mini\nARG A={value}{one}\n")).unwrap(), 0, Start::default(), &[]);
+    assert_eq!(error.unwrap_err().code(), "build.dockerfile_too_large");
+}
+
+#[test]
+fn values_that_every_step_copies_are_short() {
+    let long = "x".repeat(5000);
+    refused(&format!("FROM a\nUSER {long}\n"), 2, "user");
+    refused(&format!("FROM a\nWORKDIR /{long}\n"), 2, "path");
+    refused(&format!("FROM a\nWORKDIR /{0}\nWORKDIR {0}\n", "x".repeat(3000)), 3, "path");
+    refused(&format!("FROM a\nSHELL [\"{long}\"]\n"), 2, "SHELL");
+    refused(&format!("FROM a\nCOPY{} /x/\n", " a".repeat(DOCKERFILE_SOURCES_MAX + 1)), 2, "sources");
+}
+
+#[test]
+fn files_of_the_context_cannot_be_copied_without_end() {
+    let name = |n: usize| format!("{n:04}{}", "x".repeat(1000));
+    let context: Vec<ContextFile> = (0..1000).map(|n| file(&name(n), "1")).collect();
+    let text = format!("FROM a\n{}", format!("COPY{} /x/\n", " .".repeat(10)).repeat(10));
+    let refused = plan(&parse(&text).unwrap(), 0, Start::default(), &context).unwrap_err();
+    assert_eq!(refused.code(), "build.dockerfile_too_large", "{refused}");
+}
+
+#[test]
+fn global_arguments_reach_stages_with_their_values() {
+    let text = "ARG A=1\nARG B=$A-2\nARG C\nFROM mini\nARG B\nARG C\nENV D=$B${C-none}\n";
+    assert_eq!(planned(text, &[]).settings.env["D"], "1-2none");
 }
