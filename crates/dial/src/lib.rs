@@ -30,7 +30,8 @@ use tokio_rustls::{
 
 pub use address::refused;
 
-use crate::limits::DIALED_ADDRESSES_MAX;
+/// Addresses of one name that are tried.
+const DIALED_ADDRESSES_MAX: usize = 4;
 
 /// Which addresses may be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

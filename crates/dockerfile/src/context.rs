@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use globset::GlobMatcher;
 
-use super::ignore::glob;
-use crate::limits::CONTEXT_PATH_BYTES_MAX;
+use crate::{ignore::glob, limits::CONTEXT_PATH_BYTES_MAX};
 
 /// One file of the context.
 #[derive(Clone, Debug, PartialEq, Eq)]

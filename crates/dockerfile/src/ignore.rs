@@ -3,8 +3,10 @@
 
 use globset::{Glob, GlobBuilder, GlobMatcher, GlobSet};
 
-use super::context::ContextFile;
-use crate::limits::{IGNORE_BYTES_MAX, IGNORE_PATTERNS_MAX};
+use crate::{
+    context::ContextFile,
+    limits::{IGNORE_BYTES_MAX, IGNORE_PATTERNS_MAX},
+};
 
 /// Where the list lies in the context.
 pub const IGNORE: &str = ".dockerignore";

@@ -1,16 +1,23 @@
-//! Reads Dockerfiles. What is read is checked against the language only; what it means for a machine is decided in `plan`.
+//! Reads Dockerfiles and decides what they mean for a machine. Pure: no files, no network, no clock, and
+//! memory that is bounded by `limits`. What came with a build (the context) is known by its names only.
 
+pub mod context;
 mod heredoc;
+pub mod ignore;
+pub mod limits;
 mod lines;
 mod parse;
+pub mod plan;
+mod settings;
 mod words;
 
 pub use parse::{
     Argument, Command, Dockerfile, Instruction, Source, Step, Taken, Transfer, TransferKind, parse, stage_called,
 };
-pub use words::Expander;
+pub use settings::Settings;
+pub use words::{Expander, Lookup};
 
-use crate::limits::DOCKERFILE_EXPANDED_BYTES_MAX;
+use limits::DOCKERFILE_EXPANDED_BYTES_MAX;
 
 /// What is wrong with a Dockerfile, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

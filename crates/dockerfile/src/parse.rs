@@ -2,12 +2,12 @@
 //! before are.
 
 use super::{
-    DockerfileError,
+    DockerfileError, Problem,
     heredoc::{self, HereDoc},
     lines::{Line, split},
     words,
 };
-use crate::limits::{BUILD_STEPS_MAX, STEP_TEXT_SHOWN_MAX};
+use crate::limits::{BUILD_STEPS_MAX, DOCKERFILE_BYTES_MAX, STEP_TEXT_SHOWN_MAX};
 
 /// A whole Dockerfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,10 @@ pub enum Source {
 
 /// Reads a Dockerfile.
 pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
+    if text.len() > DOCKERFILE_BYTES_MAX {
+        let text = format!("the file has {} bytes; at most {DOCKERFILE_BYTES_MAX} are allowed", text.len());
+        return Err(DockerfileError::at(1, Problem { text, code: "build.dockerfile_too_large" }));
+    }
     let (mut globals, mut stages, mut count) = (Vec::new(), Vec::<Stage>::new(), 0);
     for line in split(text)? {
         let number = line.number;

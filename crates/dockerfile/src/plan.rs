@@ -3,20 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use pandastack_wire_public::limits::{DECLARED_PORTS_MAX, ENV_BYTES_MAX, ENV_ENTRIES_MAX};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Settings,
+use crate::{
+    Argument, Command, Dockerfile, DockerfileError, Expander, Instruction, Problem, Settings, Source, Step, Taken,
+    Transfer, TransferKind,
     context::{self, ContextFile},
-    dockerfile::{
-        Argument, Command, Dockerfile, DockerfileError, Expander, Instruction, Problem, Source, Step, Taken, Transfer,
-        TransferKind, stage_called,
+    limits::{
+        DOCKERFILE_PATH_BYTES_MAX, DOCKERFILE_PLACED_BYTES_MAX, DOCKERFILE_SHELL_BYTES_MAX, DOCKERFILE_SOURCES_MAX,
+        DOCKERFILE_USER_BYTES_MAX, PORTS_MAX, VARIABLE_BYTES_MAX, VARIABLES_MAX,
     },
-};
-use crate::limits::{
-    DOCKERFILE_PATH_BYTES_MAX, DOCKERFILE_PLACED_BYTES_MAX, DOCKERFILE_SHELL_BYTES_MAX, DOCKERFILE_SOURCES_MAX,
-    DOCKERFILE_USER_BYTES_MAX,
+    stage_called,
 };
 
 /// What is to be done, in order, and what the template says then.
@@ -328,7 +325,7 @@ impl Planner<'_> {
                     let default = default.as_deref().map(|text| self.expand(text)).transpose()?;
                     let value = default.or_else(|| self.globals.get(name).cloned());
                     self.args.extend(value.map(|value| (name.clone(), value)));
-                    if self.args.len() > ENV_ENTRIES_MAX {
+                    if self.args.len() > VARIABLES_MAX {
                         return Err(too_many_variables());
                     }
                 }
@@ -439,7 +436,7 @@ impl Planner<'_> {
         }
         // Only what speaks TCP can be reached from outside.
         if protocol.eq_ignore_ascii_case("tcp") {
-            self.settings.ports.extend((low..=high).take(DECLARED_PORTS_MAX + 1));
+            self.settings.ports.extend((low..=high).take(PORTS_MAX + 1));
         }
         Ok(())
     }
@@ -504,22 +501,22 @@ impl Planner<'_> {
         let hidden = |(name, _): &(&String, &String)| !env.contains_key(*name);
         let known = || env.iter().chain(self.args.iter().filter(hidden));
         let bytes: usize = known().map(|(name, value)| name.len() + value.len() + 2).sum();
-        if known().count() > ENV_ENTRIES_MAX || bytes > ENV_BYTES_MAX {
+        if known().count() > VARIABLES_MAX || bytes > VARIABLE_BYTES_MAX {
             return Err(too_many_variables());
         }
-        if self.settings.ports.len() > DECLARED_PORTS_MAX {
-            return Err(format!("more than {DECLARED_PORTS_MAX} ports").into());
+        if self.settings.ports.len() > PORTS_MAX {
+            return Err(format!("more than {PORTS_MAX} ports").into());
         }
         let labels: usize = self.settings.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if labels > ENV_BYTES_MAX {
-            return Err(format!("more than {ENV_BYTES_MAX} bytes of labels").into());
+        if labels > VARIABLE_BYTES_MAX {
+            return Err(format!("more than {VARIABLE_BYTES_MAX} bytes of labels").into());
         }
         Ok(())
     }
 }
 
 fn too_many_variables() -> Problem {
-    format!("more than {ENV_ENTRIES_MAX} variables or {ENV_BYTES_MAX} bytes of them").into()
+    format!("more than {VARIABLES_MAX} variables or {VARIABLE_BYTES_MAX} bytes of them").into()
 }
 
 fn bad_variable(name: &str, value: &str) -> bool {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pandastack_model::ExecDefaults;
 use serde::{Deserialize, Serialize};
 
 /// The settings of a template. Stored as JSON with its row.
@@ -23,11 +22,4 @@ pub struct Settings {
     /// Ports that are declared in every sandbox.
     pub ports: BTreeSet<u16>,
     pub labels: BTreeMap<String, String>,
-}
-
-impl Settings {
-    /// Gives what the host applies to every command.
-    pub fn defaults(&self) -> ExecDefaults {
-        ExecDefaults { env: self.env.clone(), cwd: self.workdir.clone(), user: self.user.clone() }
-    }
 }

@@ -171,7 +171,7 @@ impl Expansion<'_, '_> {
         let filled = value.filter(|value| !value.is_empty());
         // A word after `-` replaces what is missing; one after `+` replaces what is there.
         let (value, default, replacement) = match (rest.get(..1), rest.get(..2)) {
-            (None, _) => (value, None, None),
+            _ if rest.is_empty() => (value, None, None),
             (_, Some(":-")) => (filled, Some(&rest[2..]), None),
             (_, Some(":+")) => (filled, None, Some(&rest[2..])),
             (Some("-"), _) => (value, Some(&rest[1..]), None),

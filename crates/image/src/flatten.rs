@@ -13,12 +13,12 @@ use sha2::Digest as _;
 use tar::{Archive, Builder, Entry, EntryType, Header, PaxExtensions};
 use tokio_util::sync::CancellationToken;
 
-use super::{
+use crate::{
+    limits::{IMAGE_ENTRIES_MAX, IMAGE_EXTENSION_BYTES_MAX, IMAGE_UNPACKED_BYTES_MAX},
     reference::Digest,
-    tree::{Item, Marks, Spot, Tree, shown},
+    tree::{Brought, Item, Listing, Marks, Spot, Tree, shown},
     unpacked::Unpacked,
 };
-use crate::limits::{IMAGE_ENTRIES_MAX, IMAGE_EXTENSION_BYTES_MAX, IMAGE_UNPACKED_BYTES_MAX};
 
 /// A layer that was fetched.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Layer {
 
 /// What is left of all layers.
 pub struct Flat {
-    pub all: Vec<(Vec<u8>, Item, Marks)>,
+    pub tree: Tree,
     /// Device nodes and the like, which machines make themselves.
     pub left_out: usize,
 }
@@ -83,41 +83,50 @@ pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) ->
         let at = |problem| FlattenError::Layer { layer: layers.len(), problem };
         tree.ensure_folder(folder.as_bytes()).map_err(at)?;
     }
-    Ok(Flat { all: tree.all(), left_out })
+    Ok(Flat { tree, left_out })
 }
 
 /// Writes what is left as one archive: folders, then files layer by layer, then links, so that nothing is written through a link.
-pub fn write(flat: &Flat, layers: &[Layer], to: impl Write, stop: &CancellationToken) -> Result<(), FlattenError> {
+pub fn write(
+    listing: &Listing,
+    layers: &[Layer],
+    to: impl Write,
+    stop: &CancellationToken,
+) -> Result<(), FlattenError> {
     let out = |error: io::Error| FlattenError::Layer { layer: 0, problem: format!("writing it out: {error}") };
     let mut builder = Builder::new(to);
     let (mut files, mut later) = (HashMap::new(), Vec::new());
-    for (path, found, marks) in &flat.all {
-        match found {
-            Item::Folder => put(&mut builder, path, *marks, EntryType::Directory, None).map_err(out)?,
-            Item::File { spot, .. } => drop(files.insert(*spot, (path, marks))),
-            Item::Link(_) | Item::Same(_) | Item::Pipe => later.push((path, found, marks)),
+    for (number, entry) in listing.entries().iter().enumerate() {
+        match entry.item {
+            Item::Folder => {
+                let path = listing.path(number);
+                put(&mut builder, &path, entry.marks, EntryType::Directory, None).map_err(out)?;
+            }
+            Item::File { spot, .. } => drop(files.insert(spot, number)),
+            Item::Link(_) | Item::Same(_) | Item::Pipe => later.push(number),
         }
     }
     for (number, Layer { path, .. }) in layers.iter().enumerate() {
         let mut reader = Unpacked::open(path, stop, IMAGE_UNPACKED_BYTES_MAX).map_err(|error| bad(number, &error))?;
         let walked = walk(&mut reader, |part, contents| {
-            let Some((path, marks)) = files.get(&Spot { layer: number, entry: part.entry }) else { return Ok(()) };
-            let mut header = header(**marks, EntryType::Regular);
+            let Some(found) = files.get(&Spot { layer: number, entry: part.entry }) else { return Ok(()) };
+            let mut header = header(listing.entries()[*found].marks, EntryType::Regular);
             header.set_size(part.bytes);
-            builder.append_data(&mut header, os(path), contents).map_err(|error| error.to_string())
+            builder.append_data(&mut header, os(&listing.path(*found)), contents).map_err(|error| error.to_string())
         });
         if stop.is_cancelled() {
             return Err(FlattenError::Stopped);
         }
         walked.map_err(|problem| FlattenError::Layer { layer: number + 1, problem })?;
     }
-    for (path, found, marks) in later {
-        let (kind, target) = match found {
-            Item::Link(target) => (EntryType::Symlink, Some(target)),
-            Item::Same(target) => (EntryType::Link, Some(target)),
+    for number in later {
+        let entry = &listing.entries()[number];
+        let (kind, target) = match &entry.item {
+            Item::Link(target) => (EntryType::Symlink, Some(target.clone())),
+            Item::Same(first) => (EntryType::Link, Some(listing.path(*first))),
             Item::Folder | Item::File { .. } | Item::Pipe => (EntryType::Fifo, None),
         };
-        put(&mut builder, path, *marks, kind, target).map_err(out)?;
+        put(&mut builder, &listing.path(number), entry.marks, kind, target.as_deref()).map_err(out)?;
     }
     builder.into_inner().and_then(|mut to| to.flush()).map_err(out)
 }
@@ -127,7 +136,7 @@ fn put(
     path: &[u8],
     marks: Marks,
     kind: EntryType,
-    target: Option<&Vec<u8>>,
+    target: Option<&[u8]>,
 ) -> io::Result<()> {
     let mut header = header(marks, kind);
     match target {
@@ -166,19 +175,19 @@ struct Part {
 }
 
 impl Part {
-    fn brought(&self, layer: usize) -> Result<Option<Item>, String> {
+    fn brought(&self, layer: usize) -> Result<Option<Brought>, String> {
         let spot = Spot { layer, entry: self.entry };
         Ok(Some(match self.kind {
-            EntryType::Directory => Item::Folder,
+            EntryType::Directory => Brought::Folder,
             // Old archives mark a folder by its name only.
-            EntryType::Regular if self.path.ends_with(b"/") => Item::Folder,
-            EntryType::Regular | EntryType::Continuous => Item::File { spot, bytes: self.bytes },
+            EntryType::Regular if self.path.ends_with(b"/") => Brought::Folder,
+            EntryType::Regular | EntryType::Continuous => Brought::File { spot, bytes: self.bytes },
             EntryType::Symlink if self.link.is_empty() || self.link.len() > 4095 || self.link.contains(&0) => {
                 return Err(format!("{} is a link to nothing", shown(&self.path)));
             }
-            EntryType::Symlink => Item::Link(self.link.clone()),
-            EntryType::Link => Item::Same(self.link.clone()),
-            EntryType::Fifo => Item::Pipe,
+            EntryType::Symlink => Brought::Link(self.link.clone()),
+            EntryType::Link => Brought::Same(self.link.clone()),
+            EntryType::Fifo => Brought::Pipe,
             EntryType::Char | EntryType::Block => return Ok(None),
             other => return Err(format!("{} is of the unknown kind {other:?}", shown(&self.path))),
         }))

@@ -1,28 +1,23 @@
-//! Images of other makers: found in a registry, fetched, and made into a root file system that machines start from. Control reads their
-//! documents and rewrites their archives; what is in them is unpacked and run by a machine only.
+//! Images of other makers: finds them in a registry, fetches them, and rewrites their layers as one archive. Their contents are
+//! unpacked and run by a machine only. This room has no database and no public API in reach; its errors become faults in control.
 
 mod challenge;
-mod flatten;
-mod manifest;
-mod pick;
-mod pull;
-mod reference;
-mod registry;
-mod source;
-mod tree;
+pub mod flatten;
+pub mod limits;
+pub mod manifest;
+pub mod pick;
+pub mod reference;
+pub mod registry;
+pub mod tree;
 mod unpacked;
 
-use std::io;
+use std::{io, path::PathBuf};
 
-use pandastack_kit::Scope;
-use pandastack_model::Fault;
+use pandastack_dial::{DialError, Dialer, Place, Reach, Roots};
+use pandastack_kit::{Scope, Secret};
 use url::{Host, Url};
 
 pub use reference::Reference;
-pub use source::Source;
-
-use super::failure::Failure;
-use crate::dial::{DialError, Dialer, Place, Reach, Roots};
 
 /// What the operator decides about images.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +51,8 @@ pub enum PullError {
     NotAllowed(String),
     #[error("{0}")]
     Bad(String),
-    #[error("{}", .0.text)]
-    NoRoom(Fault),
+    #[error("{0}")]
+    NoRoom(#[from] NoRoom),
     #[error("write what was fetched")]
     Spool(#[source] io::Error),
 }
@@ -71,18 +66,31 @@ impl PullError {
             Self::Unreachable(_) => "template.image_unreachable",
             Self::NotAllowed(_) => "template.image_not_allowed",
             Self::Bad(_) => "template.image_bad",
-            Self::NoRoom(fault) => fault.code,
+            Self::NoRoom(_) => "build.no_room",
             Self::Spool(_) => "internal",
         }
     }
+}
 
-    /// Says what failed about which image.
-    pub fn about(self, reference: &Reference) -> Failure {
-        if let Self::Spool(cause) = self {
-            return Failure::from(Fault::bug(cause));
-        }
-        Failure::new(format!("image {reference}: {self} ({})", self.code()))
-    }
+/// The disk has no room for what is fetched.
+#[derive(Debug, thiserror::Error)]
+#[error("insufficient host storage for uploads; try again when other builds have ended")]
+pub struct NoRoom;
+
+/// Where layers are put until they are used.
+pub trait Spool: Send {
+    /// The file of a part.
+    fn path(&self, part: usize) -> PathBuf;
+
+    /// Counts bytes that are about to be written.
+    fn charge(&mut self, bytes: u64) -> Result<(), NoRoom>;
+}
+
+/// A name and a password for a registry.
+#[derive(Clone)]
+pub struct Credentials {
+    pub username: String,
+    pub password: Secret<String>,
 }
 
 impl From<DialError> for PullError {

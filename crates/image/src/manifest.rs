@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pandastack_wire_public::limits::{DECLARED_PORTS_MAX, ENV_BYTES_MAX, ENV_ENTRIES_MAX};
+use pandastack_dockerfile::{
+    Settings,
+    limits::{PORTS_MAX, VARIABLE_BYTES_MAX, VARIABLES_MAX},
+};
 use serde::Deserialize;
 
-use super::reference::Digest;
 use crate::{
-    build::Settings,
     limits::{IMAGE_BYTES_MAX, IMAGE_DOCUMENT_BYTES_MAX, IMAGE_LAYERS_MAX},
+    reference::Digest,
 };
 
 /// What may be asked for: an image, or a list of one for every platform; of both standards.
@@ -162,9 +164,9 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
     let env_bytes: usize = size(&known);
     let labels = labels.unwrap_or_default();
     let label_bytes: usize = size(&labels);
-    if known.len() > ENV_ENTRIES_MAX || env_bytes > ENV_BYTES_MAX || label_bytes > ENV_BYTES_MAX {
+    if known.len() > VARIABLES_MAX || env_bytes > VARIABLE_BYTES_MAX || label_bytes > VARIABLE_BYTES_MAX {
         return Err(format!(
-            "it has more than {ENV_ENTRIES_MAX} variables, or {ENV_BYTES_MAX} bytes of them or of labels"
+            "it has more than {VARIABLES_MAX} variables, or {VARIABLE_BYTES_MAX} bytes of them or of labels"
         ));
     }
     let mut ports = BTreeSet::new();
@@ -176,8 +178,8 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
             ports.insert(port.ok_or_else(|| format!("{:?} is no port", word.chars().take(32).collect::<String>()))?);
         }
     }
-    if ports.len() > DECLARED_PORTS_MAX {
-        return Err(format!("it has more than {DECLARED_PORTS_MAX} ports"));
+    if ports.len() > PORTS_MAX {
+        return Err(format!("it has more than {PORTS_MAX} ports"));
     }
     let workdir = working_dir.filter(|path| !path.is_empty());
     if workdir.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
@@ -267,7 +269,7 @@ mod tests {
             json!({"WorkingDir": "srv"}),
             json!({"ExposedPorts": {"0/tcp": {}}}),
             json!({"ExposedPorts": {"70000": {}}}),
-            json!({"Env": ["A=".to_owned() + &"x".repeat(ENV_BYTES_MAX)]}),
+            json!({"Env": ["A=".to_owned() + &"x".repeat(VARIABLE_BYTES_MAX)]}),
         ] {
             assert!(with(bad.clone()).is_err(), "{bad}");
         }

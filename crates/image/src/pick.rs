@@ -1,190 +1,119 @@
 //! Chooses what `COPY --from` names out of an image: paths are walked inside of it, links included, and patterns stand for the names of one
 //! folder. Pure.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::Path,
-};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-use super::tree::{Item, Marks, Spot, shown};
-use crate::{build::ignore::glob, limits::IMAGE_LINKS_MAX};
+use pandastack_dockerfile::ignore::glob;
+
+use crate::{
+    limits::IMAGE_PICKED_MAX,
+    tree::{Copied, Listing, Tree, parts, shown},
+};
 
 /// What was chosen.
 #[derive(Debug)]
 pub struct Picked {
-    /// By the paths it is to have: a file under its name, what is in a folder under the names it has there.
-    pub all: Vec<(Vec<u8>, Item, Marks)>,
+    /// By the names it is to have: a file under its name, what is in a folder under the names it has there.
+    pub listing: Listing,
     /// How many paths were meant.
     pub paths: usize,
     /// Whether one of them was a folder.
     pub folders: bool,
 }
 
-/// Everything in an image by its path.
-type Known<'a> = BTreeMap<&'a [u8], (&'a Item, Marks)>;
-
 /// Chooses. Of two things with the same name the later one counts.
-pub fn pick(all: &[(Vec<u8>, Item, Marks)], sources: &[String]) -> Result<Picked, String> {
-    let known: Known<'_> = all.iter().map(|(path, item, marks)| (path.as_slice(), (item, *marks))).collect();
-    let (mut chosen, mut paths, mut folders) = (BTreeMap::new(), 0, false);
+pub fn pick(tree: &Tree, sources: &[String]) -> Result<Picked, String> {
+    let (mut picked, mut copied) = (Tree::new(), Copied::at_most(IMAGE_PICKED_MAX));
+    let (mut paths, mut folders) = (0, false);
     for source in sources {
-        let meant = meant(&known, source)?;
-        paths += meant.len();
-        for path in meant {
-            let missing = || format!("{} is not in that image", shown(&path));
-            let real = walk(&known, &path)?.ok_or_else(missing)?;
-            match known.get(real.as_slice()) {
-                Some((item, marks)) if **item != Item::Folder => {
-                    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path);
-                    chosen.insert(name.to_vec(), ((*item).clone(), *marks));
-                }
-                _ => {
-                    folders = true;
-                    chosen.extend(below(&known, &real).map(|(name, (item, marks))| {
-                        let name = name.to_vec();
-                        (name, (item.clone(), marks))
-                    }));
-                }
+        for (name, node) in meant(tree, source)? {
+            paths += 1;
+            if !tree.is_folder(node) {
+                picked.copy((tree, node), (0, &name), &mut copied)?;
+                continue;
+            }
+            folders = true;
+            for (name, inner) in tree.names(node) {
+                picked.copy((tree, inner), (0, name), &mut copied)?;
             }
         }
     }
-    Ok(Picked { all: by_new_names(&known, chosen), paths, folders })
+    Ok(Picked { listing: picked.list(), paths, folders })
 }
 
-/// Gives what is in a folder, by names relative to it.
-fn below<'a, 'k>(
-    known: &'k Known<'a>,
-    folder: &[u8],
-) -> impl Iterator<Item = (&'a [u8], (&'a Item, Marks))> + use<'a, 'k> {
-    let front = if folder.is_empty() { Vec::new() } else { [folder, b"/"].concat() };
-    let from = known.range::<[u8], _>((std::ops::Bound::Included(front.as_slice()), std::ops::Bound::Unbounded));
-    from.map_while(move |(path, found)| path.strip_prefix(front.as_slice()).map(|name| (name, *found)))
-}
-
-/// Gives the paths that a source stands for.
-fn meant(known: &Known<'_>, source: &str) -> Result<Vec<Vec<u8>>, String> {
+/// Gives what a source stands for, each with its last name.
+fn meant(tree: &Tree, source: &str) -> Result<Vec<(Vec<u8>, usize)>, String> {
+    let missing = |path: &[u8]| format!("{} is not in that image", shown(path));
+    let found = |from: Vec<usize>, path: &[u8]| {
+        let trail = tree.walk(from, path)?.ok_or_else(|| missing(path))?;
+        let name = parts(path).next_back().unwrap_or_default().to_vec();
+        Ok::<_, String>((name, trail))
+    };
+    let last_of = |(name, trail): (Vec<u8>, Vec<usize>)| (name, trail.last().copied().unwrap_or(0));
     let (above, last) = source.rsplit_once('/').unwrap_or(("", source));
     if !last.contains(['*', '?', '[']) {
-        return Ok(vec![source.as_bytes().to_vec()]);
+        return Ok(vec![last_of(found(vec![0], source.as_bytes())?)]);
     }
-    let (fitting, missing) = (glob(last)?, || format!("{source:?} is not in that image"));
-    let folder = walk(known, above.as_bytes())?.ok_or_else(missing)?;
-    let fits = |name: &&[u8]| !name.contains(&b'/') && fitting.is_match(Path::new(OsStr::from_bytes(name)));
-    let names = below(known, &folder).map(|(name, _)| name).filter(fits);
-    let paths: Vec<Vec<u8>> = names.map(|name| [folder.as_slice(), b"/", name].concat()).collect();
-    if paths.is_empty() { Err(missing()) } else { Ok(paths) }
-}
-
-/// Walks to what a path leads to, through links and never out. Nothing if there is nothing.
-fn walk(known: &Known<'_>, path: &[u8]) -> Result<Option<Vec<u8>>, String> {
-    let parts = |path: &[u8]| {
-        let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
-        parts.map(<[u8]>::to_vec).rev().collect::<Vec<_>>()
-    };
-    let (mut here, mut ahead, mut links) = (Vec::new(), parts(path), 0);
-    while let Some(name) = ahead.pop() {
-        if name == b".." {
-            here.truncate(here.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
-            continue;
-        }
-        let next = if here.is_empty() { name } else { [here.as_slice(), b"/", &name].concat() };
-        match known.get(next.as_slice()).map(|(item, _)| resolved(known, item)) {
-            None => return Ok(None),
-            Some(Item::Link(target)) => {
-                links += 1;
-                if links > IMAGE_LINKS_MAX {
-                    return Err(format!("{} leads through more than {IMAGE_LINKS_MAX} links", shown(path)));
-                }
-                if target.starts_with(b"/") {
-                    here.clear();
-                }
-                ahead.extend(parts(target));
-            }
-            Some(Item::Folder) => here = next,
-            Some(_) if ahead.is_empty() => here = next,
-            Some(_) => return Ok(None),
-        }
-    }
-    Ok(Some(here))
-}
-
-/// Gives what another name of a file is a name of.
-fn resolved<'a>(known: &Known<'a>, item: &'a Item) -> &'a Item {
-    match item {
-        Item::Same(other) => known.get(other.as_slice()).map_or(item, |(item, _)| item),
-        item => item,
-    }
-}
-
-/// Names of one file stay together, under names that were chosen.
-fn by_new_names(known: &Known<'_>, chosen: BTreeMap<Vec<u8>, (Item, Marks)>) -> Vec<(Vec<u8>, Item, Marks)> {
-    let mut first: HashMap<Spot, Vec<u8>> = HashMap::new();
-    let named = |(path, (item, marks)): (Vec<u8>, (Item, Marks))| {
-        let item = match resolved(known, &item).clone() {
-            Item::File { spot, bytes } => match first.get(&spot) {
-                Some(other) => Item::Same(other.clone()),
-                None => {
-                    first.insert(spot, path.clone());
-                    Item::File { spot, bytes }
-                }
-            },
-            item => item,
-        };
-        (path, item, marks)
-    };
-    chosen.into_iter().map(named).collect()
+    let fitting = glob(last)?;
+    let folder = tree.walk(vec![0], above.as_bytes())?.ok_or_else(|| missing(source.as_bytes()))?;
+    let names = tree.names(folder.last().copied().unwrap_or(0)).map(|(name, _)| name);
+    let names = names.filter(|name| fitting.is_match(Path::new(OsStr::from_bytes(name))));
+    let all: Vec<_> = names.map(|name| found(folder.clone(), name).map(last_of)).collect::<Result<_, _>>()?;
+    if all.is_empty() { Err(missing(source.as_bytes())) } else { Ok(all) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    use crate::tree::{Brought, Item, Marks, Spot};
+
     const MARKS: Marks = Marks { mode: 0o644, owner: 7, group: 7, changed_at: 0 };
 
-    fn image() -> Vec<(Vec<u8>, Item, Marks)> {
-        let file = |entry| Item::File { spot: Spot { layer: 0, entry }, bytes: 1 };
-        let link = |to: &str| Item::Link(to.as_bytes().to_vec());
+    fn image() -> Tree {
+        let file = |entry| Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
+        let link = |to: &str| Brought::Link(to.as_bytes().to_vec());
         let all = [
             ("bin", link("usr/bin")),
-            ("etc", Item::Folder),
+            ("etc", Brought::Folder),
             ("etc/motd", file(1)),
             ("etc/round", link("/etc/round")),
             ("tool", file(2)),
-            ("usr", Item::Folder),
-            ("usr/bin", Item::Folder),
+            ("usr", Brought::Folder),
+            ("usr/bin", Brought::Folder),
             ("usr/bin/a", file(3)),
-            ("usr/bin/b", Item::Same(b"usr/bin/a".to_vec())),
+            ("usr/bin/b", Brought::Same(b"usr/bin/a".to_vec())),
             ("usr/bin/c", link("../../../../tool")),
-            ("usr/bin.d", Item::Folder),
+            ("usr/bin.d", Brought::Folder),
             ("usr/bin.d/x", file(4)),
         ];
-        all.into_iter().map(|(path, item)| (path.as_bytes().to_vec(), item, MARKS)).collect()
+        let mut tree = Tree::new();
+        for (path, brought) in all {
+            tree.bring(path.as_bytes(), brought, MARKS).unwrap();
+        }
+        tree
     }
 
     /// Shows what is chosen: each path, and of files which one.
     fn picked(sources: &[&str]) -> Result<(String, usize, bool), String> {
         let sources: Vec<String> = sources.iter().map(|source| (*source).to_owned()).collect();
-        let Picked { all, paths, folders } = pick(&image(), &sources)?;
-        let show = |(path, item, _): &(Vec<u8>, Item, Marks)| {
-            let path = String::from_utf8(path.clone()).unwrap();
-            match item {
-                Item::Folder => format!("{path}/"),
-                Item::File { spot, .. } => format!("{path}:{}", spot.entry),
-                Item::Link(to) => format!("{path}->{}", String::from_utf8_lossy(to)),
-                Item::Same(to) => format!("{path}={}", String::from_utf8_lossy(to)),
-                Item::Pipe => format!("{path}|"),
-            }
+        let Picked { listing, paths, folders } = pick(&image(), &sources)?;
+        let path = |entry| String::from_utf8(listing.path(entry)).unwrap();
+        let show = |number: usize| match &listing.entries()[number].item {
+            Item::Folder => format!("{}/", path(number)),
+            Item::File { spot, .. } => format!("{}:{}", path(number), spot.entry),
+            Item::Link(to) => format!("{}->{}", path(number), String::from_utf8_lossy(to)),
+            Item::Same(first) => format!("{}={}", path(number), path(*first)),
+            Item::Pipe => format!("{}|", path(number)),
         };
-        Ok((all.iter().map(show).collect::<Vec<_>>().join(" "), paths, folders))
+        Ok(((0..listing.entries().len()).map(show).collect::<Vec<_>>().join(" "), paths, folders))
     }
 
     #[test]
     fn files_keep_their_name_and_folders_give_what_is_in_them() {
         assert_eq!(picked(&["/tool"]).unwrap(), ("tool:2".to_owned(), 1, false));
         assert_eq!(picked(&["/usr/bin"]).unwrap(), ("a:3 b=a c->../../../../tool".to_owned(), 1, true));
-        assert_eq!(picked(&["/usr"]).unwrap().0, "bin/ bin.d/ bin.d/x:4 bin/a:3 bin/b=bin/a bin/c->../../../../tool");
+        assert_eq!(picked(&["/usr"]).unwrap().0, "bin/ bin/a:3 bin/b=bin/a bin/c->../../../../tool bin.d/ bin.d/x:4");
         assert!(picked(&["/"]).unwrap().0.starts_with("bin->usr/bin etc/ etc/motd:1"));
         assert_eq!(picked(&["/etc/motd", "/usr/bin/a"]).unwrap(), ("a:3 motd:1".to_owned(), 2, false));
     }
@@ -216,5 +145,16 @@ mod tests {
         for path in ["/nowhere", "/tool/x", "/etc/motd/../motd", "/nowhere/*"] {
             assert!(picked(&[path]).unwrap_err().contains("is not in that image"), "{path}");
         }
+    }
+
+    #[test]
+    fn a_folder_named_again_and_again_is_refused() {
+        let mut tree = Tree::new();
+        for entry in 0..1000 {
+            let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
+            tree.bring(format!("d/{entry}").as_bytes(), file, MARKS).unwrap();
+        }
+        let sources = vec!["/".to_owned(); IMAGE_PICKED_MAX / 1000];
+        assert!(pick(&tree, &sources).unwrap_err().contains("too many files"));
     }
 }

@@ -11,25 +11,21 @@ use hyper::{
     header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE},
 };
 use hyper_util::rt::TokioIo;
-use pandastack_wire_public::RegistryAuth;
+use pandastack_dial::Connection;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
 use url::Url;
 
-use super::{
-    Images, PullError,
-    challenge::{self, Challenge},
-    manifest::{self, Blob, Document, Said},
-    reference::{Digest, Reference, Version},
-};
 use crate::{
-    build::upload::Spool,
-    dial::Connection,
+    Credentials, Images, PullError, Spool,
+    challenge::{self, Challenge},
     limits::{
         IMAGE_DOCUMENT_BYTES_MAX, REGISTRY_CONNECT_MAX, REGISTRY_HEAD_BYTES_MAX, REGISTRY_QUIET_MAX,
         REGISTRY_REDIRECTS_MAX,
     },
+    manifest::{self, Blob, Document, Said},
+    reference::{Digest, Reference, Version},
 };
 
 /// An image as its registry tells of it.
@@ -45,7 +41,7 @@ pub struct Image {
 pub struct Registry<'a> {
     images: &'a Images,
     reference: &'a Reference,
-    auth: Option<&'a RegistryAuth>,
+    auth: Option<&'a Credentials>,
     /// What the registry wants to hear with every request.
     pass: Option<String>,
 }
@@ -65,7 +61,7 @@ struct Token {
 }
 
 impl<'a> Registry<'a> {
-    pub fn new(images: &'a Images, reference: &'a Reference, auth: Option<&'a RegistryAuth>) -> Self {
+    pub fn new(images: &'a Images, reference: &'a Reference, auth: Option<&'a Credentials>) -> Self {
         Self { images, reference, auth, pass: None }
     }
 
@@ -97,7 +93,7 @@ impl<'a> Registry<'a> {
     }
 
     /// Fetches a layer into a part of the spool.
-    pub async fn fetch(&mut self, blob: &Blob, spool: &mut Spool, part: usize) -> Result<(), PullError> {
+    pub async fn fetch(&mut self, blob: &Blob, spool: &mut impl Spool, part: usize) -> Result<(), PullError> {
         let mut answer = self.get(&format!("blobs/{}", blob.digest.as_str()), "*/*").await?;
         let mut to = File::create_new(spool.path(part)).await.map_err(PullError::Spool)?;
         let (mut hasher, mut bytes) = (Sha256::new(), 0_u64);
@@ -106,7 +102,7 @@ impl<'a> Registry<'a> {
             if bytes > blob.bytes {
                 return Err(PullError::Bad(format!("{} has more bytes than its manifest says", blob.digest.short())));
             }
-            spool.charge(piece.len() as u64).map_err(PullError::NoRoom)?;
+            spool.charge(piece.len() as u64)?;
             hasher.update(&piece);
             to.write_all(&piece).await.map_err(PullError::Spool)?;
         }
@@ -165,7 +161,7 @@ impl<'a> Registry<'a> {
         let wanted = wanted.filter_map(|value| value.to_str().ok()).find_map(challenge::parse);
         let basic = self
             .auth
-            .map(|auth| format!("Basic {}", STANDARD.encode(format!("{}:{}", auth.username, auth.password.0))));
+            .map(|auth| format!("Basic {}", STANDARD.encode(format!("{}:{}", auth.username, auth.password.reveal()))));
         match wanted.ok_or(PullError::Denied)? {
             Challenge::Basic => basic.ok_or(PullError::Denied),
             Challenge::Bearer { realm, service } => {

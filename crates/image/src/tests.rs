@@ -39,8 +39,8 @@ async fn a_registry_near_the_server_is_not_reached_unless_allowed() {
     let reference = usual.reference(&format!("{registry}/a")).unwrap();
     let refused = registry::Registry::new(&usual, &reference, None).resolve().await.unwrap_err();
     assert_eq!(refused.code(), "template.image_not_allowed");
-    let said = refused.about(&reference).0;
-    assert!(said.contains(&registry) && said.contains("--image-allow-private"), "{said}");
+    let said = refused.to_string();
+    assert!(said.contains("--image-allow-private"), "{said}");
     // It answers nobody: what was refused before it was reached is now cut off.
     drop(listener);
     let near = images(ImageSettings { reach: Reach::Private, ..ImageSettings::default() });

@@ -1,11 +1,12 @@
 //! The files of an image, layer over layer, in memory: names, kinds and links, never contents. Every path is walked here, so a link or a
-//! `..` leads around inside of the image and nowhere else, and what is left in the end has one plain path each.
+//! `..` leads around inside of the image and nowhere else, and what is left in the end has one plain path each. A path is never kept
+//! whole: a link to a deep folder would make a long one for every short name.
 //!
 //! Whiteouts only take away what lower layers brought, wherever in a layer they stand; so every name knows the layer that brought it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::limits::{IMAGE_ENTRIES_MAX, IMAGE_LEVELS_MAX, IMAGE_LINKS_MAX, IMAGE_NAME_BYTES_MAX};
+use crate::limits::{IMAGE_ENTRIES_MAX, IMAGE_LEVELS_MAX, IMAGE_LINKS_MAX, IMAGE_NAME_BYTES_MAX, IMAGE_PATH_BYTES_MAX};
 
 /// What a name that takes another away begins with, and the one that takes all of a folder away.
 const WHITEOUT: &[u8] = b".wh.";
@@ -32,7 +33,21 @@ pub struct Spot {
     pub entry: usize,
 }
 
-/// What one entry of a layer brings, and what is at a path in the end.
+/// What one entry of a layer brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Brought {
+    Folder,
+    File {
+        spot: Spot,
+        bytes: u64,
+    },
+    Link(Vec<u8>),
+    /// Another name of the file at this path.
+    Same(Vec<u8>),
+    Pipe,
+}
+
+/// What is at a path in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Folder,
@@ -41,17 +56,65 @@ pub enum Item {
         bytes: u64,
     },
     Link(Vec<u8>),
-    /// Another name of a file that is there.
-    Same(Vec<u8>),
+    /// Another name of an earlier entry of the listing.
+    Same(usize),
     Pipe,
+}
+
+/// One name in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The entry of the folder it is in. Nothing for the root.
+    folder: Option<usize>,
+    pub name: Vec<u8>,
+    pub item: Item,
+    pub marks: Marks,
+}
+
+/// All names of a tree, folders before what is in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    entries: Vec<Entry>,
+}
+
+impl Listing {
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Makes the whole path of an entry.
+    pub fn path(&self, entry: usize) -> Vec<u8> {
+        let (mut names, mut next) = (Vec::new(), Some(entry));
+        while let Some(Entry { folder, name, .. }) = next.map(|entry| &self.entries[entry]) {
+            names.push(name.as_slice());
+            next = *folder;
+        }
+        names.reverse();
+        names.join(&b'/')
+    }
+
+    /// Gives the bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        let of = |entry: &Entry| if let Item::File { bytes, .. } = entry.item { bytes } else { 0 };
+        self.entries.iter().map(of).fold(0, u64::saturating_add)
+    }
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Folder(BTreeMap<Vec<u8>, Name>),
+    Folder(Folder),
     File { spot: Spot, bytes: u64 },
     Link(Vec<u8>),
     Pipe,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Folder {
+    names: BTreeMap<Vec<u8>, Name>,
+    /// Length of its whole path. A folder has only one.
+    path_bytes: usize,
+    /// The last layer that hid everything below it here.
+    fresh_in: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +139,7 @@ pub struct Tree {
 
 impl Tree {
     pub fn new() -> Self {
-        let root = Node { kind: Kind::Folder(BTreeMap::new()), marks: MADE_FOLDER };
+        let root = Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER };
         Self { nodes: vec![root], name_bytes: 0, layer: 0 }
     }
 
@@ -86,10 +149,13 @@ impl Tree {
     }
 
     /// Takes one entry of a layer in.
-    pub fn bring(&mut self, path: &[u8], brought: Item, marks: Marks) -> Result<(), String> {
+    pub fn bring(&mut self, path: &[u8], brought: Brought, marks: Marks) -> Result<(), String> {
+        if path.len() > IMAGE_PATH_BYTES_MAX {
+            return Err(too_long(path));
+        }
         let Some((folder, name)) = split(path) else {
             // The root itself.
-            if brought == Item::Folder {
+            if brought == Brought::Folder {
                 self.nodes[0].marks = marks;
             }
             return Ok(());
@@ -107,11 +173,11 @@ impl Tree {
             return self.take_away(folder, gone, path);
         }
         let kind = match brought {
-            Item::Folder => Kind::Folder(BTreeMap::new()),
-            Item::File { spot, bytes } => Kind::File { spot, bytes },
-            Item::Link(target) => Kind::Link(target),
-            Item::Pipe => Kind::Pipe,
-            Item::Same(target) => {
+            Brought::Folder => Kind::Folder(Folder::default()),
+            Brought::File { spot, bytes } => Kind::File { spot, bytes },
+            Brought::Link(target) => Kind::Link(target),
+            Brought::Pipe => Kind::Pipe,
+            Brought::Same(target) => {
                 let node = self.file_at(&target, path)?;
                 let folder = self.folder(folder, path, Missing::Made)?.unwrap_or(0);
                 return self.put(folder, name, node);
@@ -134,43 +200,100 @@ impl Tree {
         self.folder(path, path, Missing::Made).map(drop)
     }
 
-    /// Gives everything: folders before what is in them.
-    pub fn all(&self) -> Vec<(Vec<u8>, Item, Marks)> {
-        let (mut all, mut first) = (Vec::new(), BTreeMap::new());
-        self.gather(0, &mut Vec::new(), &mut first, &mut all);
-        all
+    /// Lists everything.
+    pub fn list(&self) -> Listing {
+        let mut listing = Listing::default();
+        self.gather(0, None, &mut HashMap::new(), &mut listing.entries);
+        listing
     }
 
-    fn gather(
-        &self,
-        folder: usize,
-        path: &mut Vec<u8>,
-        first: &mut BTreeMap<usize, Vec<u8>>,
-        all: &mut Vec<(Vec<u8>, Item, Marks)>,
-    ) {
-        let Kind::Folder(names) = &self.nodes[folder].kind else { return };
+    /// Adds what is in a folder. No deeper than any path that was brought.
+    fn gather(&self, node: usize, folder: Option<usize>, first: &mut HashMap<usize, usize>, entries: &mut Vec<Entry>) {
+        let Kind::Folder(Folder { names, .. }) = &self.nodes[node].kind else { return };
         for (name, Name { node, .. }) in names {
-            let before = path.len();
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
             let Node { kind, marks } = &self.nodes[*node];
-            let found = match (first.get(node), kind) {
+            let number = entries.len();
+            let item = match (first.get(node), kind) {
                 (_, Kind::Folder(_)) => Item::Folder,
-                (Some(other), _) => Item::Same(other.clone()),
+                (Some(first), _) => Item::Same(*first),
                 (None, Kind::File { spot, bytes }) => Item::File { spot: *spot, bytes: *bytes },
                 (None, Kind::Link(target)) => Item::Link(target.clone()),
                 (None, Kind::Pipe) => Item::Pipe,
             };
-            if matches!(found, Item::File { .. } | Item::Link(_) | Item::Pipe) {
-                first.insert(*node, path.clone());
-            }
-            all.push((path.clone(), found, *marks));
-            // No deeper than any path that was brought.
-            self.gather(*node, path, first, all);
-            path.truncate(before);
+            first.entry(*node).or_insert(number);
+            entries.push(Entry { folder, name: name.clone(), item, marks: *marks });
+            self.gather(*node, Some(number), first, entries);
         }
+    }
+
+    /// Says whether something is a folder.
+    pub fn is_folder(&self, node: usize) -> bool {
+        matches!(self.nodes[node].kind, Kind::Folder(_))
+    }
+
+    /// Gives the names in a folder and what they stand for, links not followed.
+    pub fn names(&self, folder: usize) -> impl Iterator<Item = (&[u8], usize)> {
+        let names = match &self.nodes[folder].kind {
+            Kind::Folder(Folder { names, .. }) => Some(names),
+            Kind::File { .. } | Kind::Link(_) | Kind::Pipe => None,
+        };
+        names.into_iter().flatten().map(|(name, at)| (name.as_slice(), at.node))
+    }
+
+    /// Walks on from a trail of folders, through links and never out. Gives the trail to what is there, or nothing.
+    pub fn walk(&self, mut trail: Vec<usize>, path: &[u8]) -> Result<Option<Vec<usize>>, String> {
+        let mut links = 0;
+        let mut ahead: Vec<Vec<u8>> = parts(path).rev().map(<[u8]>::to_vec).collect();
+        while let Some(name) = ahead.pop() {
+            if name == b".." {
+                trail.truncate(trail.len().saturating_sub(1).max(1));
+                continue;
+            }
+            let here = *trail.last().unwrap_or(&0);
+            let Some(Name { node, .. }) = self.child(here, &name) else { return Ok(None) };
+            match &self.nodes[node].kind {
+                Kind::Link(target) => {
+                    links += 1;
+                    if links > IMAGE_LINKS_MAX {
+                        return Err(too_many_links(path));
+                    }
+                    if target.starts_with(b"/") {
+                        trail.truncate(1);
+                    }
+                    ahead.extend(parts(target).rev().map(<[u8]>::to_vec));
+                }
+                Kind::Folder(_) => trail.push(node),
+                Kind::File { .. } | Kind::Pipe if ahead.is_empty() => trail.push(node),
+                Kind::File { .. } | Kind::Pipe => return Ok(None),
+            }
+        }
+        Ok(Some(trail))
+    }
+
+    /// Copies what another tree has, with everything below it, under a name in a folder of this one.
+    pub fn copy(&mut self, from: (&Self, usize), to: (usize, &[u8]), copied: &mut Copied) -> Result<(), String> {
+        let ((tree, node), (folder, name)) = (from, to);
+        copied.left = copied.left.checked_sub(1).ok_or("the sources name too many files; name each one once")?;
+        let Node { kind, marks } = &tree.nodes[node];
+        let Kind::Folder(_) = kind else {
+            // Names of one file stay together.
+            let own = match copied.nodes.get(&node) {
+                Some(own) => *own,
+                None => self.add(Node { kind: kind.clone(), marks: *marks })?,
+            };
+            copied.nodes.insert(node, own);
+            return self.put(folder, name, own);
+        };
+        let own = match self.child(folder, name) {
+            Some(Name { node, .. }) if self.is_folder(node) => node,
+            _ => self.add(Node { kind: Kind::Folder(Folder::default()), marks: *marks })?,
+        };
+        self.nodes[own].marks = *marks;
+        self.put(folder, name, own)?;
+        for (name, inner) in tree.names(node) {
+            self.copy((tree, inner), (own, name), copied)?;
+        }
+        Ok(())
     }
 
     fn add(&mut self, node: Node) -> Result<usize, String> {
@@ -185,12 +308,23 @@ impl Tree {
     }
 
     fn put(&mut self, folder: usize, name: &[u8], node: usize) -> Result<(), String> {
+        let path_bytes = match &self.nodes[folder].kind {
+            Kind::Folder(Folder { path_bytes: 0, .. }) => name.len(),
+            Kind::Folder(Folder { path_bytes, .. }) => path_bytes + 1 + name.len(),
+            Kind::File { .. } | Kind::Link(_) | Kind::Pipe => return Ok(()),
+        };
+        if path_bytes > IMAGE_PATH_BYTES_MAX {
+            return Err(too_long(name));
+        }
         self.name_bytes += name.len();
         if self.name_bytes > IMAGE_NAME_BYTES_MAX {
             return Err(format!("more than {IMAGE_NAME_BYTES_MAX} bytes of names"));
         }
+        if let Kind::Folder(below) = &mut self.nodes[node].kind {
+            below.path_bytes = path_bytes;
+        }
         let layer = self.layer;
-        if let Kind::Folder(names) = &mut self.nodes[folder].kind {
+        if let Kind::Folder(Folder { names, .. }) = &mut self.nodes[folder].kind {
             names.insert(name.to_vec(), Name { node, layer });
         }
         Ok(())
@@ -198,7 +332,7 @@ impl Tree {
 
     fn child(&self, folder: usize, name: &[u8]) -> Option<Name> {
         match &self.nodes[folder].kind {
-            Kind::Folder(names) => names.get(name).copied(),
+            Kind::Folder(Folder { names, .. }) => names.get(name).copied(),
             Kind::File { .. } | Kind::Link(_) | Kind::Pipe => None,
         }
     }
@@ -214,23 +348,26 @@ impl Tree {
         let Some(folder) = self.folder(folder, path, Missing::Stays)? else { return Ok(()) };
         let Some(Name { node, layer }) = self.child(folder, name) else { return Ok(()) };
         let fresh = self.keep_fresh(node) || layer == self.layer;
-        if !fresh && let Kind::Folder(names) = &mut self.nodes[folder].kind {
+        if !fresh && let Kind::Folder(Folder { names, .. }) = &mut self.nodes[folder].kind {
             names.remove(name);
         }
         Ok(())
     }
 
     /// Drops from a folder what this layer did not bring. Says whether anything is left.
-    fn keep_fresh(&mut self, folder: usize) -> bool {
-        let Kind::Folder(names) = &self.nodes[folder].kind else { return false };
-        let names: Vec<(Vec<u8>, Name)> = names.iter().map(|(name, at)| (name.clone(), *at)).collect();
-        let mut left = false;
-        for (name, Name { node, layer }) in names {
-            let fresh = self.keep_fresh(node) || layer == self.layer;
-            left |= fresh;
-            if !fresh && let Kind::Folder(names) = &mut self.nodes[folder].kind {
-                names.remove(&name);
-            }
+    fn keep_fresh(&mut self, node: usize) -> bool {
+        let layer = self.layer;
+        let Kind::Folder(folder) = &mut self.nodes[node].kind else { return false };
+        // Done before in this layer: many whiteouts must not walk a large folder each.
+        if folder.fresh_in == layer {
+            return !folder.names.is_empty();
+        }
+        folder.fresh_in = layer;
+        let mut names = std::mem::take(&mut folder.names);
+        names.retain(|_, at| self.keep_fresh(at.node) || at.layer == layer);
+        let left = !names.is_empty();
+        if let Kind::Folder(folder) = &mut self.nodes[node].kind {
+            folder.names = names;
         }
         left
     }
@@ -264,7 +401,7 @@ impl Tree {
                     return Err(format!("{} is no path", shown(path)));
                 }
                 (None, Missing::Made) => {
-                    let node = self.add(Node { kind: Kind::Folder(BTreeMap::new()), marks: MADE_FOLDER })?;
+                    let node = self.add(Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER })?;
                     self.put(here, &name, node)?;
                     node
                 }
@@ -274,7 +411,7 @@ impl Tree {
                 Kind::Link(target) => {
                     links += 1;
                     if links > IMAGE_LINKS_MAX {
-                        return Err(format!("{} leads through more than {IMAGE_LINKS_MAX} links", shown(path)));
+                        return Err(too_many_links(path));
                     }
                     if target.starts_with(b"/") {
                         trail.truncate(1);
@@ -294,10 +431,25 @@ impl Tree {
     }
 }
 
-/// Gives the bytes of all files.
-pub fn bytes(all: &[(Vec<u8>, Item, Marks)]) -> u64 {
-    let of = |(_, found, _): &(Vec<u8>, Item, Marks)| if let Item::File { bytes, .. } = found { *bytes } else { 0 };
-    all.iter().map(of).fold(0, u64::saturating_add)
+/// What was copied from one tree into another, and how much more may be.
+#[derive(Debug)]
+pub struct Copied {
+    nodes: HashMap<usize, usize>,
+    left: usize,
+}
+
+impl Copied {
+    pub fn at_most(count: usize) -> Self {
+        Self { nodes: HashMap::new(), left: count }
+    }
+}
+
+fn too_long(path: &[u8]) -> String {
+    format!("{}: its path has more than {IMAGE_PATH_BYTES_MAX} bytes, which no Linux file system allows", shown(path))
+}
+
+fn too_many_links(path: &[u8]) -> String {
+    format!("{} leads through more than {IMAGE_LINKS_MAX} links", shown(path))
 }
 
 /// What becomes of a folder that is not there.
@@ -307,7 +459,7 @@ enum Missing {
     Stays,
 }
 
-fn parts(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+pub fn parts(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".")
 }
 

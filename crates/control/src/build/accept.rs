@@ -7,7 +7,7 @@ use tokio::{fs::File, io::AsyncReadExt};
 
 use super::{
     Upload,
-    dockerfile::{self, DockerfileError},
+    dockerfile::{self, DockerfileError, limits::IGNORE_BYTES_MAX},
     drive::Job,
     ignore::{IGNORE, Ignored},
     plan::Planning,
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Control,
     app::no_snapshot,
-    limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX, IGNORE_BYTES_MAX},
+    limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX},
     store::{Build, BuildBegun, BuildStatus, Holding, Made},
 };
 

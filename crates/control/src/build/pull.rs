@@ -5,44 +5,44 @@ use std::{collections::HashMap, io, time::Instant};
 
 use bytes::Bytes;
 use futures_util::stream;
+use pandastack_kit::Secret;
 use pandastack_model::{Fault, Origin};
 use pandastack_wire_public::RegistryAuth;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    PullError, Reference,
-    flatten::{self, Flat, Layer},
-    reference,
-    registry::{Image, Registry},
-    tree,
-};
-use crate::{
-    Control,
-    build::{
-        drive::{Ground, Job},
-        failure::Failure,
-        machine::Builder,
-        rootfs::{ROOT, size_of},
-        upload::Spool,
+    drive::{Ground, Job},
+    exec_defaults,
+    failure::Failure,
+    image::{
+        Credentials, PullError, Reference,
+        flatten::{self, Flat, Layer},
+        reference,
+        registry::{Image, Registry},
+        tree::Listing,
     },
-    store::CachedLayer,
+    machine::Builder,
+    rootfs::{ROOT, size_of},
+    upload::Spool,
 };
+use crate::{Control, store::CachedLayer};
 
 /// Pieces of an archive that may wait for the machine.
 const PIECES_AHEAD_MAX: usize = 16;
 
 impl Control {
     /// Gives what a build starts from that names an image.
-    pub(in crate::build) async fn image_ground(
+    pub(super) async fn image_ground(
         &self,
         job: &Job,
         reference: &Reference,
         deadline: Instant,
     ) -> Result<Ground, Failure> {
-        let mut registry = self.registry(job, reference);
+        let auth = credentials(job, reference);
+        let mut registry = Registry::new(&self.images, reference, auth.as_ref());
         job.log.say(format!("looking for image {reference}")).await;
-        let image = registry.resolve().await.map_err(|error| error.about(reference))?;
+        let image = registry.resolve().await.map_err(|error| Failure::of_image(reference, error))?;
         let size = size_of(&job.ask);
         let key = format!("image 1 {} {} {} {}", image.digest.as_str(), job.ask.size_mb, size.cpus, size.memory_mib);
         let mut ground = Ground {
@@ -62,24 +62,16 @@ impl Control {
             return Ok(ground);
         }
         let mut spool = self.builds.pull_spool()?;
-        let layers = fetch(job, &mut registry, &image, &mut spool).await.map_err(|error| error.about(reference))?;
+        let layers =
+            fetch(job, &mut registry, &image, &mut spool).await.map_err(|error| Failure::of_image(reference, error))?;
         let volume = self.root_volume(job).await?;
         self.pour(job, reference, (layers, &ground), volume, deadline).await?;
         drop(spool);
-        let view = self.boot_root(job, volume, ground.settings.defaults()).await?;
+        let view = self.boot_root(job, volume, exec_defaults(&ground.settings)).await?;
         let cached = CachedLayer { key, layer: view.layer, own: view.own };
         self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
         ground.origin = Origin::Layer(view.layer);
         Ok(ground)
-    }
-
-    /// Gives the registry of an image, which hears of credentials only if they are meant for it.
-    pub(super) fn registry<'a>(&'a self, job: &'a Job, reference: &'a Reference) -> Registry<'a> {
-        let meant = |auth: &&RegistryAuth| match &auth.registry {
-            Some(named) => reference::at(named) == reference.registry,
-            None => true,
-        };
-        Registry::new(&self.images, reference, job.ask.registry_auth.as_ref().filter(meant))
     }
 
     /// Pours the layers, as one archive, onto the volume.
@@ -95,28 +87,30 @@ impl Control {
         // A build that ends early ends the walk too.
         let _stopping = stop.clone().drop_guard();
         let (folder, these, token) = (ground.settings.workdir.clone(), layers.clone(), stop.clone());
-        let look = move || flatten::look(&these, folder.as_deref(), &token);
-        let bad = |error: flatten::FlattenError| PullError::Bad(error.to_string()).about(reference);
-        let flat = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
-        let Flat { all, left_out } = &flat;
-        let (files, bytes) = (all.len(), tree::bytes(all));
+        let look = move || {
+            let looked = flatten::look(&these, folder.as_deref(), &token);
+            looked.map(|Flat { tree, left_out }| (tree.list(), left_out))
+        };
+        let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
+        let (listing, left_out) = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
+        let (files, bytes) = (listing.entries().len(), listing.bytes());
         if bytes > job.ask.size_mb << 20 {
             let text = format!(
                 "it takes {} MiB, and the disk has {}; ask for more with size_mb",
                 bytes >> 20,
                 job.ask.size_mb
             );
-            return Err(PullError::Bad(text).about(reference));
+            return Err(Failure::of_image(reference, PullError::Bad(text)));
         }
         job.log
             .say(format!("unpacking {files} files, {} MiB, onto a disk of {} MiB", bytes >> 20, job.ask.size_mb))
             .await;
-        if *left_out > 0 {
+        if left_out > 0 {
             job.log.say(format!("note: {left_out} device nodes are left out; machines make their own")).await;
         }
         let builder = self.unpacking(job, volume, deadline).await?;
         let words = ["tar", "-xpf", "-", "--numeric-owner", "-C", ROOT].map(str::to_owned).to_vec();
-        self.pour_into(&builder, words, (flat, layers), &stop).await?.map_err(bad)?;
+        self.pour_into(&builder, words, (listing, layers), &stop).await?.map_err(bad)?;
         self.finish_root(builder).await
     }
 
@@ -125,18 +119,28 @@ impl Control {
         &self,
         builder: &Builder<'_>,
         words: Vec<String>,
-        (flat, layers): (Flat, Vec<Layer>),
+        (listing, layers): (Listing, Vec<Layer>),
         stop: &CancellationToken,
     ) -> Result<Result<(), flatten::FlattenError>, Failure> {
         let ((pieces, mut poured), stop) = (mpsc::channel(PIECES_AHEAD_MAX), stop.clone());
         let write =
-            move || flatten::write(&flat, &layers, io::BufWriter::with_capacity(64 * 1024, Pipe(pieces)), &stop);
+            move || flatten::write(&listing, &layers, io::BufWriter::with_capacity(64 * 1024, Pipe(pieces)), &stop);
         let stream = stream::poll_fn(move |context| poured.poll_recv(context));
         let (written, fed) = tokio::join!(self.scope.block("write layers", write), builder.feed(words, stream));
         // If the machine gave up, that is why nobody took what was written.
         fed.map_err(|failure| failure.at("unpacking the image"))?;
         Ok(written.map_err(Fault::bug)?)
     }
+}
+
+/// Gives the credentials of a build if they are meant for the registry of an image.
+pub(super) fn credentials(job: &Job, reference: &Reference) -> Option<Credentials> {
+    let meant = |auth: &&RegistryAuth| match &auth.registry {
+        Some(named) => reference::at(named) == reference.registry,
+        None => true,
+    };
+    let RegistryAuth { username, password, .. } = job.ask.registry_auth.as_ref().filter(meant)?;
+    Some(Credentials { username: username.clone(), password: Secret::new(password.0.clone()) })
 }
 
 /// Fetches all layers of an image.

@@ -4,16 +4,20 @@ use pandastack_model::Fault;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    PullError, Reference,
-    flatten::{self, Flat, Layer},
-    pick::{Picked, pick},
-    pull::fetch,
-    registry::Image,
+    drive::Job,
+    failure::Failure,
+    image::{
+        PullError, Reference,
+        flatten::{self, Flat, Layer},
+        pick::{Picked, pick},
+        registry::{Image, Registry},
+    },
+    machine::Builder,
+    pull::{credentials, fetch},
+    take::Staged,
+    upload::Spool,
 };
-use crate::{
-    Control,
-    build::{drive::Job, failure::Failure, machine::Builder, take::Staged, upload::Spool},
-};
+use crate::Control;
 
 /// An image as far as it is here.
 pub struct Source {
@@ -32,14 +36,16 @@ impl Source {
 
 impl Control {
     /// Finds out what the name of an image stands for. Nothing is fetched: the step may be in the cache.
-    pub(in crate::build) async fn image_source(&self, job: &Job, reference: Reference) -> Result<Source, Failure> {
+    pub(super) async fn image_source(&self, job: &Job, reference: Reference) -> Result<Source, Failure> {
         job.log.say(format!("looking for image {reference}")).await;
-        let image = self.registry(job, &reference).resolve().await.map_err(|error| error.about(&reference))?;
+        let auth = credentials(job, &reference);
+        let image = Registry::new(&self.images, &reference, auth.as_ref()).resolve().await;
+        let image = image.map_err(|error| Failure::of_image(&reference, error))?;
         Ok(Source { reference, image, fetched: None })
     }
 
     /// Puts files of an image into a folder of a machine.
-    pub(in crate::build) async fn pour_some(
+    pub(super) async fn pour_some(
         &self,
         job: &Job,
         source: &mut Source,
@@ -51,23 +57,24 @@ impl Control {
             Some(fetched) => fetched,
             None => {
                 let mut spool = self.builds.pull_spool()?;
-                let layers = fetch(job, &mut self.registry(job, reference), image, &mut spool).await;
-                fetched.insert((layers.map_err(|error| error.about(reference))?, spool))
+                let auth = credentials(job, reference);
+                let mut registry = Registry::new(&self.images, reference, auth.as_ref());
+                let layers = fetch(job, &mut registry, image, &mut spool).await;
+                fetched.insert((layers.map_err(|error| Failure::of_image(reference, error))?, spool))
             }
         };
         let stop = CancellationToken::new();
         // A build that ends early ends the walk too.
         let _stopping = stop.clone().drop_guard();
-        let bad = |error: flatten::FlattenError| PullError::Bad(error.to_string()).about(reference);
-        let (these, token) = (layers.clone(), stop.clone());
-        let look = move || flatten::look(&these, None, &token);
-        let Flat { all, .. } = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
-        let Picked { all, paths, folders } = pick(&all, paths).map_err(Failure::new)?;
+        let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
+        let (these, token, paths) = (layers.clone(), stop.clone(), paths.to_vec());
+        let look = move || flatten::look(&these, None, &token).map(|Flat { tree, .. }| pick(&tree, &paths));
+        let picked = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
+        let Picked { listing, paths, folders } = picked.map_err(Failure::new)?;
         to.make_folders(&[folder.to_owned()]).await?;
         // Whose it was elsewhere has no meaning here.
         let words = ["tar", "-xpof", "-", "-C", folder].map(str::to_owned).to_vec();
-        let flat = Flat { all, left_out: 0 };
-        self.pour_into(to, words, (flat, layers.clone()), &stop).await?.map_err(bad)?;
+        self.pour_into(to, words, (listing, layers.clone()), &stop).await?.map_err(bad)?;
         Ok(Staged { paths, folders })
     }
 }

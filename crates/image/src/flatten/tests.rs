@@ -65,7 +65,7 @@ fn flattened(contents: &[Vec<u8>]) -> Result<Vec<String>, String> {
     let (layers, stop) = (layers(folder.path(), contents), CancellationToken::new());
     let flat = look(&layers, Some("/work"), &stop).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
-    write(&flat, &layers, &mut out, &stop).map_err(|error| error.to_string())?;
+    write(&flat.tree.list(), &layers, &mut out, &stop).map_err(|error| error.to_string())?;
     let mut archive = Archive::new(Cursor::new(out));
     let shown = archive.entries().unwrap().map(|entry| {
         let mut entry = entry.unwrap();

@@ -9,11 +9,23 @@ use serde_json::json;
 use server::{AUTHORITY, Asked, Reply, Server};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
+use pandastack_dial::{Reach, Roots};
+
 use super::*;
-use crate::{
-    build::image::ImageSettings,
-    dial::{Reach, Roots},
-};
+use crate::{ImageSettings, NoRoom};
+
+/// A folder without a limit.
+struct Folder(tempfile::TempDir);
+
+impl Spool for Folder {
+    fn path(&self, part: usize) -> std::path::PathBuf {
+        self.0.path().join(part.to_string())
+    }
+
+    fn charge(&mut self, _: u64) -> Result<(), NoRoom> {
+        Ok(())
+    }
+}
 
 const LAYER: &[u8] = b"what is in the layer";
 /// `ann:hush`, as it is sent.
@@ -53,12 +65,12 @@ fn images(roots: Roots) -> Images {
     Images::new(ImageSettings { reach: Reach::Private, roots, ..ImageSettings::default() }, Scope::new())
 }
 
-fn ann() -> RegistryAuth {
-    serde_json::from_value(json!({"username": "ann", "password": "hush"})).unwrap()
+fn ann() -> Credentials {
+    Credentials { username: "ann".to_owned(), password: pandastack_kit::Secret::new("hush".to_owned()) }
 }
 
 /// Asks a registry for the image and its layer, as a build does.
-async fn pull(server: &Server, auth: Option<&RegistryAuth>) -> Result<Vec<u8>, PullError> {
+async fn pull(server: &Server, auth: Option<&Credentials>) -> Result<Vec<u8>, PullError> {
     pull_with(&images(Roots::These(Vec::new())), server, "1", auth).await
 }
 
@@ -66,15 +78,14 @@ async fn pull_with(
     images: &Images,
     server: &Server,
     version: &str,
-    auth: Option<&RegistryAuth>,
+    auth: Option<&Credentials>,
 ) -> Result<Vec<u8>, PullError> {
     let mark = if version.contains(':') { '@' } else { ':' };
     let reference = images.reference(&format!("127.0.0.1:{}/some/app{mark}{version}", server.port)).unwrap();
     let mut registry = Registry::new(images, &reference, auth);
     let image = registry.resolve().await?;
     assert_eq!(image.digest, digest(&manifest()));
-    let folder = tempfile::tempdir().unwrap();
-    let mut spool = Spool::new(folder.path().join("spool"), Default::default()).unwrap();
+    let mut spool = Folder(tempfile::tempdir().unwrap());
     registry.fetch(&image.layers[0], &mut spool, 0).await?;
     Ok(std::fs::read(spool.path(0)).unwrap())
 }
@@ -278,8 +289,7 @@ async fn answers_that_are_cut_off_or_never_end_are_refused() {
         let server = Server::start(move |_| reply.clone()).await;
         let images = images(Roots::These(Vec::new()));
         let reference = images.reference(&format!("127.0.0.1:{}/app", server.port)).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let mut spool = Spool::new(folder.path().join("spool"), Default::default()).unwrap();
+        let mut spool = Folder(tempfile::tempdir().unwrap());
         let refused = Registry::new(&images, &reference, None).fetch(&layer(), &mut spool, 0).await.unwrap_err();
         assert_eq!(refused.code(), code, "{refused}");
     }

@@ -11,10 +11,10 @@ fn tree(layers: &[&[&str]]) -> Result<Tree, String> {
         tree.next_layer();
         for (entry, text) in entries.iter().enumerate() {
             let (path, brought) = match (text.split_once(" -> "), text.split_once(" = ")) {
-                (Some((path, target)), _) => (path, Item::Link(target.into())),
-                (_, Some((path, target))) => (path, Item::Same(target.into())),
-                _ if text.ends_with('/') => (*text, Item::Folder),
-                _ => (*text, Item::File { spot: Spot { layer, entry }, bytes: 10 }),
+                (Some((path, target)), _) => (path, Brought::Link(target.into())),
+                (_, Some((path, target))) => (path, Brought::Same(target.into())),
+                _ if text.ends_with('/') => (*text, Brought::Folder),
+                _ => (*text, Brought::File { spot: Spot { layer, entry }, bytes: 10 }),
             };
             tree.bring(path.as_bytes(), brought, MARKS)?;
         }
@@ -24,16 +24,14 @@ fn tree(layers: &[&[&str]]) -> Result<Tree, String> {
 
 #[track_caller]
 fn check(layers: &[&[&str]], expected: &[&str]) {
-    let all = tree(layers).unwrap().all();
-    let shown = all.into_iter().map(|(path, found, _)| {
-        let path = String::from_utf8(path).unwrap();
-        match found {
-            Item::Folder => format!("{path}/"),
-            Item::File { spot, .. } => format!("{path} {}", spot.layer),
-            Item::Link(target) => format!("{path} -> {}", String::from_utf8(target).unwrap()),
-            Item::Same(other) => format!("{path} = {}", String::from_utf8(other).unwrap()),
-            Item::Pipe => format!("{path} |"),
-        }
+    let listing = tree(layers).unwrap().list();
+    let path = |entry| String::from_utf8(listing.path(entry)).unwrap();
+    let shown = (0..listing.entries().len()).map(|number| match &listing.entries()[number].item {
+        Item::Folder => format!("{}/", path(number)),
+        Item::File { spot, .. } => format!("{} {}", path(number), spot.layer),
+        Item::Link(target) => format!("{} -> {}", path(number), String::from_utf8_lossy(target)),
+        Item::Same(first) => format!("{} = {}", path(number), path(*first)),
+        Item::Pipe => format!("{} |", path(number)),
     });
     assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
@@ -107,23 +105,79 @@ fn what_leads_nowhere_is_refused() {
     }
     let mut tree = Tree::new();
     let deep = "d/".repeat(IMAGE_LEVELS_MAX + 1);
-    assert!(tree.bring(deep.as_bytes(), Item::Folder, MARKS).is_err());
-    assert!(tree.bring(&[b'x'; 256], Item::Folder, MARKS).is_err());
-    assert!(tree.bring(b"a\0b", Item::Folder, MARKS).is_err());
+    assert!(tree.bring(deep.as_bytes(), Brought::Folder, MARKS).is_err());
+    assert!(tree.bring(&[b'x'; 256], Brought::Folder, MARKS).is_err());
+    assert!(tree.bring(b"a\0b", Brought::Folder, MARKS).is_err());
 }
 
 #[test]
 fn folders_cannot_be_piled_up_through_links() {
     let mut tree = Tree::new();
     let path = "d/".repeat(200);
-    tree.bring(path.as_bytes(), Item::Folder, MARKS).unwrap();
-    tree.bring(b"l", Item::Link(path.clone().into_bytes()), MARKS).unwrap();
+    tree.bring(path.as_bytes(), Brought::Folder, MARKS).unwrap();
+    tree.bring(b"l", Brought::Link(path.clone().into_bytes()), MARKS).unwrap();
     let more = format!("l/{path}");
-    assert!(tree.bring(more.as_bytes(), Item::Folder, MARKS).unwrap_err().contains("deeper"));
+    assert!(tree.bring(more.as_bytes(), Brought::Folder, MARKS).unwrap_err().contains("deeper"));
 }
 
 #[test]
 fn what_is_replaced_is_not_counted() {
-    let all = tree(&[&["a", "b", "c = a"], &["b", ".wh.a"]]).unwrap().all();
-    assert_eq!(bytes(&all), 20);
+    let listing = tree(&[&["a", "b", "c = a"], &["b", ".wh.a"]]).unwrap().list();
+    assert_eq!(listing.bytes(), 20);
+}
+
+/// A folder with a path of `levels` long names, and a link `l` to it, which is made through shorter links.
+fn deep(tree: &mut Tree, levels: usize) -> Result<(), String> {
+    let name = "d".repeat(NAME_BYTES_MAX);
+    tree.bring(b"l0", Brought::Link(b"/".to_vec()), MARKS)?;
+    for level in 1..=levels {
+        tree.bring(format!("l{}/{name}/", level - 1).as_bytes(), Brought::Folder, MARKS)?;
+        let target = format!("/{}", vec![name.as_str(); level].join("/"));
+        let below = if level <= 10 { target } else { format!("l10/{}", vec![name.as_str(); level - 10].join("/")) };
+        tree.bring(format!("l{level}").as_bytes(), Brought::Link(below.into_bytes()), MARKS)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn short_names_in_a_deep_folder_take_no_long_paths() {
+    let mut tree = Tree::new();
+    deep(&mut tree, 15).unwrap();
+    for entry in 0..5000 {
+        let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
+        tree.bring(format!("l15/{entry:04}").as_bytes(), file, MARKS).unwrap();
+        tree.bring(format!("l15/same{entry:04}").as_bytes(), Brought::Same(format!("l15/{entry:04}").into()), MARKS)
+            .unwrap();
+    }
+    let listing = tree.list();
+    let held: usize = listing.entries().iter().map(|entry| entry.name.capacity()).sum();
+    assert!(held <= tree.name_bytes, "{held} bytes of names are kept of {} that were brought", tree.name_bytes);
+    let whole: usize = (0..listing.entries().len()).map(|entry| listing.path(entry).len()).sum();
+    assert!(whole > 35_000_000 && tree.name_bytes < 200_000, "{whole} {}", tree.name_bytes);
+}
+
+#[test]
+fn a_path_that_no_file_system_has_is_refused() {
+    let refused = deep(&mut Tree::new(), 17).unwrap_err();
+    assert!(refused.contains(&IMAGE_PATH_BYTES_MAX.to_string()), "{refused}");
+    let long = "d/".repeat(IMAGE_PATH_BYTES_MAX);
+    assert!(Tree::new().bring(long.as_bytes(), Brought::Folder, MARKS).is_err());
+}
+
+#[test]
+fn many_whiteouts_of_a_large_folder_are_quick() {
+    let mut tree = Tree::new();
+    tree.next_layer();
+    for entry in 0..50_000 {
+        let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
+        tree.bring(format!("d/{entry}").as_bytes(), file, MARKS).unwrap();
+    }
+    tree.next_layer();
+    tree.bring(b"d/new", Brought::Pipe, MARKS).unwrap();
+    // Walking all names each time would take hours.
+    for _ in 0..50_000 {
+        tree.bring(b"d/.wh..wh..opq", Brought::Pipe, MARKS).unwrap();
+        tree.bring(b".wh.d", Brought::Pipe, MARKS).unwrap();
+    }
+    assert_eq!(tree.list().entries().len(), 2);
 }

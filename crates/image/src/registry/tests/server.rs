@@ -65,9 +65,9 @@ pub struct Server {
 }
 
 // Made once for a hundred years: an authority, and a certificate by it for `localhost`.
-pub const AUTHORITY: &[u8] = include_bytes!("../../../../../tests/control/tls/ca.der");
-const CERTIFICATE: &[u8] = include_bytes!("../../../../../tests/control/tls/localhost.der");
-const KEY: &[u8] = include_bytes!("../../../../../tests/control/tls/localhost.key.der");
+pub const AUTHORITY: &[u8] = include_bytes!("tls/ca.der");
+const CERTIFICATE: &[u8] = include_bytes!("tls/localhost.der");
+const KEY: &[u8] = include_bytes!("tls/localhost.key.der");
 
 impl Server {
     pub async fn start(rule: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
