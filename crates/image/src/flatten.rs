@@ -48,7 +48,7 @@ pub enum FlattenError {
 
 /// Finds out what is left of every layer. Folders that commands need are made.
 pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) -> Result<Flat, FlattenError> {
-    let (mut tree, mut left_out, mut unpacked, mut entries) = (Tree::new(), 0, 0, 0);
+    let (mut tree, mut left_out, mut unpacked, mut entries) = (Tree::default(), 0, 0, 0);
     for (number, Layer { path, unpacked: wanted }) in layers.iter().enumerate() {
         tree.next_layer();
         let mut reader =

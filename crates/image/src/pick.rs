@@ -23,7 +23,7 @@ pub struct Picked {
 
 /// Chooses. Of two things with the same name the later one counts.
 pub fn pick(tree: &Tree, sources: &[String]) -> Result<Picked, String> {
-    let (mut picked, mut copied) = (Tree::new(), Copied::at_most(IMAGE_PICKED_MAX));
+    let (mut picked, mut copied) = (Tree::default(), Copied::at_most(IMAGE_PICKED_MAX));
     let (mut paths, mut folders) = (0, false);
     for source in sources {
         for (name, node) in meant(tree, source)? {
@@ -87,7 +87,7 @@ mod tests {
             ("usr/bin.d", Brought::Folder),
             ("usr/bin.d/x", file(4)),
         ];
-        let mut tree = Tree::new();
+        let mut tree = Tree::default();
         for (path, brought) in all {
             tree.bring(path.as_bytes(), brought, MARKS).unwrap();
         }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_folder_named_again_and_again_is_refused() {
-        let mut tree = Tree::new();
+        let mut tree = Tree::default();
         for entry in 0..1000 {
             let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
             tree.bring(format!("d/{entry}").as_bytes(), file, MARKS).unwrap();

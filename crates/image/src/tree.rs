@@ -137,12 +137,15 @@ pub struct Tree {
     layer: usize,
 }
 
-impl Tree {
-    pub fn new() -> Self {
+impl Default for Tree {
+    /// A tree with nothing but its root.
+    fn default() -> Self {
         let root = Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER };
         Self { nodes: vec![root], name_bytes: 0, layer: 0 }
     }
+}
 
+impl Tree {
     /// Says that what comes now is of the next layer.
     pub fn next_layer(&mut self) {
         self.layer += 1;

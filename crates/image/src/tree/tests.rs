@@ -6,7 +6,7 @@ const MARKS: Marks = Marks { mode: 0o644, owner: 1, group: 2, changed_at: 3 };
 
 /// Makes a tree of layers. `a/` is a folder, `a -> b` a link, `a = b` another name of b, everything else a file.
 fn tree(layers: &[&[&str]]) -> Result<Tree, String> {
-    let mut tree = Tree::new();
+    let mut tree = Tree::default();
     for (layer, entries) in layers.iter().enumerate() {
         tree.next_layer();
         for (entry, text) in entries.iter().enumerate() {
@@ -103,7 +103,7 @@ fn what_leads_nowhere_is_refused() {
     ] {
         assert!(tree(&[layer]).is_err(), "{layer:?}");
     }
-    let mut tree = Tree::new();
+    let mut tree = Tree::default();
     let deep = "d/".repeat(IMAGE_LEVELS_MAX + 1);
     assert!(tree.bring(deep.as_bytes(), Brought::Folder, MARKS).is_err());
     assert!(tree.bring(&[b'x'; 256], Brought::Folder, MARKS).is_err());
@@ -112,7 +112,7 @@ fn what_leads_nowhere_is_refused() {
 
 #[test]
 fn folders_cannot_be_piled_up_through_links() {
-    let mut tree = Tree::new();
+    let mut tree = Tree::default();
     let path = "d/".repeat(200);
     tree.bring(path.as_bytes(), Brought::Folder, MARKS).unwrap();
     tree.bring(b"l", Brought::Link(path.clone().into_bytes()), MARKS).unwrap();
@@ -141,7 +141,7 @@ fn deep(tree: &mut Tree, levels: usize) -> Result<(), String> {
 
 #[test]
 fn short_names_in_a_deep_folder_take_no_long_paths() {
-    let mut tree = Tree::new();
+    let mut tree = Tree::default();
     deep(&mut tree, 15).unwrap();
     for entry in 0..5000 {
         let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
@@ -158,15 +158,15 @@ fn short_names_in_a_deep_folder_take_no_long_paths() {
 
 #[test]
 fn a_path_that_no_file_system_has_is_refused() {
-    let refused = deep(&mut Tree::new(), 17).unwrap_err();
+    let refused = deep(&mut Tree::default(), 17).unwrap_err();
     assert!(refused.contains(&IMAGE_PATH_BYTES_MAX.to_string()), "{refused}");
     let long = "d/".repeat(IMAGE_PATH_BYTES_MAX);
-    assert!(Tree::new().bring(long.as_bytes(), Brought::Folder, MARKS).is_err());
+    assert!(Tree::default().bring(long.as_bytes(), Brought::Folder, MARKS).is_err());
 }
 
 #[test]
 fn many_whiteouts_of_a_large_folder_are_quick() {
-    let mut tree = Tree::new();
+    let mut tree = Tree::default();
     tree.next_layer();
     for entry in 0..50_000 {
         let file = Brought::File { spot: Spot { layer: 0, entry }, bytes: 1 };
