@@ -18,7 +18,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("guest", &["wire-guest", "sys", "kit"]),
     ("host", &["wire-fleet", "wire-guest", "vmm", "layers", "sys", "kit", "model"]),
     ("edge", &["wire-public", "wire-fleet", "model", "kit"]),
-    ("control", &["wire-public", "wire-fleet", "model", "kit"]),
+    ("dockerfile", &[]),
+    ("dial", &["kit"]),
+    ("image", &["dial", "dockerfile", "kit"]),
+    ("control", &["wire-public", "wire-fleet", "model", "kit", "dial", "dockerfile", "image"]),
     ("cli", &["client", "kit", "wire-public"]),
     ("mcp", &["client", "kit"]),
 ];
@@ -100,6 +103,15 @@ mod tests {
     fn pure_rooms_import_nothing() {
         assert!(refused("crates/model", "crates/kit", Kind::Product));
         assert!(refused("crates/sys", "crates/model", Kind::Product));
+    }
+
+    #[test]
+    fn parsers_of_untrusted_input_have_no_database_in_reach() {
+        for room in ["crates/dockerfile", "crates/image", "crates/dial"] {
+            for other in ["crates/control", "crates/host", "crates/layers", "crates/wire-public", "crates/wire-fleet"] {
+                assert!(refused(room, other, Kind::Product), "{room} {other}");
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod arrows;
 mod check;
+mod fuzz;
 mod kvm_host;
 mod limits;
 mod openapi;
@@ -30,6 +31,8 @@ enum Command {
     Limits,
     /// Write docs/openapi.json from the code.
     Openapi,
+    /// Build the fuzz targets and run them, each for some time.
+    Fuzz(fuzz::Args),
     /// Run a command in the emulated KVM host, a machine whose /dev/kvm is real.
     KvmHost(kvm_host::Args),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Limits => limits::run(),
         Command::Openapi => openapi::run(),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::KvmHost(args) => kvm_host::run(&args),
     };
     match done {

@@ -3,6 +3,17 @@
 use std::time::Duration;
 
 use pandastack_model::{PATH_RULE_BYTES_MAX, PATH_RULES_MAX};
+use pandastack_wire_public::limits as public;
+
+// Rooms that read Dockerfiles and images know no public API; what they accept must fit it.
+const _: () = {
+    use pandastack_dockerfile::limits as dockerfile;
+    assert!(dockerfile::VARIABLES_MAX == public::ENV_ENTRIES_MAX);
+    assert!(dockerfile::VARIABLE_BYTES_MAX == public::ENV_BYTES_MAX);
+    assert!(dockerfile::DOCKERFILE_BYTES_MAX == public::DOCKERFILE_BYTES_MAX);
+    assert!(dockerfile::PORTS_MAX == public::DECLARED_PORTS_MAX);
+    assert!(pandastack_image::limits::IMAGE_BYTES_MAX <= ROOTFS_BYTES_MAX);
+};
 
 /// Sandboxes of one workspace at the same time.
 pub const SANDBOXES_PER_WORKSPACE_MAX: u64 = 1000;
@@ -132,9 +143,6 @@ pub const BUILDER_IDLE_SECONDS: u64 = 900;
 /// How long a build waits for room for its machine, and how often it looks.
 pub const BUILDER_ROOM_MAX: Duration = Duration::from_secs(120);
 pub const BUILDER_ROOM_RETRY: Duration = Duration::from_secs(2);
-/// Steps of one Dockerfile, and how much of one is shown.
-pub const BUILD_STEPS_MAX: usize = 200;
-pub const STEP_TEXT_SHOWN_MAX: usize = 160;
 
 /// A template's command: how long a build waits for its port, or without one; how often it looks; how long one may take to end.
 pub const START_READY_MAX: Duration = Duration::from_secs(60);
@@ -142,14 +150,10 @@ pub const START_SETTLE: Duration = Duration::from_secs(5);
 pub const START_LOOK: Duration = Duration::from_millis(250);
 pub const START_STOP_MAX: Duration = Duration::from_secs(10);
 
-/// Uploads with a build: the context together, its files, their paths; a root file system; a text field.
+/// Uploads with a build: the context together, its files; a root file system; a text field.
 pub const CONTEXT_BYTES_MAX: u64 = 50 * 1024 * 1024;
 pub const CONTEXT_FILES_MAX: usize = 10_000;
-pub const CONTEXT_PATH_BYTES_MAX: usize = 1024;
 pub const ROOTFS_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-/// A `.dockerignore`: its bytes and patterns.
-pub const IGNORE_BYTES_MAX: usize = 64 * 1024;
-pub const IGNORE_PATTERNS_MAX: usize = 500;
 /// What all uploads that wait or are used may take together.
 pub const SPOOL_BYTES_MAX: u64 = 4 * ROOTFS_BYTES_MAX;
 pub const BUILD_FIELD_BYTES_MAX: usize = 1024 * 1024;
@@ -159,27 +163,6 @@ pub const UPLOAD_MAX: Duration = Duration::from_secs(1800);
 pub const UPLOAD_QUIET_MAX: Duration = Duration::from_secs(60);
 /// Files that are written into a build's machine at the same time.
 pub const PLACED_AT_ONCE_MAX: usize = 4;
-
-/// Images: their name, layers, documents (manifest, configuration, token), what all layers take packed and unpacked.
-pub const IMAGE_REFERENCE_BYTES_MAX: usize = 512;
-pub const IMAGE_LAYERS_MAX: usize = 128;
-pub const IMAGE_DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
-pub const IMAGE_BYTES_MAX: u64 = ROOTFS_BYTES_MAX;
-pub const IMAGE_UNPACKED_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
-/// Files and folders of all layers, the bytes of their names, levels of folders, links one path may lead through.
-pub const IMAGE_ENTRIES_MAX: usize = 500_000;
-pub const IMAGE_NAME_BYTES_MAX: usize = 64 * 1024 * 1024;
-pub const IMAGE_LEVELS_MAX: usize = 256;
-pub const IMAGE_LINKS_MAX: usize = 40;
-/// A long name or extended header in a layer.
-pub const IMAGE_EXTENSION_BYTES_MAX: u64 = 64 * 1024;
-/// How far back a layer packed with zstd may look, which is memory while it is read: what the program itself takes unasked.
-pub const IMAGE_WINDOW_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// Registries: time to connect, silence, the head of an answer, redirects of one request.
-pub const REGISTRY_CONNECT_MAX: Duration = Duration::from_secs(10);
-pub const REGISTRY_QUIET_MAX: Duration = Duration::from_secs(60);
-pub const REGISTRY_HEAD_BYTES_MAX: usize = 64 * 1024;
-pub const REGISTRY_REDIRECTS_MAX: usize = 5;
 
 /// Longest log of a build; what comes after is left out. Lines that may wait to be written.
 pub const BUILD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -237,8 +220,6 @@ const _: () = assert!(WEBHOOK_ANSWER_MAX.as_secs() < 25, "a ping must end before
 pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 1024;
 pub const WEBHOOK_ANSWER_READ_MAX: Duration = Duration::from_secs(2);
 pub const WEBHOOK_HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Addresses of one name that are tried.
-pub const DIALED_ADDRESSES_MAX: usize = 4;
 /// How often the outbox is looked at without being told. The wall clock may jump, so no longer wait is trusted.
 pub const WEBHOOK_LOOK_EVERY: Duration = Duration::from_secs(1);
 

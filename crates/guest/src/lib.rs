@@ -11,6 +11,8 @@ mod code;
 mod exec;
 mod figures;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 mod ports;
 mod processes;

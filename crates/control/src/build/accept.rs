@@ -6,15 +6,17 @@ use pandastack_wire_public::{BuildAsk, BuildSource, TEMPLATE_GLOBAL};
 use tokio::{fs::File, io::AsyncReadExt};
 
 use super::{
-    Upload, dockerfile,
+    Upload,
+    dockerfile::{self, DockerfileError, limits::IGNORE_BYTES_MAX},
     drive::Job,
     ignore::{IGNORE, Ignored},
+    plan::Planning,
     upload::Spool,
 };
 use crate::{
     Control,
     app::no_snapshot,
-    limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX, IGNORE_BYTES_MAX},
+    limits::{BUILDS_REMEMBERED_MAX, BUILDS_UNDER_WAY_MAX},
     store::{Build, BuildBegun, BuildStatus, Holding, Made},
 };
 
@@ -82,9 +84,9 @@ impl Control {
         }
         match &ask.source {
             BuildSource::Dockerfile(text) => {
-                let parsed = dockerfile::parse(text);
-                let bad = |error| Fault::new(FaultKind::Caller, "build.bad_dockerfile", format!("{error}"));
-                parsed.map(drop).map_err(bad)
+                let bad = |error: DockerfileError| Fault::new(FaultKind::Caller, error.code(), format!("{error}"));
+                let file = dockerfile::parse(text).map_err(bad)?;
+                Planning::new(&file).and_then(|mut planning| planning.needed()).map(drop).map_err(bad)
             }
             BuildSource::Snapshot(id) => {
                 self.store.find_snapshot(workspace, id).await?.map(drop).ok_or_else(no_snapshot)

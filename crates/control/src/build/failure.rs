@@ -2,6 +2,10 @@
 
 use pandastack_model::{Fault, FaultKind};
 
+use super::{
+    dockerfile::DockerfileError,
+    image::{PullError, Reference},
+};
 use crate::store::StoreError;
 
 /// A failed build.
@@ -12,6 +16,14 @@ pub struct Failure(pub String);
 impl Failure {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// Says which image could not be had, and why.
+    pub fn of_image(reference: &Reference, error: PullError) -> Self {
+        match error {
+            PullError::Spool(cause) => Fault::bug(cause).into(),
+            error => Self(format!("image {reference}: {error} ({})", error.code())),
+        }
     }
 
     /// Says at which step it happened.
@@ -32,5 +44,11 @@ impl From<Fault> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Fault::from(error).into()
+    }
+}
+
+impl From<DockerfileError> for Failure {
+    fn from(error: DockerfileError) -> Self {
+        Self(format!("{error} ({})", error.code()))
     }
 }

@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
     /// Seals the machine as a template.
     pub async fn seal_template(&self, layer: LayerId, settings: &Settings) -> Result<(), Failure> {
         let ask = SealAsk { layer, hold: Hold::Kept };
-        self.control.host.seal_as(self.id, ask, settings.defaults()).await?;
+        self.control.host.seal_as(self.id, ask, super::exec_defaults(settings)).await?;
         Ok(())
     }
 

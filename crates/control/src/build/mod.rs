@@ -7,18 +7,14 @@
 //! ```
 
 mod accept;
-mod context;
-mod dockerfile;
 mod drive;
 mod failure;
-mod ignore;
-mod image;
 mod log;
 mod machine;
 mod place;
-mod plan;
+mod pull;
 mod rootfs;
-mod settings;
+mod source;
 mod stages;
 mod start;
 mod take;
@@ -31,16 +27,23 @@ use std::{
 };
 
 use pandastack_kit::Scope;
-use pandastack_model::{BuildId, Fault, FaultKind};
+use pandastack_model::{BuildId, ExecDefaults, Fault, FaultKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use image::{ImageSettings, Images};
 pub use log::{BuildLogs, LogReader, Read};
-pub use settings::Settings;
+pub use pandastack_dockerfile::Settings;
+use pandastack_dockerfile::{self as dockerfile, context, ignore, plan};
+use pandastack_image as image;
+pub use pandastack_image::{ImageSettings, Images};
 pub use upload::{Upload, receive};
 
 use crate::limits::{BUILDS_AT_ONCE_MAX, UPLOADS_AT_ONCE_MAX};
 use upload::Spool;
+
+/// Gives what the host applies to every command in sandboxes of a template.
+fn exec_defaults(settings: &Settings) -> ExecDefaults {
+    ExecDefaults { env: settings.env.clone(), cwd: settings.workdir.clone(), user: settings.user.clone() }
+}
 
 /// What all builds share.
 pub struct Builds {

@@ -10,7 +10,7 @@ use super::{
     drive::{From, Ground, Job},
     failure::Failure,
     machine::Builder,
-    plan::{self, Act, Base, Plan, Planned, Start, Verb},
+    plan::{self, Act, Base, Plan, Planned, Planning, Start, Verb},
     take::Elsewhere,
 };
 use crate::{
@@ -54,15 +54,16 @@ impl Control {
         text: &str,
         deadline: Instant,
     ) -> Result<(Ground, Settings, Builder<'a>), Failure> {
-        let wrong = |error: dockerfile::DockerfileError| Failure::new(error.to_string());
-        let file = dockerfile::parse(text).map_err(wrong)?;
-        let needed = plan::needed(&file).map_err(wrong)?;
+        let file = dockerfile::parse(text)?;
+        let mut planning = Planning::new(&file)?;
+        let needed = planning.needed()?;
         let mut others = Others::default();
         for (number, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
             others.done.resize_with(number, || None);
-            let (ground, folders) = self.stage_ground(job, &file, number, &others.done, deadline).await?;
+            let (ground, folders) =
+                self.stage_ground(job, (&file, number), planning.base(number)?, &others.done, deadline).await?;
             let start = Start { settings: ground.settings.clone(), folders };
-            let plan = plan::plan(&file, number, start, &job.spool.files).map_err(wrong)?;
+            let plan = planning.stage(number, start, &job.spool.files)?;
             if file.stages.len() > 1 {
                 job.log.say(format!("stage {}/{}", number + 1, file.stages.len())).await;
             }
@@ -89,12 +90,12 @@ impl Control {
     async fn stage_ground(
         &self,
         job: &Job,
-        file: &Dockerfile,
-        number: usize,
+        (file, number): (&Dockerfile, usize),
+        base: Base,
         done: &[Option<Done>],
         deadline: Instant,
     ) -> Result<(Ground, Vec<String>), Failure> {
-        let Base { name, stage } = plan::base(file, number).map_err(|error| Failure::new(error.to_string()))?;
+        let Base { name, stage } = base;
         let Some(Some(Done { ground, from, key, settings, folders })) = stage.and_then(|stage| done.get(stage)) else {
             let ground = self.base_ground(job, (&name, file.stages[number].base_line), deadline).await?;
             return Ok((ground, Vec::new()));

@@ -10,11 +10,12 @@ use tokio::time::sleep;
 
 use super::{
     Settings,
+    dockerfile::limits::STEP_TEXT_SHOWN_MAX,
     drive::left,
     failure::Failure,
     machine::{Builder, Lines, ROOT},
 };
-use crate::limits::{START_LOOK, START_READY_MAX, START_SETTLE, START_STOP_MAX, STEP_TEXT_SHOWN_MAX};
+use crate::limits::{START_LOOK, START_READY_MAX, START_SETTLE, START_STOP_MAX};
 
 /// What the process is tagged with, in every sandbox of the template.
 const TAG: &str = "template.start";

@@ -10,9 +10,9 @@ use super::{
     drive::{From, Ground, Job},
     failure::Failure,
     ignore::glob,
-    image::Source,
     machine::Builder,
     plan::{Change, Take},
+    source::Source,
     stages::{Done, Others},
 };
 use crate::Control;

@@ -18,7 +18,10 @@ use pandastack_wire_public::BuildFields;
 use sha2::{Digest, Sha256};
 use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
 
-use super::context::{self, ContextFile};
+use super::{
+    context::{self, ContextFile},
+    image::{self, NoRoom},
+};
 use crate::limits::{
     BUILD_FIELD_BYTES_MAX, CONTEXT_BYTES_MAX, CONTEXT_FILES_MAX, ROOTFS_BYTES_MAX, SPOOL_BYTES_MAX, UPLOAD_QUIET_MAX,
 };
@@ -62,12 +65,20 @@ impl Spool {
     }
 
     pub(super) fn charge(&mut self, bytes: u64) -> Result<(), Fault> {
+        let full = |full: NoRoom| Fault::new(FaultKind::Storage, "build.no_room", full.to_string());
+        image::Spool::charge(self, bytes).map_err(full)
+    }
+}
+
+impl image::Spool for Spool {
+    fn path(&self, part: usize) -> PathBuf {
+        self.path(part)
+    }
+
+    fn charge(&mut self, bytes: u64) -> Result<(), NoRoom> {
         self.bytes += bytes;
-        if self.total.fetch_add(bytes, Ordering::Relaxed) + bytes > SPOOL_BYTES_MAX {
-            let text = "insufficient host storage for uploads; try again when other builds have ended";
-            return Err(Fault::new(FaultKind::Storage, "build.no_room", text));
-        }
-        Ok(())
+        let total = self.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if total > SPOOL_BYTES_MAX { Err(NoRoom) } else { Ok(()) }
     }
 }
 

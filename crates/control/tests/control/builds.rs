@@ -182,6 +182,12 @@ async fn what_is_wrong_with_a_request_is_said_before_anything_is_made() {
         code(&[("name", None, b"x"), ("dockerfile", None, b"RUN x")]).await,
         refused(400, "build.bad_dockerfile")
     );
+    let doubling = (1..40).map(|n| format!("ARG A{n}=$A{0}$A{0}\n", n - 1));
+    let bomb = format!("ARG A0=x\n{}FROM mini$A39\n", doubling.collect::<String>());
+    assert_eq!(
+        code(&[("name", None, b"x"), ("dockerfile", None, bomb.as_bytes())]).await,
+        refused(400, "build.dockerfile_too_large")
+    );
     for path in ["/etc/x", "../x", "a/../../x"] {
         assert_eq!(code(&[("name", None, b"x"), file, (path, Some("x"), b"")]).await, refused(400, "build.bad_path"));
     }

@@ -22,7 +22,7 @@ pub(crate) use delete::delete;
 pub(crate) use list::list;
 pub(crate) use pack::pack;
 pub(crate) use read::read;
-pub(crate) use unpack::unpack;
+pub(crate) use unpack::{unpack, unpack_whole};
 pub(crate) use walk::walk;
 pub(crate) use watch::{Watchers, watch};
 pub(crate) use write::write;

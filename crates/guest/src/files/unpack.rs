@@ -91,13 +91,24 @@ pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::Path
     fs::create_dir_all(path).map_err(failed("make the folder", path))?;
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(path, flags, Mode::empty()).map_err(|cause| failed("open", path)(cause.into()))?;
-    let mut unpacking = Unpacking { agent, source: Source { channel, buffer: BytesMut::new() }, root, drafts: 0 };
+    let source = Source { channel: Some(channel), buffer: BytesMut::new() };
+    let mut unpacking = Unpacking { agent: Some(agent), source, root, drafts: 0 };
     let done = unpacking.run().await?;
     Ok(done.frame(channel.id))
 }
 
+/// Unpacks an archive that is there as a whole, for a fuzzer.
+pub(crate) async fn unpack_whole(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let root = nix::fcntl::open(folder, flags, Mode::empty()).map_err(|cause| cause.to_string())?;
+    let source = Source { channel: None, buffer: BytesMut::from(archive) };
+    let mut unpacking = Unpacking { agent: None, source, root, drafts: 0 };
+    unpacking.run().await.map_err(|error| error.to_string())
+}
+
 struct Unpacking<'a> {
-    agent: &'a Agent,
+    /// Says when nothing may be written. Missing if the archive did not come over a channel.
+    agent: Option<&'a Agent>,
     source: Source<'a>,
     root: OwnedFd,
     drafts: u32,
@@ -107,6 +118,13 @@ struct Unpacking<'a> {
 struct Parts<'a>(Vec<&'a [u8]>);
 
 impl Unpacking<'_> {
+    /// Waits until files may be written.
+    async fn writable(&self) {
+        if let Some(agent) = self.agent {
+            agent.writable().await;
+        }
+    }
+
     async fn run(&mut self) -> Result<Unpacked, UnpackError> {
         let mut done = Unpacked { entries: 0, bytes: 0 };
         let mut next = Extension::default();
@@ -165,7 +183,7 @@ impl Unpacking<'_> {
             // The folder itself.
             return self.skip(header.size).await;
         };
-        self.agent.writable().await;
+        self.writable().await;
         let folder = self.folder(above, &header.name)?;
         let name = OsStr::from_bytes(name);
         match header.kind {
@@ -223,13 +241,13 @@ impl Unpacking<'_> {
         let mut left = header.size;
         while left > 0 {
             let piece = self.source.at_most(left).await?;
-            self.agent.writable().await;
+            self.writable().await;
             let written = draft.file.write_all(&piece);
             written.map_err(|cause| system("write", header, cause))?;
             left -= piece.len() as u64;
             tokio::task::yield_now().await;
         }
-        self.agent.writable().await;
+        self.writable().await;
         draft.publish(name, header)?;
         let odd = header.size % BLOCK_BYTES as u64;
         self.source.skip((BLOCK_BYTES as u64 - odd) % BLOCK_BYTES as u64).await
@@ -368,15 +386,16 @@ fn shown(name: &[u8]) -> String {
 
 /// The archive as it arrives.
 struct Source<'a> {
-    channel: &'a Channel,
+    channel: Option<&'a Channel>,
     buffer: BytesMut,
 }
 
 impl Source<'_> {
     /// Waits for more. False at the end.
     async fn more(&mut self) -> bool {
-        let Some(bytes) = self.channel.take_input().await else { return false };
-        self.channel.credit_back(bytes.len()).await;
+        let Some(channel) = self.channel else { return false };
+        let Some(bytes) = channel.take_input().await else { return false };
+        channel.credit_back(bytes.len()).await;
         if self.buffer.is_empty() {
             self.buffer = bytes.into();
         } else {

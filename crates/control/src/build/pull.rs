@@ -1,0 +1,190 @@
+//! Makes an image into what a build starts from. One that a workspace has used before is not fetched again, as long as its registry
+//! still gives it out and its name still stands for the same.
+
+use std::{collections::HashMap, io, time::Instant};
+
+use bytes::Bytes;
+use futures_util::stream;
+use pandastack_kit::Secret;
+use pandastack_model::{Fault, Origin};
+use pandastack_wire_public::RegistryAuth;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    drive::{Ground, Job},
+    exec_defaults,
+    failure::Failure,
+    image::{
+        Credentials, PullError, Reference,
+        flatten::{self, Flat, Layer},
+        reference,
+        registry::{Image, Registry},
+        tree::Listing,
+    },
+    machine::Builder,
+    rootfs::{ROOT, size_of},
+    upload::Spool,
+};
+use crate::{Control, store::CachedLayer};
+
+/// Pieces of an archive that may wait for the machine.
+const PIECES_AHEAD_MAX: usize = 16;
+
+impl Control {
+    /// Gives what a build starts from that names an image.
+    pub(super) async fn image_ground(
+        &self,
+        job: &Job,
+        reference: &Reference,
+        deadline: Instant,
+    ) -> Result<Ground, Failure> {
+        let auth = credentials(job, reference);
+        let mut registry = Registry::new(&self.images, reference, auth.as_ref());
+        job.log.say(format!("looking for image {reference}")).await;
+        let image = registry.resolve().await.map_err(|error| Failure::of_image(reference, error))?;
+        let size = size_of(&job.ask);
+        let key = format!("image 1 {} {} {} {}", image.digest.as_str(), job.ask.size_mb, size.cpus, size.memory_mib);
+        let mut ground = Ground {
+            template: job.ask.name.clone(),
+            origin: Origin::Template,
+            cached: None,
+            key: key.clone(),
+            base: reference.to_string(),
+            size,
+            disk_mib: job.ask.size_mb,
+            settings: image.said.settings.clone(),
+        };
+        if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, self.clock.now_ns()).await? {
+            job.log.say(format!("image {} CACHED", image.digest.short())).await;
+            ground.origin = Origin::Layer(layer);
+            ground.cached = Some(layer);
+            return Ok(ground);
+        }
+        let mut spool = self.builds.pull_spool()?;
+        let layers =
+            fetch(job, &mut registry, &image, &mut spool).await.map_err(|error| Failure::of_image(reference, error))?;
+        let volume = self.root_volume(job).await?;
+        self.pour(job, reference, (layers, &ground), volume, deadline).await?;
+        drop(spool);
+        let view = self.boot_root(job, volume, exec_defaults(&ground.settings)).await?;
+        let cached = CachedLayer { key, layer: view.layer, own: view.own };
+        self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
+        ground.origin = Origin::Layer(view.layer);
+        Ok(ground)
+    }
+
+    /// Pours the layers, as one archive, onto the volume.
+    async fn pour(
+        &self,
+        job: &Job,
+        reference: &Reference,
+        (layers, ground): (Vec<Layer>, &Ground),
+        volume: pandastack_model::VolumeId,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let stop = CancellationToken::new();
+        // A build that ends early ends the walk too.
+        let _stopping = stop.clone().drop_guard();
+        let (folder, these, token) = (ground.settings.workdir.clone(), layers.clone(), stop.clone());
+        let look = move || {
+            let looked = flatten::look(&these, folder.as_deref(), &token);
+            looked.map(|Flat { tree, left_out }| (tree.list(), left_out))
+        };
+        let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
+        let (listing, left_out) = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
+        let (files, bytes) = (listing.entries().len(), listing.bytes());
+        if bytes > job.ask.size_mb << 20 {
+            let text = format!(
+                "it takes {} MiB, and the disk has {}; ask for more with size_mb",
+                bytes >> 20,
+                job.ask.size_mb
+            );
+            return Err(Failure::of_image(reference, PullError::Bad(text)));
+        }
+        job.log
+            .say(format!("unpacking {files} files, {} MiB, onto a disk of {} MiB", bytes >> 20, job.ask.size_mb))
+            .await;
+        if left_out > 0 {
+            job.log.say(format!("note: {left_out} device nodes are left out; machines make their own")).await;
+        }
+        let builder = self.unpacking(job, volume, deadline).await?;
+        let words = ["tar", "-xpf", "-", "--numeric-owner", "-C", ROOT].map(str::to_owned).to_vec();
+        self.pour_into(&builder, words, (listing, layers), &stop).await?.map_err(bad)?;
+        self.finish_root(builder).await
+    }
+
+    /// Gives an archive of what is left of layers to a command of a machine.
+    pub(super) async fn pour_into(
+        &self,
+        builder: &Builder<'_>,
+        words: Vec<String>,
+        (listing, layers): (Listing, Vec<Layer>),
+        stop: &CancellationToken,
+    ) -> Result<Result<(), flatten::FlattenError>, Failure> {
+        let ((pieces, mut poured), stop) = (mpsc::channel(PIECES_AHEAD_MAX), stop.clone());
+        let write =
+            move || flatten::write(&listing, &layers, io::BufWriter::with_capacity(64 * 1024, Pipe(pieces)), &stop);
+        let stream = stream::poll_fn(move |context| poured.poll_recv(context));
+        let (written, fed) = tokio::join!(self.scope.block("write layers", write), builder.feed(words, stream));
+        // If the machine gave up, that is why nobody took what was written.
+        fed.map_err(|failure| failure.at("unpacking the image"))?;
+        Ok(written.map_err(Fault::bug)?)
+    }
+}
+
+/// Gives the credentials of a build if they are meant for the registry of an image.
+pub(super) fn credentials(job: &Job, reference: &Reference) -> Option<Credentials> {
+    let meant = |auth: &&RegistryAuth| match &auth.registry {
+        Some(named) => reference::at(named) == reference.registry,
+        None => true,
+    };
+    let RegistryAuth { username, password, .. } = job.ask.registry_auth.as_ref().filter(meant)?;
+    Some(Credentials { username: username.clone(), password: Secret::new(password.0.clone()) })
+}
+
+/// Fetches all layers of an image.
+pub(super) async fn fetch(
+    job: &Job,
+    registry: &mut Registry<'_>,
+    image: &Image,
+    spool: &mut Spool,
+) -> Result<Vec<Layer>, PullError> {
+    let (mut layers, mut parts) = (Vec::new(), HashMap::new());
+    for (number, (blob, unpacked)) in image.layers.iter().zip(&image.said.unpacked).enumerate() {
+        let named = format!(
+            "layer {}/{} {} ({} KiB)",
+            number + 1,
+            image.layers.len(),
+            blob.digest.short(),
+            blob.bytes.div_ceil(1024)
+        );
+        let part = match parts.get(&blob.digest) {
+            // Some images have the same layer more than once.
+            Some(part) => *part,
+            None => {
+                job.log.say(format!("fetching {named}")).await;
+                registry.fetch(blob, spool, number).await?;
+                parts.insert(blob.digest.clone(), number);
+                number
+            }
+        };
+        layers.push(Layer { path: spool.path(part), unpacked: unpacked.clone() });
+    }
+    Ok(layers)
+}
+
+/// Gives what is written to whoever takes it.
+struct Pipe(mpsc::Sender<io::Result<Bytes>>);
+
+impl io::Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the machine takes no more");
+        self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(gone)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! An image that a build takes files from, without ever starting it: it need not hold a system, or anything that runs.
+
+use pandastack_model::Fault;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    drive::Job,
+    failure::Failure,
+    image::{
+        PullError, Reference,
+        flatten::{self, Flat, Layer},
+        pick::{Picked, pick},
+        registry::{Image, Registry},
+    },
+    machine::Builder,
+    pull::{credentials, fetch},
+    take::Staged,
+    upload::Spool,
+};
+use crate::Control;
+
+/// An image as far as it is here.
+pub struct Source {
+    reference: Reference,
+    image: Image,
+    /// Its layers, once a step needed them. They go with the build.
+    fetched: Option<(Vec<Layer>, Spool)>,
+}
+
+impl Source {
+    /// Gives what stands for all of it in the keys of the cache.
+    pub fn key(&self) -> String {
+        format!("image {}", self.image.digest.as_str())
+    }
+}
+
+impl Control {
+    /// Finds out what the name of an image stands for. Nothing is fetched: the step may be in the cache.
+    pub(super) async fn image_source(&self, job: &Job, reference: Reference) -> Result<Source, Failure> {
+        job.log.say(format!("looking for image {reference}")).await;
+        let auth = credentials(job, &reference);
+        let image = Registry::new(&self.images, &reference, auth.as_ref()).resolve().await;
+        let image = image.map_err(|error| Failure::of_image(&reference, error))?;
+        Ok(Source { reference, image, fetched: None })
+    }
+
+    /// Puts files of an image into a folder of a machine.
+    pub(super) async fn pour_some(
+        &self,
+        job: &Job,
+        source: &mut Source,
+        paths: &[String],
+        (to, folder): (&Builder<'_>, &str),
+    ) -> Result<Staged, Failure> {
+        let Source { reference, image, fetched } = source;
+        let (layers, _) = match fetched {
+            Some(fetched) => fetched,
+            None => {
+                let mut spool = self.builds.pull_spool()?;
+                let auth = credentials(job, reference);
+                let mut registry = Registry::new(&self.images, reference, auth.as_ref());
+                let layers = fetch(job, &mut registry, image, &mut spool).await;
+                fetched.insert((layers.map_err(|error| Failure::of_image(reference, error))?, spool))
+            }
+        };
+        let stop = CancellationToken::new();
+        // A build that ends early ends the walk too.
+        let _stopping = stop.clone().drop_guard();
+        let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
+        let (these, token, paths) = (layers.clone(), stop.clone(), paths.to_vec());
+        let look = move || flatten::look(&these, None, &token).map(|Flat { tree, .. }| pick(&tree, &paths));
+        let picked = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
+        let Picked { listing, paths, folders } = picked.map_err(Failure::new)?;
+        to.make_folders(&[folder.to_owned()]).await?;
+        // Whose it was elsewhere has no meaning here.
+        let words = ["tar", "-xpof", "-", "-C", folder].map(str::to_owned).to_vec();
+        self.pour_into(to, words, (listing, layers.clone()), &stop).await?.map_err(bad)?;
+        Ok(Staged { paths, folders })
+    }
+}

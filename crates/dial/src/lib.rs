@@ -1,0 +1,241 @@
+//! Connections to servers that a client named: receivers of webhooks, registries of images. The name is resolved here, every address
+//! is checked, and the connection goes to the very address that was checked: nothing can change in between.
+
+mod address;
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use pandastack_kit::Scope;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::OnceCell,
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring,
+        pki_types::{
+            CertificateDer, ServerName,
+            pem::{self, PemObject},
+        },
+    },
+};
+
+pub use address::refused;
+
+/// Addresses of one name that are tried.
+const DIALED_ADDRESSES_MAX: usize = 4;
+
+/// Which addresses may be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Only those of the public internet.
+    #[default]
+    Public,
+    /// Loopback and private networks too. The operator's choice: every tenant may then speak to what is near the server.
+    Private,
+}
+
+/// Whom a server that is reached by https must be vouched for by.
+#[derive(Clone, Debug, Default)]
+pub enum Roots {
+    /// Whom this host trusts.
+    #[default]
+    Host,
+    /// Whom this host trusts, and these too.
+    HostAnd(Vec<CertificateDer<'static>>),
+    /// Only these.
+    These(Vec<CertificateDer<'static>>),
+}
+
+/// Why a file of certificates is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum RootsError {
+    #[error("read certificates of {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        cause: pem::Error,
+    },
+    #[error("{} holds no certificate in PEM", path.display())]
+    Empty { path: PathBuf },
+}
+
+impl Roots {
+    /// Trusts whom this host trusts, and the certificates of a file in PEM.
+    pub fn host_and(path: &Path) -> Result<Self, RootsError> {
+        let bad = |cause| RootsError::Read { path: path.to_owned(), cause };
+        let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(bad)?.collect();
+        let found = found.map_err(bad)?;
+        if found.is_empty() { Err(RootsError::Empty { path: path.to_owned() }) } else { Ok(Self::HostAnd(found)) }
+    }
+}
+
+/// Where a connection leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// A name or an address without brackets.
+    pub host: String,
+    pub port: u16,
+    pub tls: bool,
+}
+
+/// Makes connections. Keeps none.
+pub struct Dialer {
+    reach: Reach,
+    roots: Roots,
+    tls: OnceCell<TlsConnector>,
+    scope: Scope,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    #[error("the name {host} could not be resolved")]
+    Resolve {
+        host: String,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("the name {host} has no address")]
+    Nowhere { host: String },
+    #[error("the address is {why}, which is not allowed")]
+    NotAllowed { why: &'static str },
+    #[error("no connection")]
+    Connect(#[source] io::Error),
+    #[error("this host has no certificate authorities to trust")]
+    NoRoots,
+    #[error("TLS cannot be set up")]
+    Tls(#[source] tokio_rustls::rustls::Error),
+    #[error("no TLS connection")]
+    Handshake(#[source] io::Error),
+}
+
+impl Dialer {
+    /// Makes one. Certificates are read when they are first needed.
+    pub fn new(reach: Reach, roots: Roots, scope: Scope) -> Self {
+        Self { reach, roots, tls: OnceCell::new(), scope }
+    }
+
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Connects, and trusts if it is TLS. Takes as long as it takes; callers have a limit.
+    pub async fn open(&self, place: &Place) -> Result<Box<dyn Stream>, DialError> {
+        let stream = self.connect(place).await?;
+        if !place.tls {
+            return Ok(Box::new(stream));
+        }
+        let host = place.host.clone();
+        let name = ServerName::try_from(host.clone()).map_err(|_| DialError::Nowhere { host })?;
+        let tls = self.tls.get_or_try_init(|| self.trust()).await?;
+        Ok(Box::new(tls.connect(name, stream).await.map_err(DialError::Handshake)?))
+    }
+
+    /// Connects to the first address that is allowed and answers.
+    async fn connect(&self, place: &Place) -> Result<TcpStream, DialError> {
+        let host = place.host.clone();
+        let resolved = tokio::net::lookup_host((host.as_str(), place.port)).await;
+        let addresses: Vec<SocketAddr> =
+            resolved.map_err(|cause| DialError::Resolve { host: host.clone(), cause })?.collect();
+        let mut last = DialError::Nowhere { host };
+        for address in addresses.into_iter().take(DIALED_ADDRESSES_MAX) {
+            if let Some(why) = self.refuse(address) {
+                last = DialError::NotAllowed { why };
+                continue;
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(cause) => last = DialError::Connect(cause),
+            }
+        }
+        Err(last)
+    }
+
+    fn refuse(&self, address: SocketAddr) -> Option<&'static str> {
+        match self.reach {
+            Reach::Private => None,
+            Reach::Public => refused(address.ip()).or_else(|| is_own(address).then_some("one of this host's own")),
+        }
+    }
+
+    async fn host_roots(&self) -> Vec<CertificateDer<'static>> {
+        let load = self.scope.block("load certificates", rustls_native_certs::load_native_certs).await;
+        load.map(|found| found.certs).unwrap_or_default()
+    }
+
+    async fn trust(&self) -> Result<TlsConnector, DialError> {
+        let certificates = match &self.roots {
+            Roots::These(these) => these.clone(),
+            Roots::Host => self.host_roots().await,
+            Roots::HostAnd(these) => self.host_roots().await.into_iter().chain(these.iter().cloned()).collect(),
+        };
+        let mut store = RootCertStore::empty();
+        store.add_parsable_certificates(certificates);
+        if store.is_empty() {
+            return Err(DialError::NoRoots);
+        }
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(DialError::Tls)?.with_root_certificates(store).with_no_client_auth();
+        Ok(TlsConnector::from(Arc::new(config)))
+    }
+}
+
+/// Bytes both ways.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// The task that moves a connection's bytes. Dropped, the connection ends.
+pub struct Connection(tokio::task::JoinHandle<()>);
+
+impl Connection {
+    pub fn of(task: tokio::task::JoinHandle<()>) -> Self {
+        Self(task)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Says whether an address is this host's own, whatever network it is of: what listens here may trust its neighbours. The
+/// kernel would speak to it from the same address. Nothing is sent.
+fn is_own(address: SocketAddr) -> bool {
+    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let local = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    local.is_ok_and(|local| local.ip() == address.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_hosts_own_addresses_are_known() {
+        assert!(is_own("127.0.0.1:80".parse().unwrap()));
+        // Nothing is sent: only a route is looked for, which a machine without a network does not have.
+        let route = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+            socket.connect("192.0.2.1:9")?;
+            socket.local_addr()
+        });
+        if let Ok(local) = route {
+            assert!(is_own(SocketAddr::new(local.ip(), 80)));
+            assert!(!is_own("192.0.2.1:80".parse().unwrap()));
+        }
+    }
+}

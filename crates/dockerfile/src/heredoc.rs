@@ -1,0 +1,55 @@
+//! Here-documents: where one begins in an instruction, and the lines that belong to it.
+
+use super::{DockerfileError, words};
+
+/// A here-document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HereDoc {
+    pub name: String,
+    pub body: String,
+    /// Whether variables in it are replaced: its name was not quoted.
+    pub expand: bool,
+    /// The lines as they stand in the file, the last one included.
+    pub raw: String,
+}
+
+/// The beginning of a here-document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    name: String,
+    expand: bool,
+    strip_tabs: bool,
+}
+
+/// Finds the here-documents that an instruction begins.
+pub fn begun(rest: &str) -> Vec<Begun> {
+    words::split(rest).iter().filter_map(|word| opening(word)).collect()
+}
+
+/// Reads a word such as `<<EOF`, `<<-"EOF"` or `3<<EOF`.
+pub fn opening(word: &str) -> Option<Begun> {
+    let word = word.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix("<<")?;
+    let (strip_tabs, word) = word.strip_prefix('-').map_or((false, word), |word| (true, word));
+    let quoted = word.len() >= 2 && ['"', '\''].iter().any(|quote| word.starts_with(*quote) && word.ends_with(*quote));
+    let name = if quoted { &word[1..word.len() - 1] } else { word };
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (!name.is_empty() && name.chars().all(fine)).then(|| Begun { name: name.to_owned(), expand: !quoted, strip_tabs })
+}
+
+/// Takes the lines of a here-document.
+pub fn read<'a>(begun: Begun, number: usize, lines: impl Iterator<Item = &'a str>) -> Result<HereDoc, DockerfileError> {
+    let Begun { name, expand, strip_tabs } = begun;
+    let (mut body, mut raw) = (String::new(), String::new());
+    for line in lines {
+        raw.push_str(line);
+        raw.push('\n');
+        let line = if strip_tabs { line.trim_start_matches('\t') } else { line };
+        if line == name {
+            return Ok(HereDoc { name, body, expand, raw });
+        }
+        body.push_str(line);
+        body.push('\n');
+    }
+    let name: String = name.chars().take(80).collect();
+    Err(DockerfileError::at(number, format!("the here-document <<{name} has no end")))
+}

@@ -1,0 +1,73 @@
+//! Reads Dockerfiles and decides what they mean for a machine. Pure: no files, no network, no clock, and
+//! memory that is bounded by `limits`. What came with a build (the context) is known by its names only.
+
+pub mod context;
+mod heredoc;
+pub mod ignore;
+pub mod limits;
+mod lines;
+mod parse;
+pub mod plan;
+mod settings;
+mod words;
+
+pub use parse::{
+    Argument, Command, Dockerfile, Instruction, Source, Step, Taken, Transfer, TransferKind, parse, stage_called,
+};
+pub use settings::Settings;
+pub use words::{Expander, Lookup};
+
+use limits::DOCKERFILE_EXPANDED_BYTES_MAX;
+
+/// What is wrong with a Dockerfile, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Dockerfile line {line}: {problem}")]
+pub struct DockerfileError {
+    pub line: usize,
+    pub problem: Problem,
+}
+
+impl DockerfileError {
+    pub fn at(line: usize, problem: impl Into<Problem>) -> Self {
+        Self { line, problem: problem.into() }
+    }
+
+    /// Gives the word that programs look for.
+    pub fn code(&self) -> &'static str {
+        self.problem.code
+    }
+}
+
+/// What is wrong with one instruction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Problem {
+    pub text: String,
+    pub code: &'static str,
+}
+
+impl Problem {
+    /// Variables grow past what one Dockerfile may take.
+    pub fn too_large() -> Self {
+        let text = format!(
+            "with its variables replaced the Dockerfile has more than {DOCKERFILE_EXPANDED_BYTES_MAX} bytes; \
+             shorten the values of ARG and ENV, or use them less often"
+        );
+        Self { text, code: "build.dockerfile_too_large" }
+    }
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { text, code: "build.bad_dockerfile" }
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

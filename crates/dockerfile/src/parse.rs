@@ -1,0 +1,349 @@
+//! Turns the instructions of a Dockerfile into steps. Variables stay as they are: their values are known only when the steps
+//! before are.
+
+use super::{
+    DockerfileError, Problem,
+    heredoc::{self, HereDoc},
+    lines::{Line, split},
+    words,
+};
+use crate::limits::{BUILD_STEPS_MAX, DOCKERFILE_BYTES_MAX, STEP_TEXT_SHOWN_MAX};
+
+/// A whole Dockerfile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dockerfile {
+    /// The arguments before the first `FROM`, for names of bases only.
+    pub globals: Vec<Argument>,
+    /// At least one. The last one is what is built.
+    pub stages: Vec<Stage>,
+}
+
+/// What follows one `FROM`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// In small letters.
+    pub name: Option<String>,
+    pub base: String,
+    pub base_line: usize,
+    pub steps: Vec<Step>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub line: usize,
+    /// How the log shows it.
+    pub text: String,
+    pub instruction: Instruction,
+}
+
+/// What an instruction says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instruction {
+    Run(Command),
+    /// A script of its own: the whole command is a here-document.
+    Script(String),
+    Transfer(Transfer),
+    /// Names and values.
+    Env(Vec<(String, String)>),
+    Arg(Vec<Argument>),
+    Workdir(String),
+    User(String),
+    Cmd(Command),
+    Entrypoint(Command),
+    Expose(Vec<String>),
+    Label(Vec<(String, String)>),
+    Shell(Vec<String>),
+    /// Means nothing for a machine.
+    Ignored,
+}
+
+/// A build argument with its value if none is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    pub name: String,
+    pub default: Option<String>,
+    pub line: usize,
+}
+
+/// A command in one of its two forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Shell(String),
+    Exec(Vec<String>),
+}
+
+/// `COPY` or `ADD`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    pub kind: TransferKind,
+    /// What it takes from, if not from the context.
+    pub from: Option<Taken>,
+    pub sources: Vec<Source>,
+    pub dest: String,
+    pub owner: Option<String>,
+    pub mode: Option<String>,
+}
+
+/// What `COPY --from` names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Taken {
+    /// The number of a stage.
+    Stage(usize),
+    /// A template or an image.
+    Named(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferKind {
+    Copy,
+    Add,
+}
+
+/// Where a transfer takes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A path or pattern in the context.
+    Path(String),
+    /// Text that stands in the Dockerfile.
+    Inline { name: String, body: String, expand: bool },
+}
+
+/// Reads a Dockerfile.
+pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
+    if text.len() > DOCKERFILE_BYTES_MAX {
+        let text = format!("the file has {} bytes; at most {DOCKERFILE_BYTES_MAX} are allowed", text.len());
+        return Err(DockerfileError::at(1, Problem { text, code: "build.dockerfile_too_large" }));
+    }
+    let (mut globals, mut stages, mut count) = (Vec::new(), Vec::<Stage>::new(), 0);
+    for line in split(text)? {
+        let number = line.number;
+        // A stage counts as a step: each may cost a machine.
+        count += 1;
+        match (line.keyword.as_str(), stages.is_empty()) {
+            ("FROM", _) => stages.push(from(&line)?),
+            ("ARG", true) => {
+                count -= 1;
+                globals.extend(arguments(&line)?);
+            }
+            (keyword, true) => {
+                return Err(DockerfileError::at(
+                    number,
+                    format!("{} before FROM; only ARG may stand there", shown(keyword)),
+                ));
+            }
+            (_, false) => {
+                let step = step(line, &stages)?;
+                if let Some(stage) = stages.last_mut() {
+                    stage.steps.push(step);
+                }
+            }
+        }
+        if count > BUILD_STEPS_MAX + 1 {
+            return Err(DockerfileError::at(number, format!("more than {BUILD_STEPS_MAX} steps")));
+        }
+    }
+    if stages.is_empty() { Err(DockerfileError::at(1, "there is no FROM")) } else { Ok(Dockerfile { globals, stages }) }
+}
+
+fn from(line: &Line) -> Result<Stage, DockerfileError> {
+    let at = |problem: String| DockerfileError::at(line.number, problem);
+    let (flags, words) = flags(&line.rest);
+    for (name, value) in flags {
+        if name != "platform" || value != "linux/amd64" {
+            return Err(at(format!("--{}={} is not supported; machines are linux/amd64", shown(&name), shown(&value))));
+        }
+    }
+    match words.as_slice() {
+        [image] => Ok(Stage { name: None, base: image.clone(), base_line: line.number, steps: Vec::new() }),
+        [image, word, name] if word.eq_ignore_ascii_case("as") => {
+            let name = Some(name.to_lowercase());
+            Ok(Stage { name, base: image.clone(), base_line: line.number, steps: Vec::new() })
+        }
+        _ => Err(at("write FROM NAME or FROM NAME AS STAGE".to_owned())),
+    }
+}
+
+fn step(line: Line, stages: &[Stage]) -> Result<Step, DockerfileError> {
+    let at = |problem: String| DockerfileError::at(line.number, problem);
+    let instruction = match line.keyword.as_str() {
+        "RUN" => run(&line)?,
+        "COPY" => Instruction::Transfer(transfer(&line, TransferKind::Copy, stages)?),
+        "ADD" => Instruction::Transfer(transfer(&line, TransferKind::Add, stages)?),
+        "ENV" => Instruction::Env(pairs(&line)?),
+        "LABEL" => Instruction::Label(pairs(&line)?),
+        "ARG" => Instruction::Arg(arguments(&line)?),
+        "WORKDIR" => Instruction::Workdir(line.rest.clone()),
+        "USER" => Instruction::User(line.rest.clone()),
+        "CMD" => Instruction::Cmd(command(&line.rest)),
+        "ENTRYPOINT" => Instruction::Entrypoint(command(&line.rest)),
+        "EXPOSE" => Instruction::Expose(words::split(&line.rest)),
+        "SHELL" => match json(&line.rest) {
+            Some(shell) if !shell.is_empty() => Instruction::Shell(shell),
+            _ => return Err(at("SHELL needs a JSON array such as [\"/bin/bash\", \"-c\"]".to_owned())),
+        },
+        "HEALTHCHECK" | "STOPSIGNAL" | "VOLUME" | "MAINTAINER" => Instruction::Ignored,
+        "ONBUILD" => return Err(at("ONBUILD is not supported".to_owned())),
+        other => return Err(at(format!("unknown instruction {:?}", shown(other)))),
+    };
+    Ok(Step { line: line.number, text: shown(&format!("{} {}", line.keyword, line.rest)), instruction })
+}
+
+fn run(line: &Line) -> Result<Instruction, DockerfileError> {
+    let mut rest = line.rest.as_str();
+    while let Some(flag) = rest.strip_prefix("--") {
+        let (flag, after) = flag.split_once(char::is_whitespace).unwrap_or((flag, ""));
+        // A cache may always be empty; the other kinds bring something that is not here.
+        let harmless = flag.starts_with("mount=") && flag.contains("type=cache");
+        if !harmless && flag != "network=default" {
+            return Err(DockerfileError::at(line.number, format!("RUN --{} is not supported", shown(flag))));
+        }
+        rest = after.trim_start();
+    }
+    if rest.is_empty() {
+        return Err(DockerfileError::at(line.number, "RUN needs a command"));
+    }
+    match line.documents.as_slice() {
+        [document] if heredoc::opening(rest).is_some() => Ok(Instruction::Script(document.body.clone())),
+        documents => {
+            let text: String = documents.iter().map(|document| document.raw.as_str()).collect();
+            Ok(Instruction::Run(match command(rest) {
+                Command::Shell(rest) if !text.is_empty() => Command::Shell(format!("{rest}\n{text}")),
+                command => command,
+            }))
+        }
+    }
+}
+
+fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfer, DockerfileError> {
+    let at = |problem: String| DockerfileError::at(line.number, problem);
+    let (flags, mut words) = flags(&line.rest);
+    let (mut owner, mut mode, mut from) = (None, None, None);
+    for (name, value) in flags {
+        match name.as_str() {
+            "chown" => owner = Some(value),
+            "chmod" => mode = Some(value),
+            "link" => {}
+            "from" if kind == TransferKind::Copy => {
+                let none = || at(format!("--from={}: no stage before this one is called so", shown(&value)));
+                from = Some(taken(&value, stages).ok_or_else(none)?);
+            }
+            _ => return Err(at(format!("{} --{} is not supported", line.keyword, shown(&name)))),
+        }
+    }
+    if let [text] = words.as_slice()
+        && let Some(list) = json(text)
+    {
+        words = list;
+    } else if words.first().is_some_and(|word| word.starts_with('[')) {
+        words = json(&words.join(" ")).ok_or_else(|| at("a list that is not JSON".to_owned()))?;
+    }
+    let dest = words.pop().filter(|_| !words.is_empty());
+    let dest = dest.ok_or_else(|| at(format!("{} needs a source and a destination", line.keyword)))?;
+    let mut documents = line.documents.iter();
+    let sources = words.into_iter().map(|word| source(word, kind, &mut documents));
+    let sources: Vec<Source> = sources.collect::<Result<_, _>>().map_err(at)?;
+    if from.is_some() && sources.iter().any(|source| matches!(source, Source::Inline { .. })) {
+        return Err(at("text that stands in the Dockerfile is not in another stage".to_owned()));
+    }
+    Ok(Transfer { kind, from, sources, dest, owner, mode })
+}
+
+/// Finds what `--from` means: one of the stages before this one, or else what a `FROM` could name.
+fn taken(word: &str, stages: &[Stage]) -> Option<Taken> {
+    let (this, earlier) = stages.split_last()?;
+    if let Some(number) = stage_called(word, earlier) {
+        return Some(Taken::Stage(number));
+    }
+    // Numbers are for stages only, and a stage that takes from itself is a slip.
+    let slip = word.is_empty() || word.bytes().all(|byte| byte.is_ascii_digit());
+    let itself = this.name.as_ref() == Some(&word.to_lowercase());
+    (!slip && !itself).then(|| Taken::Named(word.to_owned()))
+}
+
+/// Finds a stage by its name or number. The last of a name counts.
+pub fn stage_called(word: &str, stages: &[Stage]) -> Option<usize> {
+    let word = word.to_lowercase();
+    let named = stages.iter().rposition(|stage| stage.name.as_ref() == Some(&word));
+    named.or_else(|| word.parse().ok().filter(|number| *number < stages.len()))
+}
+
+fn source<'a>(
+    word: String,
+    kind: TransferKind,
+    documents: &mut impl Iterator<Item = &'a HereDoc>,
+) -> Result<Source, String> {
+    if heredoc::opening(&word).is_some()
+        && let Some(HereDoc { name, body, expand, raw: _ }) = documents.next()
+    {
+        return Ok(Source::Inline { name: name.clone(), body: body.clone(), expand: *expand });
+    }
+    let remote = ["http://", "https://", "git@", "git://"].iter().any(|scheme| word.starts_with(scheme));
+    if remote {
+        let instead = "download it with RUN, where its failure can be seen and its contents checked";
+        let verb = if kind == TransferKind::Add { "ADD" } else { "COPY" };
+        return Err(format!("{verb} of a URL is not supported; {instead}"));
+    }
+    Ok(Source::Path(word))
+}
+
+/// Takes the leading `--name=value` words off.
+fn flags(rest: &str) -> (Vec<(String, String)>, Vec<String>) {
+    let mut words = words::split(rest);
+    let count = words.iter().take_while(|word| word.starts_with("--")).count();
+    let rest = words.split_off(count);
+    let flag = |word: String| {
+        let word = word.trim_start_matches("--");
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        (name.to_owned(), value.to_owned())
+    };
+    (words.into_iter().map(flag).collect(), rest)
+}
+
+fn pairs(line: &Line) -> Result<Vec<(String, String)>, DockerfileError> {
+    let words = words::split(&line.rest);
+    if !words.first().is_some_and(|word| word.contains('=')) {
+        // The old form: one name, and everything after it is the value.
+        let (name, value) = line.rest.split_once(char::is_whitespace).unwrap_or((&line.rest, ""));
+        if value.is_empty() {
+            return Err(DockerfileError::at(line.number, format!("{} {} has no value", line.keyword, shown(name))));
+        }
+        return Ok(vec![(name.to_owned(), value.trim_start().to_owned())]);
+    }
+    let pair = |word: &String| match word.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(DockerfileError::at(line.number, format!("{:?} is not NAME=VALUE", shown(word)))),
+    };
+    words.iter().map(pair).collect()
+}
+
+fn arguments(line: &Line) -> Result<Vec<Argument>, DockerfileError> {
+    let argument = |word: &String| {
+        let (name, default) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return Err(DockerfileError::at(line.number, format!("{:?} is no name for an argument", shown(name))));
+        }
+        Ok(Argument { name: name.to_owned(), default: default.map(str::to_owned), line: line.number })
+    };
+    words::split(&line.rest).iter().map(argument).collect()
+}
+
+fn command(text: &str) -> Command {
+    match json(text) {
+        Some(argv) if !argv.is_empty() => Command::Exec(argv),
+        _ => Command::Shell(text.to_owned()),
+    }
+}
+
+fn json(text: &str) -> Option<Vec<String>> {
+    if text.starts_with('[') { serde_json::from_str(text).ok() } else { None }
+}
+
+/// Shortens text for a log or an error.
+fn shown(text: &str) -> String {
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match one_line.char_indices().nth(STEP_TEXT_SHOWN_MAX) {
+        Some((at, _)) => format!("{}…", &one_line[..at]),
+        None => one_line,
+    }
+}

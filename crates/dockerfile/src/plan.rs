@@ -1,0 +1,535 @@
+//! Decides what a Dockerfile means: which commands run as whom and where, which files go where, what the template says in the
+//! end. Pure: the same Dockerfile, base and context give the same plan, and the same keys for the cache.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    Argument, Command, Dockerfile, DockerfileError, Expander, Instruction, Problem, Settings, Source, Step, Taken,
+    Transfer, TransferKind,
+    context::{self, ContextFile},
+    limits::{
+        DOCKERFILE_PATH_BYTES_MAX, DOCKERFILE_PLACED_BYTES_MAX, DOCKERFILE_SHELL_BYTES_MAX, DOCKERFILE_SOURCES_MAX,
+        DOCKERFILE_USER_BYTES_MAX, PORTS_MAX, VARIABLE_BYTES_MAX, VARIABLES_MAX,
+    },
+    stage_called,
+};
+
+/// What is to be done, in order, and what the template says then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub steps: Vec<Planned>,
+    /// Folders that the last steps named and nothing made yet.
+    pub folders: Vec<String>,
+    pub settings: Settings,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    pub line: usize,
+    pub text: String,
+    pub act: Act,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Changes the machine.
+    Change(Change),
+    /// Only changes what the template says.
+    Say,
+    /// Nothing at all, which the log should mention.
+    Nothing,
+}
+
+/// A change of the machine. Everything it depends on is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Folders to be made before.
+    pub folders: Vec<String>,
+    pub verb: Verb,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Run(Run),
+    Place(Place),
+    Take(Take),
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub argv: Vec<String>,
+    /// A script that is to be the last argument's file.
+    pub script: Option<String>,
+    pub env: BTreeMap<String, String>,
+    pub cwd: Option<String>,
+    pub user: Option<String>,
+}
+
+/// Files and where they go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub items: Vec<Item>,
+    /// Absolute; without a slash at its end.
+    pub dest: String,
+    /// Whether the destination is a folder for certain. If not, the machine is asked.
+    pub into_folder: bool,
+    pub owner: Option<String>,
+    pub mode: Option<u32>,
+    /// Whether archives are unpacked.
+    pub unpack: bool,
+}
+
+/// Files from elsewhere and where they go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Take {
+    pub from: Taken,
+    /// Absolute; the last part of one may be a pattern.
+    pub sources: Vec<String>,
+    pub dest: String,
+    pub into_folder: bool,
+    pub owner: Option<String>,
+    pub mode: Option<u32>,
+}
+
+/// One file to be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its name below the destination.
+    pub name: String,
+    pub contents: Contents,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Index into the context.
+    File(usize),
+    Text(String),
+}
+
+/// A Dockerfile and what its variables stand for. Plans its stages within one budget for the file.
+#[derive(Debug)]
+pub struct Planning<'a> {
+    file: &'a Dockerfile,
+    /// The arguments before the first `FROM`, with their values.
+    globals: BTreeMap<String, String>,
+    budget: Budget,
+}
+
+/// What the plans of all stages of a file may still take.
+#[derive(Debug)]
+struct Budget {
+    expander: Expander,
+    /// Sources of `COPY` and `ADD`.
+    sources: usize,
+    /// Memory for the files that they mean.
+    placed: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        let (sources, placed) = (DOCKERFILE_SOURCES_MAX, DOCKERFILE_PLACED_BYTES_MAX);
+        Self { expander: Expander::default(), sources, placed }
+    }
+}
+
+impl Budget {
+    fn source(&mut self) -> Result<(), Problem> {
+        let over = || Problem::from(format!("more than {DOCKERFILE_SOURCES_MAX} sources of COPY and ADD in one file"));
+        self.sources = self.sources.checked_sub(1).ok_or_else(over)?;
+        Ok(())
+    }
+
+    fn place(&mut self, item: &Item) -> Result<(), Problem> {
+        let over = || {
+            let text = format!(
+                "the names of all copied files take more than {DOCKERFILE_PLACED_BYTES_MAX} bytes; \
+                 copy large folders once, or name files in .dockerignore"
+            );
+            Problem { text, code: "build.dockerfile_too_large" }
+        };
+        self.placed = self.placed.checked_sub(item.name.len() + size_of::<Item>()).ok_or_else(over)?;
+        Ok(())
+    }
+}
+
+/// What a `FROM` means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    pub name: String,
+    /// The earlier stage of that name.
+    pub stage: Option<usize>,
+}
+
+/// What a stage starts with.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    pub settings: Settings,
+    /// Folders that the stage before named and nothing made yet.
+    pub folders: Vec<String>,
+}
+
+impl<'a> Planning<'a> {
+    /// Reads the arguments before the first `FROM`.
+    pub fn new(file: &'a Dockerfile) -> Result<Self, DockerfileError> {
+        let (mut budget, mut globals) = (Budget::default(), BTreeMap::<String, String>::new());
+        for Argument { name, default, line } in &file.globals {
+            let Some(default) = default else { continue };
+            let value = budget.expander.expand(default, &|name| globals.get(name).map(String::as_str));
+            globals.insert(name.clone(), value.map_err(|problem| DockerfileError::at(*line, problem))?);
+        }
+        Ok(Self { file, globals, budget })
+    }
+
+    /// Says which stages what is built depends on. The others are not built.
+    pub fn needed(&mut self) -> Result<Vec<bool>, DockerfileError> {
+        let stages = &self.file.stages;
+        let mut needed = vec![false; stages.len()];
+        for number in (0..stages.len()).rev() {
+            if number + 1 == stages.len() {
+                needed[number] = true;
+            }
+            if !needed[number] {
+                continue;
+            }
+            let Base { stage, .. } = self.base(number)?;
+            let taken = stages[number].steps.iter().filter_map(|step| match &step.instruction {
+                Instruction::Transfer(Transfer { from: Some(Taken::Stage(stage)), .. }) => Some(*stage),
+                _ => None,
+            });
+            for other in taken.chain(stage) {
+                needed[other] = true;
+            }
+        }
+        Ok(needed)
+    }
+
+    /// Gives what the `FROM` of a stage means.
+    pub fn base(&mut self, number: usize) -> Result<Base, DockerfileError> {
+        let Self { file, globals, budget } = self;
+        let stage = &file.stages[number];
+        let at = |problem| DockerfileError::at(stage.base_line, problem);
+        let name = budget.expander.expand(&stage.base, &|name| globals.get(name).map(String::as_str)).map_err(at)?;
+        if name.is_empty() {
+            return Err(at("FROM names nothing".into()));
+        }
+        // Numbers are for COPY only: a template may be called 1.
+        let called = stage_called(&name, &file.stages[..number]);
+        let stage = called.filter(|other| file.stages[*other].name.as_ref() == Some(&name.to_lowercase()));
+        Ok(Base { name, stage })
+    }
+
+    /// Plans a stage on top of what its base says.
+    pub fn stage(&mut self, stage: usize, start: Start, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
+        let mut planner = Planner {
+            settings: start.settings,
+            args: BTreeMap::new(),
+            globals: &self.globals,
+            shell: vec!["/bin/sh".to_owned(), "-c".to_owned()],
+            folders: start.folders,
+            context,
+            budget: &mut self.budget,
+        };
+        let mut steps = Vec::new();
+        for Step { line, text, instruction } in &self.file.stages[stage].steps {
+            let act = planner.step(instruction).map_err(|problem| DockerfileError::at(*line, problem))?;
+            planner.check().map_err(|problem| DockerfileError::at(*line, problem))?;
+            steps.push(Planned { line: *line, text: text.clone(), act });
+        }
+        Ok(Plan { steps, folders: planner.folders, settings: planner.settings })
+    }
+}
+
+/// Gives the key under which the outcome of a change is found again: what was there before, and everything the change is made of.
+/// What is taken from elsewhere depends on all that is there, which `taken` stands for.
+pub fn key(before: &str, change: &Change, context: &[ContextFile], taken: &str) -> String {
+    let Change { folders, verb } = change;
+    let mut words: Vec<String> = vec!["build 1".to_owned(), before.to_owned(), format!("{folders:?}")];
+    match verb {
+        Verb::Run(run) => words.push(format!("{run:?}")),
+        Verb::Take(Take { from: _, sources, dest, into_folder, owner, mode }) => {
+            words.push(format!("take {taken} {sources:?} {dest:?} {into_folder} {owner:?} {mode:?}"));
+        }
+        Verb::Place(Place { items, dest, into_folder, owner, mode, unpack }) => {
+            words.push(format!("{dest:?} {into_folder} {owner:?} {mode:?} {unpack}"));
+            for Item { name, contents } in items {
+                words.push(match contents {
+                    Contents::File(file) => {
+                        format!("{name:?} {} {}", context[*file].digest, context[*file].program)
+                    }
+                    Contents::Text(text) => format!("{name:?} {text:?}"),
+                });
+            }
+        }
+    }
+    let mut hasher = Sha256::new();
+    for word in words {
+        hasher.update((word.len() as u64).to_le_bytes());
+        hasher.update(word);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+struct Planner<'a> {
+    settings: Settings,
+    args: BTreeMap<String, String>,
+    globals: &'a BTreeMap<String, String>,
+    shell: Vec<String>,
+    folders: Vec<String>,
+    context: &'a [ContextFile],
+    budget: &'a mut Budget,
+}
+
+impl Planner<'_> {
+    fn step(&mut self, instruction: &Instruction) -> Result<Act, Problem> {
+        match instruction {
+            Instruction::Run(command) => Ok(self.change(Verb::Run(self.run(self.argv(command), None)))),
+            Instruction::Script(body) if body.starts_with("#!") => {
+                Ok(self.change(Verb::Run(self.run(Vec::new(), Some(body.clone())))))
+            }
+            Instruction::Script(body) => {
+                Ok(self.change(Verb::Run(self.run(self.argv(&Command::Shell(body.clone())), None))))
+            }
+            Instruction::Transfer(transfer) => {
+                let place = self.place(transfer)?;
+                let Some(from) = transfer.from.clone() else { return Ok(self.change(Verb::Place(place))) };
+                let sources = self.taken(transfer)?;
+                let Place { dest, into_folder, owner, mode, .. } = place;
+                Ok(self.change(Verb::Take(Take { from, sources, dest, into_folder, owner, mode })))
+            }
+            Instruction::Ignored => Ok(Act::Nothing),
+            said => self.say(said).map(|()| Act::Say),
+        }
+    }
+
+    fn say(&mut self, instruction: &Instruction) -> Result<(), Problem> {
+        match instruction {
+            Instruction::Env(pairs) => {
+                let values = self.values(pairs)?;
+                if let Some((name, _)) = values.iter().find(|(name, value)| bad_variable(name, value)) {
+                    let name: String = name.chars().take(80).collect();
+                    return Err(format!("{name:?} is no name for a variable, or its value holds a zero byte").into());
+                }
+                self.settings.env.extend(values);
+            }
+            Instruction::Label(pairs) => {
+                let values = self.values(pairs)?;
+                self.settings.labels.extend(values);
+            }
+            Instruction::Arg(arguments) => {
+                for Argument { name, default, .. } in arguments {
+                    let default = default.as_deref().map(|text| self.expand(text)).transpose()?;
+                    let value = default.or_else(|| self.globals.get(name).cloned());
+                    self.args.extend(value.map(|value| (name.clone(), value)));
+                    if self.args.len() > VARIABLES_MAX {
+                        return Err(too_many_variables());
+                    }
+                }
+            }
+            Instruction::Workdir(path) => {
+                let path = self.expand(path)?;
+                let path = self.absolute(&path)?;
+                self.folders.push(path.clone());
+                self.settings.workdir = Some(path);
+            }
+            Instruction::User(user) => {
+                let user = self.expand(user)?;
+                if user.len() > DOCKERFILE_USER_BYTES_MAX {
+                    return Err(format!("a user has at most {DOCKERFILE_USER_BYTES_MAX} bytes").into());
+                }
+                self.settings.user = Some(user).filter(|user| !user.is_empty());
+            }
+            Instruction::Cmd(command) => self.settings.cmd = self.argv(command),
+            Instruction::Entrypoint(command) => {
+                self.settings.entrypoint = self.argv(command);
+                self.settings.cmd.clear();
+            }
+            Instruction::Expose(words) => {
+                for word in words {
+                    self.expose(word)?;
+                }
+            }
+            Instruction::Shell(shell) => {
+                // Every RUN takes a copy of it.
+                if shell.iter().map(|word| word.len() + size_of::<String>()).sum::<usize>() > DOCKERFILE_SHELL_BYTES_MAX
+                {
+                    return Err(format!("SHELL takes more than {DOCKERFILE_SHELL_BYTES_MAX} bytes").into());
+                }
+                self.shell.clone_from(shell);
+            }
+            Instruction::Run(_) | Instruction::Script(_) | Instruction::Transfer(_) | Instruction::Ignored => {}
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, verb: Verb) -> Act {
+        Act::Change(Change { folders: std::mem::take(&mut self.folders), verb })
+    }
+
+    fn argv(&self, command: &Command) -> Vec<String> {
+        match command {
+            Command::Exec(argv) => argv.clone(),
+            Command::Shell(text) => self.shell.iter().cloned().chain([text.clone()]).collect(),
+        }
+    }
+
+    fn run(&self, argv: Vec<String>, script: Option<String>) -> Run {
+        let Settings { workdir, user, .. } = &self.settings;
+        let cwd = Some(workdir.clone().unwrap_or_else(|| "/".to_owned()));
+        Run { argv, script, env: self.known(), cwd, user: user.clone() }
+    }
+
+    /// What variables stand for now: arguments, and the environment over them.
+    fn known(&self) -> BTreeMap<String, String> {
+        let mut known = self.args.clone();
+        known.extend(self.settings.env.clone());
+        known
+    }
+
+    fn expand(&mut self, text: &str) -> Result<String, Problem> {
+        let Self { budget, settings, args, .. } = self;
+        budget.expander.expand(text, &|name| settings.env.get(name).or_else(|| args.get(name)).map(String::as_str))
+    }
+
+    fn expand_raw(&mut self, text: &str) -> Result<String, Problem> {
+        let Self { budget, settings, args, .. } = self;
+        budget.expander.expand_raw(text, &|name| settings.env.get(name).or_else(|| args.get(name)).map(String::as_str))
+    }
+
+    fn values(&mut self, pairs: &[(String, String)]) -> Result<Vec<(String, String)>, Problem> {
+        pairs.iter().map(|(name, value)| Ok((self.expand(name)?, self.expand(value)?))).collect()
+    }
+
+    /// Resolves a path in the machine against the working folder.
+    fn absolute(&self, path: &str) -> Result<String, Problem> {
+        if path.is_empty() || path.contains('\0') {
+            return Err("the path is empty or holds a zero byte".into());
+        }
+        let start = if path.starts_with('/') { "" } else { self.settings.workdir.as_deref().unwrap_or_default() };
+        let mut parts: Vec<&str> = Vec::new();
+        for part in start.split('/').chain(path.split('/')) {
+            match part {
+                "" | "." => {}
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        let path = format!("/{}", parts.join("/"));
+        if path.len() > DOCKERFILE_PATH_BYTES_MAX {
+            return Err(format!("a path has more than {DOCKERFILE_PATH_BYTES_MAX} bytes").into());
+        }
+        Ok(path)
+    }
+
+    fn expose(&mut self, word: &str) -> Result<(), Problem> {
+        let word = self.expand(word)?;
+        let (ports, protocol) = word.split_once('/').unwrap_or((&word, "tcp"));
+        let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
+        let bad = || Problem::from(format!("{:?} is no port", word.chars().take(80).collect::<String>()));
+        let (low, high): (u16, u16) = (low.parse().map_err(|_| bad())?, high.parse().map_err(|_| bad())?);
+        if low == 0 || low > high || !["tcp", "udp"].contains(&protocol.to_ascii_lowercase().as_str()) {
+            return Err(bad());
+        }
+        // Only what speaks TCP can be reached from outside.
+        if protocol.eq_ignore_ascii_case("tcp") {
+            self.settings.ports.extend((low..=high).take(PORTS_MAX + 1));
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, transfer: &Transfer) -> Result<Place, Problem> {
+        let Transfer { kind, from: _, sources, dest, owner, mode } = transfer;
+        let (mut items, mut many) = (Vec::new(), sources.len() > 1);
+        for source in sources {
+            self.budget.source()?;
+            match source {
+                Source::Inline { name, body, expand } => {
+                    let text = if *expand { self.expand_raw(body)? } else { body.clone() };
+                    items.push(Item { name: name.clone(), contents: Contents::Text(text) });
+                }
+                // What another stage holds is seen when it is there.
+                Source::Path(_) if transfer.from.is_some() => {}
+                Source::Path(path) => {
+                    let path = self.expand(path)?;
+                    let found = context::find(self.context, &path)?;
+                    many |= found.many;
+                    for context::Meant { file, name } in found.files {
+                        let item = Item { name, contents: Contents::File(file) };
+                        self.budget.place(&item)?;
+                        items.push(item);
+                    }
+                }
+            }
+        }
+        let dest = self.expand(dest)?;
+        let folder = dest.ends_with('/') || dest == "." || dest.ends_with("/.") || dest.ends_with("..");
+        if sources.len() > 1 && !folder {
+            let dest: String = dest.chars().take(200).collect();
+            return Err(format!("with several sources the destination {dest:?} must end in /").into());
+        }
+        let mode = mode.as_deref().map(|mode| self.expand(mode)).transpose()?.map(|mode| octal(&mode)).transpose()?;
+        let owner = owner.as_deref().map(|owner| self.expand(owner)).transpose()?;
+        Ok(Place {
+            items,
+            dest: self.absolute(&dest)?,
+            into_folder: many || folder,
+            owner: owner.filter(|owner| !owner.is_empty()),
+            mode,
+            unpack: *kind == TransferKind::Add,
+        })
+    }
+
+    /// Gives paths in another stage: absolute, whatever folder this one works in.
+    fn taken(&mut self, transfer: &Transfer) -> Result<Vec<String>, Problem> {
+        let path = |source: &Source| match source {
+            Source::Path(path) => {
+                let path = self.expand(path)?;
+                self.absolute(&format!("/{path}"))
+            }
+            Source::Inline { .. } => Err("text that stands in the Dockerfile is not in another stage".into()),
+        };
+        transfer.sources.iter().map(path).collect()
+    }
+
+    /// Holds everything that a step added to the limits.
+    fn check(&self) -> Result<(), Problem> {
+        let env = &self.settings.env;
+        let hidden = |(name, _): &(&String, &String)| !env.contains_key(*name);
+        let known = || env.iter().chain(self.args.iter().filter(hidden));
+        let bytes: usize = known().map(|(name, value)| name.len() + value.len() + 2).sum();
+        if known().count() > VARIABLES_MAX || bytes > VARIABLE_BYTES_MAX {
+            return Err(too_many_variables());
+        }
+        if self.settings.ports.len() > PORTS_MAX {
+            return Err(format!("more than {PORTS_MAX} ports").into());
+        }
+        let labels: usize = self.settings.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if labels > VARIABLE_BYTES_MAX {
+            return Err(format!("more than {VARIABLE_BYTES_MAX} bytes of labels").into());
+        }
+        Ok(())
+    }
+}
+
+fn too_many_variables() -> Problem {
+    format!("more than {VARIABLES_MAX} variables or {VARIABLE_BYTES_MAX} bytes of them").into()
+}
+
+fn bad_variable(name: &str, value: &str) -> bool {
+    name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+}
+
+fn octal(mode: &str) -> Result<u32, Problem> {
+    let bad = || {
+        let mode: String = mode.chars().take(80).collect();
+        Problem::from(format!("--chmod={mode} is not an octal mode such as 755"))
+    };
+    u32::from_str_radix(mode, 8).ok().filter(|mode| *mode <= 0o7777).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Words, quotes and variables, as Dockerfiles have them.
+
+use super::Problem;
+use crate::limits::DOCKERFILE_EXPANDED_BYTES_MAX;
+
+/// Splits at blanks outside quotes. Quotes and escapes stay.
+pub fn split(text: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), String::new());
+    let (mut quote, mut escaped) = (None, false);
+    for c in text.chars() {
+        let blank = quote.is_none() && !escaped && c.is_whitespace();
+        if blank {
+            if !word.is_empty() {
+                words.push(std::mem::take(&mut word));
+            }
+            continue;
+        }
+        word.push(c);
+        (quote, escaped) = match (quote, c) {
+            (quote, _) if escaped => (quote, false),
+            (Some('\''), '\'') => (None, false),
+            (Some('\''), _) => (Some('\''), false),
+            (quote, '\\') => (quote, true),
+            (Some(open), c) if c == open => (None, false),
+            (None, '"' | '\'') => (Some(c), false),
+            (quote, _) => (quote, false),
+        };
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+/// Finds the value of a variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<&'a str>;
+
+/// Replaces variables in the texts of one Dockerfile. All texts share one budget of bytes, which is
+/// checked before anything is copied: a few short lines could otherwise ask for gigabytes.
+#[derive(Debug)]
+pub struct Expander {
+    left: usize,
+}
+
+impl Default for Expander {
+    fn default() -> Self {
+        Self { left: DOCKERFILE_EXPANDED_BYTES_MAX }
+    }
+}
+
+impl Expander {
+    /// Removes quotes and escapes and replaces variables.
+    pub fn expand(&mut self, text: &str, value: Lookup<'_>) -> Result<String, Problem> {
+        self.run(text, value, Quotes::Removed)
+    }
+
+    /// Replaces variables and leaves quotes alone, as in a here-document.
+    pub fn expand_raw(&mut self, text: &str, value: Lookup<'_>) -> Result<String, Problem> {
+        self.run(text, value, Quotes::Kept)
+    }
+
+    /// Bytes of text made so far.
+    pub fn spent(&self) -> usize {
+        DOCKERFILE_EXPANDED_BYTES_MAX - self.left
+    }
+
+    fn run(&mut self, text: &str, value: Lookup<'_>, quotes: Quotes) -> Result<String, Problem> {
+        let mut expansion = Expansion { left: &mut self.left, out: String::new(), value, quotes };
+        expansion.text(text, 0)?;
+        Ok(expansion.out)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    Removed,
+    Kept,
+}
+
+/// The expansion of one text.
+struct Expansion<'l, 'v> {
+    left: &'l mut usize,
+    out: String,
+    value: Lookup<'v>,
+    quotes: Quotes,
+}
+
+/// How deep defaults may hold further variables.
+const DEPTH_MAX: usize = 8;
+
+impl Expansion<'_, '_> {
+    fn text(&mut self, text: &str, depth: usize) -> Result<(), Problem> {
+        if depth > DEPTH_MAX {
+            return Err("variables are nested too deep".into());
+        }
+        let mut rest = text;
+        let mut quote = None;
+        while let Some(c) = take_char(&mut rest) {
+            match (quote, c) {
+                (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+                (Some('\''), c) => self.push(c)?,
+                (None, '\'' | '"') if self.quotes == Quotes::Removed => quote = Some(c),
+                (_, '\\') => self.escape(&mut rest, quote.is_some())?,
+                (_, '$') => self.variable(&mut rest, depth)?,
+                (_, c) => self.push(c)?,
+            }
+        }
+        match quote {
+            Some(quote) => Err(format!("a {quote} is not closed").into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds text, if the budget of the whole file allows it.
+    fn add(&mut self, text: &str) -> Result<(), Problem> {
+        *self.left = self.left.checked_sub(text.len()).ok_or_else(Problem::too_large)?;
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    fn push(&mut self, c: char) -> Result<(), Problem> {
+        self.add(c.encode_utf8(&mut [0; 4]))
+    }
+
+    fn escape(&mut self, rest: &mut &str, quoted: bool) -> Result<(), Problem> {
+        let special = |c: char| match (self.quotes, quoted) {
+            (Quotes::Kept, _) => c == '$' || c == '\\',
+            (Quotes::Removed, true) => matches!(c, '$' | '\\' | '"'),
+            (Quotes::Removed, false) => true,
+        };
+        match rest.chars().next() {
+            Some(c) if special(c) => {
+                *rest = &rest[c.len_utf8()..];
+                self.push(c)
+            }
+            _ => self.push('\\'),
+        }
+    }
+
+    /// Reads what follows a dollar sign.
+    fn variable(&mut self, rest: &mut &str, depth: usize) -> Result<(), Problem> {
+        let Some(inside) = rest.strip_prefix('{') else {
+            return match take_name(rest) {
+                "" => self.push('$'),
+                name => self.add((self.value)(name).unwrap_or_default()),
+            };
+        };
+        let mut open = 1_usize;
+        for (at, c) in inside.char_indices() {
+            match c {
+                '{' => open += 1,
+                '}' => open -= 1,
+                _ => {}
+            }
+            if open == 0 {
+                *rest = &inside[at + 1..];
+                return self.braced(&inside[..at], depth);
+            }
+        }
+        Err("a ${ is not closed".into())
+    }
+
+    /// Reads what stands in braces.
+    fn braced(&mut self, inside: &str, depth: usize) -> Result<(), Problem> {
+        let mut rest = inside;
+        let name = take_name(&mut rest);
+        if name.is_empty() {
+            return Err("a ${} names no variable".into());
+        }
+        let value = (self.value)(name);
+        let filled = value.filter(|value| !value.is_empty());
+        // A word after `-` replaces what is missing; one after `+` replaces what is there.
+        let (value, default, replacement) = match (rest.get(..1), rest.get(..2)) {
+            _ if rest.is_empty() => (value, None, None),
+            (_, Some(":-")) => (filled, Some(&rest[2..]), None),
+            (_, Some(":+")) => (filled, None, Some(&rest[2..])),
+            (Some("-"), _) => (value, Some(&rest[1..]), None),
+            (Some("+"), _) => (value, None, Some(&rest[1..])),
+            _ => {
+                let shown: String = inside.chars().take(80).collect();
+                let text = format!("${{{shown}}} is not understood; use ${{NAME:-word}} or ${{NAME:+word}}");
+                return Err(text.into());
+            }
+        };
+        match (value, default, replacement) {
+            (Some(_), _, Some(word)) | (None, Some(word), _) => self.text(word, depth + 1),
+            (Some(value), _, None) => self.add(value),
+            (None, None, _) => Ok(()),
+        }
+    }
+}
+
+fn take_char(rest: &mut &str) -> Option<char> {
+    let c = rest.chars().next()?;
+    *rest = &rest[c.len_utf8()..];
+    Some(c)
+}
+
+fn take_name<'t>(rest: &mut &'t str) -> &'t str {
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let (name, after) = rest.split_at(end);
+    *rest = after;
+    name
+}

@@ -1,0 +1,167 @@
+//! Images of other makers: finds them in a registry, fetches them, and rewrites their layers as one archive. Their contents are
+//! unpacked and run by a machine only. This room has no database and no public API in reach; its errors become faults in control.
+
+mod challenge;
+pub mod flatten;
+pub mod limits;
+pub mod manifest;
+pub mod pick;
+pub mod reference;
+pub mod registry;
+pub mod tree;
+mod unpacked;
+
+use std::{io, path::PathBuf};
+
+use pandastack_dial::{DialError, Dialer, Place, Reach, Roots};
+use pandastack_kit::{Scope, Secret};
+use url::{Host, Url};
+
+pub use reference::Reference;
+
+/// What the operator decides about images.
+#[derive(Clone, Debug, Default)]
+pub struct ImageSettings {
+    pub reach: Reach,
+    pub roots: Roots,
+    /// The registry of names that say none.
+    pub registry: Option<String>,
+    /// Registries that are spoken to without TLS, besides those on this host.
+    pub plain: Vec<String>,
+}
+
+/// How images are reached.
+pub struct Images {
+    dialer: Dialer,
+    registry: Option<String>,
+    plain: Vec<String>,
+    scope: Scope,
+}
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    #[error("the registry has no such image")]
+    NotFound,
+    #[error("the registry refuses it: it is private, or there is no such image; send registry_auth")]
+    Denied,
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("{0}; the operator allows such registries with --image-allow-private")]
+    NotAllowed(String),
+    #[error("{0}")]
+    Bad(String),
+    #[error("{0}")]
+    NoRoom(#[from] NoRoom),
+    #[error("write what was fetched")]
+    Spool(#[source] io::Error),
+}
+
+impl PullError {
+    /// Gives the word that programs look for.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "template.image_not_found",
+            Self::Denied => "template.image_denied",
+            Self::Unreachable(_) => "template.image_unreachable",
+            Self::NotAllowed(_) => "template.image_not_allowed",
+            Self::Bad(_) => "template.image_bad",
+            Self::NoRoom(_) => "build.no_room",
+            Self::Spool(_) => "internal",
+        }
+    }
+}
+
+/// The disk has no room for what is fetched.
+#[derive(Debug, thiserror::Error)]
+#[error("insufficient host storage for uploads; try again when other builds have ended")]
+pub struct NoRoom;
+
+/// Where layers are put until they are used.
+pub trait Spool: Send {
+    /// The file of a part.
+    fn path(&self, part: usize) -> PathBuf;
+
+    /// Counts bytes that are about to be written.
+    fn charge(&mut self, bytes: u64) -> Result<(), NoRoom>;
+}
+
+/// A name and a password for a registry.
+#[derive(Clone)]
+pub struct Credentials {
+    pub username: String,
+    pub password: Secret<String>,
+}
+
+impl From<DialError> for PullError {
+    fn from(error: DialError) -> Self {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        match error {
+            DialError::NotAllowed { .. } => Self::NotAllowed(text),
+            _ => Self::Unreachable(text.chars().take(500).collect()),
+        }
+    }
+}
+
+impl From<hyper::Error> for PullError {
+    fn from(error: hyper::Error) -> Self {
+        Self::Unreachable(format!("no answer in HTTP: {error}"))
+    }
+}
+
+impl Images {
+    pub fn new(settings: ImageSettings, scope: Scope) -> Self {
+        let ImageSettings { reach, roots, registry, plain } = settings;
+        Self { dialer: Dialer::new(reach, roots, scope.clone()), registry, plain, scope }
+    }
+
+    /// Reads the name of an image.
+    pub fn reference(&self, text: &str) -> Result<Reference, String> {
+        Reference::parse(text, self.registry.as_deref())
+    }
+
+    /// Gives the address of a registry.
+    fn base(&self, registry: &str) -> Result<Url, PullError> {
+        let parse = |scheme: &str| Url::parse(&format!("{scheme}://{registry}/"));
+        let url = parse("http").map_err(|error| PullError::Bad(error.to_string()))?;
+        if self.may_be_plain(&url) {
+            Ok(url)
+        } else {
+            parse("https").map_err(|error| PullError::Bad(error.to_string()))
+        }
+    }
+
+    /// Says where an address leads. Without TLS it leads only where that is allowed.
+    fn place(&self, url: &Url) -> Result<Place, PullError> {
+        let tls = url.scheme() == "https";
+        if !tls && (url.scheme() != "http" || !self.may_be_plain(url)) {
+            return Err(PullError::Bad(format!("{} is not spoken to without TLS", url.host_str().unwrap_or_default())));
+        }
+        let host = match url.host() {
+            Some(Host::Domain(name)) => name.to_owned(),
+            Some(Host::Ipv4(address)) => address.to_string(),
+            Some(Host::Ipv6(address)) => address.to_string(),
+            None => return Err(PullError::Bad("an address without a host".to_owned())),
+        };
+        Ok(Place { host, port: url.port_or_known_default().unwrap_or(443), tls })
+    }
+
+    fn may_be_plain(&self, url: &Url) -> bool {
+        let near = match url.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
+        near || self.plain.iter().any(|named| named.eq_ignore_ascii_case(authority))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! Asks one registry for the parts of one image. Every connection goes through `dial`, so an address that may not be reached is not
+//! reached by a redirect or a token's server either. Every part is held against its digest before anybody uses it.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::{
+    Request, Response, StatusCode,
+    body::Incoming,
+    client::conn::http1,
+    header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE},
+};
+use hyper_util::rt::TokioIo;
+use pandastack_dial::Connection;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
+use url::Url;
+
+use crate::{
+    Credentials, Images, PullError, Spool,
+    challenge::{self, Challenge},
+    limits::{
+        IMAGE_DOCUMENT_BYTES_MAX, REGISTRY_CONNECT_MAX, REGISTRY_HEAD_BYTES_MAX, REGISTRY_QUIET_MAX,
+        REGISTRY_REDIRECTS_MAX,
+    },
+    manifest::{self, Blob, Document, Said},
+    reference::{Digest, Reference, Version},
+};
+
+/// An image as its registry tells of it.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// What the name stood for when it was asked: the same digest is the same image.
+    pub digest: Digest,
+    pub layers: Vec<Blob>,
+    pub said: Said,
+}
+
+/// One registry, for one image.
+pub struct Registry<'a> {
+    images: &'a Images,
+    reference: &'a Reference,
+    auth: Option<&'a Credentials>,
+    /// What the registry wants to hear with every request.
+    pass: Option<String>,
+}
+
+/// The head of an answer, and the connection that brings the rest.
+struct Answer {
+    response: Response<Incoming>,
+    /// Whether it is the registry's own, not that of somebody it led to.
+    own: bool,
+    _connection: Connection,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    #[serde(alias = "access_token")]
+    token: Option<String>,
+}
+
+impl<'a> Registry<'a> {
+    pub fn new(images: &'a Images, reference: &'a Reference, auth: Option<&'a Credentials>) -> Self {
+        Self { images, reference, auth, pass: None }
+    }
+
+    /// Finds out what the name stands for.
+    pub async fn resolve(&mut self) -> Result<Image, PullError> {
+        let version = self.reference.version.clone();
+        let (mut digest, mut document) = self.manifest(&version).await?;
+        if let Document::Index(ours) = document {
+            (digest, document) = self.manifest(&Version::Digest(ours)).await?;
+        }
+        let Document::Image { config, layers } = document else {
+            return Err(PullError::Bad("its list leads to another list".to_owned()));
+        };
+        let answer = self.get(&format!("blobs/{}", config.digest.as_str()), "*/*").await?;
+        let bytes = read(answer, IMAGE_DOCUMENT_BYTES_MAX).await?;
+        check(&config.digest, &bytes)?;
+        let said = manifest::config(&bytes, layers.len()).map_err(PullError::Bad)?;
+        Ok(Image { digest, layers, said })
+    }
+
+    async fn manifest(&mut self, version: &Version) -> Result<(Digest, Document), PullError> {
+        let answer = self.get(&format!("manifests/{}", version.as_str()), manifest::ACCEPTED).await?;
+        let bytes = read(answer, IMAGE_DOCUMENT_BYTES_MAX).await?;
+        let digest = Digest::of(&Sha256::digest(&bytes));
+        if let Version::Digest(wanted) = version {
+            check(wanted, &bytes)?;
+        }
+        Ok((digest, manifest::document(&bytes).map_err(PullError::Bad)?))
+    }
+
+    /// Fetches a layer into a part of the spool.
+    pub async fn fetch(&mut self, blob: &Blob, spool: &mut impl Spool, part: usize) -> Result<(), PullError> {
+        let mut answer = self.get(&format!("blobs/{}", blob.digest.as_str()), "*/*").await?;
+        let mut to = File::create_new(spool.path(part)).await.map_err(PullError::Spool)?;
+        let (mut hasher, mut bytes) = (Sha256::new(), 0_u64);
+        while let Some(piece) = next(&mut answer).await? {
+            bytes += piece.len() as u64;
+            if bytes > blob.bytes {
+                return Err(PullError::Bad(format!("{} has more bytes than its manifest says", blob.digest.short())));
+            }
+            spool.charge(piece.len() as u64)?;
+            hasher.update(&piece);
+            to.write_all(&piece).await.map_err(PullError::Spool)?;
+        }
+        to.flush().await.map_err(PullError::Spool)?;
+        if bytes != blob.bytes {
+            let text = format!("{} ended after {bytes} of {} bytes", blob.digest.short(), blob.bytes);
+            return Err(PullError::Unreachable(text));
+        }
+        same(&blob.digest, &Digest::of(&hasher.finalize()))
+    }
+
+    /// Asks for something of the repository; once more if the registry first wants to know who asks.
+    async fn get(&mut self, what: &str, accept: &str) -> Result<Answer, PullError> {
+        let base = self.images.base(&self.reference.registry)?;
+        let url = base.join(&format!("/v2/{}/{what}", self.reference.repository));
+        let url = url.map_err(|error| PullError::Bad(error.to_string()))?;
+        let answer = self.follow(url.clone(), accept).await?;
+        let answer = match answer.response.status() {
+            // Tokens last for minutes, and layers may take longer. Others who ask are not told: they could ask for anything.
+            StatusCode::UNAUTHORIZED if answer.own => {
+                self.pass = Some(self.introduce(&answer).await?);
+                self.follow(url, accept).await?
+            }
+            _ => answer,
+        };
+        match answer.response.status() {
+            StatusCode::OK => Ok(answer),
+            StatusCode::NOT_FOUND => Err(PullError::NotFound),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(PullError::Denied),
+            other => Err(PullError::Unreachable(format!("the registry answered {}", other.as_u16()))),
+        }
+    }
+
+    /// Follows redirects. What the registry wants to hear is for nobody else.
+    async fn follow(&self, mut url: Url, accept: &str) -> Result<Answer, PullError> {
+        let home = url.origin();
+        for _ in 0..=REGISTRY_REDIRECTS_MAX {
+            let own = url.origin() == home;
+            let answer = self.ask(&url, accept, self.pass.as_deref().filter(|_| own)).await?;
+            let answer = Answer { own, ..answer };
+            let to = answer.response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+            match to {
+                Some(to) if answer.response.status().is_redirection() => {
+                    let bad = |_| PullError::Bad("the registry redirects to no address".to_owned());
+                    url = url.join(to).map_err(bad)?;
+                }
+                _ => return Ok(answer),
+            }
+        }
+        Err(PullError::Unreachable(format!("the registry redirects more than {REGISTRY_REDIRECTS_MAX} times")))
+    }
+
+    /// Learns what a registry wants to hear.
+    async fn introduce(&self, answer: &Answer) -> Result<String, PullError> {
+        let wanted = answer.response.headers().get_all(WWW_AUTHENTICATE).iter();
+        let wanted = wanted.filter_map(|value| value.to_str().ok()).find_map(challenge::parse);
+        let basic = self
+            .auth
+            .map(|auth| format!("Basic {}", STANDARD.encode(format!("{}:{}", auth.username, auth.password.reveal()))));
+        match wanted.ok_or(PullError::Denied)? {
+            Challenge::Basic => basic.ok_or(PullError::Denied),
+            Challenge::Bearer { realm, service } => {
+                let bad = |_| PullError::Bad("the registry names no server for tokens".to_owned());
+                let mut url = Url::parse(&realm).map_err(bad)?;
+                if let Some(service) = service {
+                    url.query_pairs_mut().append_pair("service", &service);
+                }
+                let scope = format!("repository:{}:pull", self.reference.repository);
+                url.query_pairs_mut().append_pair("scope", &scope);
+                let answer = self.ask(&url, "application/json", basic.as_deref()).await?;
+                if answer.response.status() != StatusCode::OK {
+                    return Err(PullError::Denied);
+                }
+                let bytes = read(answer, IMAGE_DOCUMENT_BYTES_MAX).await?;
+                let token: Option<Token> = serde_json::from_slice(&bytes).ok();
+                let token = token.and_then(|token| token.token).filter(|token| !token.is_empty());
+                token.map(|token| format!("Bearer {token}")).ok_or(PullError::Denied)
+            }
+        }
+    }
+
+    /// One request over a connection of its own.
+    async fn ask(&self, url: &Url, accept: &str, pass: Option<&str>) -> Result<Answer, PullError> {
+        let place = self.images.place(url)?;
+        let slow = |what: &str| PullError::Unreachable(format!("{}: no {what} in time", place.host));
+        let opened = timeout(REGISTRY_CONNECT_MAX, self.images.dialer.open(&place)).await;
+        let stream = opened.map_err(|_| slow("connection"))?.map_err(PullError::from)?;
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(REGISTRY_HEAD_BYTES_MAX);
+        let (mut requests, connection) = builder.handshake(TokioIo::new(stream)).await?;
+        let carrying = self.images.scope.start("registry connection", async move {
+            // How it ended is what the request says.
+            let _ = connection.await;
+        });
+        let carrying = Connection::of(carrying);
+        let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
+        let request = Request::get(&url[url::Position::BeforePath..url::Position::AfterQuery])
+            .header(HOST, authority)
+            .header(USER_AGENT, concat!("pandastack/", env!("CARGO_PKG_VERSION")))
+            .header(ACCEPT, accept);
+        let request = match pass {
+            Some(pass) => request.header(AUTHORIZATION, pass),
+            None => request,
+        };
+        let request = request.body(Empty::<Bytes>::new()).map_err(|error| PullError::Bad(error.to_string()))?;
+        let answered = timeout(REGISTRY_QUIET_MAX, requests.send_request(request)).await;
+        let response = answered.map_err(|_| slow("answer"))??;
+        Ok(Answer { response, own: true, _connection: carrying })
+    }
+}
+
+async fn next(answer: &mut Answer) -> Result<Option<Bytes>, PullError> {
+    loop {
+        let frame = timeout(REGISTRY_QUIET_MAX, answer.response.body_mut().frame()).await;
+        let frame = frame.map_err(|_| PullError::Unreachable("the registry said nothing more".to_owned()))?;
+        match frame.transpose()? {
+            None => return Ok(None),
+            Some(frame) => match frame.into_data() {
+                Ok(data) => return Ok(Some(data)),
+                Err(_) => continue,
+            },
+        }
+    }
+}
+
+async fn read(mut answer: Answer, bytes_max: usize) -> Result<Vec<u8>, PullError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = next(&mut answer).await? {
+        if bytes.len() + piece.len() > bytes_max {
+            return Err(PullError::Bad(format!("a document of it has more than {bytes_max} bytes")));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+fn check(wanted: &Digest, bytes: &[u8]) -> Result<(), PullError> {
+    same(wanted, &Digest::of(&Sha256::digest(bytes)))
+}
+
+fn same(wanted: &Digest, is: &Digest) -> Result<(), PullError> {
+    match wanted == is {
+        true => Ok(()),
+        false => Err(PullError::Bad(format!("what came as {} has the digest {}", wanted.as_str(), is.as_str()))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,483 @@
+//! The files of an image, layer over layer, in memory: names, kinds and links, never contents. Every path is walked here, so a link or a
+//! `..` leads around inside of the image and nowhere else, and what is left in the end has one plain path each. A path is never kept
+//! whole: a link to a deep folder would make a long one for every short name.
+//!
+//! Whiteouts only take away what lower layers brought, wherever in a layer they stand; so every name knows the layer that brought it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::limits::{IMAGE_ENTRIES_MAX, IMAGE_LEVELS_MAX, IMAGE_LINKS_MAX, IMAGE_NAME_BYTES_MAX, IMAGE_PATH_BYTES_MAX};
+
+/// What a name that takes another away begins with, and the one that takes all of a folder away.
+const WHITEOUT: &[u8] = b".wh.";
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// Longest name that a Linux file system has.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Whose a file is and what may be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    pub mode: u32,
+    pub owner: u64,
+    pub group: u64,
+    pub changed_at: u64,
+}
+
+const MADE_FOLDER: Marks = Marks { mode: 0o755, owner: 0, group: 0, changed_at: 0 };
+
+/// Where the contents of a file are: the number of a layer and of an entry in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Spot {
+    pub layer: usize,
+    pub entry: usize,
+}
+
+/// What one entry of a layer brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Brought {
+    Folder,
+    File {
+        spot: Spot,
+        bytes: u64,
+    },
+    Link(Vec<u8>),
+    /// Another name of the file at this path.
+    Same(Vec<u8>),
+    Pipe,
+}
+
+/// What is at a path in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    Folder,
+    File {
+        spot: Spot,
+        bytes: u64,
+    },
+    Link(Vec<u8>),
+    /// Another name of an earlier entry of the listing.
+    Same(usize),
+    Pipe,
+}
+
+/// One name in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The entry of the folder it is in. Nothing for the root.
+    folder: Option<usize>,
+    pub name: Vec<u8>,
+    pub item: Item,
+    pub marks: Marks,
+}
+
+/// All names of a tree, folders before what is in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    entries: Vec<Entry>,
+}
+
+impl Listing {
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Makes the whole path of an entry.
+    pub fn path(&self, entry: usize) -> Vec<u8> {
+        let (mut names, mut next) = (Vec::new(), Some(entry));
+        while let Some(Entry { folder, name, .. }) = next.map(|entry| &self.entries[entry]) {
+            names.push(name.as_slice());
+            next = *folder;
+        }
+        names.reverse();
+        names.join(&b'/')
+    }
+
+    /// Gives the bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        let of = |entry: &Entry| if let Item::File { bytes, .. } = entry.item { bytes } else { 0 };
+        self.entries.iter().map(of).fold(0, u64::saturating_add)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Folder(Folder),
+    File { spot: Spot, bytes: u64 },
+    Link(Vec<u8>),
+    Pipe,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Folder {
+    names: BTreeMap<Vec<u8>, Name>,
+    /// Length of its whole path. A folder has only one.
+    path_bytes: usize,
+    /// The last layer that hid everything below it here.
+    fresh_in: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    node: usize,
+    layer: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    kind: Kind,
+    marks: Marks,
+}
+
+/// All files of an image.
+#[derive(Debug)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    name_bytes: usize,
+    layer: usize,
+}
+
+impl Default for Tree {
+    /// A tree with nothing but its root.
+    fn default() -> Self {
+        let root = Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER };
+        Self { nodes: vec![root], name_bytes: 0, layer: 0 }
+    }
+}
+
+impl Tree {
+    /// Says that what comes now is of the next layer.
+    pub fn next_layer(&mut self) {
+        self.layer += 1;
+    }
+
+    /// Takes one entry of a layer in.
+    pub fn bring(&mut self, path: &[u8], brought: Brought, marks: Marks) -> Result<(), String> {
+        if path.len() > IMAGE_PATH_BYTES_MAX {
+            return Err(too_long(path));
+        }
+        let Some((folder, name)) = split(path) else {
+            // The root itself.
+            if brought == Brought::Folder {
+                self.nodes[0].marks = marks;
+            }
+            return Ok(());
+        };
+        if name == b".." || name.len() > NAME_BYTES_MAX || path.contains(&0) {
+            return Err(format!("{} is no path", shown(path)));
+        }
+        if name == OPAQUE {
+            if let Some(folder) = self.folder(folder, path, Missing::Stays)? {
+                self.keep_fresh(folder);
+            }
+            return Ok(());
+        }
+        if let Some(gone) = name.strip_prefix(WHITEOUT) {
+            return self.take_away(folder, gone, path);
+        }
+        let kind = match brought {
+            Brought::Folder => Kind::Folder(Folder::default()),
+            Brought::File { spot, bytes } => Kind::File { spot, bytes },
+            Brought::Link(target) => Kind::Link(target),
+            Brought::Pipe => Kind::Pipe,
+            Brought::Same(target) => {
+                let node = self.file_at(&target, path)?;
+                let folder = self.folder(folder, path, Missing::Made)?.unwrap_or(0);
+                return self.put(folder, name, node);
+            }
+        };
+        let folder = self.folder(folder, path, Missing::Made)?.unwrap_or(0);
+        let node = match (self.child(folder, name), &kind) {
+            // A folder over a folder keeps what is in it.
+            (Some(Name { node, .. }), Kind::Folder(_)) if matches!(self.nodes[node].kind, Kind::Folder(_)) => {
+                self.nodes[node].marks = marks;
+                node
+            }
+            _ => self.add(Node { kind, marks })?,
+        };
+        self.put(folder, name, node)
+    }
+
+    /// Makes a folder if there is nothing at a path.
+    pub fn ensure_folder(&mut self, path: &[u8]) -> Result<(), String> {
+        self.folder(path, path, Missing::Made).map(drop)
+    }
+
+    /// Lists everything.
+    pub fn list(&self) -> Listing {
+        let mut listing = Listing::default();
+        self.gather(0, None, &mut HashMap::new(), &mut listing.entries);
+        listing
+    }
+
+    /// Adds what is in a folder. No deeper than any path that was brought.
+    fn gather(&self, node: usize, folder: Option<usize>, first: &mut HashMap<usize, usize>, entries: &mut Vec<Entry>) {
+        let Kind::Folder(Folder { names, .. }) = &self.nodes[node].kind else { return };
+        for (name, Name { node, .. }) in names {
+            let Node { kind, marks } = &self.nodes[*node];
+            let number = entries.len();
+            let item = match (first.get(node), kind) {
+                (_, Kind::Folder(_)) => Item::Folder,
+                (Some(first), _) => Item::Same(*first),
+                (None, Kind::File { spot, bytes }) => Item::File { spot: *spot, bytes: *bytes },
+                (None, Kind::Link(target)) => Item::Link(target.clone()),
+                (None, Kind::Pipe) => Item::Pipe,
+            };
+            first.entry(*node).or_insert(number);
+            entries.push(Entry { folder, name: name.clone(), item, marks: *marks });
+            self.gather(*node, Some(number), first, entries);
+        }
+    }
+
+    /// Says whether something is a folder.
+    pub fn is_folder(&self, node: usize) -> bool {
+        matches!(self.nodes[node].kind, Kind::Folder(_))
+    }
+
+    /// Gives the names in a folder and what they stand for, links not followed.
+    pub fn names(&self, folder: usize) -> impl Iterator<Item = (&[u8], usize)> {
+        let names = match &self.nodes[folder].kind {
+            Kind::Folder(Folder { names, .. }) => Some(names),
+            Kind::File { .. } | Kind::Link(_) | Kind::Pipe => None,
+        };
+        names.into_iter().flatten().map(|(name, at)| (name.as_slice(), at.node))
+    }
+
+    /// Walks on from a trail of folders, through links and never out. Gives the trail to what is there, or nothing.
+    pub fn walk(&self, mut trail: Vec<usize>, path: &[u8]) -> Result<Option<Vec<usize>>, String> {
+        let mut links = 0;
+        let mut ahead: Vec<Vec<u8>> = parts(path).rev().map(<[u8]>::to_vec).collect();
+        while let Some(name) = ahead.pop() {
+            if name == b".." {
+                trail.truncate(trail.len().saturating_sub(1).max(1));
+                continue;
+            }
+            let here = *trail.last().unwrap_or(&0);
+            let Some(Name { node, .. }) = self.child(here, &name) else { return Ok(None) };
+            match &self.nodes[node].kind {
+                Kind::Link(target) => {
+                    links += 1;
+                    if links > IMAGE_LINKS_MAX {
+                        return Err(too_many_links(path));
+                    }
+                    if target.starts_with(b"/") {
+                        trail.truncate(1);
+                    }
+                    ahead.extend(parts(target).rev().map(<[u8]>::to_vec));
+                }
+                Kind::Folder(_) => trail.push(node),
+                Kind::File { .. } | Kind::Pipe if ahead.is_empty() => trail.push(node),
+                Kind::File { .. } | Kind::Pipe => return Ok(None),
+            }
+        }
+        Ok(Some(trail))
+    }
+
+    /// Copies what another tree has, with everything below it, under a name in a folder of this one.
+    pub fn copy(&mut self, from: (&Self, usize), to: (usize, &[u8]), copied: &mut Copied) -> Result<(), String> {
+        let ((tree, node), (folder, name)) = (from, to);
+        copied.left = copied.left.checked_sub(1).ok_or("the sources name too many files; name each one once")?;
+        let Node { kind, marks } = &tree.nodes[node];
+        let Kind::Folder(_) = kind else {
+            // Names of one file stay together.
+            let own = match copied.nodes.get(&node) {
+                Some(own) => *own,
+                None => self.add(Node { kind: kind.clone(), marks: *marks })?,
+            };
+            copied.nodes.insert(node, own);
+            return self.put(folder, name, own);
+        };
+        let own = match self.child(folder, name) {
+            Some(Name { node, .. }) if self.is_folder(node) => node,
+            _ => self.add(Node { kind: Kind::Folder(Folder::default()), marks: *marks })?,
+        };
+        self.nodes[own].marks = *marks;
+        self.put(folder, name, own)?;
+        for (name, inner) in tree.names(node) {
+            self.copy((tree, inner), (own, name), copied)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node) -> Result<usize, String> {
+        if self.nodes.len() >= IMAGE_ENTRIES_MAX {
+            return Err(format!("more than {IMAGE_ENTRIES_MAX} files"));
+        }
+        if let Kind::Link(target) = &node.kind {
+            self.name_bytes += target.len();
+        }
+        self.nodes.push(node);
+        Ok(self.nodes.len() - 1)
+    }
+
+    fn put(&mut self, folder: usize, name: &[u8], node: usize) -> Result<(), String> {
+        let path_bytes = match &self.nodes[folder].kind {
+            Kind::Folder(Folder { path_bytes: 0, .. }) => name.len(),
+            Kind::Folder(Folder { path_bytes, .. }) => path_bytes + 1 + name.len(),
+            Kind::File { .. } | Kind::Link(_) | Kind::Pipe => return Ok(()),
+        };
+        if path_bytes > IMAGE_PATH_BYTES_MAX {
+            return Err(too_long(name));
+        }
+        self.name_bytes += name.len();
+        if self.name_bytes > IMAGE_NAME_BYTES_MAX {
+            return Err(format!("more than {IMAGE_NAME_BYTES_MAX} bytes of names"));
+        }
+        if let Kind::Folder(below) = &mut self.nodes[node].kind {
+            below.path_bytes = path_bytes;
+        }
+        let layer = self.layer;
+        if let Kind::Folder(Folder { names, .. }) = &mut self.nodes[folder].kind {
+            names.insert(name.to_vec(), Name { node, layer });
+        }
+        Ok(())
+    }
+
+    fn child(&self, folder: usize, name: &[u8]) -> Option<Name> {
+        match &self.nodes[folder].kind {
+            Kind::Folder(Folder { names, .. }) => names.get(name).copied(),
+            Kind::File { .. } | Kind::Link(_) | Kind::Pipe => None,
+        }
+    }
+
+    fn take_away(&mut self, folder: &[u8], name: &[u8], path: &[u8]) -> Result<(), String> {
+        if name.is_empty() || name == b"." || name == b".." {
+            return Err(format!("{} is no path", shown(path)));
+        }
+        // Names of this kind belong to tools, not to files.
+        if name.starts_with(WHITEOUT) {
+            return Ok(());
+        }
+        let Some(folder) = self.folder(folder, path, Missing::Stays)? else { return Ok(()) };
+        let Some(Name { node, layer }) = self.child(folder, name) else { return Ok(()) };
+        let fresh = self.keep_fresh(node) || layer == self.layer;
+        if !fresh && let Kind::Folder(Folder { names, .. }) = &mut self.nodes[folder].kind {
+            names.remove(name);
+        }
+        Ok(())
+    }
+
+    /// Drops from a folder what this layer did not bring. Says whether anything is left.
+    fn keep_fresh(&mut self, node: usize) -> bool {
+        let layer = self.layer;
+        let Kind::Folder(folder) = &mut self.nodes[node].kind else { return false };
+        // Done before in this layer: many whiteouts must not walk a large folder each.
+        if folder.fresh_in == layer {
+            return !folder.names.is_empty();
+        }
+        folder.fresh_in = layer;
+        let mut names = std::mem::take(&mut folder.names);
+        names.retain(|_, at| self.keep_fresh(at.node) || at.layer == layer);
+        let left = !names.is_empty();
+        if let Kind::Folder(folder) = &mut self.nodes[node].kind {
+            folder.names = names;
+        }
+        left
+    }
+
+    /// Finds the file that another name is to be of.
+    fn file_at(&mut self, target: &[u8], path: &[u8]) -> Result<usize, String> {
+        let none = || format!("{} is another name of a file that is not there", shown(path));
+        let (folder, name) = split(target).ok_or_else(none)?;
+        let folder = self.folder(folder, path, Missing::Stays)?.ok_or_else(none)?;
+        let Name { node, .. } = self.child(folder, name).ok_or_else(none)?;
+        if matches!(self.nodes[node].kind, Kind::Folder(_)) { Err(none()) } else { Ok(node) }
+    }
+
+    /// Walks to a folder. Links are followed, never out.
+    fn folder(&mut self, walk: &[u8], path: &[u8], missing: Missing) -> Result<Option<usize>, String> {
+        let mut links = 0;
+        // Folders from the root down to here, and names that are still to be walked, the next one last.
+        let mut trail = vec![0];
+        let mut ahead: Vec<Vec<u8>> = parts(walk).rev().map(<[u8]>::to_vec).collect();
+        while let Some(name) = ahead.pop() {
+            let here = *trail.last().unwrap_or(&0);
+            if name == b".." {
+                trail.truncate(trail.len().saturating_sub(1).max(1));
+                continue;
+            }
+            let found = self.child(here, &name).map(|found| found.node);
+            let next = match (found, missing) {
+                (Some(node), _) => node,
+                (None, Missing::Stays) => return Ok(None),
+                (None, Missing::Made) if name.len() > NAME_BYTES_MAX => {
+                    return Err(format!("{} is no path", shown(path)));
+                }
+                (None, Missing::Made) => {
+                    let node = self.add(Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER })?;
+                    self.put(here, &name, node)?;
+                    node
+                }
+            };
+            match &self.nodes[next].kind {
+                Kind::Folder(_) => trail.push(next),
+                Kind::Link(target) => {
+                    links += 1;
+                    if links > IMAGE_LINKS_MAX {
+                        return Err(too_many_links(path));
+                    }
+                    if target.starts_with(b"/") {
+                        trail.truncate(1);
+                    }
+                    ahead.extend(parts(target).rev().map(<[u8]>::to_vec));
+                }
+                Kind::File { .. } | Kind::Pipe if missing == Missing::Stays => return Ok(None),
+                Kind::File { .. } | Kind::Pipe => {
+                    return Err(format!("{} leads through something that is no folder", shown(path)));
+                }
+            }
+            if trail.len() > IMAGE_LEVELS_MAX || ahead.len() > 16 * IMAGE_LEVELS_MAX {
+                return Err(format!("{} is deeper than {IMAGE_LEVELS_MAX} folders", shown(path)));
+            }
+        }
+        Ok(trail.last().copied())
+    }
+}
+
+/// What was copied from one tree into another, and how much more may be.
+#[derive(Debug)]
+pub struct Copied {
+    nodes: HashMap<usize, usize>,
+    left: usize,
+}
+
+impl Copied {
+    pub fn at_most(count: usize) -> Self {
+        Self { nodes: HashMap::new(), left: count }
+    }
+}
+
+fn too_long(path: &[u8]) -> String {
+    format!("{}: its path has more than {IMAGE_PATH_BYTES_MAX} bytes, which no Linux file system allows", shown(path))
+}
+
+fn too_many_links(path: &[u8]) -> String {
+    format!("{} leads through more than {IMAGE_LINKS_MAX} links", shown(path))
+}
+
+/// What becomes of a folder that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Made,
+    Stays,
+}
+
+pub fn parts(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".")
+}
+
+/// Takes the last name off a path. Nothing for the root.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let name = parts(path).next_back()?;
+    let end = path.windows(name.len()).rposition(|part| part == name)?;
+    Some((&path[..end], name))
+}
+
+/// Shows a path in a message, shortened.
+pub fn shown(path: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(path).chars().take(200).collect();
+    format!("{text:?}")
+}
+
+#[cfg(test)]
+mod tests;

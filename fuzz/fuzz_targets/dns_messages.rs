@@ -1,0 +1,48 @@
+//! Reads any bytes as a guest's DNS question, and as a resolver's answer to it. Run: `cargo xtask fuzz dns_messages`.
+//! The two files are taken from the host as they are: the host itself would bring a database along.
+#![no_main]
+
+#[allow(dead_code, unused_imports)]
+#[path = "../../crates/host/src/net/filter.rs"]
+mod filter;
+#[allow(dead_code)]
+#[path = "../../crates/host/src/net/limits.rs"]
+mod limits;
+
+use std::time::Duration;
+
+use filter::{Asked, Sieve, Way};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    // The first byte says where the question ends.
+    let Some((cut, bytes)) = bytes.split_first() else { return };
+    let (question, answer) = bytes.split_at(usize::from(*cut).min(bytes.len()));
+    let asked = match Asked::read(question) {
+        Ok(asked) => asked,
+        Err(refusal) => return assert!(refusal.len() >= 12),
+    };
+    let _ = (asked.name(), asked.shown());
+    if let Some(ours) = asked.question(7) {
+        let again = Asked::read(&ours).expect("our own question parses");
+        assert_eq!(again.shown(), asked.shown());
+    }
+    for way in [Way::Datagram, Way::Stream] {
+        for ours in [asked.unlisted(way), asked.nothing(way), asked.failure(way)] {
+            assert!(ours.len() >= 12);
+        }
+        let sieve = Sieve { permits: |address: std::net::Ipv4Addr| !address.is_private(), ttl_max: Duration::from_secs(60) };
+        // An answer must repeat the question, which few inputs do by themselves.
+        let echoed = asked.question(7).map(|mut ours| {
+            ours[2] |= 0x80;
+            ours.extend_from_slice(answer);
+            ours
+        });
+        for answer in [Some(answer.to_vec()), echoed].into_iter().flatten() {
+            if let Ok(filtered) = asked.filter(&answer, &sieve) {
+                assert!(filtered.found.iter().all(|found| !found.address.is_private()));
+                assert!(asked.answer(&filtered, way).len() >= 12);
+            }
+        }
+    }
+});
