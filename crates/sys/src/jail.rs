@@ -109,6 +109,8 @@ struct Order<'a> {
     cell: Option<&'a Cell<'a>>,
     filter: &'a [libc::sock_filter],
     opens: Option<RawFd>,
+    /// How many descriptors the program may open; as many as we, if absent.
+    open_files: Option<libc::rlimit>,
     /// Written by the child, read by the parent once the child no longer uses our memory.
     failed: Option<(Step, c_int)>,
 }
@@ -134,6 +136,7 @@ pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
         cell: launch.cell.as_ref(),
         filter: &filter,
         opens: theirs.as_ref().map(AsRawFd::as_raw_fd),
+        open_files: crate::descriptors::for_programs(),
         failed: None,
     };
     let (pid, handle) = clone_and_wait(&mut order).map_err(JailError::Clone)?;
@@ -243,6 +246,11 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
         let (above, cloexec) = (order.descriptors.len(), libc::CLOSE_RANGE_CLOEXEC);
         if libc::syscall(libc::SYS_close_range, above, libc::c_uint::MAX, cloexec) < 0 {
             return Step::Descriptors;
+        }
+        if let Some(limit) = &order.open_files
+            && libc::setrlimit(libc::RLIMIT_NOFILE, ptr::from_ref(limit)) < 0
+        {
+            return Step::Limits;
         }
         if let Some(cell) = order.cell
             && let Err(step) = give_up_rights(cell.user)
