@@ -17,8 +17,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["wire-public", "kit"]),
     ("guest", &["wire-guest", "sys", "kit"]),
     ("host", &["wire-fleet", "wire-guest", "vmm", "layers", "sys", "kit", "model"]),
-    ("edge", &["wire-public", "wire-fleet", "model", "kit"]),
-    ("control", &["wire-public", "wire-fleet", "model", "kit"]),
+    ("door", &["wire-fleet", "model", "kit"]),
+    ("edge", &["door", "wire-public", "wire-fleet", "model", "kit"]),
+    ("control", &["door", "wire-public", "wire-fleet", "model", "kit"]),
     ("cli", &["client", "kit", "wire-public"]),
     ("mcp", &["client", "kit"]),
 ];
