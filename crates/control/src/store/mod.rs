@@ -38,7 +38,7 @@ pub use states::Seen;
 pub use templates::{CachedLayer, Template};
 use tokio::sync::Notify;
 pub use trail::Deed;
-pub use volumes::{Named, Unfinished, Volume};
+pub use volumes::{Named, Unfinished, Volume, VolumeBytes};
 pub use webhooks::{Subscribed, Webhook, WebhookSecret};
 
 use crate::limits::{DATABASE_BUSY_MAX, DATABASE_CONNECTIONS_MAX};

@@ -5,6 +5,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use pandastack_door::{Connection, occupy};
 use pandastack_model::{BadPreview, Fault, FaultKind, PreviewName};
 use pandastack_wire_public::http::pass;
 
@@ -21,7 +22,17 @@ pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> 
     let named = edge.suffix.as_ref().and_then(|suffix| suffix.preview(host_of(request.headers(), request.uri())?));
     match named {
         None => next.run(request).await,
-        Some(named) => pass(request, |request| answer(edge, named, request)).await,
+        Some(named) => {
+            let connection = request.extensions().get::<Connection>().cloned();
+            pass(request, |request| async move {
+                // Visitors have no key, so all of them share one part of the connections.
+                match edge.connections.take(None) {
+                    Ok(place) => occupy(answer(edge, named, request).await, Some(place), connection),
+                    Err(fault) => Asked::of(&request).refuse(Failure::Fault(fault)),
+                }
+            })
+            .await
+        }
     }
 }
 

@@ -5,10 +5,12 @@
 
 mod bodies;
 mod deaths;
+mod descriptors;
 mod once;
 mod raw;
 mod rig;
 mod routes;
+mod shares;
 mod slow;
 mod spans;
 mod strangers;

@@ -50,7 +50,7 @@ impl Control {
         let (layers, _) = match fetched {
             Some(fetched) => fetched,
             None => {
-                let mut spool = self.builds.pull_spool()?;
+                let mut spool = self.builds.pull_spool(&job.build.workspace)?;
                 let layers = fetch(job, &mut self.registry(job, reference), image, &mut spool).await;
                 fetched.insert((layers.map_err(|error| error.about(reference))?, spool))
             }

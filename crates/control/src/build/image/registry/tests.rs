@@ -5,6 +5,7 @@ mod server;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pandastack_kit::Scope;
+use pandastack_wire_fleet::WorkspaceId;
 use serde_json::json;
 use server::{AUTHORITY, Asked, Reply, Server};
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -74,7 +75,7 @@ async fn pull_with(
     let image = registry.resolve().await?;
     assert_eq!(image.digest, digest(&manifest()));
     let folder = tempfile::tempdir().unwrap();
-    let mut spool = Spool::new(folder.path().join("spool"), Default::default()).unwrap();
+    let mut spool = Spool::new(folder.path().join("spool"), WorkspaceId("w".into()), Default::default()).unwrap();
     registry.fetch(&image.layers[0], &mut spool, 0).await?;
     Ok(std::fs::read(spool.path(0)).unwrap())
 }
@@ -279,7 +280,7 @@ async fn answers_that_are_cut_off_or_never_end_are_refused() {
         let images = images(Roots::These(Vec::new()));
         let reference = images.reference(&format!("127.0.0.1:{}/app", server.port)).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut spool = Spool::new(folder.path().join("spool"), Default::default()).unwrap();
+        let mut spool = Spool::new(folder.path().join("spool"), WorkspaceId("w".into()), Default::default()).unwrap();
         let refused = Registry::new(&images, &reference, None).fetch(&layer(), &mut spool, 0).await.unwrap_err();
         assert_eq!(refused.code(), code, "{refused}");
     }
