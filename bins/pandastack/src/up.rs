@@ -11,12 +11,13 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandastack_control::{
     BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, Roots, TelemetryError,
     TelemetrySettings, WebhookSettings, start_telemetry,
 };
+use pandastack_door::{ServeSettings, serve_with};
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
@@ -38,6 +39,8 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Holds the first key in the data folder if it is neither printed nor in the clients' configuration.
 const FIRST_KEY: &str = "first-key";
+/// With fewer descriptors than this the server could not run a handful of machines.
+const DESCRIPTORS_MIN: u64 = 256;
 
 #[derive(Args)]
 pub struct Up {
@@ -145,6 +148,7 @@ fn parse_warm(text: &str) -> Result<(TemplateName, usize)> {
 impl Up {
     pub async fn run(self) -> Result<ExitCode> {
         start_log(self.log_format);
+        let descriptors = raise_descriptors()?;
         let telemetry = self.telemetry()?;
         let tier = choose_tier(self.tier, self.require_isolation)?;
         let place = Place::open(&self.data_dir)?;
@@ -173,8 +177,9 @@ impl Up {
         let layers = place.layers.layers().into_iter().filter_map(|layer| place.layers.manifest(layer).ok());
         driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
         let driver: Arc<dyn Driver> = Arc::new(driver);
-        let host = Arc::new(self.start_host(&place, driver).await?);
-        let served = self.serve(&place, host.clone(), &scope, listener, &tier, spans).await;
+        let host = Arc::new(self.start_host(&place, driver, descriptors).await?);
+        let doorway = Doorway { listener, settings: ServeSettings::within(descriptors), descriptors };
+        let served = self.serve(&place, host.clone(), &scope, doorway, &tier, spans).await;
         // However serving ended, nothing of ours stays behind.
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
@@ -205,7 +210,7 @@ impl Up {
         place: &Place,
         host: Arc<dyn HostPort>,
         scope: &Scope,
-        listener: TcpListener,
+        doorway: Doorway,
         tier: &Choice,
         spans: Option<SpanQueue>,
     ) -> Result<Control> {
@@ -215,14 +220,16 @@ impl Up {
         let control = control.with_settings(self.control_settings());
         let reach = if self.webhook_allow_private { Reach::Private } else { Reach::Public };
         let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
-        let control = control.with_images(images).with_spans(spans);
+        let connections = doorway.settings.places();
+        let control = control.with_images(images).with_spans(spans).with_connections(connections.clone());
         let key = control.bootstrap(self.bootstrap_key.clone()).await?;
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
-        let edge = edge.with_previews(self.preview_suffix.clone());
+        let edge = edge.with_previews(self.preview_suffix.clone()).with_connections(connections);
         let app =
             edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
-        self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), listener.local_addr()?)?;
-        scope.start("serve", pandastack_edge::serve(listener, app, scope.clone()));
+        self.announce(place, &key, &format!("{} ({})", tier.tier, tier.reason), &doorway)?;
+        let Doorway { listener, settings, .. } = doorway;
+        scope.start("serve", serve_with(listener, app, scope.clone(), settings));
         asked_to_stop().await;
         tell("stopping; press Ctrl-C again to stop at once");
         Ok(control)
@@ -269,12 +276,12 @@ impl Up {
         })
     }
 
-    async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>) -> Result<Host> {
+    async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>, descriptors: u64) -> Result<Host> {
         let host = Host::start(HostParts {
             driver,
             layers: place.layers.clone(),
             volume: place.volume.clone(),
-            net: NetSettings::of(place.instance.clone()),
+            net: NetSettings::of(place.instance.clone()).within(descriptors),
             ledger: place.data_dir.join("ledger.db"),
             run_root: place.run_root(),
             settings: HostSettings {
@@ -311,13 +318,16 @@ impl Up {
         write_config(Path::new(&home), url, key).map(Some)
     }
 
-    fn announce(&self, place: &Place, key: &BootstrapKey, tier: &str, address: SocketAddr) -> Result<()> {
+    fn announce(&self, place: &Place, key: &BootstrapKey, tier: &str, doorway: &Doorway) -> Result<()> {
+        let address = doorway.listener.local_addr()?;
         let url = format!("http://{address}");
         let mut out = std::io::stdout().lock();
         writeln!(out, "pandastack {} on {url}", env!("CARGO_PKG_VERSION"))?;
         writeln!(out, "  isolation  {tier}")?;
         writeln!(out, "  previews   http://PORT-SANDBOX.{}:{}", self.preview_suffix, address.port())?;
         writeln!(out, "  data       {}", place.data_dir.display())?;
+        let (connections, descriptors) = (doorway.settings.connections_max, doorway.descriptors);
+        writeln!(out, "  limits     {connections} connections at once, of {descriptors} open files")?;
         if let Ok(Some(telemetry)) = self.telemetry() {
             writeln!(out, "  spans      {}", telemetry.address())?;
         }
@@ -373,6 +383,32 @@ fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
         private::replace(&path, format!("{}\n", key.reveal()).as_bytes()).context("keep the first key")?;
     }
     Ok(path)
+}
+
+/// Where the API is served, and with how many connections.
+struct Doorway {
+    listener: TcpListener,
+    settings: ServeSettings,
+    /// How many descriptors the process may open.
+    descriptors: u64,
+}
+
+/// Raises the limit of open files as far as this process may, and returns it.
+fn raise_descriptors() -> Result<u64> {
+    let descriptors = pandastack_sys::descriptors::raise_limit().context("raise the limit of open files")?;
+    if descriptors < DESCRIPTORS_MIN {
+        bail!(
+            "this process may open {descriptors} files; the server needs {DESCRIPTORS_MIN}: raise it with `ulimit -n`"
+        );
+    }
+    if ServeSettings::within(descriptors) != ServeSettings::default() {
+        let connections = ServeSettings::within(descriptors).connections_max;
+        tell(&format!(
+            "WARNING: this process may open only {descriptors} files, so it serves {connections} connections at once and \
+             fewer machines; raise the hard limit with `ulimit -Hn` or LimitNOFILE"
+        ));
+    }
+    Ok(descriptors)
 }
 
 /// Writes what the clients read, keeping whatever else the file holds.

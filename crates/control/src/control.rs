@@ -4,10 +4,11 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use axum::{Router, middleware::from_fn_with_state};
+use pandastack_door::{Counted, Places, ServeSettings};
 use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use crate::{
     app::{KeyCache, PreviewSigner, Promotions, Settle, TermLocks},
@@ -22,6 +23,9 @@ use crate::{
     settings::ControlSettings,
     store::{Deed, Store, StoreError},
 };
+
+const FOLLOWERS: Counted =
+    Counted { name: "followed event streams", quota: "quota.followers", full: "events.too_many" };
 
 /// The control plane. Clones are the same one.
 #[derive(Clone)]
@@ -45,8 +49,12 @@ pub struct Control {
     pub(crate) meters: Arc<Meters>,
     pub(crate) boots: Arc<Boots>,
     pub(crate) series: Arc<AllSeries>,
-    /// Room for those who follow events.
-    pub(crate) followers: Arc<Semaphore>,
+    /// Places of those who follow events.
+    pub(crate) followers: Places,
+    /// Connections with a request under way.
+    pub(crate) connections: Places,
+    /// Held while a volume is promised its room, so that two at a time cannot both get the last of a share.
+    pub(crate) volume_gate: Arc<tokio::sync::Mutex<()>>,
     /// The queue of the task that writes the audit trail.
     pub(crate) deeds: mpsc::Sender<Deed>,
     /// Where spans of requests go, if anywhere.
@@ -97,7 +105,9 @@ impl Control {
             meters: Arc::default(),
             boots: Arc::default(),
             series: Arc::default(),
-            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
+            followers: Places::new(FOLLOWERS, FOLLOWERS_MAX),
+            connections: ServeSettings::default().places(),
+            volume_gate: Arc::default(),
             deeds,
             spans: None,
         };
@@ -151,6 +161,16 @@ impl Control {
     /// Works by an operator's settings instead of the usual ones. Before the first request.
     pub fn with_settings(self, settings: ControlSettings) -> Self {
         Self { settings: Arc::new(settings), ..self }
+    }
+
+    /// Has room for another number of followers than usual. Before the first request.
+    pub fn with_followers(self, followers: usize) -> Self {
+        Self { followers: Places::new(FOLLOWERS, followers), ..self }
+    }
+
+    /// Shares the places of connections with another room's routes. Before the first request.
+    pub fn with_connections(self, connections: Places) -> Self {
+        Self { connections, ..self }
     }
 
     /// Puts what surrounds every request around all routes of the server, this room's and others'.

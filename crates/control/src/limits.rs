@@ -128,8 +128,8 @@ pub const SETTLE_QUEUE_MAX: usize = 256;
 /// Builds of one workspace under way at the same time, waiting ones included, and ended ones that are remembered with their logs.
 pub const BUILDS_UNDER_WAY_MAX: u64 = 8;
 pub const BUILDS_REMEMBERED_MAX: u64 = 100;
-/// Builds that run at the same time; others wait.
-pub const BUILDS_AT_ONCE_MAX: usize = 2;
+/// Builds that run at the same time; others wait. One workspace has at most two of these.
+pub const BUILDS_AT_ONCE_MAX: usize = 3;
 /// How long a build may run. Published clients wait 20 minutes.
 pub const BUILD_MAX: Duration = Duration::from_secs(1140);
 const _: () = assert!(BUILD_MAX.as_secs() < 1200, "a build must end before its client gives up");

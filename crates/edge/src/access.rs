@@ -19,14 +19,22 @@ impl FromRequestParts<Edge> for Admitted {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
-        let (caller, id) = who_and_what(parts, edge).await?;
-        edge.control.admit(&caller, id).await?;
-        Ok(Self(id))
+        Ok(Self(admitted(parts, edge).await?.1))
     }
 }
 
+/// Gives the caller and a sandbox that it may reach.
+pub async fn admitted(parts: &mut Parts, edge: &Edge) -> Result<(Caller, SandboxId), Refused> {
+    let (caller, id) = who_and_what(parts, edge).await?;
+    edge.control.admit(&caller, id).await?;
+    Ok((caller, id))
+}
+
 /// A sandbox that the caller may look at, whatever state it is in.
-pub struct Visible(pub SandboxId);
+pub struct Visible {
+    pub id: SandboxId,
+    pub caller: Caller,
+}
 
 impl FromRequestParts<Edge> for Visible {
     type Rejection = Refused;
@@ -34,7 +42,7 @@ impl FromRequestParts<Edge> for Visible {
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
         let (caller, id) = who_and_what(parts, edge).await?;
         edge.control.admit_look(&caller, id).await?;
-        Ok(Self(id))
+        Ok(Self { id, caller })
     }
 }
 

@@ -4,7 +4,6 @@
 mod access;
 mod exec;
 mod files;
-mod idle;
 pub mod limits;
 mod logs;
 mod mcp;
@@ -12,7 +11,6 @@ mod preview;
 mod processes;
 mod proxy;
 mod repl;
-mod serve;
 mod socket;
 
 use std::sync::Arc;
@@ -22,14 +20,16 @@ use axum::{
     middleware::from_fn_with_state,
     routing::{any, delete, get, post},
 };
+use pandastack_door::{Counted, Places};
+pub use pandastack_door::{ServeSettings, serve, serve_with};
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use pandastack_wire_public::http::{Routes, bare_frame, frame, no_method};
-pub use serve::{ServeSettings, serve, serve_with};
-use tokio::sync::Semaphore;
 
 use crate::{exec::Budget, socket::Sockets};
+
+const FOLLOWERS: Counted = Counted { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
 
 /// The edge. Clones are the same one.
 #[derive(Clone)]
@@ -43,21 +43,35 @@ pub struct Edge {
     /// The domain of public previews, if there are any.
     suffix: Option<PreviewSuffix>,
     sockets: Sockets,
-    /// Room for those who follow consoles.
-    followers: Arc<Semaphore>,
+    /// Places of those who follow consoles.
+    followers: Places,
+    /// Connections with a request under way.
+    connections: Places,
 }
 
 impl Edge {
     /// Makes an edge between a control plane and a host. Connections that outlive their request belong to the scope.
     pub fn new(control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: Scope) -> Self {
         let (budget, sockets) = (Budget::new(limits::COLLECTED_BYTES_MAX), Sockets::new(scope.clone()));
-        let followers = Arc::new(Semaphore::new(limits::FOLLOWERS_MAX));
-        Self { control, host, budget, scope, suffix: None, sockets, followers }
+        let followers = Places::new(FOLLOWERS, limits::FOLLOWERS_MAX);
+        let connections = ServeSettings::default().places();
+        Self { control, host, budget, scope, suffix: None, sockets, followers, connections }
     }
 
     /// Serves public previews below a domain.
     pub fn with_previews(self, suffix: PreviewSuffix) -> Self {
         Self { suffix: Some(suffix), ..self }
+    }
+
+    /// Has room for other numbers of sockets and of followers than usual. Before the first request.
+    pub fn with_room(mut self, sockets: usize, followers: usize) -> Self {
+        self.sockets = Sockets::with_room(self.scope.clone(), sockets);
+        Self { followers: Places::new(FOLLOWERS, followers), ..self }
+    }
+
+    /// Shares the places of connections with another room's routes. Before the first request.
+    pub fn with_connections(self, connections: Places) -> Self {
+        Self { connections, ..self }
     }
 
     /// Puts public previews before an app: a request for one never gets there.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pandastack_door::limits::DRAIN_MAX;
+
 /// Output of one command kept for a whole answer, for each of its two streams. The rest is dropped and marked.
 pub const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Output kept for whole answers of all commands together.
@@ -82,10 +84,4 @@ pub const LINK_COOKIE_BYTES_MAX: usize = 3900;
 /// Cookies of links in one request that are looked at.
 pub const LINK_COOKIES_MAX: usize = 8;
 
-/// Connections served at once; more wait in the listen queue.
-pub const CONNECTIONS_MAX: usize = 4096;
-/// How long a request's head may take, and how long an unused connection stays.
-pub const HEAD_ARRIVAL_MAX: Duration = Duration::from_secs(75);
-/// How long requests under way may take to end at shutdown.
-pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 const _: () = assert!(SOCKET_CLOSE_GRACE.as_secs() < DRAIN_MAX.as_secs(), "sockets say goodbye before they are cut");

@@ -8,6 +8,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::unfold};
+use pandastack_door::Place;
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ByteStream, ConsoleAsk};
 use pandastack_wire_public::{
@@ -15,31 +16,24 @@ use pandastack_wire_public::{
     http::{Answer, event_stream, flag, query_value},
     plain_line, sse,
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     Edge,
     access::Visible,
-    limits::{FOLLOWERS_MAX, KEEPALIVE, LOG_BACK_BYTES},
+    limits::{KEEPALIVE, LOG_BACK_BYTES},
 };
 
 /// The first thing on a stream: it is open, and nothing more.
 const OPEN: &str = ": open\n\n";
 
 /// Shows the console.
-pub async fn logs(State(edge): State<Edge>, Visible(id): Visible, uri: Uri) -> Answer {
+pub async fn logs(State(edge): State<Edge>, Visible { id, caller }: Visible, uri: Uri) -> Answer {
     // Not a number is no wish, as with all values of this query.
     let tail = query_value(&uri, "tail").and_then(|tail| tail.parse::<usize>().ok());
     if !flag(&uri, "follow") {
         return Ok(plain(past(&edge, id).await?, tail));
     }
-    let room = edge.followers.clone().try_acquire_owned().map_err(|_| {
-        Fault::new(
-            FaultKind::Busy,
-            "logs.too_many",
-            format!("{FOLLOWERS_MAX} logs are being followed; try again later"),
-        )
-    })?;
+    let place = edge.followers.take(Some(&caller.workspace))?;
     let mut pieces = console(&edge, id, ConsoleAsk::Follow).await?;
     let mut lines = LogLines::default();
     let before = lines.push(&first(&mut pieces).await?);
@@ -47,7 +41,7 @@ pub async fn logs(State(edge): State<Edge>, Visible(id): Visible, uri: Uri) -> A
     for line in recent(&before, tail) {
         said.push_str(&event(line));
     }
-    let follower = Follower { pieces, lines, _room: room };
+    let follower = Follower { pieces, lines, _place: place };
     Ok(event_stream(unfold((Some(said), Some(follower)), |(said, follower)| async move {
         match said {
             Some(said) => Some((said, (None, follower))),
@@ -60,7 +54,7 @@ pub async fn logs(State(edge): State<Edge>, Visible(id): Visible, uri: Uri) -> A
 struct Follower {
     pieces: ByteStream,
     lines: LogLines,
-    _room: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Follower {

@@ -30,8 +30,8 @@ use crate::{
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
     sandbox::{
-        Asked, Charge, Closing, Condition, GivenUp, Held, Leave, Parts, Reply, Request, SlotHandle, Standby, Start,
-        Starts, refusal_fault,
+        Asked, Charge, Closing, Condition, GivenUp, Held, Leave, Owners, Parts, Reply, Request, SlotHandle, Standby,
+        Start, Starts, refusal_fault,
     },
     settings::HostSettings,
     succession::Post,
@@ -131,6 +131,7 @@ impl Host {
             promised: Mutex::default(),
             starting: Starts::default(),
             held: Held::default(),
+            owners: Owners::default(),
         });
         let found = recover::take_over(&parts, plan).await?;
         parts.collect_layers().await;

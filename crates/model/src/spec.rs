@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Egress, LayerId, TemplateName, VolumeMount};
+use crate::{Egress, LayerId, Owner, TemplateName, VolumeMount};
 
 /// Idle limit of a sandbox whose caller named none.
 pub const TTL_SECONDS_DEFAULT: u64 = 300;
@@ -10,6 +10,8 @@ pub const TTL_SECONDS_DEFAULT: u64 = 300;
 /// A sandbox as wanted: every limit, name and default is settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSpec {
+    /// Whose share of the host it takes; `None` takes nobody's.
+    pub owner: Option<Owner>,
     /// Where it, or its first ancestor, came from.
     pub template: TemplateName,
     pub origin: Origin,
@@ -39,6 +41,7 @@ impl SandboxSpec {
     /// The plainest sandbox of a template.
     pub fn of(template: TemplateName) -> Self {
         Self {
+            owner: None,
             template,
             origin: Origin::Template,
             ttl_seconds: TTL_SECONDS_DEFAULT,

@@ -2,6 +2,9 @@
 
 use crate::VolumeId;
 
+/// How much room all volumes together may be promised, in times of what the data volume has: they are rarely full.
+pub const VOLUMES_OVERCOMMIT: u64 = 3;
+
 /// One volume in one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeMount {

@@ -112,6 +112,8 @@ struct Order<'a> {
     cell: Option<&'a Cell<'a>>,
     filter: &'a [libc::sock_filter],
     opens: Option<RawFd>,
+    /// How many descriptors the program may open; as many as we, if absent.
+    open_files: Option<libc::rlimit>,
     /// Written by the child, read by the parent once the child no longer uses our memory.
     failed: Option<(Step, c_int)>,
 }
@@ -138,6 +140,7 @@ pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
         cell: launch.cell.as_ref(),
         filter: &filter,
         opens: theirs.as_ref().map(AsRawFd::as_raw_fd),
+        open_files: crate::descriptors::for_programs(),
         failed: None,
     };
     let (pid, handle) = clone_and_wait(&mut order).map_err(JailError::Clone)?;
@@ -250,6 +253,11 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
         }
         let longest = libc::rlimit { rlim_cur: order.file_bytes_max, rlim_max: order.file_bytes_max };
         if libc::setrlimit(libc::RLIMIT_FSIZE, &raw const longest) < 0 {
+            return Step::Limits;
+        }
+        if let Some(limit) = &order.open_files
+            && libc::setrlimit(libc::RLIMIT_NOFILE, ptr::from_ref(limit)) < 0
+        {
             return Step::Limits;
         }
         if let Some(cell) = order.cell

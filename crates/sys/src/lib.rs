@@ -1,6 +1,7 @@
 //! Safe Linux wrappers. Knows no sandbox. The only room, beside a VMM of our own, that may say `unsafe`.
 
 pub mod cgroup;
+pub mod descriptors;
 pub mod entropy;
 pub mod extents;
 pub mod filter;

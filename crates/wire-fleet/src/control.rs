@@ -3,13 +3,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pandastack_model::{Fault, GuestPort, LinkLabel, PathRules, SandboxId};
+use pandastack_model::{Fault, GuestPort, LinkLabel, Owner, PathRules, SandboxId};
 
 use crate::CallerKey;
 
 /// The tenant everything belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspaceId(pub String);
+
+impl WorkspaceId {
+    /// Gives the workspace as the owner of its sandboxes, which is all that a host knows of it.
+    pub fn owner(&self) -> Owner {
+        Owner(self.0.clone())
+    }
+}
 
 /// Who sent a request, after the credential was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use pandastack_model::{Bytes, Fault, FaultKind, VolumeId};
-use pandastack_wire_fleet::{Caller, VolumeView};
+use pandastack_model::{Bytes, Fault, FaultKind, NoShare, VOLUMES_OVERCOMMIT, VolumeId, admit_share};
+use pandastack_wire_fleet::{Caller, VolumeView, WorkspaceId};
 use pandastack_wire_public::VolumeName;
 
 use crate::{
     Control,
     limits::{CHANGE_MAX, VOLUMES_PER_WORKSPACE_MAX},
-    store::{Made, Named, Volume},
+    store::{Made, Named, Volume, VolumeBytes},
 };
 
 /// A volume with what its host says about it.
@@ -39,7 +39,12 @@ impl Control {
     }
 
     async fn make_to_the_end(&self, mut volume: Volume) -> Result<SeenVolume, Fault> {
-        match self.store.begin_volume(&volume, VOLUMES_PER_WORKSPACE_MAX).await? {
+        let named = {
+            let _gate = self.volume_gate.lock().await;
+            self.admit_bytes(&volume.workspace, volume.size).await?;
+            self.store.begin_volume(&volume, VOLUMES_PER_WORKSPACE_MAX).await?
+        };
+        match named {
             Named::Yes => {}
             Named::Taken => {
                 let text = format!("volume {} exists already", volume.name);
@@ -89,6 +94,8 @@ impl Control {
         }
         let control = self.clone();
         let work = async move {
+            let _gate = control.volume_gate.lock().await;
+            control.admit_bytes(&volume.workspace, Bytes::new(size.get() - volume.size.get())).await?;
             let seen = control.host.grow_volume(volume.id, size).await?;
             control.store.show_volume(volume.id, seen.size).await?;
             volume.size = seen.size;
@@ -110,6 +117,19 @@ impl Control {
             unmade
         };
         self.in_time("delete volume", CHANGE_MAX, work).await
+    }
+
+    /// Refuses a workspace more room for volumes than its share. Whether the host has the room is for the host to say.
+    async fn admit_bytes(&self, workspace: &WorkspaceId, more: Bytes) -> Result<(), Fault> {
+        let total = self.host.status().await.disk_total.get().saturating_mul(VOLUMES_OVERCOMMIT);
+        let VolumeBytes { own, all } = self.store.volume_bytes(workspace).await?;
+        let Err(NoShare::Share { held, most }) = admit_share(total, all - own, own, more.get()) else { return Ok(()) };
+        let [held, most] = [held, most].map(Bytes::new);
+        let text = format!(
+            "volumes of this workspace have {held}, and its share of this host is {most} now; {more} more do not fit: \
+             delete a volume or ask for less"
+        );
+        Err(Fault::new(FaultKind::Quota, "quota.volume_bytes", text))
     }
 
     /// Removes the disk, then the row.

@@ -90,7 +90,7 @@ impl Control {
         let token = self.scope.token();
         let _place = tokio::select! {
             () = token.cancelled() => return Err(stopped()),
-            place = self.builds.running.clone().acquire_owned() => place.map_err(|_| stopped())?,
+            place = self.builds.running.wait(&job.build.workspace) => place,
         };
         self.store.mark_build(job.build.id, BuildStatus::Running).await?;
         let (tell, outcome) = oneshot::channel();

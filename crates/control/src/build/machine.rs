@@ -71,14 +71,15 @@ impl<'a> Builder<'a> {
         deadline: Instant,
     ) -> Result<Self, Failure> {
         let id = SandboxId::random();
-        let spec = SandboxSpec { ttl_seconds: BUILDER_IDLE_SECONDS, ..spec };
+        let owner = Some(job.build.workspace.owner());
+        let spec = SandboxSpec { owner, ttl_seconds: BUILDER_IDLE_SECONDS, ..spec };
         control.store.hold(job.build.id, Holding::Sandbox(id)).await?;
         let started = Instant::now();
         loop {
             match control.host.ensure(Ensure { id, generation: 1, spec: spec.clone() }).await {
                 Ok(_) => return Ok(Self { control, job, id, deadline }),
                 Err(fault)
-                    if matches!(fault.kind, FaultKind::Busy | FaultKind::Storage)
+                    if matches!(fault.kind, FaultKind::Busy | FaultKind::Storage | FaultKind::Quota)
                         && started.elapsed() < BUILDER_ROOM_MAX.min(left(deadline)) =>
                 {
                     tokio::time::sleep(BUILDER_ROOM_RETRY).await;

@@ -23,12 +23,13 @@ mod upload;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, Mutex},
 };
 
+use pandastack_door::{Counted, Place, Places};
 use pandastack_kit::Scope;
-use pandastack_model::{BuildId, ExecDefaults, Fault, FaultKind};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use pandastack_model::{BuildId, ExecDefaults, Fault, Shares};
+use pandastack_wire_fleet::WorkspaceId;
 
 pub use log::{BuildLogs, LogReader, Read};
 pub use pandastack_dockerfile::Settings;
@@ -40,6 +41,8 @@ pub use upload::{Upload, receive};
 use crate::limits::{BUILDS_AT_ONCE_MAX, UPLOADS_AT_ONCE_MAX};
 use upload::Spool;
 
+const RUNNING: Counted = Counted { name: "running builds", quota: "quota.builds", full: "build.busy" };
+const UPLOADS: Counted = Counted { name: "uploads in progress", quota: "quota.uploads", full: "build.busy" };
 /// Gives what the host applies to every command in sandboxes of a template.
 fn exec_defaults(settings: &Settings) -> ExecDefaults {
     ExecDefaults { env: settings.env.clone(), cwd: settings.workdir.clone(), user: settings.user.clone() }
@@ -49,10 +52,10 @@ fn exec_defaults(settings: &Settings) -> ExecDefaults {
 pub struct Builds {
     folder: PathBuf,
     pub logs: BuildLogs,
-    running: Arc<Semaphore>,
-    uploads: Arc<Semaphore>,
-    /// What all uploads hold together.
-    spooled: Arc<AtomicU64>,
+    running: Places,
+    uploads: Places,
+    /// What the uploads of each workspace hold.
+    spooled: Arc<Mutex<Shares<WorkspaceId>>>,
 }
 
 impl Builds {
@@ -69,22 +72,21 @@ impl Builds {
         Ok(Self {
             folder: folder.to_owned(),
             logs: BuildLogs::new(folder.to_owned(), scope),
-            running: Arc::new(Semaphore::new(BUILDS_AT_ONCE_MAX)),
-            uploads: Arc::new(Semaphore::new(UPLOADS_AT_ONCE_MAX)),
+            running: Places::new(RUNNING, BUILDS_AT_ONCE_MAX),
+            uploads: Places::new(UPLOADS, UPLOADS_AT_ONCE_MAX),
             spooled: Arc::default(),
         })
     }
 
     /// Gives room for an upload, or says that there is none.
-    pub fn spool(&self) -> Result<(Spool, OwnedSemaphorePermit), Fault> {
-        let busy = |_| Fault::new(FaultKind::Busy, "build.busy", "too many uploads at the same time; try again");
-        let permit = self.uploads.clone().try_acquire_owned().map_err(busy)?;
-        Ok((self.pull_spool()?, permit))
+    pub fn spool(&self, workspace: &WorkspaceId) -> Result<(Spool, Place), Fault> {
+        let place = self.uploads.take(Some(workspace))?;
+        Ok((self.pull_spool(workspace)?, place))
     }
 
     /// Gives room for what a build fetches itself. As many as builds run at once.
-    fn pull_spool(&self) -> Result<Spool, Fault> {
+    fn pull_spool(&self, workspace: &WorkspaceId) -> Result<Spool, Fault> {
         let folder = self.folder.join("spool").join(BuildId::random().to_string());
-        Spool::new(folder, self.spooled.clone()).map_err(Fault::bug)
+        Spool::new(folder, workspace.clone(), self.spooled.clone()).map_err(Fault::bug)
     }
 }

@@ -61,7 +61,7 @@ impl Control {
             ground.cached = Some(layer);
             return Ok(ground);
         }
-        let mut spool = self.builds.pull_spool()?;
+        let mut spool = self.builds.pull_spool(&job.build.workspace)?;
         let layers =
             fetch(job, &mut registry, &image, &mut spool).await.map_err(|error| Failure::of_image(reference, error))?;
         let volume = self.root_volume(job).await?;

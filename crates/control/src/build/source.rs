@@ -56,7 +56,7 @@ impl Control {
         let (layers, _) = match fetched {
             Some(fetched) => fetched,
             None => {
-                let mut spool = self.builds.pull_spool()?;
+                let mut spool = self.builds.pull_spool(&job.build.workspace)?;
                 let auth = credentials(job, reference);
                 let mut registry = Registry::new(&self.images, reference, auth.as_ref());
                 let layers = fetch(job, &mut registry, image, &mut spool).await;

@@ -5,7 +5,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -13,7 +13,8 @@ use std::{
 use axum::body::{Body, Bytes};
 use futures_util::{Stream, StreamExt};
 use multer::{Field, Multipart};
-use pandastack_model::{Fault, FaultKind};
+use pandastack_model::{Fault, FaultKind, NoShare, Shares};
+use pandastack_wire_fleet::WorkspaceId;
 use pandastack_wire_public::BuildFields;
 use sha2::{Digest, Sha256};
 use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
@@ -48,15 +49,16 @@ pub struct Spool {
     pub rootfs: Option<usize>,
     pub rootfs_digest: Option<String>,
     pub bytes: u64,
-    /// What all spools hold together.
-    total: Arc<AtomicU64>,
+    workspace: WorkspaceId,
+    /// What the spools of each workspace hold.
+    shares: Arc<Mutex<Shares<WorkspaceId>>>,
 }
 
 impl Spool {
     /// Makes an empty spool.
-    pub fn new(folder: PathBuf, total: Arc<AtomicU64>) -> io::Result<Self> {
+    pub fn new(folder: PathBuf, workspace: WorkspaceId, shares: Arc<Mutex<Shares<WorkspaceId>>>) -> io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, files: Vec::new(), rootfs: None, rootfs_digest: None, bytes: 0, total })
+        Ok(Self { folder, files: Vec::new(), rootfs: None, rootfs_digest: None, bytes: 0, workspace, shares })
     }
 
     /// Where a part lies.
@@ -65,8 +67,22 @@ impl Spool {
     }
 
     pub(super) fn charge(&mut self, bytes: u64) -> Result<(), Fault> {
-        let full = |full: NoRoom| Fault::new(FaultKind::Storage, "build.no_room", full.to_string());
-        image::Spool::charge(self, bytes).map_err(full)
+        let taken =
+            self.shares.lock().unwrap_or_else(PoisonError::into_inner).take(&self.workspace, bytes, SPOOL_BYTES_MAX);
+        match taken {
+            Ok(()) => {
+                self.bytes += bytes;
+                Ok(())
+            }
+            Err(NoShare::Share { held, most }) => {
+                let text = format!(
+                    "uploads of this workspace hold {held} bytes, and its share is {most} now; try again when other builds \
+                     have ended"
+                );
+                Err(Fault::new(FaultKind::Quota, "quota.upload_bytes", text))
+            }
+            Err(NoShare::Full { .. }) => Err(Fault::new(FaultKind::Storage, "build.no_room", NoRoom.to_string())),
+        }
     }
 }
 
@@ -76,15 +92,13 @@ impl image::Spool for Spool {
     }
 
     fn charge(&mut self, bytes: u64) -> Result<(), NoRoom> {
-        self.bytes += bytes;
-        let total = self.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if total > SPOOL_BYTES_MAX { Err(NoRoom) } else { Ok(()) }
+        Spool::charge(self, bytes).map_err(|_| NoRoom)
     }
 }
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner).give_back(&self.workspace, self.bytes);
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
             tracing::warn!(%error, "a build's files could not be removed; the next start does it");
         }

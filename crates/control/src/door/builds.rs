@@ -34,7 +34,7 @@ pub async fn build(
 ) -> Answer {
     let caller = Caller { attempt: once::key(&headers)?.map(Into::into), ..caller };
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (spool, _place) = control.builds.spool()?;
+    let (spool, _place) = control.builds.spool(&caller.workspace)?;
     let received = tokio::time::timeout(UPLOAD_MAX, receive(content_type, body, spool)).await;
     let slow = |_| Fault::new(FaultKind::Caller, "body.slow", format!("the body took longer than {UPLOAD_MAX:?}"));
     let mut upload = received.map_err(slow)??;

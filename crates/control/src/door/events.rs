@@ -7,19 +7,19 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::stream::unfold;
-use pandastack_model::{Fault, FaultKind, SandboxId};
+use pandastack_door::Place;
+use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_public::{
     Event, EventList,
     http::{Answer, SandboxPath, event_stream, flag, query_time, query_value},
     sse,
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::caller::Authenticated;
 use crate::{
     Control,
     events::{Follower, SandboxEvent},
-    limits::{EVENTS_PER_SANDBOX_MAX, FOLLOWERS_MAX, KEEPALIVE},
+    limits::{EVENTS_PER_SANDBOX_MAX, KEEPALIVE},
 };
 
 /// Lists the last events, oldest first; fewer with `tail` and `since`. With `follow` they come as they happen, after those.
@@ -40,16 +40,13 @@ pub async fn list(
     if !flag(&uri, "follow") {
         return Ok(Json(EventList { events: past(control.store.events().tail(id, tail)) }).into_response());
     }
-    let room = control.followers.clone().try_acquire_owned().map_err(|_| {
-        let text = format!("{FOLLOWERS_MAX} sandboxes are being followed; try again later");
-        Fault::new(FaultKind::Busy, "events.too_many", text)
-    })?;
+    let place = control.followers.take(Some(&caller.workspace))?;
     // Before looking back: an event between the two is rather told twice than never.
     let follower = control.store.events().follow(id, control.clock.now_ns());
     let said = past(control.store.events().tail(id, tail))
         .iter()
         .fold(": open\n\n".to_owned(), |said, event| said + &write(event));
-    let telling = Telling { id, follower, _room: room };
+    let telling = Telling { id, follower, _place: place };
     Ok(event_stream(unfold((Some(said), Some(telling)), |(said, telling)| async move {
         match said {
             Some(said) => Some((said, (None, telling))),
@@ -61,7 +58,7 @@ pub async fn list(
 struct Telling {
     id: SandboxId,
     follower: Follower,
-    _room: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Telling {

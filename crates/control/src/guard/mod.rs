@@ -15,7 +15,9 @@ use axum::{
     response::Response,
 };
 pub use meters::{Meters, Reading};
+use pandastack_door::{Connection, Place, occupy};
 use pandastack_kit::trace::{self, Here};
+use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::Caller;
 use pandastack_wire_public::http::{TRACEPARENT, bearer, ensure_request_id, ensure_trace, refuse, trace_header};
 pub use rate::Rates;
@@ -35,6 +37,9 @@ const NO_ROUTE: &str = "none";
 /// Routes that anybody may ask as often as they like.
 const EXEMPT: [&str; 8] =
     ["/healthz", "/v1/healthz", "/version", "/v1/version", "/metrics", "/v1/metrics", "/openapi.json", "/docs"];
+
+/// Routes whose answers are so short that nobody can hold a connection with them. They work when all places are taken.
+const QUICK: [&str; 4] = ["/healthz", "/v1/healthz", "/version", "/v1/version"];
 
 /// Routes whose requests are a guest's: neither counted against a rate nor written down.
 const PASSED: &str = "/v1/sandboxes/{id}/proxy/";
@@ -71,14 +76,17 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
         }
         _ => Ok(()),
     };
-    let mut response = match paced {
-        Ok(()) => {
+    let connection = request.extensions().get::<Connection>().cloned();
+    let mut response = match paced.and_then(|()| place(&control, &route, asking.as_ref())) {
+        Ok(place) => {
             let key = asking.as_ref().map(|asking| asking.caller.key.clone()).unwrap_or_default();
             let work = trace::within(Some(here.clone()), next.run(request).instrument(span));
-            revoked::until_revoked(key, work, &id).await
+            occupy(revoked::until_revoked(key, work, &id).await, place, connection)
         }
         Err(fault) => {
-            control.meters.too_fast();
+            if fault.kind == FaultKind::TooFast {
+                control.meters.too_fast();
+            }
             refuse(fault, &id)
         }
     };
@@ -93,6 +101,14 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
         control.write_down(Deed { status, duration_ms: millis(took), ..deed }).await;
     }
     response
+}
+
+/// Takes a place for a request under way: one of its workspace's, or one of all who are not known.
+fn place(control: &Control, route: &str, asking: Option<&Asking>) -> Result<Option<Place>, Fault> {
+    if QUICK.contains(&route) {
+        return Ok(None);
+    }
+    control.connections.take(asking.map(|asking| &asking.caller.workspace)).map(Some)
 }
 
 struct Asking {

@@ -53,6 +53,7 @@ fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: 
         // One apart, so that a listing keeps their order.
         created_at_ns: ask.created_at_ns + index as u64,
         spec: SandboxSpec {
+            owner: Some(parent.workspace.owner()),
             template: parent.spec.template.clone(),
             origin: Origin::Layer(ask.layer),
             ttl_seconds: limit.ttl_seconds,

@@ -60,12 +60,24 @@ pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
     if view.sandboxes >= view.sandboxes_max {
         return Err(full());
     }
+    let owner = Some(workspace.owner());
     Ok(Intent {
         id,
         workspace,
         generation: 1,
         created_at_ns,
-        spec: SandboxSpec { template, origin, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes },
+        spec: SandboxSpec {
+            owner,
+            template,
+            origin,
+            ttl_seconds,
+            persistent,
+            metadata,
+            env,
+            egress,
+            bandwidth_mbps,
+            volumes,
+        },
         volume_names,
         from_snapshot,
         lineage: Lineage::default(),

@@ -174,7 +174,9 @@ fn read_spec(row: &SqliteRow, id: SandboxId, volumes: Vec<VolumeMount>) -> Resul
     let layer: Option<String> = column(row, "origin_layer")?;
     let layer = layer.map(|text| text.parse::<LayerId>()).transpose().map_err(|_| corrupt("origin_layer"))?;
     let bandwidth: Option<i64> = column(row, "bandwidth_mbps")?;
+    let workspace: String = column(row, "workspace")?;
     Ok(SandboxSpec {
+        owner: Some(WorkspaceId(workspace).owner()),
         template: template.parse().map_err(|_| corrupt("template"))?,
         origin: layer.map_or(Origin::Template, Origin::Layer),
         ttl_seconds: column::<i64>(row, "ttl_seconds").map(from_sql)?,

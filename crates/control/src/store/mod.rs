@@ -39,7 +39,7 @@ pub use templates::{CachedLayer, Template};
 pub use terms::{KeptLimit, Term};
 use tokio::sync::Notify;
 pub use trail::Deed;
-pub use volumes::{Named, Unfinished, Volume};
+pub use volumes::{Named, Unfinished, Volume, VolumeBytes};
 pub use webhooks::{Subscribed, Webhook, WebhookSecret};
 
 use crate::{

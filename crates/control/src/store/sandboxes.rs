@@ -149,8 +149,9 @@ fn insert(intent: &Intent) -> Insert<'static> {
     let volumes = volumes_to_sql(intent);
     let Intent { id, workspace, generation, created_at_ns, spec, volume_names: _, from_snapshot, lineage, .. } = intent;
     let Intent { size, state, observed, .. } = intent;
-    let SandboxSpec { template, origin, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes: _ } =
-        spec;
+    // The owner is the workspace.
+    let SandboxSpec { owner: _, template, origin, ttl_seconds, persistent, metadata, env, egress, .. } = spec;
+    let SandboxSpec { bandwidth_mbps, volumes: _, .. } = spec;
     let Lineage { parent, tree, index, promoted } = lineage;
     let layer = match origin {
         Origin::Template => None,

@@ -23,6 +23,15 @@ pub enum Unfinished {
     Delete,
 }
 
+/// What volumes have been promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeBytes {
+    /// To one workspace.
+    pub own: u64,
+    /// To all.
+    pub all: u64,
+}
+
 /// Whether a volume's row was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
@@ -94,6 +103,14 @@ impl Store {
             .await
             .map(drop)
             .map_err(failed("forget a volume"))
+    }
+
+    /// Sums up what volumes have been promised, of one workspace and of all.
+    pub async fn volume_bytes(&self, workspace: &WorkspaceId) -> Result<VolumeBytes, StoreError> {
+        let sql = "SELECT COALESCE(SUM(size_bytes) FILTER (WHERE workspace = ?), 0) AS own,
+                          COALESCE(SUM(size_bytes), 0) AS total FROM volume";
+        let row = sqlx::query(sql).bind(&workspace.0).fetch_one(&self.pool).await.map_err(failed("sum up volumes"))?;
+        Ok(VolumeBytes { own: column(&row, "own").map(from_sql)?, all: column(&row, "total").map(from_sql)? })
     }
 
     /// Finds one volume of a workspace.

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    rig::{Rig, answer, open, wait_for},
+    rig::{OTHER_KEY, Rig, answer, open, wait_for},
     stub::StubHost,
 };
 
@@ -326,4 +326,22 @@ async fn uploads_and_builds_have_limits() {
     assert_eq!((status, &body["code"]), (429, &json!("quota.builds")));
     wait_for("two run", async || rig.host.hung.lock().unwrap().len() == 2).await;
     assert_eq!(rig.host.count(), 2, "the others wait");
+}
+
+#[tokio::test]
+async fn builds_of_one_workspace_leave_room_for_another() {
+    let rig = Rig::start().await;
+    let form = |name: &str| format!("name={name}&dockerfile=FROM+mini%0ARUN+hang");
+    for name in ["a", "b", "c"] {
+        assert_eq!(rig.post_form(&form(name)).await.0, 202);
+    }
+    wait_for("two builds run", async || rig.host.hung.lock().unwrap().len() == 2).await;
+    let other = rig.http.post(format!("{}{BUILD}", rig.url)).bearer_auth(OTHER_KEY);
+    let (status, build) =
+        answer(other.header("content-type", "application/x-www-form-urlencoded").body(form("d"))).await;
+    assert_eq!(status, 202, "{build}");
+    wait_for("the other workspace's build runs", async || rig.host.hung.lock().unwrap().len() == 3).await;
+    let (_, builds) = rig.get("/v1/templates/builds").await;
+    let queued = builds.as_array().unwrap().iter().filter(|build| build["status"] == "queued").count();
+    assert_eq!(queued, 1, "its own third build waits: {builds}");
 }

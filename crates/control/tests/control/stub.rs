@@ -319,7 +319,7 @@ impl HostPort for StubHost {
             blanks: 2,
             memory_promised: Bytes::mib(512),
             disk_free: Bytes::mib(64),
-            disk_total: Bytes::mib(128),
+            disk_total: Bytes::gib(128),
             resident: Bytes::mib(32),
         }
     }

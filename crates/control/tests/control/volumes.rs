@@ -150,3 +150,21 @@ async fn one_writer_at_a_time_and_no_delete_while_attached() {
     }
     assert_eq!(rig.delete("/v1/volumes/v").await, 204);
 }
+
+#[tokio::test]
+async fn volumes_of_one_workspace_leave_room_for_another() {
+    let rig = Rig::start().await;
+    // All volumes may have three times the host's 128 GiB, and one workspace three quarters of that: 288 GiB.
+    let size = 64 * 1024;
+    for number in 0..4 {
+        assert_eq!(make(&rig, json!({"name": format!("v{number}"), "size_mb": size})).await.0, 201);
+    }
+    let (status, refused) = make(&rig, json!({"name": "more", "size_mb": size})).await;
+    assert_eq!((status, &refused["code"]), (429, &json!("quota.volume_bytes")), "{refused}");
+    assert_eq!(make(&rig, json!({"name": "small", "size_mb": 1024})).await.0, 201);
+    let (status, refused) = rig.send(Method::PATCH, "/v1/volumes/small", json!({"size_mb": size})).await;
+    assert_eq!((status, &refused["code"]), (429, &json!("quota.volume_bytes")), "{refused}");
+    let body = json!({"name": "v", "size_mb": size});
+    let other = rig.http.post(format!("{}/v1/volumes", rig.url)).bearer_auth(OTHER_KEY).json(&body);
+    assert_eq!(answer(other).await.0, 201);
+}

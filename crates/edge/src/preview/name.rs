@@ -5,6 +5,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use pandastack_door::{Connection, occupy};
 use pandastack_model::{BadPreview, Fault, FaultKind, PreviewName};
 use pandastack_wire_fleet::CallerKey;
 use pandastack_wire_public::http::pass;
@@ -27,10 +28,25 @@ pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> 
         Some((suffix, host)) => (suffix.preview(host), suffix.link(host)),
         None => (None, None),
     };
-    match (named, link) {
-        (Some(named), _) => pass(request, |request| answer(edge, named, request)).await,
-        (None, Some(label)) => pass(request, |request| link_to(edge, label, request)).await,
-        (None, None) => next.run(request).await,
+    let (named, link) = match (named, link) {
+        (None, None) => return next.run(request).await,
+        found => found,
+    };
+    let connection = request.extensions().get::<Connection>().cloned();
+    pass(request, |request| async move {
+        // Visitors have no key, so all of them share one part of the connections.
+        let place = match edge.connections.take(None) {
+            Ok(place) => place,
+            Err(fault) => return Asked::of(&request).refuse(Failure::Fault(fault)),
+        };
+        let response = match (named, link) {
+            (Some(named), _) => answer(edge, named, request).await,
+            (None, Some(label)) => link_to(edge, label, request).await,
+            (None, None) => unreachable!("one of the two was found above"),
+        };
+        occupy(response, Some(place), connection)
+    })
+    .await
     }
 }
 

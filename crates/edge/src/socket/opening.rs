@@ -1,7 +1,5 @@
 //! From a request to a socket. Whatever is wrong is said before, as a status with a body; after that there are only frames.
 
-use std::sync::Arc;
-
 use axum::{
     Extension,
     extract::{
@@ -11,32 +9,40 @@ use axum::{
     http::{HeaderValue, StatusCode, request::Parts},
     response::{IntoResponse, Response},
 };
+use pandastack_door::{Counted, Place, Places};
 use pandastack_kit::{Scope, trace};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::CallerKey;
 use pandastack_wire_public::http::{Refused, RequestId, Traced, socket_protocol};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::line::Line;
 use crate::{
     Edge,
-    access::{Admitted, key_of},
+    access::{admitted, key_of},
     limits::{SOCKET_MESSAGE_BYTES_MAX, SOCKET_READ_BYTES, SOCKETS_MAX},
 };
+
+const SOCKETS: Counted = Counted { name: "open sockets", quota: "quota.sockets", full: "socket.too_many" };
 
 /// The open sockets of this edge: how many there may be, and who waits for them at the end.
 #[derive(Clone)]
 pub struct Sockets {
     scope: Scope,
-    room: Arc<Semaphore>,
+    places: Places,
 }
 
 impl Sockets {
     /// Makes room for sockets whose tasks belong to a scope.
     pub fn new(scope: Scope) -> Self {
-        Self { scope, room: Arc::new(Semaphore::new(SOCKETS_MAX)) }
+        Self::with_room(scope, SOCKETS_MAX)
+    }
+
+    /// The same, for so many.
+    pub fn with_room(scope: Scope, sockets: usize) -> Self {
+        Self { scope, places: Places::new(SOCKETS, sockets) }
     }
 
     /// The scope of their tasks.
@@ -53,7 +59,7 @@ pub struct Opening {
     pub traced: Traced,
     upgrade: WebSocketUpgrade,
     scope: Scope,
-    permit: OwnedSemaphorePermit,
+    place: Place,
     /// The socket is closed when it is revoked.
     key: CallerKey,
 }
@@ -62,7 +68,7 @@ impl FromRequestParts<Edge> for Opening {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, edge: &Edge) -> Result<Self, Refused> {
-        let Admitted(id) = Admitted::from_request_parts(parts, edge).await?;
+        let (caller, id) = admitted(parts, edge).await?;
         let key = key_of(parts);
         let Extension(RequestId(request)) =
             Extension::from_request_parts(parts, edge).await.map_err(|_| Fault::bug("a request without an id"))?;
@@ -72,11 +78,9 @@ impl FromRequestParts<Edge> for Opening {
         if let Some(protocol) = protocol {
             upgrade.set_selected_protocol(protocol);
         }
-        let Sockets { scope, room } = edge.sockets.clone();
-        let permit = room.try_acquire_owned().map_err(|_| {
-            Fault::new(FaultKind::Busy, "socket.too_many", format!("{SOCKETS_MAX} sockets are open; try again later"))
-        })?;
-        Ok(Self { id, request, traced, upgrade, scope, permit, key })
+        let Sockets { scope, places } = edge.sockets.clone();
+        let place = places.take(Some(&caller.workspace))?;
+        Ok(Self { id, request, traced, upgrade, scope, place, key })
     }
 }
 
@@ -86,7 +90,7 @@ impl Opening {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Self { upgrade, scope, permit, key, .. } = self;
+        let Self { upgrade, scope, place, key, .. } = self;
         let (opened, opening) = oneshot::channel::<WebSocket>();
         // The framework would run the socket in a task of its own that nobody waits for; it only hands it over to ours.
         let tasks = scope.clone();
@@ -106,7 +110,7 @@ impl Opening {
                 };
                 tokio::join!(served, watched);
             }
-            drop(permit);
+            drop(place);
         };
         // What it logs is still this request's, and so is its trace.
         scope.start("socket", trace::within(trace::here(), served.in_current_span()));

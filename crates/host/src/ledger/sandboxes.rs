@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pandastack_model::{Access, Egress, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use pandastack_model::{Access, Egress, LayerId, Origin, Owner, SandboxId, SandboxSpec, SandboxState, VolumeMount};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row, sqlite::SqliteRow};
 
@@ -134,6 +134,9 @@ fn read(row: &SqliteRow) -> Result<SandboxRow, LedgerError> {
 /// A specification as it is kept. Fields may be added, never renamed.
 #[derive(Serialize, Deserialize)]
 struct Stored {
+    /// Absent in lines of servers that knew no owners.
+    #[serde(default)]
+    owner: Option<String>,
     template: String,
     layer: Option<LayerId>,
     ttl_seconds: u64,
@@ -155,14 +158,15 @@ struct StoredMount {
 
 impl Stored {
     fn write(spec: &SandboxSpec) -> String {
-        let SandboxSpec { template, origin, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes } =
-            spec;
+        let SandboxSpec { owner, template, origin, ttl_seconds, persistent, metadata, env, egress, .. } = spec;
+        let SandboxSpec { bandwidth_mbps, volumes, .. } = spec;
         let mount = |mount: &VolumeMount| StoredMount {
             volume: mount.volume,
             path: mount.path.clone(),
             read_only: mount.access == Access::ReadOnly,
         };
         let stored = Stored {
+            owner: owner.as_ref().map(|owner| owner.0.clone()),
             template: template.to_string(),
             layer: match origin {
                 Origin::Template => None,
@@ -183,14 +187,16 @@ impl Stored {
     }
 
     fn read(text: &str) -> Option<SandboxSpec> {
-        let Stored { template, layer, ttl_seconds, persistent, metadata, env, egress, bandwidth_mbps, volumes } =
-            serde_json::from_str(text).ok()?;
+        let stored: Stored = serde_json::from_str(text).ok()?;
+        let Stored { owner, template, layer, ttl_seconds, persistent, metadata, env, egress, .. } = stored;
+        let Stored { bandwidth_mbps, volumes, .. } = stored;
         let mount = |mount: StoredMount| VolumeMount {
             volume: mount.volume,
             path: mount.path,
             access: if mount.read_only { Access::ReadOnly } else { Access::ReadWrite },
         };
         Some(SandboxSpec {
+            owner: owner.map(Owner),
             template: template.parse().ok()?,
             origin: layer.map_or(Origin::Template, Origin::Layer),
             ttl_seconds,

@@ -1,7 +1,7 @@
 //! The ledger on a real file: what was written is found by the next process.
 
 use pandastack_model::{
-    Access, Egress, LayerId, MachineId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeId, VolumeMount,
+    Access, Egress, LayerId, MachineId, Origin, Owner, SandboxId, SandboxSpec, SandboxState, VolumeId, VolumeMount,
 };
 use pandastack_wire_fleet::Hold;
 
@@ -15,6 +15,7 @@ async fn ledger() -> (tempfile::TempDir, Ledger) {
 
 fn spec() -> SandboxSpec {
     SandboxSpec {
+        owner: Some(Owner("w".into())),
         origin: Origin::Layer(LayerId::random()),
         persistent: true,
         egress: Egress::Only(vec!["*.debian.org".parse().unwrap(), "203.0.113.0/24".parse().unwrap()]),

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// Slots that one instance can have: each takes four addresses of a /22.
 pub const SLOTS_MAX: usize = 250;
+/// Descriptors of this process that one machine needs: its namespace, DNS sockets, filter log, monitor, agent, process handle
+/// and console, and some of its guest's DNS questions. A quarter of all descriptors is for machines.
+pub const DESCRIPTORS_PER_SLOT: u64 = 16;
+pub const SLOTS_PART_OF_DESCRIPTORS: u64 = 4;
 const _: () = assert!(SLOTS_MAX * 4 <= 1 << (32 - super::names::BLOCK_BITS), "every slot must have its own /30");
 
 /// How long one run of `ip`, `nft` or `tc` may take; they need milliseconds.

@@ -28,6 +28,7 @@ pub use command::CommandError;
 pub use denials::Denial;
 pub use egress::{NameCounts, NamedFor};
 pub use limits::{CONNECTIONS_MAX, NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND, SLOTS_MAX};
+use limits::{DESCRIPTORS_PER_SLOT, SLOTS_PART_OF_DESCRIPTORS};
 use pandastack_kit::ScopeError;
 pub use policy::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP};
 pub use pool::{NetPool, SlotCounts};
@@ -55,6 +56,13 @@ pub struct NetSettings {
 }
 
 impl NetSettings {
+    /// Limits the slots to what a process that may open so many descriptors can serve.
+    pub fn within(self, descriptors: u64) -> NetSettings {
+        let slots = descriptors / SLOTS_PART_OF_DESCRIPTORS / DESCRIPTORS_PER_SLOT;
+        let max = usize::try_from(slots).unwrap_or(usize::MAX).clamp(1, self.max);
+        NetSettings { max, ready: self.ready.min(max), ..self }
+    }
+
     /// Gives the default settings of an instance.
     pub fn of(instance: impl Into<String>) -> NetSettings {
         NetSettings {

@@ -197,6 +197,11 @@ impl NetPool {
         SlotCounts { ready: books.ready.len(), present: books.used.len() }
     }
 
+    /// How many slots there may be.
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
     /// Ends the pool and removes everything the instance has in the kernel, taken slots included.
     pub async fn close(&self) -> Result<(), NetError> {
         self.end().await?;

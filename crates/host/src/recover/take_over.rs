@@ -185,6 +185,9 @@ async fn adopt(
     let slot = parts.hold_slot(slot, undo);
     let layer = parts.layers.open_layer(machine.layer.ok_or(AdoptError::Blank)?)?;
     parts.promise_present(layer.manifest.memory, undo);
+    if let Some(owner) = &row.spec.owner {
+        Arc::new(parts.owners.present(owner, layer.manifest.memory)).hold(undo);
+    }
     let spec = parts.describe(machine.id, &Shape::of(&layer.manifest), network);
     let disk = spec.disk.clone();
     let adopted: Arc<dyn Machine> = Arc::from(parts.driver.adopt(spec, machine.pid).await?);

@@ -1,7 +1,7 @@
 //! Decides whether another machine fits on this host. Pure: a view of the host goes in, yes or a reason comes out, and a
 //! refused create has created nothing.
 
-use pandastack_model::Bytes;
+use pandastack_model::{Bytes, VOLUMES_OVERCOMMIT};
 
 /// What the host has and has promised at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +61,6 @@ pub fn admit(view: &View, terms: &Terms, memory: Bytes) -> Result<(), Full> {
     }
     Ok(())
 }
-
-/// How much room all volumes together may be promised, in times of what the data volume has: they are rarely full.
-pub const VOLUMES_OVERCOMMIT: u64 = 3;
 
 /// What a decision about a volume looks at.
 #[derive(Clone, Copy, Debug)]

@@ -398,6 +398,10 @@ impl Owned<'_> {
                     return Err(refusal_fault(Refusal::Dead, &SandboxState::Failed { reason }));
                 }
                 tracing::warn!(sandbox = %self.id, %fault, "not woken");
+                // Its owner can do something about that: put another one to sleep.
+                if fault.kind == FaultKind::Quota {
+                    return Err(fault);
+                }
                 // Whatever was short, the caller asked for something that exists: it is only not available now.
                 let text = format!("auto-wake: {}", fault.text);
                 let woken = Fault::new(FaultKind::Unavailable, "sandbox.wake_failed", text);

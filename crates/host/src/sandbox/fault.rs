@@ -25,7 +25,7 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
         LaunchError::Rebirth(_) => {
             Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
         }
-        LaunchError::Volume(fault) => return fault.clone(),
+        LaunchError::Volume(fault) | LaunchError::Share(fault) => return fault.clone(),
         LaunchError::NoVolumes => {
             let text = format!(
                 "template {0} was baked before volumes; bake it again with `pandastack template bake {0}`",

@@ -24,6 +24,7 @@ use super::{
     admission::Full,
     life::{CLOCK_EXCHANGE_MAX, Life, set_clock, unhex},
     living::Living,
+    owners::OwnedShare,
     prepare::{Parts, PrepareError, Prepared, SlotHandle},
     publish::defaults_of,
     standby::{Launching, Standby},
@@ -64,6 +65,8 @@ pub enum LaunchError {
     #[error("the guest did not answer within {seconds} s")]
     Silent { seconds: u64 },
     #[error(transparent)]
+    Share(Fault),
+    #[error(transparent)]
     Volume(Fault),
     #[error("the layer was sealed before guests had volumes")]
     NoVolumes,
@@ -93,6 +96,7 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
         Origin::Template => (parts.layers.template(&wanted.spec.template)?, "cold"),
         Origin::Layer(layer) => (layer, parts.mode_of(layer)),
     };
+    let share = share_of_owner(parts, layer, wanted.spec)?;
     let env = birth_env(parts, layer, wanted.spec);
     let life = Life::New { id: wanted.id, env: &env };
     if wanted.spec.origin == Origin::Template {
@@ -100,7 +104,8 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
         for prepared in dead {
             prepared.undo.unwind().await;
         }
-        if let Some(prepared) = ready {
+        if let Some(mut prepared) = ready {
+            hold_share(share.as_ref(), &mut prepared);
             match start_life(parts, prepared, "standby", started, wanted, &life).await {
                 // It went bad while it stood by; the caller need not know.
                 Err(error @ (LaunchError::Died { .. } | LaunchError::Machine(_) | LaunchError::Rebirth(_))) => {
@@ -110,8 +115,22 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
             }
         }
     }
-    let prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
+    let mut prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
+    hold_share(share.as_ref(), &mut prepared);
     start_life(parts, prepared, mode, started, wanted, &life).await
+}
+
+/// Counts a machine of a layer against its owner's share. A layer that cannot be read is found out by who opens it.
+fn share_of_owner(parts: &Parts, layer: LayerId, spec: &SandboxSpec) -> Result<Option<Arc<OwnedShare>>, LaunchError> {
+    let (Some(owner), Ok(manifest)) = (&spec.owner, parts.layers.manifest(layer)) else { return Ok(None) };
+    let share = parts.owners.take(owner, manifest.memory, parts.totals()).map_err(LaunchError::Share)?;
+    Ok(Some(Arc::new(share)))
+}
+
+fn hold_share(share: Option<&Arc<OwnedShare>>, prepared: &mut Prepared) {
+    if let Some(share) = share {
+        share.clone().hold(&mut prepared.undo);
+    }
 }
 
 /// The environment of a new sandbox: its own over that of its layer. A layer that cannot be read is found out by who opens it.
@@ -134,7 +153,9 @@ pub async fn wake(
     if wanted.given_up.is_cancelled() {
         return Err(LaunchError::Abandoned);
     }
-    let prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
+    let share = share_of_owner(parts, layer, wanted.spec)?;
+    let mut prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
+    hold_share(share.as_ref(), &mut prepared);
     start_life(parts, prepared, "wake", started, wanted, &Life::Same).await
 }
 

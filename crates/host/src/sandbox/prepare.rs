@@ -25,6 +25,7 @@ use super::{
     closing::Closing,
     fault::volume_fault,
     held::Held,
+    owners::{Owners, Totals},
     starting::{Starting, Starts},
 };
 use crate::{
@@ -62,6 +63,8 @@ pub struct Parts {
     pub promised: Mutex<u64>,
     /// Those of them whose process does not run yet.
     pub starting: Starts,
+    /// What each owner of sandboxes has of this host.
+    pub owners: Owners,
 }
 
 /// A machine that is loaded, paused and nobody's yet.
@@ -301,6 +304,13 @@ impl Parts {
         drop(promised);
         self.hold_promise(memory, undo);
         Ok(starting)
+    }
+
+    /// What this host has for all owners of sandboxes together.
+    pub fn totals(&self) -> Totals {
+        let memory = self.memory().map_or(u64::MAX, |(total, _)| total.get());
+        let memory = Bytes::new(memory.saturating_mul(self.settings.overcommit_percent) / 100);
+        Totals { slots: u64::try_from(self.net.max()).unwrap_or(u64::MAX), memory }
     }
 
     /// Refuses a volume of a size, new or grown, that cannot be or that there is no room for. Nobody else is let in until what is

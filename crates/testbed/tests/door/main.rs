@@ -5,11 +5,13 @@
 
 mod bodies;
 mod deaths;
+mod descriptors;
 mod keys;
 mod once;
 mod raw;
 mod rig;
 mod routes;
+mod shares;
 mod slow;
 mod spans;
 mod strangers;

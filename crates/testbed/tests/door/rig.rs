@@ -13,6 +13,10 @@ use serde_json::{Value, json};
 pub const KEY: &str = "pds_00000000000000000000000000000001";
 pub const OTHER_KEY: &str = "pds_00000000000000000000000000000002";
 
+/// Sockets, and followers of each kind, that the server has room for.
+pub const SOCKETS: usize = 16;
+pub const FOLLOWERS: usize = 16;
+
 /// How long tasks of a server may take to end.
 const CLOSE_MAX: Duration = Duration::from_secs(8);
 
@@ -56,12 +60,14 @@ async fn with_door_telling(
         let control = control.with_settings(ControlSettings { rate, ..usual });
         let collecting = Scope::new();
         let spans = telemetry.map(|telemetry| start_telemetry(telemetry, &collecting));
-        let control = control.with_spans(spans.clone());
+        let connections = settings.places();
+        let control = control.with_spans(spans.clone()).with_connections(connections.clone()).with_followers(FOLLOWERS);
         let control = control.with_webhooks(WebhookSettings { reach: Reach::Private, ..WebhookSettings::default() });
         control.bootstrap(Some(KEY.into())).await.unwrap();
         control.ensure_key(&WorkspaceId("other".into()), OTHER_KEY, "test").await.unwrap();
         let edge = Edge::new(Arc::new(control.clone()) as Arc<dyn ControlPort>, host, scope.clone());
         let edge = edge.with_previews("box.example".parse().unwrap());
+        let edge = edge.with_connections(connections).with_room(SOCKETS, FOLLOWERS);
         let app =
             edge.before(control.guard(control.router().merge(edge.router_around(|routes| control.keyed(routes)))));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -17,6 +17,7 @@ mod ports;
 mod pressure;
 mod rebirth;
 mod room;
+mod shares;
 mod sleep;
 mod standby;
 mod steps;

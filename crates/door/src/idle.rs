@@ -3,16 +3,14 @@
 
 use std::{
     collections::BTreeMap,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
 };
 
 use axum::body::Body;
-use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::held::hold;
 
 /// All connections that wait. Clones are the same.
 #[derive(Clone, Default)]
@@ -119,35 +117,13 @@ pub struct Busy(Arc<Place>);
 impl Busy {
     /// Stays busy until a body is sent or given up.
     pub fn hold(self, body: Body) -> Body {
-        Body::new(Held { body, _busy: self })
+        hold(body, self)
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.wait();
-    }
-}
-
-struct Held {
-    body: Body,
-    _busy: Busy,
-}
-
-impl hyper::body::Body for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -1,9 +1,15 @@
 //! Serves connections: bounded in number, with a deadline for each request's head, drained at shutdown. Connections that wait
 //! for a request give way to new ones, so that nobody keeps others out by holding the door open.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use axum::{Router, response::Response};
+use axum::{Router, http::StatusCode, response::Response};
 use hyper::{
     body::Incoming,
     server::conn::http1,
@@ -15,17 +21,23 @@ use hyper_util::{
 };
 use pandastack_kit::Scope;
 use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    held::hold,
     idle::{Idle, Seat},
-    limits::{CONNECTIONS_MAX, DRAIN_MAX, HEAD_ARRIVAL_MAX},
+    limits::{CONNECTIONS_MAX, CONNECTIONS_PER_RESERVED, DESCRIPTORS_PER_CONNECTION, DRAIN_MAX, HEAD_ARRIVAL_MAX},
+    places::{Counted, Place, Places},
 };
 
-/// Out of descriptors, most likely: they come back only if we let others work.
+const REQUESTS: Counted =
+    Counted { name: "requests under way", quota: "quota.connections", full: "connection.too_many" };
+
+/// Pause after a connection could not be accepted: descriptors come back only if others can work.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// What connections are held to. Tests have shorter times than anybody else.
@@ -37,6 +49,21 @@ pub struct ServeSettings {
     pub head_arrival_max: Duration,
     /// How long requests under way may take to end at shutdown.
     pub drain_max: Duration,
+}
+
+impl ServeSettings {
+    /// The usual settings for a process that may open so many descriptors.
+    pub fn within(descriptors: u64) -> Self {
+        let connections = usize::try_from(descriptors / DESCRIPTORS_PER_CONNECTION).unwrap_or(usize::MAX);
+        Self { connections_max: connections.clamp(1, CONNECTIONS_MAX), ..Self::default() }
+    }
+
+    /// The places of connections with a request under way. Some connections have none: they serve health checks, look up keys
+    /// and refuse, whatever the others do.
+    pub fn places(&self) -> Places {
+        let reserve = (self.connections_max / CONNECTIONS_PER_RESERVED).max(1);
+        Places::new(REQUESTS, self.connections_max.saturating_sub(reserve).max(1))
+    }
 }
 
 impl Default for ServeSettings {
@@ -64,7 +91,11 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_RETRY).await;
+                tokio::select! {
+                    // Closes an unused connection, so that its descriptor is free.
+                    () = idle.give_one_up(), if is_out_of_descriptors(&error) => {}
+                    () = tokio::time::sleep(ACCEPT_RETRY) => {}
+                }
                 continue;
             }
         };
@@ -74,6 +105,7 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
         };
         let seat = idle.seat();
         let given_up = seat.given_up();
+        let stream = Seated { stream, kept: Connection::default(), _permit: permit };
         let connection = connection(stream, app.clone(), seat, settings.head_arrival_max, stop.clone());
         let (cut, counted) = (cut.clone(), under_way.token());
         scope.start("connection", async move {
@@ -84,7 +116,7 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
                     tracing::debug!(%error, "a connection ended early");
                 }
             }
-            drop((permit, counted));
+            drop(counted);
         });
     }
     drop(listener);
@@ -92,6 +124,11 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
     under_way.close();
     let _ = tokio::time::timeout(settings.drain_max, under_way.wait()).await;
     cut.cancel();
+}
+
+/// Says whether this process, or the whole system, has no more descriptors: `EMFILE` and `ENFILE` of Linux.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// Waits for a place. When there is none, the connection that has waited longest for a request has to go.
@@ -109,18 +146,19 @@ async fn place(room: &Arc<Semaphore>, idle: &Idle) -> OwnedSemaphorePermit {
 
 /// Serves a connection; once asked to stop, only until the request under way is answered.
 async fn connection(
-    stream: TcpStream,
+    stream: Seated,
     app: Router,
     seat: Seat,
     head_arrival_max: Duration,
     stop: CancellationToken,
 ) -> hyper::Result<()> {
     // Small answers must not wait for a full packet.
-    if let Err(error) = stream.set_nodelay(true) {
+    if let Err(error) = stream.stream.set_nodelay(true) {
         tracing::debug!(%error, "no-delay could not be set");
     }
-    let app = TowerToHyperService::new(app);
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let (app, kept) = (TowerToHyperService::new(app), stream.kept.clone());
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(kept.clone());
         let (busy, answer) = (seat.busy(), app.call(request));
         async move { answer.await.map(|response: Response| response.map(|body| busy.hold(body))) }
     });
@@ -137,4 +175,73 @@ async fn connection(
     }
     connection.as_mut().graceful_shutdown();
     connection.await
+}
+
+/// A connection, for a request that goes on after its answer: what is kept here is dropped when the connection is closed.
+#[derive(Clone, Default)]
+pub struct Connection(Arc<Mutex<Option<Place>>>);
+
+impl Connection {
+    fn keep(&self, place: Option<Place>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+}
+
+/// Lets an answer keep its request's place until it was sent, or until the connection ends if that was upgraded.
+pub fn occupy(response: Response, place: Option<Place>, connection: Option<Connection>) -> Response {
+    match (place, connection) {
+        (None, _) => response,
+        (place, Some(connection)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            connection.keep(place);
+            response
+        }
+        (Some(place), _) => response.map(|body| hold(body, place)),
+    }
+}
+
+/// A connection with its place among all connections. It keeps the place until its descriptor is closed, so also after an
+/// upgrade has taken it away from us.
+struct Seated {
+    stream: TcpStream,
+    kept: Connection,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        // Others may still know the connection.
+        self.kept.keep(None);
+    }
+}
+
+impl AsyncRead for Seated {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Seated {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }

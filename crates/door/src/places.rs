@@ -1,0 +1,147 @@
+//! Places of a limited number, shared by workspaces: who has its share is refused while others are still served.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pandastack_model::{Fault, FaultKind, NoShare, Shares};
+use pandastack_wire_fleet::WorkspaceId;
+use tokio::sync::Notify;
+
+/// What is counted, and what is said when there is no more of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// What the places are, as in "768 open sockets".
+    pub name: &'static str,
+    /// The code of a workspace that has its share.
+    pub quota: &'static str,
+    /// The code if all workspaces together have all places.
+    pub full: &'static str,
+}
+
+/// All places of one kind. Clones are the same.
+#[derive(Clone)]
+pub struct Places(Arc<Room>);
+
+struct Room {
+    counted: Counted,
+    total: u64,
+    /// `None` is everybody who is not known.
+    shares: Mutex<Shares<Option<WorkspaceId>>>,
+    one_free: Notify,
+}
+
+impl Places {
+    /// Makes so many places.
+    pub fn new(counted: Counted, total: usize) -> Self {
+        let total = u64::try_from(total).unwrap_or(u64::MAX);
+        Self(Arc::new(Room { counted, total, shares: Mutex::default(), one_free: Notify::new() }))
+    }
+
+    /// Gives a workspace a place until it is dropped. Callers who are not known share one part.
+    pub fn take(&self, workspace: Option<&WorkspaceId>) -> Result<Place, Fault> {
+        let holder = workspace.cloned();
+        match self.shares().take(&holder, 1, self.0.total) {
+            Ok(()) => Ok(Place { places: self.clone(), holder }),
+            Err(refused) => Err(self.fault(workspace, refused)),
+        }
+    }
+
+    /// Waits until the workspace can have a place.
+    pub async fn wait(&self, workspace: &WorkspaceId) -> Place {
+        let holder = Some(workspace.clone());
+        loop {
+            let mut one_free = std::pin::pin!(self.0.one_free.notified());
+            // Listens before it looks: a place that falls free in between must not be missed.
+            one_free.as_mut().enable();
+            if self.shares().take(&holder, 1, self.0.total).is_ok() {
+                return Place { places: self.clone(), holder };
+            }
+            one_free.await;
+        }
+    }
+
+    fn fault(&self, workspace: Option<&WorkspaceId>, refused: NoShare) -> Fault {
+        let Counted { name, quota, full } = self.0.counted;
+        match refused {
+            NoShare::Share { held, .. } if workspace.is_none() => {
+                let text = format!("callers without a key have {held} {name}, which is their share; try again later");
+                Fault::new(FaultKind::Busy, full, text)
+            }
+            NoShare::Share { held, most } => {
+                let text = format!(
+                    "this workspace has {held} {name}, and its share is {most} now; end one that is no longer needed, or \
+                     try again later"
+                );
+                Fault::new(FaultKind::Quota, quota, text)
+            }
+            NoShare::Full { total } => {
+                Fault::new(FaultKind::Busy, full, format!("all {total} {name} are taken; try again later"))
+            }
+        }
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares<Option<WorkspaceId>>> {
+        // Every change is one step, so that a panic elsewhere cannot have left it half done.
+        self.0.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One place. Dropped, it is free again.
+pub struct Place {
+    places: Places,
+    holder: Option<WorkspaceId>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.shares().give_back(&self.holder, 1);
+        self.places.0.one_free.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn places(total: usize) -> Places {
+        Places::new(Counted { name: "open doors", quota: "quota.doors", full: "door.too_many" }, total)
+    }
+
+    fn workspace(name: &str) -> WorkspaceId {
+        WorkspaceId(name.to_owned())
+    }
+
+    #[test]
+    fn a_workspace_at_its_share_is_refused_while_others_are_served() {
+        let (places, [a, b]) = (places(8), ["a", "b"].map(workspace));
+        let _held: Vec<_> = std::iter::from_fn(|| places.take(Some(&a)).ok()).collect();
+        let fault = places.take(Some(&a)).err().unwrap();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Quota, "quota.doors"));
+        assert!(fault.text.contains("6 open doors"), "{}", fault.text);
+        let _other = places.take(Some(&b)).unwrap();
+        let _nobody = places.take(None).unwrap();
+        let fault = places.take(Some(&workspace("c"))).err().unwrap();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Busy, "door.too_many"));
+    }
+
+    #[test]
+    fn callers_who_are_not_known_have_one_share_together() {
+        let places = places(8);
+        let held: Vec<_> = std::iter::from_fn(|| places.take(None).ok()).collect();
+        assert_eq!(held.len(), 6);
+        assert_eq!(places.take(None).err().unwrap().code, "door.too_many", "no workspace is to blame");
+        assert!(places.take(Some(&workspace("a"))).is_ok());
+    }
+
+    #[test]
+    fn a_place_that_falls_free_is_given_to_who_waits() {
+        let (places, [a, b]) = (places(3), ["a", "b"].map(workspace));
+        let [first, _second] = [(); 2].map(|()| places.take(Some(&a)).unwrap());
+        let mut third = Box::pin(places.wait(&a));
+        assert!(third.as_mut().now_or_never().is_none());
+        assert!(places.wait(&b).now_or_never().is_some(), "another workspace does not wait");
+        drop(first);
+        assert!(third.now_or_never().is_some());
+    }
+}

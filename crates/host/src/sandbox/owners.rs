@@ -1,0 +1,137 @@
+//! What each owner of sandboxes has of this host: network slots and guest memory. One owner never has all of either, so that
+//! another one's create or wake finds room.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pandastack_kit::Undo;
+use pandastack_model::{Bytes, Fault, FaultKind, NoShare, Owner, Shares};
+
+/// The shares of all owners.
+#[derive(Clone, Debug, Default)]
+pub struct Owners(Arc<Mutex<Books>>);
+
+#[derive(Debug, Default)]
+struct Books {
+    slots: Shares<Owner>,
+    memory: Shares<Owner>,
+}
+
+/// How much this host has for all owners together.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    pub slots: u64,
+    pub memory: Bytes,
+}
+
+/// What one machine takes of its owner's shares. Dropped, it is given back.
+#[derive(Debug)]
+pub struct OwnedShare {
+    owners: Owners,
+    owner: Owner,
+    memory: Bytes,
+}
+
+impl Owners {
+    /// Counts a machine that is about to be made, unless its owner has its share. Whether the host has room at all is for
+    /// admission to say.
+    pub fn take(&self, owner: &Owner, memory: Bytes, totals: Totals) -> Result<OwnedShare, Fault> {
+        let mut books = self.books();
+        let running = books.slots.held(owner);
+        if let Err(NoShare::Share { most, .. }) = books.slots.clone().take(owner, 1, totals.slots) {
+            let text = format!(
+                "this workspace runs {running} sandboxes, and its share of this host is {most} now; hibernate or delete one"
+            );
+            return Err(Fault::new(FaultKind::Quota, "quota.running", text));
+        }
+        if let Err(NoShare::Share { held, most }) = books.memory.clone().take(owner, memory.get(), totals.memory.get())
+        {
+            let [held, most] = [held, most].map(|bytes| Bytes::new(bytes).as_mib());
+            let text = format!(
+                "the sandboxes of this workspace have {held} MiB of memory, and its share of this host is {most} MiB now; \
+                 this one needs {} MiB: hibernate or delete another",
+                memory.as_mib()
+            );
+            return Err(Fault::new(FaultKind::Quota, "quota.memory", text));
+        }
+        books.put(owner, memory);
+        Ok(OwnedShare { owners: self.clone(), owner: owner.clone(), memory })
+    }
+
+    /// Counts a machine that is already there.
+    pub fn present(&self, owner: &Owner, memory: Bytes) -> OwnedShare {
+        self.books().put(owner, memory);
+        OwnedShare { owners: self.clone(), owner: owner.clone(), memory }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Books {
+    fn put(&mut self, owner: &Owner, memory: Bytes) {
+        self.slots.put(owner, 1);
+        self.memory.put(owner, memory.get());
+    }
+}
+
+impl OwnedShare {
+    /// Remembers to give it back after everything else that a list releases.
+    pub fn hold(self: Arc<Self>, undo: &mut Undo) {
+        let mut all = Undo::new();
+        all.hold("share of its owner", move || async move { drop(self) });
+        all.absorb(std::mem::take(undo));
+        *undo = all;
+    }
+}
+
+impl Drop for OwnedShare {
+    fn drop(&mut self) {
+        let mut books = self.owners.books();
+        books.slots.give_back(&self.owner, 1);
+        books.memory.give_back(&self.owner, self.memory.get());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOTALS: Totals = Totals { slots: 8, memory: Bytes::gib(8) };
+
+    fn owner(name: &str) -> Owner {
+        Owner(name.to_owned())
+    }
+
+    /// Takes until nothing more is given, and says why.
+    fn all(owners: &Owners, memory: Bytes) -> (Vec<OwnedShare>, &'static str) {
+        let mut taken = Vec::new();
+        loop {
+            match owners.take(&owner("greedy"), memory, TOTALS) {
+                Ok(share) => taken.push(share),
+                Err(fault) => {
+                    assert_eq!(fault.kind, FaultKind::Quota, "{fault}");
+                    return (taken, fault.code);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_owner_at_its_share_of_slots_is_refused_while_another_is_served() {
+        let owners = Owners::default();
+        let (taken, code) = all(&owners, Bytes::mib(64));
+        assert_eq!((taken.len(), code), (6, "quota.running"));
+        assert!(owners.take(&owner("other"), Bytes::mib(64), TOTALS).is_ok());
+        drop(taken);
+        assert_eq!((owners.books().slots.all(), owners.books().memory.all()), (0, 0));
+    }
+
+    #[test]
+    fn an_owner_at_its_share_of_memory_is_refused_while_another_is_served() {
+        let owners = Owners::default();
+        let (taken, code) = all(&owners, Bytes::gib(2));
+        assert_eq!((taken.len(), code), (3, "quota.memory"));
+        assert!(owners.take(&owner("other"), Bytes::gib(1), TOTALS).is_ok());
+    }
+}

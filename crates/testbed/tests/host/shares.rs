@@ -1,0 +1,50 @@
+//! Owners of sandboxes share the host: one that has its share is refused, and another one is still served.
+
+use pandastack_host::{HostSettings, MemorySource};
+use pandastack_model::{Bytes, Fault, FaultKind, Owner, SandboxId, SandboxSpec};
+use pandastack_testbed::{FakeBed, spec, with_small_fake_bed};
+use pandastack_wire_fleet::{Ensure, HostPort};
+
+async fn ensure(bed: &FakeBed, owner: &str, id: SandboxId) -> Result<(), Fault> {
+    let spec = SandboxSpec { owner: Some(Owner(owner.into())), ..spec("mini") };
+    bed.host.ensure(Ensure { id, generation: 1, spec }).await.map(drop)
+}
+
+/// Lets one owner make sandboxes until it is refused, then another one make one.
+async fn check(settings: HostSettings, slots: usize, share: usize, code: &str) {
+    with_small_fake_bed(settings, slots, async |bed| {
+        let mut made = Vec::new();
+        let fault = loop {
+            let id = SandboxId::random();
+            match ensure(bed, "greedy", id).await {
+                Ok(()) => made.push(id),
+                Err(fault) => break fault,
+            }
+            assert!(made.len() < 20, "never refused");
+        };
+        assert_eq!((made.len(), fault.kind, fault.code), (share, FaultKind::Quota, code), "{fault}");
+        ensure(bed, "other", SandboxId::random()).await.unwrap();
+        // What the other one has now is no longer left for this one, so its wake is refused like a create.
+        bed.host.sleep(made[0]).await.unwrap();
+        let fault = bed.host.wake(made[0]).await.unwrap_err();
+        assert_eq!((fault.kind, fault.code), (FaultKind::Quota, code), "{fault}");
+        for id in &made[1..] {
+            bed.host.remove(*id).await.unwrap();
+        }
+        bed.host.wake(made[0]).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn network_slots_of_one_owner_leave_room_for_another() {
+    check(FakeBed::settings(), 8, 6, "quota.running").await;
+}
+
+#[tokio::test]
+async fn memory_of_one_owner_leaves_room_for_another() {
+    // Guests of 1 MiB, on a host that may promise eight of them.
+    let memory = MemorySource::new(|| (Bytes::mib(8), Bytes::gib(64)));
+    let settings = HostSettings { memory: Some(memory), overcommit_percent: 100, ..FakeBed::settings() };
+    check(settings, 100, 6, "quota.memory").await;
+}
