@@ -47,7 +47,6 @@ pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> 
         occupy(response, Some(place), connection)
     })
     .await
-    }
 }
 
 async fn answer(edge: Edge, named: Named, request: Request) -> Response {
