@@ -28,6 +28,11 @@ pub struct Create {
 }
 
 impl Key {
+    /// Tells whether the command writes to a data folder of this machine.
+    pub fn writes_data(&self) -> bool {
+        matches!(self, Key::Create(Create { data_dir: Some(_), .. }))
+    }
+
     pub async fn run(self, global: &GlobalArgs) -> Result<ExitCode> {
         match self {
             Key::Create(Create { key, data_dir: None }) => create_key(key, global).await,

@@ -43,6 +43,7 @@ impl Command {
     fn writes_data(&self) -> bool {
         match self {
             Command::Up(_) | Command::Template(bake::Template::Bake(_)) => true,
+            Command::Key(key) => key.writes_data(),
             Command::Template(_) | Command::Doctor(_) | Command::Client(_) => false,
         }
     }

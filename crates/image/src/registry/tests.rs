@@ -5,7 +5,6 @@ mod server;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pandastack_kit::Scope;
-use pandastack_wire_fleet::WorkspaceId;
 use serde_json::json;
 use server::{AUTHORITY, Asked, Reply, Server};
 use tokio_rustls::rustls::pki_types::CertificateDer;
