@@ -43,7 +43,7 @@ async fn sockets_and_streams_of_a_revoked_key_are_closed() {
         let (token, name) = (key["token"].as_str().unwrap(), key["id"].as_str().unwrap());
         let sockets = [
             socket(door, &format!("/v1/sandboxes/{id}/exec/ws"), token).await,
-            socket(door, &format!("/v1/sandboxes/{id}/exec/pty"), token).await,
+            socket(door, &format!("/v1/sandboxes/{id}/exec/pty?cmd=cat"), token).await,
         ];
         let mut other = socket(door, &format!("/v1/sandboxes/{id}/exec/ws"), KEY).await;
         let url = format!("{}/v1/sandboxes/{id}/logs?follow=1", door.url);
