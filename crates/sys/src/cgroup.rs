@@ -454,7 +454,10 @@ mod tests {
             machines.push((group, machine));
         }
         machines.iter_mut().for_each(|(_, machine)| go(machine));
-        let alive = machines.iter_mut().filter_map(|(_, machine)| says_dirty(machine).then_some(())).count();
+        // Each has got its memory or was killed. One that got it may have been killed later, for the next.
+        for (_, machine) in &mut machines {
+            says_dirty(machine);
+        }
         let killed: Vec<&Group> =
             machines.iter().map(|(group, _)| group).filter(|group| group.memory_kills() > 0).collect();
         let own_fault = killed.iter().filter(|group| group.reached_memory_limit()).count();
@@ -465,7 +468,7 @@ mod tests {
         }
         assert!(machines.iter().all(|(group, _)| group.remove()) && own.remove(), "the groups are empty");
         assert!(alive_server, "the server was killed");
-        assert!(kills >= 1 && alive < 6, "{kills} machines were killed and {alive} live; all together do not fit");
+        assert!(kills >= 1, "all machines together do not fit, and none was killed");
         assert_eq!(own_fault, 0, "no machine used more than its own");
     }
 
