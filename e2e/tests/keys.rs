@@ -1,7 +1,5 @@
 //! `pandastack key …` as people type it, with a real server and no machine: made, listed, revoked, and the way back in.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::process::{Command, Stdio};
 
 use pandastack_testbed::{Server, built};

@@ -1,8 +1,6 @@
 //! Who may read what a server keeps. A bake and a server in a fresh folder, started with the usual umask as most are: every file
 //! of the data folder and of the folder of running machines is looked at.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
-
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,

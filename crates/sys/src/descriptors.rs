@@ -60,6 +60,7 @@ mod tests {
             descriptors: &[nothing.as_fd(), theirs.as_fd(), theirs.as_fd()],
             netns: netns.as_fd(),
             groups: &[],
+            file_bytes_max: 1 << 20,
             cell: None,
         })
         .unwrap();
