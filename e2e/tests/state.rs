@@ -54,7 +54,7 @@ async fn cell(bed: &Bed, id: SandboxId, code: &str) -> String {
     let ask = CellAsk { session: "one".parse().unwrap(), code: code.to_owned().into(), limit: PATIENCE };
     let events: Vec<CellEvent> = bed.host.run_cell(id, ask).await.unwrap().collect().await;
     let Some(CellEvent::Ended(ended)) = events.last() else { panic!("{events:?}") };
-    assert_eq!((ended.how, ended.anew, ended.lost), (CellEnd::Told { exit: 0 }, false, false), "{events:?}");
+    assert_eq!((ended.how, ended.anew, ended.lost), (CellEnd::Answered { exit: 0 }, false, false), "{events:?}");
     let printed =
         events.iter().filter_map(|event| if let CellEvent::Stdout(text) = event { Some(&text[..]) } else { None });
     String::from_utf8(printed.collect::<Vec<_>>().concat()).unwrap().trim_end().to_owned()

@@ -56,12 +56,33 @@ pub fn run() -> Result<ExitCode> {
         let text = fs::read_to_string(run::workspace().join(file)).with_context(|| format!("read {file}"))?;
         findings.extend(rules::check(file, &text));
     }
+    let documents = documents()?;
+    for file in &documents {
+        let text = fs::read_to_string(run::workspace().join(file)).with_context(|| format!("read {file}"))?;
+        findings.extend(rules::check_document(file, &text));
+    }
     for finding in &findings {
         println!("{finding}");
     }
     let refusals = findings.iter().filter(|finding| finding.weight == Weight::Refusal).count();
-    println!("tidy: {} files, {refusals} refusals, {} warnings", files.len(), findings.len() - refusals);
+    println!(
+        "tidy: {} files, {refusals} refusals, {} warnings",
+        files.len() + documents.len(),
+        findings.len() - refusals
+    );
     Ok(if refusals == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Lists the documents, as paths from the workspace root.
+fn documents() -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for folder in [".", "docs", "docs/decisions", "images"] {
+        let entries = fs::read_dir(run::workspace().join(folder)).with_context(|| format!("list {folder}"))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        found.extend(names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Collects the `.rs` files below a folder, as paths from the workspace root, in a stable order.

@@ -19,7 +19,7 @@ use pandastack_control::{
 };
 use pandastack_door::{ServeSettings, serve_with};
 use pandastack_edge::Edge;
-use pandastack_host::{Host, HostParts, HostSettings, Leave, Recovered, net::NetSettings};
+use pandastack_host::{Host, HostSettings, HostSetup, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_model::{Bytes, PreviewSuffix, TemplateName, Tier};
 use pandastack_sys::{oom, private};
@@ -277,7 +277,7 @@ impl Up {
     }
 
     async fn start_host(&self, place: &Place, driver: Arc<dyn Driver>, descriptors: u64) -> Result<Host> {
-        let host = Host::start(HostParts {
+        let host = Host::start(HostSetup {
             driver,
             layers: place.layers.clone(),
             volume: place.volume.clone(),

@@ -21,7 +21,7 @@ use crate::{
     loops,
     series::AllSeries,
     settings::ControlSettings,
-    store::{Deed, Store, StoreError},
+    store::{AuditRow, Store, StoreError},
 };
 
 const FOLLOWERS: Counted =
@@ -56,7 +56,7 @@ pub struct Control {
     /// Held while a volume is promised its room, so that two at a time cannot both get the last of a share.
     pub(crate) volume_gate: Arc<tokio::sync::Mutex<()>>,
     /// The queue of the task that writes the audit trail.
-    pub(crate) deeds: mpsc::Sender<Deed>,
+    pub(crate) audit_entries: mpsc::Sender<AuditRow>,
     /// Where spans of requests go, if anywhere.
     pub(crate) spans: Option<SpanQueue>,
 }
@@ -84,7 +84,7 @@ impl Control {
         let key = store.preview_key(random_bytes(), clock.now_ns()).await.map_err(OpenError::Database)?;
         let builds = Builds::open(&database.with_file_name("builds"), scope.clone()).map_err(OpenError::Builds)?;
         let (settle, unsettled) = mpsc::channel(SETTLE_QUEUE_MAX);
-        let (deeds, unwritten) = mpsc::channel(AUDIT_QUEUE_MAX);
+        let (audit_entries, unwritten) = mpsc::channel(AUDIT_QUEUE_MAX);
         let WebhookSettings { reach, roots } = WebhookSettings::default();
         let control = Self {
             store,
@@ -108,7 +108,7 @@ impl Control {
             followers: Places::new(FOLLOWERS, FOLLOWERS_MAX),
             connections: ServeSettings::default().places(),
             volume_gate: Arc::default(),
-            deeds,
+            audit_entries,
             spans: None,
         };
         // Subscribed before comparing, so that nothing falls between the two.

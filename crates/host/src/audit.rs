@@ -18,7 +18,7 @@ use crate::{
     modes::{self, OpenPath},
     net::{self, NetError},
     recover::{folders, groups, machine_processes, remove_group},
-    sandbox::Parts,
+    sandbox::HostContext,
 };
 
 /// Between the two looks of one audit: longer than a removal under way takes.
@@ -66,63 +66,63 @@ struct Look {
 }
 
 /// Audits at the host's start and every so often after it.
-pub async fn repeat(parts: Arc<Parts>, driven: Driven) {
-    let token = parts.scope.token();
+pub async fn repeat(context: Arc<HostContext>, driven: Driven) {
+    let token = context.scope.token();
     loop {
-        match audit(&parts, &driven).await {
+        match audit(&context, &driven).await {
             Ok(report) if report.leaks.is_empty() => tracing::debug!("audit: nothing leaks"),
             Ok(report) => tracing::warn!(leaks = ?report.leaks, repaired = ?report.repaired, "audit found leaks"),
             Err(error) => tracing::warn!(%error, "audit not made"),
         }
         tokio::select! {
-            () = tokio::time::sleep(parts.settings.audit_every) => {}
+            () = tokio::time::sleep(context.settings.audit_every) => {}
             () = token.cancelled() => return,
         }
     }
 }
 
 /// Looks twice and removes what nobody owned both times.
-pub async fn audit(parts: &Arc<Parts>, driven: &Driven) -> Result<AuditReport, AuditError> {
-    let first = look(parts, driven).await?;
+pub async fn audit(context: &Arc<HostContext>, driven: &Driven) -> Result<AuditReport, AuditError> {
+    let first = look(context, driven).await?;
     if first.leaks.is_empty() {
         return Ok(first.report);
     }
     tokio::time::sleep(SECOND_LOOK).await;
-    let second = look(parts, driven).await?;
+    let second = look(context, driven).await?;
     let mut report = second.report;
     for leak in second.leaks.intersection(&first.leaks) {
         report.leaks.push(leak.to_string());
-        if repair(parts, leak).await {
+        if repair(context, leak).await {
             report.repaired.push(leak.to_string());
         }
     }
     if !report.repaired.is_empty() {
         // A line that is gone may have been the last to use a layer.
-        parts.collect_layers().await;
+        context.collect_layers().await;
     }
     Ok(report)
 }
 
-async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
+async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, AuditError> {
     // Reality first, the ledger after it: what is made meanwhile has its line by then.
-    let processes: BTreeSet<String> = machine_processes(&parts.run_root).into_iter().map(|(_, id)| id).collect();
-    let groups: BTreeSet<String> = groups(&parts.run_root).into_iter().collect();
-    let folders: BTreeSet<String> = folders(&parts.run_root).into_iter().collect();
-    let (store, named) = (parts.layers.clone(), parts.layers.templates());
+    let processes: BTreeSet<String> = machine_processes(&context.run_root).into_iter().map(|(_, id)| id).collect();
+    let groups: BTreeSet<String> = groups(&context.run_root).into_iter().collect();
+    let folders: BTreeSet<String> = folders(&context.run_root).into_iter().collect();
+    let (store, named) = (context.layers.clone(), context.layers.templates());
     let there = move || (store.disks(), store.layers(), store.drafts_before(own_start()));
-    let (disks, layers, drafts) = parts.scope.block("look at layers", there).await?;
-    let net::Leftovers { namespaces: slots, links, .. } = net::leftovers(&parts.net.instance()).await?;
-    let (pooled, stuck) = (parts.net.present(), parts.net.stuck());
-    let machines = parts.ledger.machines().await?;
-    let recorded = parts.ledger.layers().await?;
+    let (disks, layers, drafts) = context.scope.block("look at layers", there).await?;
+    let net::Leftovers { namespaces: slots, links, .. } = net::leftovers(&context.net.instance()).await?;
+    let (pooled, stuck) = (context.net.present(), context.net.stuck());
+    let machines = context.ledger.machines().await?;
+    let recorded = context.ledger.layers().await?;
     let owned: BTreeSet<String> = machines.iter().map(|machine| machine.id.to_string()).collect();
     let taken: BTreeSet<&str> = machines.iter().map(|machine| machine.slot.as_str()).collect();
     let templates: BTreeSet<_> = named.into_iter().map(|(_, layer)| layer).collect();
     let known: BTreeSet<_> = recorded.iter().map(|row| row.id).collect();
-    let in_hand = parts.in_hand.lock().expect("no holder panics").clone();
+    let protected_layers = context.protected_layers.lock().expect("no holder panics").clone();
     let mut leaks = BTreeSet::new();
     leaks.extend(processes.difference(&owned).cloned().map(Leak::Process));
-    leaks.extend(modes::open_paths(parts.volume.data_dir(), &parts.run_root).into_iter().map(Leak::Open));
+    leaks.extend(modes::open_paths(context.volume.data_dir(), &context.run_root).into_iter().map(Leak::Open));
     leaks.extend(groups.difference(&owned).cloned().map(Leak::Group));
     leaks.extend(folders.difference(&owned).cloned().map(Leak::Folder));
     leaks.extend(disks.iter().filter(|disk| !owned.contains(*disk)).cloned().map(Leak::Disk));
@@ -140,19 +140,19 @@ async fn look(parts: &Arc<Parts>, driven: &Driven) -> Result<Look, AuditError> {
     leaks.extend(lost.map(|row| Leak::Machine(row.id.to_string())));
     // Layers that a bake has not named yet are of no sandbox: their manifest says what they were made from.
     let sealed_here = |layer: &&pandastack_model::LayerId| {
-        parts.layers.manifest(**layer).is_ok_and(|manifest| manifest.digests.is_none())
+        context.layers.manifest(**layer).is_ok_and(|manifest| manifest.digests.is_none())
     };
     let unknown =
         layers.iter().filter(|layer| !known.contains(layer) && !templates.contains(layer)).filter(sealed_here);
     leaks.extend(unknown.map(|layer| Leak::Layer(layer.to_string())));
-    let missing = known.iter().filter(|layer| !layers.contains(layer) && !in_hand.contains(layer));
+    let missing = known.iter().filter(|layer| !layers.contains(layer) && !protected_layers.contains(layer));
     leaks.extend(missing.map(|layer| Leak::MissingLayer(layer.to_string())));
-    let (volumes, users) = parts.volumes.present().await?;
-    let rows = parts.ledger.sandboxes().await?;
+    let (volumes, users) = context.volumes.present().await?;
+    let rows = context.ledger.sandboxes().await?;
     let sandboxes: BTreeSet<_> = rows.iter().map(|row| row.id).collect();
     let is_driven = |id: &SandboxId| driven.lock().expect("no holder panics").contains_key(id);
     // Whoever drives a sandbox leaves it to the next process when this one ends.
-    if !parts.scope.token().is_cancelled() {
+    if !context.scope.token().is_cancelled() {
         leaks.extend(rows.iter().filter(|row| !is_driven(&row.id)).map(undriven));
         let living = machines.iter().filter(|row| !is_lost(row, &processes, &folders, driven));
         let alone = living.filter(|row| row.sandbox.is_some_and(|sandbox| !is_driven(&sandbox)));
@@ -212,58 +212,58 @@ fn is_lost(row: &MachineRow, processes: &BTreeSet<String>, folders: &BTreeSet<St
 }
 
 /// Forgets a machine, after what is left of it: its line is what names the rest.
-async fn forget(parts: &Arc<Parts>, id: &str) -> bool {
-    let Ok(rows) = parts.ledger.machines().await else { return false };
+async fn forget(context: &Arc<HostContext>, id: &str) -> bool {
+    let Ok(rows) = context.ledger.machines().await else { return false };
     let Some(row) = rows.into_iter().find(|row| row.id.to_string() == id) else { return true };
-    let _ = std::fs::remove_dir_all(parts.run_root.join(id));
-    parts.layers.discard(id);
-    match parts.net.remove_stray(&row.slot).await {
+    let _ = std::fs::remove_dir_all(context.run_root.join(id));
+    context.layers.discard(id);
+    match context.net.remove_stray(&row.slot).await {
         // Somebody else has the slot by now, or there never was such a one.
-        Ok(()) | Err(NetError::Unknown { .. }) => parts.ledger.gone(row.id).await.is_ok(),
+        Ok(()) | Err(NetError::Unknown { .. }) => context.ledger.gone(row.id).await.is_ok(),
         Err(_) => false,
     }
 }
 
 /// Forgets a layer that is not there, if nobody misses it.
-async fn forget_layer(parts: &Arc<Parts>, id: &str) -> bool {
-    let _gate = parts.layer_gate.lock().await;
-    let (Ok(layer), Ok(unused)) = (id.parse(), parts.ledger.unused_layers().await) else { return false };
-    unused.contains(&layer) && !parts.has_in_hand(layer) && parts.ledger.layer_gone(layer).await.is_ok()
+async fn forget_layer(context: &Arc<HostContext>, id: &str) -> bool {
+    let _gate = context.layer_gate.lock().await;
+    let (Ok(layer), Ok(unused)) = (id.parse(), context.ledger.unused_layers().await) else { return false };
+    unused.contains(&layer) && !context.is_protected(layer) && context.ledger.layer_gone(layer).await.is_ok()
 }
 
-async fn repair(parts: &Arc<Parts>, leak: &Leak) -> bool {
+async fn repair(context: &Arc<HostContext>, leak: &Leak) -> bool {
     match leak {
         Leak::Process(id) => {
-            let found = machine_processes(&parts.run_root).into_iter().filter(|(_, machine)| machine == id);
+            let found = machine_processes(&context.run_root).into_iter().filter(|(_, machine)| machine == id);
             found
                 .map(|(pid, _)| nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL))
                 .all(|done| done.is_ok())
         }
-        Leak::Group(id) => remove_group(&parts.run_root, id),
-        Leak::Folder(name) => std::fs::remove_dir_all(parts.run_root.join(name)).is_ok(),
+        Leak::Group(id) => remove_group(&context.run_root, id),
+        Leak::Folder(name) => std::fs::remove_dir_all(context.run_root.join(name)).is_ok(),
         Leak::Disk(name) => {
-            parts.layers.discard(name);
-            !parts.layers.disk(name).exists()
+            context.layers.discard(name);
+            !context.layers.disk(name).exists()
         }
-        Leak::Slot(name) | Leak::Link(name) => parts.net.remove_stray(name).await.is_ok(),
+        Leak::Slot(name) | Leak::Link(name) => context.net.remove_stray(name).await.is_ok(),
         Leak::Layer(id) => match id.parse() {
-            Ok(layer) => parts.layers.remove(layer).is_ok(),
+            Ok(layer) => context.layers.remove(layer).is_ok(),
             Err(_) => false,
         },
         Leak::VolumeUse(id) => match id.parse() {
-            Ok(sandbox) => parts.volumes.let_go(sandbox).await.is_ok(),
+            Ok(sandbox) => context.volumes.release_layer(sandbox).await.is_ok(),
             Err(_) => false,
         },
-        Leak::Draft(name) => parts.layers.discard_draft(name),
-        Leak::Machine(id) => forget(parts, id).await,
+        Leak::Draft(name) => context.layers.discard_draft(name),
+        Leak::Machine(id) => forget(context, id).await,
         Leak::Sandbox(id) => match id.parse() {
-            Ok(id) => parts.volumes.let_go(id).await.is_ok() && parts.ledger.sandbox_gone(id).await.is_ok(),
+            Ok(id) => context.volumes.release_layer(id).await.is_ok() && context.ledger.sandbox_gone(id).await.is_ok(),
             Err(_) => false,
         },
         Leak::Open(open) => private::close(&open.path).is_ok(),
         Leak::Undriven(_) | Leak::UndrivenMachine(_) => false,
         // One that is kept or in use, and whose data is gone, is for people to look at.
-        Leak::MissingLayer(id) => forget_layer(parts, id).await,
+        Leak::MissingLayer(id) => forget_layer(context, id).await,
     }
 }
 

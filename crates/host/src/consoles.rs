@@ -28,7 +28,7 @@ use tokio::sync::watch;
 
 use crate::{
     recover::folders,
-    sandbox::{Condition, Parts},
+    sandbox::{Condition, HostContext},
 };
 
 /// A console that is longer is cut.
@@ -180,21 +180,21 @@ impl Consoles {
 }
 
 /// Looks after all consoles until the host closes.
-pub async fn keep_short(parts: Arc<Parts>) {
-    let token = parts.scope.token();
+pub async fn keep_short(context: Arc<HostContext>) {
+    let token = context.scope.token();
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
             () = token.cancelled() => return,
         }
-        let consoles = parts.consoles.clone();
-        let _ = parts.scope.block("consoles", move || consoles.cut_all()).await;
+        let consoles = context.consoles.clone();
+        let _ = context.scope.block("consoles", move || consoles.cut_all()).await;
     }
 }
 
 /// Somebody who reads a console.
 struct Reader {
-    parts: Arc<Parts>,
+    context: Arc<HostContext>,
     id: SandboxId,
     /// Closed when the sandbox is gone.
     condition: watch::Receiver<Condition>,
@@ -210,8 +210,13 @@ enum Turn {
 }
 
 /// Reads a console: what is there, and what comes after it if that is wanted.
-pub fn read(parts: &Arc<Parts>, id: SandboxId, condition: watch::Receiver<Condition>, ask: ConsoleAsk) -> ByteStream {
-    let reader = Reader { parts: parts.clone(), id, condition, position: 0, turn: Turn::First };
+pub fn read(
+    context: &Arc<HostContext>,
+    id: SandboxId,
+    condition: watch::Receiver<Condition>,
+    ask: ConsoleAsk,
+) -> ByteStream {
+    let reader = Reader { context: context.clone(), id, condition, position: 0, turn: Turn::First };
     Box::pin(unfold(Some(reader), move |reader| async move {
         let mut reader = reader?;
         let piece = reader.next().await?;
@@ -244,13 +249,13 @@ impl Reader {
     }
 
     async fn look(&self) -> Result<Piece, Fault> {
-        let (consoles, id, from) = (self.parts.consoles.clone(), self.id, self.position);
-        let read = self.parts.scope.block("read console", move || consoles.read(id, from)).await;
+        let (consoles, id, from) = (self.context.consoles.clone(), self.id, self.position);
+        let read = self.context.scope.block("read console", move || consoles.read(id, from)).await;
         read.map_err(Fault::bug)?.map_err(Fault::bug)
     }
 
     async fn wait(&mut self) {
-        let token = self.parts.scope.token();
+        let token = self.context.scope.token();
         tokio::select! {
             () = tokio::time::sleep(FOLLOW_LOOK) => {}
             changed = self.condition.changed() => if changed.is_err() {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pandastack_wire_fleet::HostEvent;
 use tokio::sync::broadcast::{Sender, error::RecvError};
 
-use crate::{net::Denial, sandbox::Parts};
+use crate::{net::Denial, sandbox::HostContext};
 
 /// Passes denials on until the host closes. Some may be missed under a flood: they are for people, and repeat themselves.
-pub async fn pass_on(parts: Arc<Parts>, events: Sender<HostEvent>) {
-    let (token, mut denials) = (parts.scope.token(), parts.net.denials());
+pub async fn pass_on(context: Arc<HostContext>, events: Sender<HostEvent>) {
+    let (token, mut denials) = (context.scope.token(), context.net.denials());
     loop {
         let denial = tokio::select! {
             denial = denials.recv() => denial,
@@ -18,7 +18,7 @@ pub async fn pass_on(parts: Arc<Parts>, events: Sender<HostEvent>) {
         match denial {
             Ok(Denial { slot, target }) => {
                 // Rare and rate-limited, so that a look into the ledger for each is cheap enough.
-                let machines = parts.ledger.machines().await.unwrap_or_default();
+                let machines = context.ledger.machines().await.unwrap_or_default();
                 let owner = machines.into_iter().find(|machine| machine.slot == slot);
                 if let Some(id) = owner.and_then(|machine| machine.sandbox) {
                     tracing::info!(sandbox = %id, target, "egress denied");

@@ -30,11 +30,11 @@ use crate::{
     net::{NetError, NetPool, NetSettings},
     recover::{self, RecoverError, Recovered},
     sandbox::{
-        Asked, Charge, Closing, Condition, GivenUp, Held, Leave, Owners, Parts, Reply, Request, SlotHandle, Standby,
-        Start, Starts, refusal_fault,
+        Asked, Assignment, Closing, Condition, GivenUp, Held, HostContext, Leave, Owners, Reply, Request, SlotHandle,
+        Standby, Start, Starts, refusal_fault,
     },
     settings::HostSettings,
-    succession::Post,
+    succession::Supervisor,
     trim,
     volumes::{Volumes, VolumesError},
 };
@@ -49,7 +49,7 @@ pub(crate) const REQUESTS_MAX: usize = 8;
 const EVENTS_MAX: usize = 1024;
 
 /// What a host is made from.
-pub struct HostParts {
+pub struct HostSetup {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
     pub volume: Arc<Volume>,
@@ -78,7 +78,7 @@ pub enum StartUpError {
 
 /// A running host.
 pub struct Host {
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) context: Arc<HostContext>,
     pub(crate) standby: Arc<Standby>,
     pub(crate) sandboxes: Arc<Mutex<HashMap<SandboxId, Entry>>>,
     pub(crate) events: broadcast::Sender<HostEvent>,
@@ -102,8 +102,8 @@ pub(crate) struct Serving {
 
 impl Host {
     /// Goes on where an earlier process of the same data folder stopped, however it stopped.
-    pub async fn start(parts: HostParts) -> Result<Self, StartUpError> {
-        let HostParts { driver, layers, volume, net, ledger, run_root, settings } = parts;
+    pub async fn start(context: HostSetup) -> Result<Self, StartUpError> {
+        let HostSetup { driver, layers, volume, net, ledger, run_root, settings } = context;
         private::make_folder(&run_root)?;
         modes::close_paths(volume.data_dir(), &run_root)?;
         let ledger = Ledger::open(&ledger).await?;
@@ -114,7 +114,7 @@ impl Host {
         let volumes = Volumes::open(volume.root(), ledger.clone(), scope.clone()).await?;
         volumes.retain(&plan.kept_sandboxes()).await?;
         let consoles = Consoles::open(&run_root, volume.root(), &plan.all_sandboxes())?;
-        let parts = Arc::new(Parts {
+        let context = Arc::new(HostContext {
             driver,
             layers,
             volume,
@@ -126,30 +126,30 @@ impl Host {
             settings,
             scope,
             closing: Closing::default(),
-            in_hand: Mutex::default(),
+            protected_layers: Mutex::default(),
             layer_gate: tokio::sync::Mutex::default(),
             promised: Mutex::default(),
             starting: Starts::default(),
             held: Held::default(),
             owners: Owners::default(),
         });
-        let found = recover::take_over(&parts, plan).await?;
-        parts.collect_layers().await;
-        let standby = Arc::new(Standby::new(&parts.settings, &parts.layers));
+        let found = recover::take_over(&context, plan).await?;
+        context.collect_layers().await;
+        let standby = Arc::new(Standby::new(&context.settings, &context.layers));
         let (events, _) = broadcast::channel(EVENTS_MAX);
         let recovered = Recovered { adopted: found.adopted, asleep: found.asleep, ..cleared };
-        let host = Self { parts, standby, sandboxes: Arc::default(), events, recovered };
+        let host = Self { context, standby, sandboxes: Arc::default(), events, recovered };
         for (id, generation, spec, start) in found.sandboxes {
             host.begin(id, generation, spec, start);
         }
-        host.parts.scope.start("standby", host.standby.clone().keep_filled(host.parts.clone()));
-        host.parts.scope.start("denials", denials::pass_on(host.parts.clone(), host.events.clone()));
-        host.parts.scope.start("audit", audit::repeat(host.parts.clone(), host.sandboxes.clone()));
-        if host.parts.volume.kind() == VolumeKind::Image {
-            host.parts.scope.start("trim", trim::repeat(host.parts.clone()));
-            host.parts.scope.start("level", level::repeat(host.parts.clone()));
+        host.context.scope.start("standby", host.standby.clone().keep_filled(host.context.clone()));
+        host.context.scope.start("denials", denials::pass_on(host.context.clone(), host.events.clone()));
+        host.context.scope.start("audit", audit::repeat(host.context.clone(), host.sandboxes.clone()));
+        if host.context.volume.kind() == VolumeKind::Image {
+            host.context.scope.start("trim", trim::repeat(host.context.clone()));
+            host.context.scope.start("level", level::repeat(host.context.clone()));
         }
-        host.parts.scope.start("consoles", consoles::keep_short(host.parts.clone()));
+        host.context.scope.start("consoles", consoles::keep_short(host.context.clone()));
         Ok(host)
     }
 
@@ -178,7 +178,7 @@ impl Host {
 
     /// Gives the process of a sandbox's machine, for measuring.
     pub async fn machine_pid(&self, id: SandboxId) -> Option<u32> {
-        let rows = self.parts.ledger.machines().await.ok()?;
+        let rows = self.context.ledger.machines().await.ok()?;
         rows.into_iter().find(|row| row.sandbox == Some(id))?.pid
     }
 
@@ -189,24 +189,24 @@ impl Host {
 
     /// Ends this process's part in the way that was chosen.
     pub async fn close_as(&self, leave: Leave) {
-        self.parts.closing.decide(leave);
-        let left = self.parts.scope.close(CLOSE_DEADLINE).await;
+        self.context.closing.decide(leave);
+        let left = self.context.scope.close(CLOSE_DEADLINE).await;
         if left > 0 {
             tracing::warn!(left, "tasks did not end in time; the next start cleans up");
         }
         let released = match leave {
-            Leave::Running => self.parts.net.detach().await,
-            Leave::Remove | Leave::Sleep => match self.parts.ledger.machines().await {
+            Leave::Running => self.context.net.detach().await,
+            Leave::Remove | Leave::Sleep => match self.context.ledger.machines().await {
                 // A sandbox that could not be put to sleep was left running.
-                Ok(machines) if !machines.is_empty() && leave == Leave::Sleep => self.parts.net.detach().await,
-                _ => self.parts.net.close().await,
+                Ok(machines) if !machines.is_empty() && leave == Leave::Sleep => self.context.net.detach().await,
+                _ => self.context.net.close().await,
             },
         };
         if let Err(error) = released {
             tracing::warn!(%error, "network not released; the next start cleans up");
         }
-        self.parts.ledger.close().await;
-        let _ = std::fs::remove_dir(&self.parts.run_root);
+        self.context.ledger.close().await;
+        let _ = std::fs::remove_dir(&self.context.run_root);
     }
 
     pub(crate) fn entry(&self, id: SandboxId) -> Option<Entry> {
@@ -225,18 +225,18 @@ impl Host {
         if let Some(entry) = sandboxes.get(&id) {
             return entry.clone();
         }
-        let mut first = Condition::creating(id, self.parts.driver.tier());
+        let mut first = Condition::creating(id, self.context.driver.tier());
         // Who looks before the driver's first step must not take a sandbox of an earlier run for a new one.
         start.describe(&mut first);
         let (tell, condition) = watch::channel(first);
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);
-        let given_up = GivenUp::new(self.parts.scope.token());
+        let given_up = GivenUp::new(self.context.scope.token());
         let entry = Entry { condition, requests, given_up: given_up.clone() };
         sandboxes.insert(id, entry.clone());
-        let charge = Charge { id, generation, spec, start, requests: rx, here: trace::here(), given_up };
-        let (parts, standby, events) = (self.parts.clone(), self.standby.clone(), self.events.clone());
-        let post = Post { parts, standby, events, table: self.sandboxes.clone() };
-        self.parts.scope.start("sandbox", post.serve(charge, tell));
+        let assignment = Assignment { id, generation, spec, start, requests: rx, here: trace::here(), given_up };
+        let (context, standby, events) = (self.context.clone(), self.standby.clone(), self.events.clone());
+        let post = Supervisor { context, standby, events, table: self.sandboxes.clone() };
+        self.context.scope.start("sandbox", post.serve(assignment, tell));
         entry
     }
 
@@ -289,7 +289,7 @@ impl Host {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Fault> {
-        match self.parts.scope.token().is_cancelled() {
+        match self.context.scope.token().is_cancelled() {
             false => Ok(()),
             true => Err(Fault::new(FaultKind::Unavailable, "host.closing", "the host is shutting down")),
         }

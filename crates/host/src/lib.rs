@@ -21,7 +21,7 @@ mod succession;
 mod trim;
 mod volumes;
 
-pub use host::{Host, HostParts, StartUpError};
+pub use host::{Host, HostSetup, StartUpError};
 pub use ledger::{Ledger, LedgerError, MachineRow, Record, VolumeUse};
 #[cfg(feature = "faults")]
 pub use ledger::{LedgerFaults, Lost};

@@ -77,8 +77,8 @@ impl HostPort for Host {
     }
 
     async fn release(&self, layer: LayerId) -> Result<(), Fault> {
-        self.parts.ledger.unkeep(layer).await?;
-        self.parts.let_go(layer).await;
+        self.context.ledger.unkeep(layer).await?;
+        self.context.release_layer(layer).await;
         Ok(())
     }
 
@@ -91,13 +91,13 @@ impl HostPort for Host {
     }
 
     async fn make_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
-        let room = self.parts.admit_volume(volume, size).await?;
-        self.parts.volumes.make(volume, size, room).await
+        let room = self.context.admit_volume(volume, size).await?;
+        self.context.volumes.make(volume, size, room).await
     }
 
     async fn grow_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
-        let room = self.parts.admit_volume(volume, size).await?;
-        let (view, growth) = self.parts.volumes.grow(volume, size, room).await?;
+        let room = self.context.admit_volume(volume, size).await?;
+        let (view, growth) = self.context.volumes.grow(volume, size, room).await?;
         if let Some(growth) = growth {
             match self.request(growth.sandbox, |reply| Request::VolumeGrown(growth, reply)).await {
                 // A sandbox that is leaving needs no news: the next machine sees the size it has then.
@@ -109,20 +109,20 @@ impl HostPort for Host {
     }
 
     async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault> {
-        self.parts.volumes.remove(volume).await
+        self.context.volumes.remove(volume).await
     }
 
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
-        self.parts.volumes.list().await
+        self.context.volumes.list().await
     }
 
     async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault> {
         self.check_open()?;
-        bake::boot_root(&self.parts, ask).await
+        bake::boot_root(&self.context, ask).await
     }
 
     async fn audit(&self) -> Result<AuditReport, Fault> {
-        audit::audit(&self.parts, &self.sandboxes).await.map_err(Fault::bug)
+        audit::audit(&self.context, &self.sandboxes).await.map_err(Fault::bug)
     }
 
     async fn observe(&self, id: SandboxId) -> Option<SandboxView> {
@@ -137,13 +137,13 @@ impl HostPort for Host {
     async fn status(&self) -> HostStatus {
         let sandboxes = self.sandboxes.lock().expect("no holder panics").len();
         HostStatus {
-            tier: self.parts.driver.tier(),
+            tier: self.context.driver.tier(),
             sandboxes,
             standby: self.standby.count(),
             blanks: self.standby.blanks.count(),
-            memory_promised: Bytes::new(*self.parts.promised.lock().expect("no holder panics")),
-            disk_free: Bytes::new(self.parts.volume.free_bytes()),
-            disk_total: Bytes::new(self.parts.volume.total_bytes()),
+            memory_promised: Bytes::new(*self.context.promised.lock().expect("no holder panics")),
+            disk_free: Bytes::new(self.context.volume.free_bytes()),
+            disk_total: Bytes::new(self.context.volume.total_bytes()),
             resident: Bytes::new(usage::of_myself().map_or(0, |usage| usage.resident_bytes)),
         }
     }
@@ -160,16 +160,16 @@ impl HostPort for Host {
             sandboxes.iter().map(|(id, entry)| (*id, entry.condition.borrow().clone())).collect()
         };
         let measured = move || entries.iter().filter_map(|(id, now)| measure(*id, now)).collect();
-        self.parts.scope.block("measure", measured).await.unwrap_or_default()
+        self.context.scope.block("measure", measured).await.unwrap_or_default()
     }
 
     async fn console(&self, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
         let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
-        Ok(consoles::read(&self.parts, id, entry.condition, ask))
+        Ok(consoles::read(&self.context, id, entry.condition, ask))
     }
 
     async fn templates(&self) -> Vec<TemplateView> {
-        let layers = self.parts.layers.clone();
+        let layers = self.context.layers.clone();
         let describe = move || {
             let templates = layers.templates().into_iter();
             let views = templates.filter_map(|(name, layer)| {
@@ -184,7 +184,7 @@ impl HostPort for Host {
             });
             views.collect()
         };
-        self.parts.scope.block("templates", describe).await.unwrap_or_default()
+        self.context.scope.block("templates", describe).await.unwrap_or_default()
     }
 
     async fn attend(&self, id: SandboxId) -> Result<Presence, Fault> {
@@ -196,7 +196,7 @@ impl HostPort for Host {
         let Serving { session, using: _using, defaults, .. } = self.serving(id).await?;
         // The environment of the defaults is the guest's since its birth.
         let (cwd, user) = (ask.cwd.or(defaults.cwd), ask.user.or(defaults.user));
-        guest::exec(&session, ExecAsk { cwd, user, ..ask }, &self.parts.scope).await
+        guest::exec(&session, ExecAsk { cwd, user, ..ask }, &self.context.scope).await
     }
 
     async fn open_code(

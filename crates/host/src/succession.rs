@@ -15,7 +15,7 @@ use crate::{
     host::{Entry, REQUESTS_MAX},
     ledger::{Record, SandboxRow},
     recover::Plan,
-    sandbox::{Charge, Condition, GivenUp, Parts, Standby, Start, drive},
+    sandbox::{Assignment, Condition, GivenUp, HostContext, Standby, Start, drive},
 };
 
 /// Drivers that one sandbox may have. One that makes each of them panic is left alone then; the audit names it.
@@ -24,20 +24,20 @@ const DRIVERS_MAX: usize = 3;
 const REASON: &str = "its machine was ended: the part of the host that drove it had a defect";
 
 /// Where a sandbox is driven.
-pub(crate) struct Post {
-    pub parts: Arc<Parts>,
+pub(crate) struct Supervisor {
+    pub context: Arc<HostContext>,
     pub standby: Arc<Standby>,
     pub events: broadcast::Sender<HostEvent>,
     pub table: Driven,
 }
 
-impl Post {
+impl Supervisor {
     /// Drives a sandbox to its end, by one driver after the other if need be, and takes it off the table.
-    pub async fn serve(self, charge: Charge, tell: watch::Sender<Condition>) {
-        let (id, mut charge) = (charge.id, charge);
+    pub async fn serve(self, assignment: Assignment, tell: watch::Sender<Condition>) {
+        let (id, mut assignment) = (assignment.id, assignment);
         let mut fault = None;
         for _ in 0..DRIVERS_MAX {
-            let driving = drive(self.parts.clone(), self.standby.clone(), charge, &tell, self.events.clone());
+            let driving = drive(self.context.clone(), self.standby.clone(), assignment, &tell, self.events.clone());
             let (ended, held) = outlived(AssertUnwindSafe(driving).catch_unwind()).await;
             if let Ok(ended) = ended {
                 fault = ended.err();
@@ -54,7 +54,7 @@ impl Post {
             }
             fault = Some(Fault::bug("a sandbox's driver panicked"));
             let Some((row, start)) = self.what_is_left(id).await else { break };
-            charge = self.appoint(row, start, &tell);
+            assignment = self.appoint(row, start, &tell);
         }
         // Off the table first: who hears of the end must not find the sandbox any more.
         self.table.lock().expect("no holder panics").remove(&id);
@@ -65,8 +65,8 @@ impl Post {
 
     /// Reads what the ledger says of a sandbox that has no machine any more, and makes it so.
     async fn what_is_left(&self, id: SandboxId) -> Option<(SandboxRow, Start)> {
-        let parts = &self.parts;
-        let read = parts.ledger.sandboxes().await;
+        let context = &self.context;
+        let read = context.ledger.sandboxes().await;
         let rows = read.inspect_err(|error| tracing::error!(sandbox = %id, %error, "ledger not read")).ok()?;
         let row = rows.into_iter().find(|row| row.id == id)?;
         let plan = Plan::of(vec![row], Vec::new());
@@ -74,7 +74,7 @@ impl Post {
             let layer = row.record.layer?;
             return Some((row, Start::Asleep(layer)));
         }
-        if let Err(fault) = parts.volumes.let_go(id).await {
+        if let Err(fault) = context.volumes.release_layer(id).await {
             tracing::error!(sandbox = %id, %fault, "volumes not let go");
         }
         let left = match plan.failed.into_iter().next() {
@@ -85,33 +85,33 @@ impl Post {
                 };
                 let state = SandboxState::Failed { reason: reason.clone() };
                 let record = Record { state, layer: None, secret: None };
-                (parts.ledger.record(id, &record).await, Some((row, Start::Failed(reason))))
+                (context.ledger.record(id, &record).await, Some((row, Start::Failed(reason))))
             }
             // It was never there, or was on its way out.
             None => {
-                let consoles = parts.consoles.clone();
-                let _ = parts.scope.block("forget console", move || consoles.forget(id)).await;
-                (parts.ledger.sandbox_gone(id).await, None)
+                let consoles = context.consoles.clone();
+                let _ = context.scope.block("forget console", move || consoles.forget(id)).await;
+                (context.ledger.sandbox_gone(id).await, None)
             }
         };
         if let Err(error) = left.0 {
             tracing::error!(sandbox = %id, %error, "ledger line not written");
         }
-        parts.collect_layers().await;
+        context.collect_layers().await;
         left.1
     }
 
     /// Puts a new driver in the last one's place on the table, and tells everybody what it finds.
-    fn appoint(&self, row: SandboxRow, start: Start, tell: &watch::Sender<Condition>) -> Charge {
+    fn appoint(&self, row: SandboxRow, start: Start, tell: &watch::Sender<Condition>) -> Assignment {
         let SandboxRow { id, generation, spec, .. } = row;
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);
-        let given_up = GivenUp::new(self.parts.scope.token());
+        let given_up = GivenUp::new(self.context.scope.token());
         let entry = Entry { condition: tell.subscribe(), requests, given_up: given_up.clone() };
         self.table.lock().expect("no holder panics").insert(id, entry);
         tell.send_modify(|now| start.describe(now));
         if let Start::Failed(reason) = &start {
             let _ = self.events.send(HostEvent::Failed { id, reason: reason.clone() });
         }
-        Charge { id, generation, spec, start, requests: rx, here: None, given_up }
+        Assignment { id, generation, spec, start, requests: rx, here: None, given_up }
     }
 }

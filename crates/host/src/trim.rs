@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use pandastack_layers::Slack;
 use pandastack_model::Bytes;
 
-use crate::sandbox::Parts;
+use crate::sandbox::HostContext;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -29,20 +29,20 @@ enum Pace {
 }
 
 /// Looks at the volume every so often, and trims it when that is due.
-pub async fn repeat(parts: Arc<Parts>) {
-    let token = parts.scope.token();
+pub async fn repeat(context: Arc<HostContext>) {
+    let token = context.scope.token();
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
             () = token.cancelled() => return,
         }
-        let Some(slack) = parts.volume.slack() else { return };
-        let Some(pace) = due(&slack, parts.settings.disk_reserve) else { continue };
-        let (of, over) = (parts.clone(), token.clone());
+        let Some(slack) = context.volume.slack() else { return };
+        let Some(pace) = due(&slack, context.settings.disk_reserve) else { continue };
+        let (of, over) = (context.clone(), token.clone());
         let rest = if pace == Pace::Slow { 3 } else { 0 };
-        let trimmed = parts.scope.block("trim", move || of.volume.trim(rest, || over.is_cancelled())).await;
+        let trimmed = context.scope.block("trim", move || of.volume.trim(rest, || over.is_cancelled())).await;
         match trimmed {
-            Ok(Ok(())) => tracing::debug!(?slack, after = ?parts.volume.slack(), "trimmed the data volume"),
+            Ok(Ok(())) => tracing::debug!(?slack, after = ?context.volume.slack(), "trimmed the data volume"),
             Ok(Err(error)) => tracing::warn!(%error, "the data volume could not be trimmed"),
             Err(_) => return,
         }

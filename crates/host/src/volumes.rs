@@ -171,7 +171,7 @@ impl Volumes {
         Ok(uses.into_iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| sandbox).collect())
     }
 
-    /// Records that a sandbox uses volumes, all of them or none. Asking again answers the same; `let_go` ends it.
+    /// Records that a sandbox uses volumes, all of them or none. Asking again answers the same; `release_layer` ends it.
     pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<Claim, Fault> {
         let uses = plan::uses(mounts)?;
         if uses.is_empty() {
@@ -188,7 +188,7 @@ impl Volumes {
         match checked {
             Ok(uses) => Ok(self.claimed(uses)),
             Err(fault) => {
-                self.let_go(sandbox).await?;
+                self.release_layer(sandbox).await?;
                 Err(fault)
             }
         }
@@ -214,7 +214,7 @@ impl Volumes {
     }
 
     /// Records that a sandbox uses no volume any more. Its machine must be gone.
-    pub async fn let_go(&self, sandbox: SandboxId) -> Result<(), Fault> {
+    pub async fn release_layer(&self, sandbox: SandboxId) -> Result<(), Fault> {
         self.ledger.let_go_volumes(sandbox).await.map_err(Fault::from)
     }
 

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
 use anyhow::Result;
 use futures_util::FutureExt;
-use pandastack_host::{Host, HostParts, HostSettings, net::NetSettings};
+use pandastack_host::{Host, HostSettings, HostSetup, net::NetSettings};
 use pandastack_layers::{LayerStore, Volume};
 use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
@@ -47,7 +47,7 @@ impl Bed {
         let driver: Arc<dyn Driver> = Arc::new(machine_driver()?);
         let instance = data_dir.display().to_string();
         let run_root = PathBuf::from(format!("/run/pandastack/t-{}", &SandboxId::random().to_string()[..8]));
-        let parts = HostParts {
+        let parts = HostSetup {
             driver: driver.clone(),
             layers: layers.clone(),
             volume: volume.clone(),

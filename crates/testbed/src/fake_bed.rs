@@ -13,7 +13,7 @@ use std::{
 use anyhow::Result;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use pandastack_host::{
-    Host, HostParts, HostSettings,
+    Host, HostSettings, HostSetup,
     net::{self, NetSettings, SLOTS_MAX},
 };
 use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
@@ -247,7 +247,7 @@ impl FakeGround {
 
     /// Starts a host here.
     async fn host(&self, settings: HostSettings, slots_max: usize) -> Result<Host> {
-        let parts = HostParts {
+        let parts = HostSetup {
             driver: Arc::new(self.driver.clone()),
             layers: self.layers.clone(),
             volume: self.volume.clone(),

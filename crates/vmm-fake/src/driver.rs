@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::{
     faults::{Faults, Step, Trouble},
     guest::FakeGuest,
-    machine::{Body, DEVICES, FakeMachine, Told},
+    machine::{Body, DEVICES, FakeMachine, ToldSize},
 };
 
 type MakeGuest = Box<dyn Fn(MachineId) -> Arc<dyn FakeGuest> + Send + Sync>;
@@ -74,7 +74,7 @@ impl FakeDriver {
     }
 
     /// Lists every size that a living machine was told of its volumes, from their attaching on.
-    pub fn told(&self, id: MachineId) -> Vec<Told> {
+    pub fn told(&self, id: MachineId) -> Vec<ToldSize> {
         let bodies = self.shared.bodies();
         bodies.get(&id).filter(|body| body.is_alive()).map(|body| body.told().clone()).unwrap_or_default()
     }

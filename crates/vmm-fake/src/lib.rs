@@ -11,4 +11,4 @@ pub use clock::FakeClock;
 pub use driver::FakeDriver;
 pub use faults::{Faults, Step, Trouble, When};
 pub use guest::FakeGuest;
-pub use machine::Told;
+pub use machine::ToldSize;

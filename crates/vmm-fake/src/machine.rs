@@ -38,13 +38,13 @@ pub(crate) struct Body {
     pub(crate) cut: watch::Sender<u64>,
     pub(crate) guest: Arc<dyn FakeGuest>,
     slots: Mutex<Slots>,
-    told: Mutex<Vec<Told>>,
+    told: Mutex<Vec<ToldSize>>,
 }
 
 /// A size that a machine was told of a volume, and the one that the volume's file had at that moment. A real machine makes the file as
 /// large as it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ToldSize {
     pub size: Bytes,
     pub present: Bytes,
 }
@@ -113,7 +113,7 @@ impl Body {
     }
 
     /// Every size that the machine was told of, in that order.
-    pub(crate) fn told(&self) -> MutexGuard<'_, Vec<Told>> {
+    pub(crate) fn told(&self) -> MutexGuard<'_, Vec<ToldSize>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -277,7 +277,7 @@ impl Machine for FakeMachine {
             return Err(MachineError::Refused { command: "attach".to_owned(), reason: "the slot is taken".to_owned() });
         }
         slots.insert(port.slot, (port.file.clone(), size));
-        self.body.told().push(Told { size, present: size });
+        self.body.told().push(ToldSize { size, present: size });
         answer.give(())
     }
 
@@ -287,7 +287,7 @@ impl Machine for FakeMachine {
             Some((file, known)) => {
                 let io = |cause| MachineError::Io { action: format!("look at {}", file.display()), cause };
                 let present = Bytes::new(std::fs::metadata(&*file).map_err(io)?.len());
-                self.body.told().push(Told { size, present });
+                self.body.told().push(ToldSize { size, present });
                 *known = size;
             }
             None => {

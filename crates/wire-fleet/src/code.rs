@@ -54,7 +54,7 @@ pub struct CellEnded {
 /// How a cell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellEnd {
-    Told {
+    Answered {
         exit: i32,
     },
     /// It ran longer than it may, and was ended.

@@ -122,7 +122,7 @@ pub struct CodeList {
 pub enum CellEnd {
     /// The kernel said how.
     #[n(0)]
-    Told,
+    Answered,
     /// Its deadline passed, and it was ended.
     #[n(1)]
     Late,

@@ -232,7 +232,7 @@ fn code() -> Vec<(String, Frame)> {
         stderr_cut: false,
     };
     use CellEnd::*;
-    let ends = [Told, Late, NeverBegun, KernelEnded].map(|end| (format!("code ran {end:?}"), ran(end).frame(6)));
+    let ends = [Answered, Late, NeverBegun, KernelEnded].map(|end| (format!("code ran {end:?}"), ran(end).frame(6)));
     named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).chain(ends).collect()
 }
 

@@ -364,7 +364,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Removes what an operation was about.
-    async fn let_go(&mut self, operation: Operation) {
+    async fn release_layer(&mut self, operation: Operation) {
         let context = format!("after the last {operation:?}");
         self.kept = None;
         self.tidy(&context).await;
@@ -409,7 +409,7 @@ async fn twenty_kills_in_the_middle_of_each_operation_lose_and_leave_nothing() {
             spans[mode] = Some(span);
             assert!(count.early + count.late <= kills * MISSES_MAX, "{operation:?} is hardly ever cut off: {count:?}");
         }
-        trial.let_go(operation).await;
+        trial.release_layer(operation).await;
         println!("{operation:?}: {count:?} in {:?}, {spans:?}", began.elapsed());
     }
     trial.end().await;

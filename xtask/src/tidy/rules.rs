@@ -10,8 +10,24 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Where `unsafe` may stand.
 const UNSAFE_ROOMS: &[&str] = &["crates/sys/", "crates/vmm-kvm/"];
 
-/// Where the database may be spoken to.
-const SQL_ROOMS: &[&str] = &["crates/control/", "crates/host/src/ledger"];
+/// Where SQL may stand.
+const SQL_ROOMS: &[&str] = &["crates/control/src/store", "crates/control/tests", "crates/host/src/ledger"];
+
+/// How wide a comment may be, and a line of a document.
+pub const WIDTH_MAX: usize = 100;
+
+/// Names that say nothing to a reader who was not there, and what to call such things.
+const FORBIDDEN_NAMES: &[(&str, &str)] = &[
+    ("Berth", "MachineSlot"),
+    ("Charge", "Assignment"),
+    ("Deed", "AuditRow"),
+    ("HostParts", "HostSetup"),
+    ("Parts", "HostContext, or what the parts are"),
+    ("Post", "Supervisor"),
+    ("Told", "what was told: a reply, a report, an answer"),
+    ("bury", "delete"),
+    ("take_in_hand", "protect"),
+];
 
 /// Checks one file, named by its path from the workspace root.
 pub fn check(file: &str, text: &str) -> Vec<Finding> {
@@ -23,7 +39,9 @@ pub fn check(file: &str, text: &str) -> Vec<Finding> {
     for (at, line) in lines.iter().enumerate() {
         found.extend(comment_words(&report, at + 1, &line.comment));
         found.extend(code_words(&report, at + 1, &line.code));
+        found.extend(names(&report, at + 1, &line.code));
     }
+    found.extend(text.lines().enumerate().filter_map(|(at, line)| comment_width(&report, at + 1, line)));
     found.extend(functions(&report, &lines));
     found
 }
@@ -74,6 +92,43 @@ fn comment_words(report: &Report<'_>, line: usize, comment: &str) -> Vec<Finding
     found
 }
 
+/// Checks one document: no line is too wide, but for tables, code, and what cannot be broken.
+pub fn check_document(file: &str, text: &str) -> Vec<Finding> {
+    let (report, mut fenced, mut found) = (Report { file }, false, Vec::new());
+    for (at, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let free = fenced || line.starts_with(['|', '#', '<', '!']);
+        if !free && is_too_wide(line) {
+            found.push(report.refuse(at + 1, "line too wide", format!("wrap it at {WIDTH_MAX} columns")));
+        }
+    }
+    found
+}
+
+fn comment_width(report: &Report<'_>, at: usize, line: &str) -> Option<Finding> {
+    let comment = line.trim_start().starts_with("//") && is_too_wide(line);
+    comment.then(|| report.refuse(at, "comment too wide", format!("wrap it at {WIDTH_MAX} columns")))
+}
+
+/// Tells whether a line is too wide and has a place to break it.
+fn is_too_wide(line: &str) -> bool {
+    let longest_word = line.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+    line.chars().count() > WIDTH_MAX && longest_word < WIDTH_MAX / 2
+}
+
+/// Looks at definitions only: a library may have such a name.
+fn names(report: &Report<'_>, line: usize, code: &str) -> Vec<Finding> {
+    let defines = |name: &str| {
+        code.match_indices(name).filter(|(at, _)| is_whole(code, *at, name.len())).any(|(at, _)| {
+            ["struct ", "enum ", "type ", "trait ", "fn "].iter().any(|word| code[..at].ends_with(word))
+        })
+    };
+    let used = FORBIDDEN_NAMES.iter().filter(|(name, _)| defines(name));
+    used.map(|(name, better)| report.refuse(line, "unclear name", format!("`{name}`: call it {better}"))).collect()
+}
+
 fn names_issue(rest: &str) -> bool {
     let number = rest.strip_prefix("(#").and_then(|rest| rest.split_once(')')).map(|(number, _)| number);
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -91,7 +146,7 @@ fn code_words(report: &Report<'_>, line: usize, code: &str) -> Vec<Finding> {
         found.push(report.refuse(line, "unsafe outside sys and vmm-kvm", "put a safe wrapper into crates/sys"));
     }
     if has_word(code, "sqlx") && !report.is_in(SQL_ROOMS) {
-        let fix = "only control and the host's ledger speak to a database; ask them through a method";
+        let fix = "only control's store and the host's ledger have SQL; ask them through a method";
         found.push(report.refuse(line, "SQL outside its rooms", fix));
     }
     found
@@ -169,6 +224,22 @@ mod tests {
         check_rules("a.rs", "\n// TODO: later", &[(3, "TODO without an issue")]);
         check_rules("a.rs", "// TODO(#): later", &[(2, "TODO without an issue")]);
         check_rules("a.rs", "// FIXME", &[(2, "fix-me note")]);
+    }
+
+    #[test]
+    fn comments_and_documents_have_a_width() {
+        let words = "word ".repeat(20);
+        check_rules("a.rs", &format!("// {words}"), &[(2, "comment too wide")]);
+        check_rules("a.rs", &format!("// {}", &words[..90]), &[]);
+        check_rules("a.rs", &format!("// see {}", "x".repeat(120)), &[]);
+        let found = check_document("a.md", &format!("{words}x\n| {words} |\n```\n{words}x\n```\n"));
+        assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn names_that_need_explaining_are_refused() {
+        check_rules("crates/host/src/a.rs", "struct Berth;", &[(2, "unclear name")]);
+        check_rules("crates/host/src/a.rs", "// struct Berth\nuse http::request::Parts; struct BerthOf;", &[]);
     }
 
     #[test]

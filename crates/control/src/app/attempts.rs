@@ -27,7 +27,7 @@ impl Control {
                 self.host.remove(id).await?;
                 let now_ns = self.clock.now_ns();
                 let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
-                Ok(self.store.bury(id, (now_ns, since_ns), Some("request")).await?)
+                Ok(self.store.delete_sandbox(id, (now_ns, since_ns), Some("request")).await?)
             }
             Made::Snapshot => self.give_up(id.parse::<LayerId>().map_err(Fault::bug)?).await,
             Made::Volume => self.unmake(id.parse::<VolumeId>().map_err(Fault::bug)?).await,

@@ -18,12 +18,12 @@ impl Control {
         let now_ns = self.clock.now_ns();
         let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
         if self.store.state(&caller.workspace, id).await?.is_none() {
-            let buried = self.store.was_buried(&caller.workspace, id, since_ns).await?;
-            return if buried { Ok(()) } else { Err(Fault::no_sandbox()) };
+            let deleted = self.store.was_deleted(&caller.workspace, id, since_ns).await?;
+            return if deleted { Ok(()) } else { Err(Fault::no_sandbox()) };
         }
         self.store.mark_leaving(id).await?;
         self.host.remove(id).await?;
-        self.store.bury(id, (now_ns, since_ns), Some("request")).await?;
+        self.store.delete_sandbox(id, (now_ns, since_ns), Some("request")).await?;
         tracing::info!(sandbox = %id, "sandbox deleted");
         Ok(())
     }

@@ -28,7 +28,7 @@ use crate::{
     Control,
     app::shown_prefix,
     limits::{AUDIT_PATH_BYTES_MAX, AUDIT_WAIT_MAX},
-    store::Deed,
+    store::AuditRow,
 };
 
 /// The route of a request that none was found for.
@@ -59,7 +59,7 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
         work.note(record::REQUEST, id.clone());
     }
     let passed = route.starts_with(PASSED);
-    let deed = asking.as_ref().filter(|_| changes(&method) && !passed).map(|asking| Deed {
+    let entry = asking.as_ref().filter(|_| changes(&method) && !passed).map(|asking| AuditRow {
         workspace: asking.caller.workspace.clone(),
         at_ns: control.clock.now_ns(),
         request_id: id.clone(),
@@ -97,8 +97,8 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
         response.headers_mut().insert(TRACEPARENT, trace_header(&trace));
     }
     tracing::info!(trace = %id, trace_id = trace.id(), %method, route, status, took_ms = millis(took), "answered");
-    if let Some(deed) = deed {
-        control.write_down(Deed { status, duration_ms: millis(took), ..deed }).await;
+    if let Some(entry) = entry {
+        control.write_down(AuditRow { status, duration_ms: millis(took), ..entry }).await;
     }
     response
 }
@@ -144,8 +144,8 @@ fn drop_identity(headers: &mut HeaderMap) {
 
 impl Control {
     /// Puts a request into the queue of the audit trail. Waits a moment for room; past it the request is only logged.
-    async fn write_down(&self, deed: Deed) {
-        if let Err(error) = self.deeds.send_timeout(deed, AUDIT_WAIT_MAX).await {
+    async fn write_down(&self, entry: AuditRow) {
+        if let Err(error) = self.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {
             tracing::warn!(%error, "a request is missing in the audit trail");
         }
     }

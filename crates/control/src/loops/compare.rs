@@ -7,7 +7,7 @@ use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::SandboxView;
 use serde_json::json;
 
-use super::listen::{bury, write_state};
+use super::listen::{delete_sandbox, write_state};
 use crate::{Control, store::StoreError};
 
 const GONE: &str = "its machine ended with an earlier run of the server";
@@ -28,9 +28,9 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
     for (id, state) in rows {
         match (state, seen.get(&id)) {
             (SandboxState::Failed { .. }, None) => {}
-            (SandboxState::Stopping, None) => bury(control, id, Some("request")).await?,
+            (SandboxState::Stopping, None) => delete_sandbox(control, id, Some("request")).await?,
             (SandboxState::Stopping, Some(_)) => match control.host.remove(id).await {
-                Ok(()) => bury(control, id, Some("request")).await?,
+                Ok(()) => delete_sandbox(control, id, Some("request")).await?,
                 Err(fault) => tracing::warn!(sandbox = %id, %fault, "a delete that was cut off could not be finished"),
             },
             (SandboxState::Creating, None) => control.store.forget(id).await?,
@@ -63,7 +63,7 @@ pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
     for (id, state) in rows {
         match (state, seen.get(&id)) {
             (SandboxState::Creating | SandboxState::Failed { .. }, None) => {}
-            (_, None) => bury(control, id, None).await?,
+            (_, None) => delete_sandbox(control, id, None).await?,
             (_, Some(view)) => write_state(control, view, &view.state).await?,
         }
     }

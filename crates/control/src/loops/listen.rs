@@ -76,7 +76,7 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
                 RemovedBy::Request => "request",
                 RemovedBy::Idleness => "idle",
             };
-            bury(control, id, Some(reason)).await
+            delete_sandbox(control, id, Some(reason)).await
         }
     }
 }
@@ -120,8 +120,12 @@ pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &Sa
 }
 
 /// Removes the row of a sandbox that is gone.
-pub(super) async fn bury(control: &Control, id: SandboxId, reason: Option<&'static str>) -> Result<(), StoreError> {
+pub(super) async fn delete_sandbox(
+    control: &Control,
+    id: SandboxId,
+    reason: Option<&'static str>,
+) -> Result<(), StoreError> {
     let now_ns = control.clock.now_ns();
     let since_ns = now_ns.saturating_sub(DELETED_REMEMBERED.as_nanos() as u64);
-    control.store.bury(id, (now_ns, since_ns), reason).await
+    control.store.delete_sandbox(id, (now_ns, since_ns), reason).await
 }

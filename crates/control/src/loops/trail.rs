@@ -5,20 +5,20 @@ use tokio::sync::mpsc;
 use crate::{
     Control,
     limits::{AUDIT_AGE_MAX, AUDIT_BATCH, AUDIT_ENTRIES_PER_WORKSPACE_MAX, AUDIT_PRUNE_EVERY, AUDIT_TRIES},
-    store::Deed,
+    store::AuditRow,
 };
 
 /// Writes until shutdown, and then what is still waiting.
-pub async fn write_trail(control: Control, mut deeds: mpsc::Receiver<Deed>) {
+pub async fn write_trail(control: Control, mut audit_entries: mpsc::Receiver<AuditRow>) {
     let token = control.scope.token();
     let (mut batch, mut unpruned) = (Vec::with_capacity(AUDIT_BATCH), 0);
     loop {
         tokio::select! {
             biased;
-            _ = deeds.recv_many(&mut batch, AUDIT_BATCH) => {}
+            _ = audit_entries.recv_many(&mut batch, AUDIT_BATCH) => {}
             () = token.cancelled() => {
-                deeds.close();
-                deeds.recv_many(&mut batch, usize::MAX).await;
+                audit_entries.close();
+                audit_entries.recv_many(&mut batch, usize::MAX).await;
                 write(&control, &batch).await;
                 return;
             }
@@ -33,9 +33,9 @@ pub async fn write_trail(control: Control, mut deeds: mpsc::Receiver<Deed>) {
     }
 }
 
-async fn write(control: &Control, batch: &[Deed]) {
+async fn write(control: &Control, batch: &[AuditRow]) {
     for tried in 1..=AUDIT_TRIES {
-        let Err(error) = control.store.add_deeds(batch).await else { return };
+        let Err(error) = control.store.add_audit_entries(batch).await else { return };
         let cause = std::error::Error::source(&error);
         match tried < AUDIT_TRIES {
             true => tracing::warn!(%error, ?cause, "the audit trail could not be written; once more"),

@@ -57,7 +57,7 @@ impl Store {
 }
 
 /// Keeps a sandbox that is about to go if it has children, and drops the oldest ones of its workspace past the limit.
-pub(super) async fn bury(tx: &mut SqliteConnection, id: SandboxId, now_ns: u64) -> Result<(), StoreError> {
+pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_ns: u64) -> Result<(), StoreError> {
     let keep = "INSERT INTO fork_ancestor (id, workspace, parent, template, created_at, deleted_at)
                 SELECT id, workspace, parent, template, created_at, ? FROM sandbox AS gone WHERE id = ? AND (
                     EXISTS (SELECT 1 FROM sandbox WHERE workspace = gone.workspace AND parent = gone.id) OR

@@ -38,7 +38,7 @@ pub use states::Seen;
 pub use templates::{CachedLayer, Template};
 pub use terms::{KeptLimit, Term};
 use tokio::sync::Notify;
-pub use trail::Deed;
+pub use trail::AuditRow;
 pub use volumes::{Named, Unfinished, Volume, VolumeBytes};
 pub use webhooks::{Subscribed, Webhook, WebhookSecret};
 

@@ -139,14 +139,14 @@ impl Store {
 
     /// Removes a sandbox and ends its events, and remembers its id for a while; ids remembered since before `forget_before_ns` are
     /// dropped.
-    pub async fn bury(
+    pub async fn delete_sandbox(
         &self,
         id: SandboxId,
         (now_ns, forget_before_ns): (u64, u64),
         reason: Option<&'static str>,
     ) -> Result<(), StoreError> {
         // A read first would make the transaction fail instead of wait when another writer is at work.
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a burial"))?;
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a delete"))?;
         let remember = "INSERT INTO deleted_sandbox (id, workspace, deleted_at) SELECT id, workspace, ? FROM sandbox
                         WHERE id = ? ON CONFLICT (id) DO NOTHING";
         sqlx::query(remember)
@@ -156,7 +156,7 @@ impl Store {
             .await
             .map_err(failed("remember a deleted sandbox"))?;
         let (event, posted) = announce_end(&mut tx, id, now_ns, reason).await?;
-        super::lineage::bury(&mut tx, id, now_ns).await?;
+        super::lineage::keep_ancestor(&mut tx, id, now_ns).await?;
         sqlx::query("DELETE FROM sandbox WHERE id = ?")
             .bind(id.to_string())
             .execute(&mut *tx)
@@ -168,14 +168,14 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed("drop old deleted ids"))?;
-        tx.commit().await.map_err(failed("commit a burial"))?;
+        tx.commit().await.map_err(failed("commit a delete"))?;
         self.wake(posted);
         self.events.end(id, event);
         Ok(())
     }
 
     /// Says whether the workspace deleted this id since the given time.
-    pub async fn was_buried(&self, workspace: &WorkspaceId, id: SandboxId, since_ns: u64) -> Result<bool, StoreError> {
+    pub async fn was_deleted(&self, workspace: &WorkspaceId, id: SandboxId, since_ns: u64) -> Result<bool, StoreError> {
         sqlx::query_scalar::<_, i64>(
             "SELECT COUNT(*) FROM deleted_sandbox WHERE id = ? AND workspace = ? AND deleted_at >= ?",
         )

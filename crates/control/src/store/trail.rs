@@ -7,7 +7,7 @@ use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 
 /// One changing request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deed {
+pub struct AuditRow {
     pub workspace: WorkspaceId,
     pub at_ns: u64,
     pub request_id: String,
@@ -22,23 +22,23 @@ pub struct Deed {
 
 impl Store {
     /// Adds requests, all or none.
-    pub async fn add_deeds(&self, deeds: &[Deed]) -> Result<(), StoreError> {
+    pub async fn add_audit_entries(&self, audit_entries: &[AuditRow]) -> Result<(), StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed("begin an audit"))?;
         let sql =
             "INSERT INTO audit (id, workspace, at, request_id, method, route, path, status, duration_ms, key_prefix)
                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        for deed in deeds {
+        for entry in audit_entries {
             sqlx::query(sql)
                 .bind(pandastack_kit::random_hex::<16>())
-                .bind(&deed.workspace.0)
-                .bind(to_sql(deed.at_ns))
-                .bind(&deed.request_id)
-                .bind(&deed.method)
-                .bind(&deed.route)
-                .bind(&deed.path)
-                .bind(i64::from(deed.status))
-                .bind(to_sql(deed.duration_ms))
-                .bind(&deed.key_prefix)
+                .bind(&entry.workspace.0)
+                .bind(to_sql(entry.at_ns))
+                .bind(&entry.request_id)
+                .bind(&entry.method)
+                .bind(&entry.route)
+                .bind(&entry.path)
+                .bind(i64::from(entry.status))
+                .bind(to_sql(entry.duration_ms))
+                .bind(&entry.key_prefix)
                 .execute(&mut *tx)
                 .await
                 .map_err(failed("write to the audit trail"))?;
@@ -65,7 +65,12 @@ impl Store {
     }
 
     /// Lists the last requests of a workspace since a time, newest first.
-    pub async fn deeds(&self, workspace: &WorkspaceId, since_ns: u64, limit: u64) -> Result<Vec<Deed>, StoreError> {
+    pub async fn audit_entries(
+        &self,
+        workspace: &WorkspaceId,
+        since_ns: u64,
+        limit: u64,
+    ) -> Result<Vec<AuditRow>, StoreError> {
         let rows = sqlx::query("SELECT * FROM audit WHERE workspace = ? AND at >= ? ORDER BY at DESC, id LIMIT ?")
             .bind(&workspace.0)
             .bind(to_sql(since_ns))
@@ -77,10 +82,10 @@ impl Store {
     }
 }
 
-fn read(row: &SqliteRow) -> Result<Deed, StoreError> {
+fn read(row: &SqliteRow) -> Result<AuditRow, StoreError> {
     let text = |name| column::<String>(row, name);
     let status: i64 = row.try_get("status").map_err(failed("read a row"))?;
-    Ok(Deed {
+    Ok(AuditRow {
         workspace: WorkspaceId(text("workspace")?),
         at_ns: column(row, "at").map(from_sql)?,
         request_id: text("request_id")?,

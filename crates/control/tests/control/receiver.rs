@@ -202,12 +202,12 @@ impl Clock for Traveller {
 }
 
 /// Control that may deliver to loopback, and its clock.
-pub struct Told {
+pub struct WebhookRig {
     pub rig: Rig,
     pub clock: Arc<Traveller>,
 }
 
-impl Told {
+impl WebhookRig {
     pub async fn start() -> Self {
         Self::start_with(WebhookSettings { reach: Reach::Private, roots: Roots::Host }).await
     }

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::{
-    receiver::{Receiver, Reply, Told},
+    receiver::{Receiver, Reply, WebhookRig},
     rig::wait_for,
 };
 
@@ -20,7 +20,7 @@ fn near() -> WebhookSettings {
 
 #[tokio::test]
 async fn every_subscriber_is_told_what_it_asked_for_and_nothing_is_lost() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let (all, some) = (Receiver::start().await, Receiver::start().await);
     let (all_id, all_secret) = told.subscribe(&all.url, &["*"]).await;
     let (_, some_secret) = told.subscribe(&some.url, &["sandbox.hibernated", "vm.*"]).await;
@@ -69,7 +69,7 @@ async fn every_subscriber_is_told_what_it_asked_for_and_nothing_is_lost() {
 /// While one delivery ends the next are being listed: what was listed a moment too early must not go out again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_in_quick_succession_are_told_once_each() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (hook, _) = told.subscribe(&receiver.url, &["*"]).await;
     let path = format!("/v1/sandboxes/{}", told.rig.created().await);
@@ -86,7 +86,7 @@ async fn events_in_quick_succession_are_told_once_each() {
 
 #[tokio::test]
 async fn a_failed_delivery_comes_again_later_and_later_until_it_is_dead() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (id, secret) = told.subscribe(&receiver.url, &["sandbox.running"]).await;
     receiver.reply([Reply::Status(500), Reply::Status(500)]);
@@ -153,7 +153,7 @@ async fn a_failed_delivery_comes_again_later_and_later_until_it_is_dead() {
 
 #[tokio::test]
 async fn a_crash_loses_nothing() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (id, _) = told.subscribe(&receiver.url, &["*"]).await;
     // Taken by the receiver, but the answer does not come before the crash.
@@ -183,7 +183,7 @@ async fn a_crash_loses_nothing() {
 
 #[tokio::test]
 async fn removal_by_idleness_and_a_lost_machine_are_told() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     told.subscribe(&receiver.url, &["sandbox.deleted", "vm.died"]).await;
     let (idle, lost) = (told.rig.created().await, told.rig.created().await);
@@ -202,7 +202,7 @@ async fn removal_by_idleness_and_a_lost_machine_are_told() {
 
 #[tokio::test]
 async fn a_slow_receiver_holds_up_nobody_else() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let (slow, quick) = (Receiver::start().await, Receiver::start().await);
     slow.usually(Reply::Hang);
     let (slow_id, _) = told.subscribe(&slow.url, &["*"]).await;
@@ -228,7 +228,7 @@ async fn a_slow_receiver_holds_up_nobody_else() {
 
 #[tokio::test]
 async fn receivers_that_behave_badly_are_told_apart() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let (bad, secret_place) = (Receiver::start().await, Receiver::start().await);
     let (id, _) = told.subscribe(&bad.url, &["*"]).await;
     let attempt = async |reply: Reply, status: &str| {
@@ -260,7 +260,7 @@ async fn receivers_that_behave_badly_are_told_apart() {
 
 #[tokio::test]
 async fn a_receiver_that_wants_no_more_or_fails_for_days_is_switched_off() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (id, _) = told.subscribe(&receiver.url, &["*"]).await;
     let path = format!("/v1/webhooks/{id}");
@@ -293,7 +293,7 @@ async fn a_receiver_that_wants_no_more_or_fails_for_days_is_switched_off() {
 
 #[tokio::test]
 async fn both_secrets_sign_until_the_old_one_ends() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (id, old) = told.subscribe(&receiver.url, &["*"]).await;
     let rotate = format!("/v1/webhooks/{id}/rotate-secret");
@@ -316,7 +316,7 @@ async fn both_secrets_sign_until_the_old_one_ends() {
 
 #[tokio::test]
 async fn what_a_guest_causes_cannot_crowd_out_the_rest() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     receiver.usually(Reply::Hang);
     let id = told.rig.created().await;
@@ -335,7 +335,7 @@ async fn what_a_guest_causes_cannot_crowd_out_the_rest() {
 }
 
 /// Puts as many denied attempts into the outbox as may wait, for a time far away.
-async fn fill(told: &Told, hook: &str) {
+async fn fill(told: &WebhookRig, hook: &str) {
     let path = told.rig.folder.path().join("control.db");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).busy_timeout(Duration::from_secs(10));
     let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
@@ -351,7 +351,7 @@ async fn fill(told: &Told, hook: &str) {
 
 #[tokio::test]
 async fn an_event_names_the_trace_of_its_request_and_a_replay_names_it_again() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (hook, _) = told.subscribe(&receiver.url, &["*"]).await;
     let mine = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

@@ -14,7 +14,7 @@ use tokio_rustls::{
     },
 };
 
-use crate::receiver::{Receiver, Told};
+use crate::receiver::{Receiver, WebhookRig};
 
 // Made once for a hundred years: an authority, and a certificate by it for `localhost`.
 const AUTHORITY: &[u8] = include_bytes!("tls/ca.der");
@@ -33,7 +33,7 @@ async fn receiver() -> Receiver {
 async fn https_is_verified() {
     let receiver = receiver().await;
     let roots = Roots::These(vec![CertificateDer::from(AUTHORITY)]);
-    let told = Told::start_with(WebhookSettings { reach: Reach::Private, roots }).await;
+    let told = WebhookRig::start_with(WebhookSettings { reach: Reach::Private, roots }).await;
     let (id, secret) = told.subscribe(&receiver.url, &["*"]).await;
     told.rig.created().await;
     assert!(receiver.wait(1).await[0].signed_by(&secret));
@@ -55,7 +55,7 @@ async fn https_is_verified() {
 #[tokio::test]
 async fn what_was_allowed_once_is_checked_at_every_delivery() {
     let receiver = Receiver::start().await;
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let (id, _) = told.subscribe(&receiver.url, &["*"]).await;
     let told = told.crash(WebhookSettings::default()).await;
     told.rig.created().await;

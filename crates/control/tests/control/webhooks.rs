@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::{
-    receiver::{Receiver, Reply, Told},
+    receiver::{Receiver, Reply, WebhookRig},
     rig::{OTHER_KEY, Rig, answer},
 };
 
@@ -82,7 +82,7 @@ async fn bad_webhooks_are_refused_by_name() {
 
 #[tokio::test]
 async fn webhooks_and_events_of_others_are_not_there() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let (receiver, theirs) = (Receiver::start().await, Receiver::start().await);
     let (id, _) = told.subscribe(&receiver.url, &["*"]).await;
     let rig = &told.rig;
@@ -117,7 +117,7 @@ async fn webhooks_and_events_of_others_are_not_there() {
 
 #[tokio::test]
 async fn a_ping_tells_what_the_receiver_said() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (id, secret) = told.subscribe(&receiver.url, &["vm.died"]).await;
     let path = format!("/v1/webhooks/{id}/ping");
@@ -147,7 +147,7 @@ async fn a_ping_tells_what_the_receiver_said() {
 /// Both programs of docs/webhooks.md, as they stand there, accept what we send and refuse what was changed.
 #[tokio::test]
 async fn the_documentation_verifies_what_we_send() {
-    let told = Told::start().await;
+    let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (id, secret) = told.subscribe(&receiver.url, &["*"]).await;
     told.rig.post(&format!("/v1/webhooks/{id}/rotate-secret")).await;

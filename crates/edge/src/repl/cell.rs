@@ -73,7 +73,7 @@ impl Default for Said {
 /// What a kernel says besides its output.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
-struct Told {
+struct KernelReply {
     error: Option<String>,
     results: Vec<MimeBundle>,
 }
@@ -84,8 +84,10 @@ impl Said {
         let (exit, told) = match how {
             CellEnd::Late => return Err(late(limit, lost)),
             CellEnd::NeverBegun => return Err(never_begun(limit)),
-            CellEnd::Told { exit } => (exit, self.told()),
-            CellEnd::KernelEnded { code } => (code, Told { error: Some(kernel_ended(code)), ..Told::default() }),
+            CellEnd::Answered { exit } => (exit, self.told()),
+            CellEnd::KernelEnded { code } => {
+                (code, KernelReply { error: Some(kernel_ended(code)), ..KernelReply::default() })
+            }
         };
         let truncated = stdout_cut || stderr_cut || self.stdout.is_cut() || self.stderr.is_cut();
         let note = if anew { format!("[the session was restarted: {LOST}]\n") } else { String::new() };
@@ -103,12 +105,12 @@ impl Said {
     }
 
     /// Reads what the kernel said. It runs a user's code, so it may have said anything.
-    fn told(&self) -> Told {
+    fn told(&self) -> KernelReply {
         let body = self.body.bytes();
         if body.is_empty() && !self.body.is_cut() {
-            return Told::default();
+            return KernelReply::default();
         }
-        let mut told = serde_json::from_slice::<Told>(body).unwrap_or_else(|_| Told {
+        let mut told = serde_json::from_slice::<KernelReply>(body).unwrap_or_else(|_| KernelReply {
             error: Some("the results of this cell were lost on the way".to_owned()),
             results: Vec::new(),
         });

@@ -128,7 +128,7 @@ async fn code_runs_in_a_session_that_everybody_shares() {
             assert_eq!(played.ask.session.as_str(), "shared_python");
             let body = Bytes::from_static(br#"{"results":[{"image/png":"aWNo"},{"text/plain":"42"}]}"#);
             played.events.send(CellEvent::Body(body)).await.unwrap();
-            played.events.send(CellEvent::Ended(ended(CellEnd::Told { exit: 0 }))).await.unwrap();
+            played.events.send(CellEvent::Ended(ended(CellEnd::Answered { exit: 0 }))).await.unwrap();
         };
         let (answer, ()) =
             within("a cell", async { tokio::join!(call(&rig, "run_code", json!({"code": "x"})), play) }).await;

@@ -76,7 +76,7 @@ async fn a_cell_gives_output_results_and_exit_code() {
         CellEvent::Stderr(piece("warned")),
         CellEvent::Body(piece(&body[..20])),
         CellEvent::Body(piece(&body[20..])),
-        CellEvent::Ended(ended(CellEnd::Told { exit: 0 })),
+        CellEvent::Ended(ended(CellEnd::Answered { exit: 0 })),
     ];
     let (status, said, ask) = run(&rig, &session, json!({"code": "x", "timeout_ms": 1500}), events).await;
     assert_eq!((ask.code, ask.limit), (piece("x"), Duration::from_millis(1500)));
@@ -88,7 +88,7 @@ async fn a_cell_gives_output_results_and_exit_code() {
 
     let events = vec![
         CellEvent::Body(piece(r#"{"error":"Traceback"}"#)),
-        CellEvent::Ended(CellEnded { anew: true, stdout_cut: true, ..ended(CellEnd::Told { exit: 1 }) }),
+        CellEvent::Ended(CellEnded { anew: true, stdout_cut: true, ..ended(CellEnd::Answered { exit: 1 }) }),
     ];
     let (status, said, ask) = run(&rig, &session, json!({"code": "x"}), events).await;
     assert_eq!((status, &said["error"], &said["exit"]), (200, &json!("Traceback"), &json!(1)));

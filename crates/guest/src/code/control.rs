@@ -125,9 +125,9 @@ mod tests {
     use super::*;
 
     /// Number, exit code and body.
-    type Parts<'a> = (u64, i32, &'a [u8]);
+    type MessageFields<'a> = (u64, i32, &'a [u8]);
 
-    fn check(text: &[u8], expected: Result<Option<Parts<'_>>, ()>) {
+    fn check(text: &[u8], expected: Result<Option<MessageFields<'_>>, ()>) {
         let got = next_reply(&mut BytesMut::from(text)).map_err(drop);
         let got = got.map(|reply| reply.map(|reply| (reply.number, reply.exit, reply.body.to_vec())));
         assert_eq!(got, expected.map(|reply| reply.map(|(n, e, b)| (n, e, b.to_vec()))), "{text:?}");

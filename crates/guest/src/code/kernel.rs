@@ -63,7 +63,7 @@ impl From<KernelError> for Fault {
 /// How a cell ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Told {
+    Answered {
         exit: i32,
         body: Bytes,
     },
@@ -162,7 +162,7 @@ impl Kernel {
                 biased;
                 reply = self.control.reply(), if phase != Phase::Killed => match reply {
                     Ok(reply) if reply.number == number && phase == Phase::Running => {
-                        return Outcome::Told { exit: reply.exit, body: reply.body };
+                        return Outcome::Answered { exit: reply.exit, body: reply.body };
                     }
                     Ok(reply) if reply.number == number => return Outcome::Interrupted,
                     // The late answer of a cell that nobody waits for any more.

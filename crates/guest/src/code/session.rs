@@ -191,7 +191,7 @@ impl Turn<'_> {
                 // It was interrupted when it was left, and has the usual time to obey.
                 let outcome = kernel.finish(*number, Instant::now()).await;
                 kernel.take_output(agent);
-                matches!(outcome, Outcome::Told { .. } | Outcome::Interrupted)
+                matches!(outcome, Outcome::Answered { .. } | Outcome::Interrupted)
             }
         };
         *unfinished = false;
@@ -206,7 +206,7 @@ impl Turn<'_> {
         let (Output { bytes: stdout, cut: stdout_cut }, Output { bytes: stderr, cut: stderr_cut }) =
             output.unwrap_or_default();
         let (end, exit, lost, body) = match outcome {
-            Outcome::Told { exit, body } => (CellEnd::Told, exit, false, body),
+            Outcome::Answered { exit, body } => (CellEnd::Answered, exit, false, body),
             Outcome::Interrupted => (CellEnd::Late, 1, false, Bytes::new()),
             Outcome::Killed => (CellEnd::Late, 128 + libc::SIGKILL, true, Bytes::new()),
             Outcome::Ended { code } => (CellEnd::KernelEnded, code, true, Bytes::new()),

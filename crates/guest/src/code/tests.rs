@@ -61,7 +61,7 @@ fn a_late_cell_is_interrupted_and_the_state_is_kept() {
         let late = run(agent, &session, "import time; time.sleep(600)", Duration::from_millis(200)).await;
         assert_eq!((late.how.end, late.how.lost), (CellEnd::Late, false));
         let ran = run(agent, &session, "print(x)", LONG).await;
-        assert_eq!((out(&ran).as_str(), ran.how.anew, ran.how.end), ("7\n", false, CellEnd::Told));
+        assert_eq!((out(&ran).as_str(), ran.how.anew, ran.how.end), ("7\n", false, CellEnd::Answered));
         assert_eq!(session.describe().cells, 3);
     });
 }
@@ -109,7 +109,7 @@ fn output_past_the_limit_is_cut_and_stops_nobody() {
     with_session(Language::Python, async |agent, session| {
         let flood = "import os\nfor _ in range(48): os.write(1, b'y' * 65536)\nprint('end')\nos.write(2, b'e')";
         let ran = run(agent, &session, flood, LONG).await;
-        assert_eq!((ran.how.end, ran.how.exit, ran.stdout.len()), (CellEnd::Told, 0, 1024 * 1024));
+        assert_eq!((ran.how.end, ran.how.exit, ran.stdout.len()), (CellEnd::Answered, 0, 1024 * 1024));
         assert_eq!((ran.how.stdout_cut, ran.how.stderr_cut, ran.stderr.as_slice()), (true, false, &b"e"[..]));
         assert_eq!(out(&run(agent, &session, "print(2)", LONG).await), "2\n");
     });
@@ -124,7 +124,7 @@ fn cells_take_turns_and_one_that_waits_too_long_never_begins() {
             cell("print(y)", LONG),
             cell("z = 1", Duration::from_millis(50)),
         );
-        assert_eq!((first.how.end, out(&second).as_str()), (CellEnd::Told, "1\n"));
+        assert_eq!((first.how.end, out(&second).as_str()), (CellEnd::Answered, "1\n"));
         assert_eq!(third.how.end, CellEnd::NeverBegun);
         assert_eq!(out(&run(agent, &session, "print('z' in globals())", LONG).await), "False\n");
     });

@@ -44,7 +44,7 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
         // Who cancels does not read: without credit the rest would keep the channel open for ever.
         _ = channel.doomed() => {}
     }
-    streams.let_go(agent);
+    streams.release_layer(agent);
     let Verdict { code, signal, timed_out } = verdict;
     Ok(Exit { code, timed_out, signal }.frame(channel.id))
 }

@@ -130,7 +130,7 @@ impl Streams {
 
     /// Lets go of a process that has ended. Detached children may still hold its pipes: those are emptied to nowhere for
     /// as long as that lasts, because a server started in the background must not die of its next log line.
-    pub(super) fn let_go(self, agent: &Rc<Agent>) {
+    pub(super) fn release_layer(self, agent: &Rc<Agent>) {
         let Self::Pipes { stdout, stderr, .. } = self else { return };
         for pipe in [stdout, stderr].into_iter().filter(is_held) {
             if agent.unheard.get() < limits::UNHEARD_PIPES_MAX {

@@ -39,7 +39,7 @@ impl Group {
     }
 
     /// Leaves what remains of the group alone: detached children live on after a normal end.
-    fn let_go(mut self) {
+    fn release_layer(mut self) {
         self.held = false;
     }
 }
@@ -98,7 +98,7 @@ pub(super) async fn supervise(
             biased;
             end = &mut ended => {
                 match phase {
-                    Phase::Running { .. } => group.let_go(),
+                    Phase::Running { .. } => group.release_layer(),
                     // Children that ignored TERM must not outlive what they belonged to.
                     Phase::AskedToEnd { .. } | Phase::Killed => drop(group),
                 }

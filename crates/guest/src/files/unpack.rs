@@ -115,7 +115,7 @@ struct Unpacking<'a> {
 }
 
 /// A name in an archive: parts without a separator, none of them special.
-struct Parts<'a>(Vec<&'a [u8]>);
+struct PathParts<'a>(Vec<&'a [u8]>);
 
 impl Unpacking<'_> {
     /// Waits until files may be written.
@@ -178,7 +178,7 @@ impl Unpacking<'_> {
 
     /// Puts one entry in place and gives the bytes of its file.
     async fn entry(&mut self, header: &Header) -> Result<u64, UnpackError> {
-        let Parts(parts) = parts(&header.name)?;
+        let PathParts(parts) = parts(&header.name)?;
         let Some((name, above)) = parts.split_last() else {
             // The folder itself.
             return self.skip(header.size).await;
@@ -198,7 +198,7 @@ impl Unpacking<'_> {
                 symlinkat(OsStr::from_bytes(&header.link), &folder, name).map_err(refused("make the link", header))?;
             }
             Kind::HardLink => {
-                let Parts(target) = parts_of_link(header)?;
+                let PathParts(target) = parts_of_link(header)?;
                 let Some((last, above)) = target.split_last() else { return Err(outside_link(header)) };
                 let from = self.folder(above, &header.name)?;
                 remove(&folder, name, header)?;
@@ -329,7 +329,7 @@ fn mode(header: &Header) -> Mode {
 }
 
 /// Takes a name apart.
-fn parts(name: &[u8]) -> Result<Parts<'_>, UnpackError> {
+fn parts(name: &[u8]) -> Result<PathParts<'_>, UnpackError> {
     let bad = || UnpackError::Name { name: shown(name) };
     if name.is_empty() || name.starts_with(b"/") || name.contains(&0) {
         return Err(bad());
@@ -341,10 +341,10 @@ fn parts(name: &[u8]) -> Result<Parts<'_>, UnpackError> {
     if parts.len() > limits::DEPTH_MAX {
         return Err(UnpackError::TooLong);
     }
-    Ok(Parts(parts))
+    Ok(PathParts(parts))
 }
 
-fn parts_of_link(header: &Header) -> Result<Parts<'_>, UnpackError> {
+fn parts_of_link(header: &Header) -> Result<PathParts<'_>, UnpackError> {
     parts(&header.link).map_err(|_| outside_link(header))
 }
 
@@ -467,7 +467,7 @@ mod tests {
         for good in ["a", "./a/b/", "a//b", "..a/b..", "..."] {
             assert!(parts(good.as_bytes()).is_ok(), "{good}");
         }
-        assert!(parts(b"./").is_ok_and(|Parts(parts)| parts.is_empty()));
+        assert!(parts(b"./").is_ok_and(|PathParts(parts)| parts.is_empty()));
         for bad in ["", "/a", "..", "a/../b", "a/..", "./../a", "a\0b"] {
             assert!(parts(bad.as_bytes()).is_err(), "{bad}");
         }

@@ -17,67 +17,67 @@ use super::{
 };
 use crate::{
     net::{GATEWAY, GUEST},
-    sandbox::{Parts, PrepareError, Shape, Starting, hold_machine, prepare_fault},
+    sandbox::{HostContext, PrepareError, Shape, Starting, hold_machine, prepare_fault},
 };
 
 /// Boots and seals. Comes to its end even if nobody waits for it.
-pub async fn boot(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, Fault> {
-    let (work, scope) = (parts.clone(), parts.scope.clone());
+pub async fn boot(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
+    let (work, scope) = (context.clone(), context.scope.clone());
     scope.run("boot a root", async move { boot_to_the_end(&work, ask).await }).await.map_err(Fault::bug)?
 }
 
-async fn boot_to_the_end(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, Fault> {
+async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
     let layer = ask.layer;
-    if let Some(made) = made_before(parts, layer).await? {
+    if let Some(made) = made_before(context, layer).await? {
         return Ok(made);
     }
-    parts.take_in_hand(layer);
+    context.protect_layer(layer);
     let made = async {
         // The line has to name a sandbox; this one never was.
-        parts.ledger.sealing(layer, SandboxId::random()).await?;
-        let made = boot_and_seal(parts, ask).await?;
-        parts.ledger.keep(layer).await?;
+        context.ledger.sealing(layer, SandboxId::random()).await?;
+        let made = boot_and_seal(context, ask).await?;
+        context.ledger.keep(layer).await?;
         Ok(made)
     };
     let made = made.await;
-    parts.let_go(layer).await;
+    context.release_layer(layer).await;
     made
 }
 
 /// Answers a repeated request as the first one was.
-async fn made_before(parts: &Arc<Parts>, layer: LayerId) -> Result<Option<LayerView>, Fault> {
-    let known = parts.ledger.layer(layer).await?.is_some();
+async fn made_before(context: &Arc<HostContext>, layer: LayerId) -> Result<Option<LayerView>, Fault> {
+    let known = context.ledger.layer(layer).await?.is_some();
     let view = LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO };
-    Ok((known && parts.layers.contains(layer)).then_some(view))
+    Ok((known && context.layers.contains(layer)).then_some(view))
 }
 
-async fn boot_and_seal(parts: &Arc<Parts>, ask: BootAsk) -> Result<LayerView, Fault> {
-    let kit = parts.layers.boot_kit();
+async fn boot_and_seal(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
+    let kit = context.layers.boot_kit();
     if !kit.kernel.is_file() || !kit.initramfs.is_file() {
         let text = "this server has no kernel to boot with; bake a template on it first: pandastack template bake mini";
         return Err(Fault::new(FaultKind::Unavailable, "host.no_kernel", text));
     }
-    let disk = parts.volumes.size(ask.volume).await?;
+    let disk = context.volumes.size(ask.volume).await?;
     let mut undo = Undo::new();
-    let promised = parts.promise(ask.memory, &mut undo);
+    let promised = context.promise(ask.memory, &mut undo);
     let starting = promised.map_err(|full| prepare_fault(&PrepareError::Full(full)))?;
-    let shape = Shape::new(ask.memory, ask.cpus, disk, parts.driver.profile().runtime);
-    let berth = match parts.berth(&shape, None).await {
-        Ok(berth) => berth,
+    let shape = Shape::new(ask.memory, ask.cpus, disk, context.driver.profile().runtime);
+    let machine_slot = match context.machine_slot(&shape, None).await {
+        Ok(machine_slot) => machine_slot,
         Err(error) => {
             undo.unwind().await;
             return Err(prepare_fault(&error));
         }
     };
-    let (spec, mut held) = berth.into_parts();
+    let (spec, mut held) = machine_slot.into_parts();
     held.absorb(undo);
-    let made = in_berth(parts, &ask, spec, starting, disk, kit, &mut held).await;
+    let made = in_berth(context, &ask, spec, starting, disk, kit, &mut held).await;
     held.unwind().await;
     made
 }
 
 async fn in_berth(
-    parts: &Arc<Parts>,
+    context: &Arc<HostContext>,
     ask: &BootAsk,
     spec: MachineSpec,
     starting: Starting,
@@ -85,7 +85,7 @@ async fn in_berth(
     kit: pandastack_layers::BootKit,
     held: &mut Undo,
 ) -> Result<LayerView, Fault> {
-    let draft = draft(parts, ask).await?;
+    let draft = draft(context, ask).await?;
     let files = draft.files();
     let secret = random_bytes::<32>();
     let secret_hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -95,16 +95,16 @@ async fn in_berth(
     let spec = MachineSpec { disk: files.disk.clone(), runtime: None, ..spec };
     let image = BootImage { kernel: kit.kernel, initramfs: kit.initramfs, cmdline, mem: files.mem.clone() };
     let id = spec.id;
-    let machine: Arc<dyn Machine> = Arc::from(parts.driver.boot(spec, image).await.map_err(Fault::bug)?);
+    let machine: Arc<dyn Machine> = Arc::from(context.driver.boot(spec, image).await.map_err(Fault::bug)?);
     drop(starting);
     hold_machine(&machine, held);
-    parts.ledger.started(id, machine.pid()).await?;
-    let Ready { boot, link } = until_stopped(&parts.scope, async {
-        get_ready(&parts.scope, &[], &*machine, &secret, &run_dir, &files.dev, &Silent).await.map_err(boot_fault)
+    context.ledger.started(id, machine.pid()).await?;
+    let Ready { boot, link } = until_stopped(&context.scope, async {
+        get_ready(&context.scope, &[], &*machine, &secret, &run_dir, &files.dev, &Silent).await.map_err(boot_fault)
     })
     .await?;
     machine.stop().await;
-    if !parts.has_in_hand(ask.layer) {
+    if !context.is_protected(ask.layer) {
         return Err(Fault::new(FaultKind::Conflict, "layer.given_up", "the layer was given up before it was made"));
     }
     let manifest = Manifest {
@@ -113,7 +113,7 @@ async fn in_berth(
         origin: format!("root in {}", ask.volume),
         parent: None,
         inputs: None,
-        profile: parts.driver.profile(),
+        profile: context.driver.profile(),
         guest_generation: GENERATION,
         link_secret: secret_hex,
         link,
@@ -124,16 +124,16 @@ async fn in_berth(
         defaults: Some(Defaults::from(ask.defaults.clone())),
         digests: None,
     };
-    let sealed = parts.scope.block("seal", move || draft.seal(manifest)).await.map_err(Fault::bug)?;
+    let sealed = context.scope.block("seal", move || draft.seal(manifest)).await.map_err(Fault::bug)?;
     sealed.map_err(Fault::bug)?;
     Ok(LayerView { layer: ask.layer, own: ask.memory, pause: std::time::Duration::ZERO })
 }
 
 /// Begins the layer with a copy of the volume, which nobody may be writing.
-async fn draft(parts: &Arc<Parts>, ask: &BootAsk) -> Result<Draft, Fault> {
-    let (store, layer) = (parts.layers.clone(), ask.layer);
-    let from = parts.volumes.unused_file(ask.volume).await?;
-    let copied = parts.scope.block("copy a root", move || {
+async fn draft(context: &Arc<HostContext>, ask: &BootAsk) -> Result<Draft, Fault> {
+    let (store, layer) = (context.layers.clone(), ask.layer);
+    let from = context.volumes.unused_file(ask.volume).await?;
+    let copied = context.scope.block("copy a root", move || {
         let draft = store.draft_of(layer).map_err(Fault::bug)?;
         clone_or_copy(&from, &draft.files().disk).map_err(Fault::bug)?;
         Ok(draft)

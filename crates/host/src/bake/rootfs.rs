@@ -119,8 +119,8 @@ fn digest(ask: &RootFsAsk<'_>) -> Result<String, RootFsError> {
     };
     let mut hasher = blake3::Hasher::new();
     let disk = disk.get().to_string();
-    let parts = [FORMAT, CUSTOMIZE, name.as_str(), suite, &packages.join(" "), &disk, &customize.join("\0")];
-    for part in parts.iter().map(|part| part.as_bytes()).chain([ca.as_slice()]) {
+    let context = [FORMAT, CUSTOMIZE, name.as_str(), suite, &packages.join(" "), &disk, &customize.join("\0")];
+    for part in context.iter().map(|part| part.as_bytes()).chain([ca.as_slice()]) {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }

@@ -95,59 +95,60 @@ pub enum BakeError {
 
 /// Finds the template's layer or makes it, and lets the recipe's names stand for it.
 pub async fn bake(
-    parts: &BakeParts,
+    context: &BakeParts,
     recipe: &Recipe,
     root: &RootFs,
     progress: &dyn Progress,
 ) -> Result<Baked, BakeError> {
-    let inputs = inputs(parts, recipe, root)?;
-    let profile = parts.driver.profile();
-    let found = parts.layers.made_from(&inputs).and_then(|layer| Some((layer, parts.layers.manifest(layer).ok()?)));
+    let inputs = inputs(context, recipe, root)?;
+    let profile = context.driver.profile();
+    let found = context.layers.made_from(&inputs).and_then(|layer| Some((layer, context.layers.manifest(layer).ok()?)));
     let baked = match found {
         Some((layer, manifest)) if manifest.mismatch(&profile).is_none() => {
             progress.step("template: cached");
             Baked { layer, cached: true, boot: Duration::from_millis(manifest.boot_ms) }
         }
         _ => {
-            check_room(parts, recipe, root)?;
-            boot_and_seal(parts, recipe, root, inputs, progress).await?
+            check_room(context, recipe, root)?;
+            boot_and_seal(context, recipe, root, inputs, progress).await?
         }
     };
-    keep_kit(parts, root)?;
+    keep_kit(context, root)?;
     for name in recipe.aliases.iter().chain([&recipe.name]) {
-        parts.layers.name_template(name, baked.layer)?;
+        context.layers.name_template(name, baked.layer)?;
     }
     Ok(baked)
 }
 
 /// Refuses what would come to stand still on a full disk: the guest would wait for room, and the bake for the guest.
-fn check_room(parts: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
+fn check_room(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
     let disk = root.disk.metadata().map_err(|cause| BakeError::Io { action: "look at the root disk", cause })?;
     let needed = Bytes::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
-    let free = Bytes::new(parts.volume.free_bytes());
+    let free = Bytes::new(context.volume.free_bytes());
     if free < needed { Err(BakeError::Room { needed, free }) } else { Ok(()) }
 }
 
 /// Keeps what a server boots other roots with: the kernel, and the agent in its first file system.
-fn keep_kit(parts: &BakeParts, root: &RootFs) -> Result<(), BakeError> {
-    let BootKit { kernel, initramfs } = parts.layers.boot_kit();
+fn keep_kit(context: &BakeParts, root: &RootFs) -> Result<(), BakeError> {
+    let BootKit { kernel, initramfs } = context.layers.boot_kit();
     let io = |cause| BakeError::Io { action: "keep the kernel", cause };
     private::make_folder(kernel.parent().unwrap_or(Path::new("/"))).map_err(io)?;
     let fresh = |path: &Path| path.with_extension("new");
     std::fs::copy(&root.kernel, fresh(&kernel)).map_err(io)?;
-    write_initramfs(&parts.agent, &root.modules, &fresh(&initramfs))?;
+    write_initramfs(&context.agent, &root.modules, &fresh(&initramfs))?;
     for path in [&kernel, &initramfs] {
         std::fs::rename(fresh(path), path).map_err(io)?;
     }
     Ok(())
 }
 
-fn inputs(parts: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String, BakeError> {
-    let agent = std::fs::read(&parts.agent).map_err(|cause| BakeError::Agent { path: parts.agent.clone(), cause })?;
-    let profile = parts.driver.profile();
+fn inputs(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String, BakeError> {
+    let agent =
+        std::fs::read(&context.agent).map_err(|cause| BakeError::Agent { path: context.agent.clone(), cause })?;
+    let profile = context.driver.profile();
     let mut hasher = blake3::Hasher::new();
     // The measured clock frequency among them wobbles; the manifest's profile guards that.
-    let parameters = parts.driver.kernel_parameters();
+    let parameters = context.driver.kernel_parameters();
     let parameters: Vec<&str> = parameters.split(' ').filter(|word| !word.starts_with("tsc_early_khz=")).collect();
     let parameters = parameters.join(" ");
     let shape = format!("{} {} {}", recipe.memory, recipe.cpus, recipe.warm.join("\n"));
@@ -169,23 +170,23 @@ fn inputs(parts: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String, B
 }
 
 async fn boot_and_seal(
-    parts: &BakeParts,
+    context: &BakeParts,
     recipe: &Recipe,
     root: &RootFs,
     inputs: String,
     progress: &dyn Progress,
 ) -> Result<Baked, BakeError> {
-    let slot = parts.net.take().await?;
+    let slot = context.net.take().await?;
     let id = MachineId::random();
-    let run_dir = parts.run_dir.join(id.to_string());
+    let run_dir = context.run_dir.join(id.to_string());
     let result = async {
         private::make_folder(&run_dir).map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
-        let draft = parts.layers.draft()?;
+        let draft = context.layers.draft()?;
         let files = draft.files();
         clone_or_copy(&root.disk, &files.disk)
             .map_err(|cause| BakeError::Io { action: "copy the root disk", cause })?;
         let initramfs = run_dir.join("initramfs");
-        write_initramfs(&parts.agent, &root.modules, &initramfs)?;
+        write_initramfs(&context.agent, &root.modules, &initramfs)?;
         let secret = random_bytes::<32>();
         let secret_hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let spec = MachineSpec {
@@ -202,8 +203,8 @@ async fn boot_and_seal(
             format!("pandastack.secret={secret_hex} pandastack.net={GUEST}/30,{GATEWAY} pandastack.root=/dev/vda");
         let image = BootImage { kernel: root.kernel.clone(), initramfs, cmdline, mem: files.mem.clone() };
         progress.step("first boot");
-        let machine = parts.driver.boot(spec, image).await?;
-        let ready = get_ready(&parts.scope, &recipe.warm, &*machine, &secret, &run_dir, &files.dev, progress).await;
+        let machine = context.driver.boot(spec, image).await?;
+        let ready = get_ready(&context.scope, &recipe.warm, &*machine, &secret, &run_dir, &files.dev, progress).await;
         machine.stop().await;
         let Ready { boot, link } = ready?;
         progress.step("seal");
@@ -213,7 +214,7 @@ async fn boot_and_seal(
             origin: format!("template {}", recipe.name),
             parent: None,
             inputs: Some(inputs),
-            profile: parts.driver.profile(),
+            profile: context.driver.profile(),
             guest_generation: GENERATION,
             link_secret: secret_hex,
             link,
@@ -224,13 +225,13 @@ async fn boot_and_seal(
             defaults: None,
             digests: None,
         };
-        let layer = parts.scope.block("seal", move || draft.seal(manifest)).await;
+        let layer = context.scope.block("seal", move || draft.seal(manifest)).await;
         let layer = layer.map_err(|error| BakeError::Io { action: "seal", cause: io::Error::other(error) })??;
         Ok(Baked { layer, cached: false, boot })
     }
     .await;
     let _ = std::fs::remove_dir_all(&run_dir);
-    if let Err(error) = parts.net.give_back(slot).await {
+    if let Err(error) = context.net.give_back(slot).await {
         tracing::warn!(%error, "network slot not removed");
     }
     result

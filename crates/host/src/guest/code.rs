@@ -133,7 +133,7 @@ impl Cell {
         }
         let CodeRan { end, exit, duration_ms, anew, lost, stdout_cut, stderr_cut } = parse(frame)?;
         let how = match end {
-            wire::CellEnd::Told => CellEnd::Told { exit },
+            wire::CellEnd::Answered => CellEnd::Answered { exit },
             wire::CellEnd::Late => CellEnd::Late,
             wire::CellEnd::NeverBegun => CellEnd::NeverBegun,
             wire::CellEnd::KernelEnded => CellEnd::KernelEnded { code: exit },

@@ -141,16 +141,16 @@ fn target_of(packet: &[u8]) -> Option<String> {
 }
 
 /// The address, the protocol and what comes behind the header.
-type Parts<'a> = (IpAddr, u8, Option<&'a [u8]>);
+type PacketFields<'a> = (IpAddr, u8, Option<&'a [u8]>);
 
-fn of_version_4(packet: &[u8]) -> Option<Parts<'_>> {
+fn of_version_4(packet: &[u8]) -> Option<PacketFields<'_>> {
     let header = packet.first_chunk::<20>()?;
     let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
     Some((to.into(), header[9], packet.get(usize::from(header[0] & 0xf) * 4..)))
 }
 
 /// Headers in between are not looked through: what such a packet carries is told by the number of the first.
-fn of_version_6(packet: &[u8]) -> Option<Parts<'_>> {
+fn of_version_6(packet: &[u8]) -> Option<PacketFields<'_>> {
     let (header, rest) = packet.split_first_chunk::<40>()?;
     let to: &[u8; 16] = header.last_chunk()?;
     Some((Ipv6Addr::from(*to).into(), header[6], Some(rest)))

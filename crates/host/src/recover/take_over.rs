@@ -15,7 +15,7 @@ use crate::{
     guest::Session,
     ledger::{MachineRow, Record, SandboxRow},
     net::NetError,
-    sandbox::{Life, Living, Parts, Reached, Shape, Start, dial_again, greet, hold_machine},
+    sandbox::{HostContext, Life, Living, Reached, Shape, Start, dial_again, greet, hold_machine},
 };
 
 /// Machines that are asked at the same time.
@@ -49,12 +49,12 @@ enum AdoptError {
 }
 
 /// Carries the plan out: every sandbox it keeps comes back as it was, or as failed with a reason.
-pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverError> {
+pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, RecoverError> {
     let mut found = Found::default();
     let mut kept = plan.kept_machines();
     for row in plan.asleep {
         let Some(layer) = row.record.layer else { continue };
-        match parts.layers.manifest(layer) {
+        match context.layers.manifest(layer) {
             Ok(_) => {
                 found.asleep += 1;
                 found.sandboxes.push((row.id, row.generation, row.spec, Start::Asleep(layer)));
@@ -70,7 +70,7 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
     let mut failed = plan.failed;
     let attempts = stream::iter(plan.adopt).map(|(row, machine)| async move {
         let mut undo = Undo::new();
-        let adopted = adopt(parts, &row, &machine, &mut undo).await;
+        let adopted = adopt(context, &row, &machine, &mut undo).await;
         (row, machine, undo, adopted)
     });
     // Several at a time: each waits for its guest, and nobody is served before all are here.
@@ -84,7 +84,7 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
                 let state = match row.record.state.clone() {
                     SandboxState::Waking => {
                         let (state, secret) = (SandboxState::Running, row.record.secret.clone());
-                        parts.ledger.record(row.id, &Record { state: state.clone(), layer: None, secret }).await?;
+                        context.ledger.record(row.id, &Record { state: state.clone(), layer: None, secret }).await?;
                         state
                     }
                     state => state,
@@ -93,19 +93,19 @@ pub async fn take_over(parts: &Arc<Parts>, plan: Plan) -> Result<Found, RecoverE
             }
             Err(error) => {
                 tracing::warn!(sandbox = %row.id, %error, "machine not taken over");
-                let reason = why_lost(parts, &machine, &error);
+                let reason = why_lost(context, &machine, &error);
                 // Before its disk and its network are given away.
                 kept.remove(&machine.id.to_string());
-                end_processes(&parts.run_root, &kept).await?;
+                end_processes(&context.run_root, &kept).await?;
                 undo.unwind().await;
-                parts.volumes.let_go(row.id).await.map_err(RecoverError::Volumes)?;
+                context.volumes.release_layer(row.id).await.map_err(RecoverError::Volumes)?;
                 failed.push((row, reason));
             }
         }
     }
     for (row, reason) in failed {
         let state = SandboxState::Failed { reason: reason.clone() };
-        parts.ledger.record(row.id, &Record { state, layer: None, secret: None }).await?;
+        context.ledger.record(row.id, &Record { state, layer: None, secret: None }).await?;
         found.sandboxes.push((row.id, row.generation, row.spec, Start::Failed(reason)));
     }
     Ok(found)
@@ -147,11 +147,11 @@ impl Adopted {
 
 /// Says why a machine could not be taken over, in the words of who would have watched it die if that is known. Asked before its
 /// control group is removed.
-fn why_lost(parts: &Parts, machine: &MachineRow, error: &AdoptError) -> String {
-    if !was_short_of_memory(&parts.run_root, &machine.id.to_string()) {
+fn why_lost(context: &HostContext, machine: &MachineRow, error: &AdoptError) -> String {
+    if !was_short_of_memory(&context.run_root, &machine.id.to_string()) {
         return format!("its machine could not be taken over: {error}");
     }
-    let manifest = machine.layer.and_then(|layer| parts.layers.manifest(layer).ok());
+    let manifest = machine.layer.and_then(|layer| context.layers.manifest(layer).ok());
     let memory = manifest.map(|manifest| MachineLimits::of(manifest.memory, manifest.cpus).memory);
     match memory {
         Some(memory) => format!("killed: the machine used more than its {} MiB", memory.as_mib()),
@@ -160,37 +160,37 @@ fn why_lost(parts: &Parts, machine: &MachineRow, error: &AdoptError) -> String {
 }
 
 /// Remembers to remove a slot of the last run that was not taken over. One that was is given back by who has it.
-fn hold_orphan(parts: &Arc<Parts>, name: &str, undo: &mut Undo) {
-    let (parts, name) = (parts.clone(), name.to_owned());
+fn hold_orphan(context: &Arc<HostContext>, name: &str, undo: &mut Undo) {
+    let (context, name) = (context.clone(), name.to_owned());
     undo.hold("orphaned slot", move || async move {
-        if let Err(error) = parts.net.discard(&name).await {
+        if let Err(error) = context.net.discard(&name).await {
             tracing::error!(%error, "network slot not removed");
         }
     });
 }
 
 async fn adopt(
-    parts: &Arc<Parts>,
+    context: &Arc<HostContext>,
     row: &SandboxRow,
     machine: &MachineRow,
     undo: &mut Undo,
 ) -> Result<Adopted, AdoptError> {
     // Whatever fails below, these are there and must go. The line goes last: it names the others.
-    parts.hold_line(machine.id, undo);
-    parts.hold_files(machine.id, undo);
-    hold_orphan(parts, &machine.slot, undo);
+    context.hold_line(machine.id, undo);
+    context.hold_files(machine.id, undo);
+    hold_orphan(context, &machine.slot, undo);
     // After a reboot of the host there is no such slot.
-    let slot = parts.net.adopt(&machine.slot, &row.spec.egress).await?;
+    let slot = context.net.adopt(&machine.slot, &row.spec.egress).await?;
     let network = slot.port();
-    let slot = parts.hold_slot(slot, undo);
-    let layer = parts.layers.open_layer(machine.layer.ok_or(AdoptError::Blank)?)?;
-    parts.promise_present(layer.manifest.memory, undo);
+    let slot = context.hold_slot(slot, undo);
+    let layer = context.layers.open_layer(machine.layer.ok_or(AdoptError::Blank)?)?;
+    context.promise_present(layer.manifest.memory, undo);
     if let Some(owner) = &row.spec.owner {
-        Arc::new(parts.owners.present(owner, layer.manifest.memory)).hold(undo);
+        Arc::new(context.owners.present(owner, layer.manifest.memory)).hold(undo);
     }
-    let spec = parts.describe(machine.id, &Shape::of(&layer.manifest), network);
+    let spec = context.describe(machine.id, &Shape::of(&layer.manifest), network);
     let disk = spec.disk.clone();
-    let adopted: Arc<dyn Machine> = Arc::from(parts.driver.adopt(spec, machine.pid).await?);
+    let adopted: Arc<dyn Machine> = Arc::from(context.driver.adopt(spec, machine.pid).await?);
     hold_machine(&adopted, undo);
     let secret = row.record.secret.clone().unwrap_or_default();
     // The last run may have been cut off in the middle of a seal: the ledger says whether the guest should run.
@@ -201,19 +201,19 @@ async fn adopt(
     let is_waking = row.record.state == SandboxState::Waking;
     let session = if is_waking {
         // Cut off in the middle of a wake that cannot be undone: its guest may have heard of its new secret, or not yet.
-        greet(parts, &*adopted, &layer, &|| Life::Same.rebirth(&secret)).await.map_err(|_| AdoptError::Silent)?
+        greet(context, &*adopted, &layer, &|| Life::Same.rebirth(&secret)).await.map_err(|_| AdoptError::Silent)?
     } else {
-        match dial_again(parts, &*adopted, &secret).await {
+        match dial_again(context, &*adopted, &secret).await {
             Reached::Session(session) => session,
             // Its driver reaches it when there is room; nobody else needs to wait for that.
-            Reached::Waits => Session::lost(&parts.scope),
+            Reached::Waits => Session::lost(&context.scope),
             Reached::Silent => return Err(AdoptError::Silent),
         }
     };
     if wanted == Power::Paused {
         adopted.pause().await?;
     }
-    let claim = parts.volumes.held(row.id).await.map_err(AdoptError::Volumes)?;
+    let claim = context.volumes.held(row.id).await.map_err(AdoptError::Volumes)?;
     if is_waking && let Err(fault) = claim.catch_up(&*adopted, &session).await {
         tracing::warn!(sandbox = %row.id, %fault, "grown volumes not filled");
     }

@@ -12,7 +12,7 @@ use std::{
 use pandastack_layers::{LayerStore, Manifest};
 use pandastack_vmm::MachineState;
 
-use super::prepare::{Berth, Shape};
+use super::prepare::{MachineSlot, Shape};
 
 /// Shapes that are kept. Of more, those used last.
 const SHAPES_MAX: usize = 4;
@@ -23,7 +23,7 @@ pub struct Blanks {
     wanted: AtomicUsize,
     /// The shape used last comes first.
     recent: Mutex<VecDeque<Shape>>,
-    shelves: Mutex<HashMap<Shape, VecDeque<Berth>>>,
+    shelves: Mutex<HashMap<Shape, VecDeque<MachineSlot>>>,
 }
 
 impl Blanks {
@@ -39,7 +39,7 @@ impl Blanks {
     }
 
     /// Takes a living process that fits a layer; from now on its shape is kept. Dead ones come beside it.
-    pub fn take(&self, manifest: &Manifest) -> (Option<Berth>, Vec<Berth>) {
+    pub fn take(&self, manifest: &Manifest) -> (Option<MachineSlot>, Vec<MachineSlot>) {
         let shape = Shape::of(manifest);
         let mut dead = Vec::new();
         let taken = {
@@ -48,7 +48,7 @@ impl Blanks {
             shelf.and_then(|shelf| {
                 loop {
                     match shelf.pop_front() {
-                        Some(berth) if !is_alive(&berth) => dead.push(berth),
+                        Some(machine_slot) if !is_alive(&machine_slot) => dead.push(machine_slot),
                         other => break other,
                     }
                 }
@@ -59,7 +59,7 @@ impl Blanks {
     }
 
     /// Takes those that died while they waited.
-    pub fn take_dead(&self) -> VecDeque<Berth> {
+    pub fn take_dead(&self) -> VecDeque<MachineSlot> {
         let mut all = VecDeque::new();
         for shelf in self.shelves().values_mut() {
             let (alive, dead): (VecDeque<_>, _) = std::mem::take(shelf).into_iter().partition(is_alive);
@@ -70,7 +70,7 @@ impl Blanks {
     }
 
     /// Takes any, of the shape that was not used for the longest time.
-    pub fn yield_one(&self) -> Option<Berth> {
+    pub fn yield_one(&self) -> Option<MachineSlot> {
         let recent = self.recent().clone();
         let mut shelves = self.shelves();
         let stale = shelves.keys().find(|shape| !recent.contains(shape)).cloned();
@@ -79,7 +79,7 @@ impl Blanks {
     }
 
     /// Takes one of a shape that is not kept any more.
-    pub fn take_stale(&self) -> Option<Berth> {
+    pub fn take_stale(&self) -> Option<MachineSlot> {
         let recent = self.recent().clone();
         let mut shelves = self.shelves();
         shelves.retain(|_, shelf| !shelf.is_empty());
@@ -95,8 +95,8 @@ impl Blanks {
     }
 
     /// Puts one on its shelf.
-    pub fn put(&self, shape: Shape, berth: Berth) {
-        self.shelves().entry(shape).or_default().push_back(berth);
+    pub fn put(&self, shape: Shape, machine_slot: MachineSlot) {
+        self.shelves().entry(shape).or_default().push_back(machine_slot);
     }
 
     /// Counts them.
@@ -105,7 +105,7 @@ impl Blanks {
     }
 
     /// Takes all.
-    pub fn take_all(&self) -> Vec<Berth> {
+    pub fn take_all(&self) -> Vec<MachineSlot> {
         std::mem::take(&mut *self.shelves()).into_values().flatten().collect()
     }
 
@@ -125,11 +125,11 @@ impl Blanks {
         self.recent.lock().expect("no holder panics")
     }
 
-    fn shelves(&self) -> MutexGuard<'_, HashMap<Shape, VecDeque<Berth>>> {
+    fn shelves(&self) -> MutexGuard<'_, HashMap<Shape, VecDeque<MachineSlot>>> {
         self.shelves.lock().expect("no holder panics")
     }
 }
 
-fn is_alive(berth: &Berth) -> bool {
-    berth.blank.as_ref().is_some_and(|blank| *blank.watch().borrow() == MachineState::Alive)
+fn is_alive(machine_slot: &MachineSlot) -> bool {
+    machine_slot.blank.as_ref().is_some_and(|blank| *blank.watch().borrow() == MachineState::Alive)
 }

@@ -87,7 +87,7 @@ impl Owned<'_> {
 
     async fn go_on(&mut self) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
-        let claim = self.parts.volumes.held(self.id).await?;
+        let claim = self.context.volumes.held(self.id).await?;
         // Before it runs: the next start would halt it again.
         if let Err(error) = self.write_down(SandboxState::Running).await {
             self.log(self.write_down(SandboxState::Paused).await);
@@ -143,7 +143,7 @@ impl Owned<'_> {
             Body::Asleep(layer) => (Some(*layer), None),
             Body::Dead => (None, None),
         };
-        self.parts.ledger.record(self.id, &Record { state, layer, secret }).await
+        self.context.ledger.record(self.id, &Record { state, layer, secret }).await
     }
 
     /// Tells the world of a new state.
@@ -180,23 +180,23 @@ impl Owned<'_> {
             Hold::Passing => Durability::Later,
         };
         // Before the layer exists: nobody may collect it between its seal and its first use.
-        self.parts.take_in_hand(ask.layer);
+        self.context.protect_layer(ask.layer);
         let plan = SealPlan { layer: ask.layer, source: self.id, durability, then: Then::GoOn, defaults };
-        let sealed = seal(&self.parts, living, plan).await;
+        let sealed = seal(&self.context, living, plan).await;
         let Sealed { layer, pause, own } = match sealed {
             Ok(sealed) => sealed,
             Err(error) => {
-                self.parts.let_go(ask.layer).await;
+                self.context.release_layer(ask.layer).await;
                 return Err(seal_fault(error));
             }
         };
         match ask.hold {
             Hold::Kept => {
-                let kept = self.parts.ledger.keep(ask.layer).await;
-                self.parts.let_go(ask.layer).await;
+                let kept = self.context.ledger.keep(ask.layer).await;
+                self.context.release_layer(ask.layer).await;
                 kept?;
             }
-            Hold::Passing => self.parts.flush_later(layer),
+            Hold::Passing => self.context.flush_later(layer),
         }
         tracing::info!(sandbox = %self.id, layer = %ask.layer, pause_ms = pause.as_millis() as u64, "sealed");
         Ok(LayerView { layer: ask.layer, own, pause })
@@ -205,12 +205,12 @@ impl Owned<'_> {
     /// Answers a repeated request as the first one was.
     async fn sealed_before(&self, ask: SealAsk) -> Result<Option<LayerView>, Fault> {
         let layer = ask.layer;
-        let Some(row) = self.parts.ledger.layer(layer).await? else { return Ok(None) };
+        let Some(row) = self.context.ledger.layer(layer).await? else { return Ok(None) };
         if row.source != self.id {
             return Err(Fault::new(FaultKind::Conflict, "layer.exists", "this layer was made from another sandbox"));
         }
         // A line alone is what an attempt that failed may have left.
-        let (store, scope) = (self.parts.layers.clone(), self.parts.scope.clone());
+        let (store, scope) = (self.context.layers.clone(), self.context.scope.clone());
         let opened = scope.block("open layer", move || store.open_layer(layer)).await.map_err(Fault::bug)?;
         let Ok(opened) = opened else { return Ok(None) };
         match (ask.hold, row.hold) {
@@ -218,9 +218,9 @@ impl Owned<'_> {
             (Hold::Kept, Hold::Passing) => {
                 let flushed = scope.block("flush layer", move || opened.flush()).await.map_err(Fault::bug)?;
                 flushed.map_err(Fault::bug)?;
-                self.parts.ledger.keep(layer).await?;
+                self.context.ledger.keep(layer).await?;
             }
-            (Hold::Passing, _) => self.parts.take_in_hand(layer),
+            (Hold::Passing, _) => self.context.protect_layer(layer),
         }
         Ok(Some(LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO }))
     }
@@ -248,7 +248,7 @@ impl Owned<'_> {
         living.session.activity().retire();
         self.tell.send_modify(|now| now.without(SandboxState::FallingAsleep));
         let layer = LayerId::random();
-        self.parts.take_in_hand(layer);
+        self.context.protect_layer(layer);
         let outcome = self.seal_for_sleep(layer, &before).await;
         if outcome.is_ok() {
             // From here on the sandbox is its layer: what follows is only clearing away.
@@ -267,7 +267,7 @@ impl Owned<'_> {
                 self.set_clock().await;
             }
         }
-        self.parts.let_go(layer).await;
+        self.context.release_layer(layer).await;
         outcome
     }
 
@@ -277,7 +277,7 @@ impl Owned<'_> {
         let plan = SealPlan { layer, source: self.id, durability, then, defaults: None };
         // The sleeper may be deleted without ever waking: what it wrote must be on its volumes then. A paused one runs for this.
         living.claim.flush(&*living.machine, &living.session).await;
-        let sealed = seal(&self.parts, living, plan).await;
+        let sealed = seal(&self.context, living, plan).await;
         let halted_again = async || {
             // A failed seal lets the guest go on; one that its owner had paused must not.
             living.claim.unflush(&living.session).await;
@@ -294,20 +294,20 @@ impl Owned<'_> {
         };
         let secret = Some(living.secret.reveal().clone());
         let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret };
-        if let Err(error) = self.parts.ledger.record_durably(self.id, &asleep).await {
+        if let Err(error) = self.context.ledger.record_durably(self.id, &asleep).await {
             // The line may have been written all the same. A sandbox that runs on must not be found asleep.
             let awake = Record { state: before.clone(), layer: None, ..asleep };
-            self.log(self.parts.ledger.record(self.id, &awake).await);
+            self.log(self.context.ledger.record(self.id, &awake).await);
             go_on(&*living.machine).await.map_err(machine_fault)?;
             halted_again().await;
             return Err(error.into());
         }
         tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "fell asleep");
         // On the way out the others need the disk.
-        if !self.parts.is_crowded() && !self.parts.scope.token().is_cancelled() {
+        if !self.context.is_crowded() && !self.context.scope.token().is_cancelled() {
             // Who wakes it soon finds in memory what its guest reads first, and the wake need not share the disk and a CPU
             // with the reading. The kernel forgets it before anything that somebody uses.
-            self.parts.read_ahead(sealed.layer.files.clone());
+            self.context.read_ahead(sealed.layer.files.clone());
         }
         Ok(())
     }
@@ -322,16 +322,16 @@ impl Owned<'_> {
         }
         let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
         // Nobody may collect it between two lines of the ledger, or because one of them is not written.
-        self.parts.take_in_hand(layer);
+        self.context.protect_layer(layer);
         let woken = self.wake(layer).await;
         match self.body {
             Body::Living(_) => {
                 self.is_unwritten = false;
-                self.parts.put_down(layer);
+                self.context.unprotect_layer(layer);
             }
             // A sleeper whose line may not name its layer keeps it in hand.
             Body::Asleep(_) if self.is_unwritten => {}
-            Body::Asleep(_) | Body::Dead => self.parts.let_go(layer).await,
+            Body::Asleep(_) | Body::Dead => self.context.release_layer(layer).await,
         }
         // One that was broken off for a removal says nothing about the next: the removal may be refused.
         let failed = woken.as_ref().err().filter(|_| !self.given_up.is_cancelled());
@@ -343,7 +343,7 @@ impl Owned<'_> {
     /// a volume by then.
     async fn wake(&mut self, layer: LayerId) -> Result<(), Fault> {
         self.tell.send_modify(|now| now.without(SandboxState::Waking));
-        let claim = match self.parts.volumes.held(self.id).await {
+        let claim = match self.context.volumes.held(self.id).await {
             Ok(claim) => claim,
             Err(fault) => {
                 self.tell.send_modify(|now| now.without(SandboxState::Asleep));
@@ -352,7 +352,7 @@ impl Owned<'_> {
         };
         let (id, spec, given_up) = (self.id, &self.spec, &self.given_up.token());
         let wanted = Wanted { id, spec, claim: &claim, given_up, no_return: false.into() };
-        let woken = launch::wake(&self.parts, &self.standby, layer, &wanted).await;
+        let woken = launch::wake(&self.context, &self.standby, layer, &wanted).await;
         match woken {
             Ok(living) => match self.come_alive(living, "woke").await {
                 Ok(()) => {
@@ -430,7 +430,7 @@ impl Owned<'_> {
     /// Puts a sandbox on new terms, all of them or none.
     async fn respecify(&mut self, new: SandboxSpec) -> Result<(), Fault> {
         // Written down first: after a crash the next start sets what was asked for, and a ledger that fails leaves the guest alone.
-        let written = self.parts.ledger.respecified(self.id, &new).await.map_err(Fault::from);
+        let written = self.context.ledger.respecified(self.id, &new).await.map_err(Fault::from);
         let set = match written {
             Ok(()) => self.restrict(&new.egress).await,
             Err(fault) => Err(fault),
@@ -439,7 +439,7 @@ impl Owned<'_> {
             Ok(()) => self.spec = new,
             Err(fault) => {
                 // The line may have been written all the same. Who heard of a failure must not find it done after the next start.
-                self.log(self.parts.ledger.respecified(self.id, &self.spec).await);
+                self.log(self.context.ledger.respecified(self.id, &self.spec).await);
                 if let Err(error) = self.restrict(&self.spec.egress).await {
                     tracing::error!(sandbox = %self.id, %error, "rules not set back");
                 }

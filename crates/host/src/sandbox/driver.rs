@@ -17,7 +17,7 @@ use super::{
     given_up::{GivenUp, Removal},
     launch::{self, Wanted, death},
     living::Living,
-    prepare::Parts,
+    prepare::HostContext,
     publish::Condition,
     standby::Standby,
 };
@@ -94,7 +94,7 @@ impl Start {
 }
 
 /// A sandbox as its driver is given it.
-pub struct Charge {
+pub struct Assignment {
     pub id: SandboxId,
     pub generation: u64,
     pub spec: SandboxSpec,
@@ -115,7 +115,7 @@ pub(super) enum Body {
 
 /// A sandbox in its driver's hands.
 pub(super) struct Owned<'a> {
-    pub parts: Arc<Parts>,
+    pub context: Arc<HostContext>,
     pub standby: Arc<Standby>,
     pub id: SandboxId,
     pub spec: SandboxSpec,
@@ -142,15 +142,15 @@ enum Happening {
 /// Drives a sandbox to its end. When this returns, the sandbox is gone or belongs to the next process; the fault says why it
 /// never ran.
 pub async fn drive(
-    parts: Arc<Parts>,
+    context: Arc<HostContext>,
     standby: Arc<Standby>,
-    charge: Charge,
+    assignment: Assignment,
     tell: &watch::Sender<Condition>,
     events: broadcast::Sender<HostEvent>,
 ) -> Result<(), Fault> {
-    let Charge { id, generation, spec, start, mut requests, here, given_up } = charge;
+    let Assignment { id, generation, spec, start, mut requests, here, given_up } = assignment;
     let mut owned = Owned {
-        parts,
+        context,
         standby,
         id,
         spec,
@@ -201,8 +201,8 @@ impl Owned<'_> {
         match start {
             Start::Create => self.create(generation).await,
             Start::Adopted(living, state) => {
-                self.parts.consoles.begin(self.id, living.machine.id());
-                living.spare.fill_later(&living.machine, &living.secret, &self.parts.scope);
+                self.context.consoles.begin(self.id, living.machine.id());
+                living.spare.fill_later(&living.machine, &living.secret, &self.context.scope);
                 let runs = state == SandboxState::Running;
                 self.tell.send_modify(|now| now.living(&living, state));
                 self.body = Body::Living(living);
@@ -213,7 +213,7 @@ impl Owned<'_> {
                 Ok(())
             }
             Start::Asleep(layer) => {
-                let manifest = self.parts.layers.manifest(layer).map_err(Fault::bug)?;
+                let manifest = self.context.layers.manifest(layer).map_err(Fault::bug)?;
                 self.tell.send_modify(|now| now.asleep(&manifest));
                 self.body = Body::Asleep(layer);
                 Ok(())
@@ -226,8 +226,8 @@ impl Owned<'_> {
     }
 
     async fn create(&mut self, generation: u64) -> Result<(), Fault> {
-        self.parts.ledger.wanted(self.id, generation, &self.spec).await?;
-        let claim = match self.parts.volumes.claim(self.id, &self.spec.volumes).await {
+        self.context.ledger.wanted(self.id, generation, &self.spec).await?;
+        let claim = match self.context.volumes.claim(self.id, &self.spec.volumes).await {
             Ok(claim) => claim,
             Err(fault) => {
                 self.forget().await;
@@ -236,7 +236,7 @@ impl Owned<'_> {
         };
         let (id, spec, given_up) = (self.id, &self.spec, &self.given_up.token());
         let wanted = Wanted { id, spec, claim: &claim, given_up, no_return: false.into() };
-        let launched = launch::create(&self.parts, &self.standby, &wanted).await;
+        let launched = launch::create(&self.context, &self.standby, &wanted).await;
         let living = match launched {
             Ok(living) => living,
             Err(error) => {
@@ -257,20 +257,20 @@ impl Owned<'_> {
     pub(super) async fn come_alive(&mut self, living: Living, what: &'static str) -> Result<(), (Box<Living>, Fault)> {
         let secret = Some(living.secret.reveal().clone());
         let now = Record { state: SandboxState::Running, layer: None, secret };
-        if let Err(error) = self.parts.ledger.record(self.id, &now).await {
+        if let Err(error) = self.context.ledger.record(self.id, &now).await {
             tracing::error!(sandbox = %self.id, %error, "a new life could not be recorded");
             return Err((Box::new(living), error.into()));
         }
         tracing::info!(sandbox = %self.id, boot_ms = living.boot.as_millis() as u64, mode = living.boot_mode, "{what}");
-        self.parts.consoles.begin(self.id, living.machine.id());
+        self.context.consoles.begin(self.id, living.machine.id());
         self.tell.send_modify(|now| now.living(&living, SandboxState::Running));
-        living.spare.fill_later(&living.machine, &living.secret, &self.parts.scope);
+        living.spare.fill_later(&living.machine, &living.secret, &self.context.scope);
         self.body = Body::Living(Box::new(living));
         Ok(())
     }
 
     async fn next(&self, requests: &mut mpsc::Receiver<Asked>) -> Happening {
-        let token = self.parts.scope.token();
+        let token = self.context.scope.token();
         let Body::Living(living) = &self.body else {
             return tokio::select! {
                 biased;
@@ -299,9 +299,9 @@ impl Owned<'_> {
 
     async fn relink(&mut self) {
         let Body::Living(living) = &mut self.body else { return };
-        let token = self.parts.scope.token();
+        let token = self.context.scope.token();
         let reached = tokio::select! {
-            reached = dial_again(&self.parts, &*living.machine, living.secret.reveal()) => reached,
+            reached = dial_again(&self.context, &*living.machine, living.secret.reveal()) => reached,
             () = self.given_up.cancelled() => return,
             () = token.cancelled() => return,
         };
@@ -354,14 +354,14 @@ pub enum Reached {
 }
 
 /// Reaches a guest that already lives.
-pub async fn dial_again(parts: &Parts, machine: &dyn Machine, secret: &[u8]) -> Reached {
-    let deadline = parts.settings.launch_deadline / RELINK_PARTS;
+pub async fn dial_again(context: &HostContext, machine: &dyn Machine, secret: &[u8]) -> Reached {
+    let deadline = context.settings.launch_deadline / RELINK_PARTS;
     let reached = tokio::time::timeout(deadline, async {
         while *machine.watch().borrow() == MachineState::Alive {
             // One connection may be lost on the way, or stay silent on a host that is too busy for it.
             let opened = tokio::time::timeout(deadline / RELINK_PARTS, async {
                 let link = machine.dial().await.ok()?;
-                Session::open(link, secret, None, &parts.scope).await.ok()
+                Session::open(link, secret, None, &context.scope).await.ok()
             });
             if let Ok(Some(session)) = opened.await {
                 return Reached::Session(session);

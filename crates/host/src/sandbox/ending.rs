@@ -24,14 +24,14 @@ impl Owned<'_> {
         }
         let failed = SandboxState::Failed { reason: reason.clone() };
         self.tell.send_modify(|now| now.without(failed.clone()));
-        self.log(self.parts.ledger.record(self.id, &Record { state: failed, layer: None, secret: None }).await);
+        self.log(self.context.ledger.record(self.id, &Record { state: failed, layer: None, secret: None }).await);
         let _ = self.events.send(HostEvent::Failed { id: self.id, reason });
         if let Some(living) = living {
             self.keep_console().await;
             living.undo.unwind().await;
         }
         self.let_go_volumes().await;
-        self.parts.collect_layers().await;
+        self.context.collect_layers().await;
     }
 
     /// Removes the sandbox and everything it held. One whose end cannot be written down stays as it is: the next start would
@@ -54,7 +54,7 @@ impl Owned<'_> {
                 living.undo.unwind().await;
             }
             // Still in hand if a wake failed that could not be written down.
-            Body::Asleep(layer) => self.parts.put_down(layer),
+            Body::Asleep(layer) => self.context.unprotect_layer(layer),
             Body::Dead => {}
         }
         self.forget().await;
@@ -83,7 +83,7 @@ impl Owned<'_> {
 
     /// Ends with the process: as the host decided.
     pub(super) async fn leave(&mut self) {
-        match self.parts.closing.leave() {
+        match self.context.closing.leave() {
             Leave::Remove => {
                 if self.take_down(RemovedBy::Request).await.is_err() {
                     self.leave_running();
@@ -113,16 +113,16 @@ impl Owned<'_> {
     /// Takes the sandbox off the ledger, and with it what only it used.
     pub(super) async fn forget(&self) {
         self.let_go_volumes().await;
-        let (consoles, id) = (self.parts.consoles.clone(), self.id);
-        let _ = self.parts.scope.block("forget console", move || consoles.forget(id)).await;
-        self.log(self.parts.ledger.sandbox_gone(self.id).await);
-        self.parts.collect_layers().await;
+        let (consoles, id) = (self.context.consoles.clone(), self.id);
+        let _ = self.context.scope.block("forget console", move || consoles.forget(id)).await;
+        self.log(self.context.ledger.sandbox_gone(self.id).await);
+        self.context.collect_layers().await;
     }
 
     /// Keeps the end of the machine's console: its folder is about to go.
     pub(super) async fn keep_console(&self) {
-        let (consoles, id) = (self.parts.consoles.clone(), self.id);
-        match self.parts.scope.block("keep console", move || consoles.keep(id)).await {
+        let (consoles, id) = (self.context.consoles.clone(), self.id);
+        match self.context.scope.block("keep console", move || consoles.keep(id)).await {
             Ok(Ok(())) | Err(_) => {}
             Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "console not kept"),
         }
@@ -131,7 +131,7 @@ impl Owned<'_> {
     /// Lets the sandbox's volumes go: its machine is gone.
     async fn let_go_volumes(&self) {
         if !self.spec.volumes.is_empty()
-            && let Err(error) = self.parts.volumes.let_go(self.id).await
+            && let Err(error) = self.context.volumes.release_layer(self.id).await
         {
             tracing::error!(sandbox = %self.id, %error, "volumes not let go");
         }

@@ -25,7 +25,7 @@ use super::{
     life::{CLOCK_EXCHANGE_MAX, Life, set_clock, unhex},
     living::Living,
     owners::OwnedShare,
-    prepare::{Parts, PrepareError, Prepared, SlotHandle},
+    prepare::{HostContext, PrepareError, Prepared, SlotHandle},
     publish::defaults_of,
     standby::{Launching, Standby},
 };
@@ -86,18 +86,18 @@ pub struct Wanted<'a> {
 }
 
 /// Launches a new sandbox, unless it is given up meanwhile.
-pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) -> Result<Living, LaunchError> {
+pub async fn create(context: &Arc<HostContext>, standby: &Standby, wanted: &Wanted<'_>) -> Result<Living, LaunchError> {
     let started = Instant::now();
     let launching = standby.launching();
     if wanted.given_up.is_cancelled() {
         return Err(LaunchError::Abandoned);
     }
     let (layer, mode) = match wanted.spec.origin {
-        Origin::Template => (parts.layers.template(&wanted.spec.template)?, "cold"),
-        Origin::Layer(layer) => (layer, parts.mode_of(layer)),
+        Origin::Template => (context.layers.template(&wanted.spec.template)?, "cold"),
+        Origin::Layer(layer) => (layer, context.mode_of(layer)),
     };
-    let share = share_of_owner(parts, layer, wanted.spec)?;
-    let env = birth_env(parts, layer, wanted.spec);
+    let share = share_of_owner(context, layer, wanted.spec)?;
+    let env = birth_env(context, layer, wanted.spec);
     let life = Life::New { id: wanted.id, env: &env };
     if wanted.spec.origin == Origin::Template {
         let (ready, dead) = standby.take(&wanted.spec.template, layer);
@@ -106,7 +106,7 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
         }
         if let Some(mut prepared) = ready {
             hold_share(share.as_ref(), &mut prepared);
-            match start_life(parts, prepared, "standby", started, wanted, &life).await {
+            match start_life(context, prepared, "standby", started, wanted, &life).await {
                 // It went bad while it stood by; the caller need not know.
                 Err(error @ (LaunchError::Died { .. } | LaunchError::Machine(_) | LaunchError::Rebirth(_))) => {
                     tracing::warn!(%error, "standby machine of no use; starting another");
@@ -115,15 +115,19 @@ pub async fn create(parts: &Arc<Parts>, standby: &Standby, wanted: &Wanted<'_>) 
             }
         }
     }
-    let mut prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
+    let mut prepared = trace::span("machine.prepare", |_| {}, prepare(context, standby, &launching, layer)).await?;
     hold_share(share.as_ref(), &mut prepared);
-    start_life(parts, prepared, mode, started, wanted, &life).await
+    start_life(context, prepared, mode, started, wanted, &life).await
 }
 
 /// Counts a machine of a layer against its owner's share. A layer that cannot be read is found out by who opens it.
-fn share_of_owner(parts: &Parts, layer: LayerId, spec: &SandboxSpec) -> Result<Option<Arc<OwnedShare>>, LaunchError> {
-    let (Some(owner), Ok(manifest)) = (&spec.owner, parts.layers.manifest(layer)) else { return Ok(None) };
-    let share = parts.owners.take(owner, manifest.memory, parts.totals()).map_err(LaunchError::Share)?;
+fn share_of_owner(
+    context: &HostContext,
+    layer: LayerId,
+    spec: &SandboxSpec,
+) -> Result<Option<Arc<OwnedShare>>, LaunchError> {
+    let (Some(owner), Ok(manifest)) = (&spec.owner, context.layers.manifest(layer)) else { return Ok(None) };
+    let share = context.owners.take(owner, manifest.memory, context.totals()).map_err(LaunchError::Share)?;
     Ok(Some(Arc::new(share)))
 }
 
@@ -134,8 +138,8 @@ fn hold_share(share: Option<&Arc<OwnedShare>>, prepared: &mut Prepared) {
 }
 
 /// The environment of a new sandbox: its own over that of its layer. A layer that cannot be read is found out by who opens it.
-fn birth_env(parts: &Parts, layer: LayerId, spec: &SandboxSpec) -> BTreeMap<String, String> {
-    let below = parts.layers.manifest(layer).map(|manifest| defaults_of(&manifest).env);
+fn birth_env(context: &HostContext, layer: LayerId, spec: &SandboxSpec) -> BTreeMap<String, String> {
+    let below = context.layers.manifest(layer).map(|manifest| defaults_of(&manifest).env);
     let mut env = below.unwrap_or_default();
     env.extend(spec.env.clone());
     env
@@ -143,7 +147,7 @@ fn birth_env(parts: &Parts, layer: LayerId, spec: &SandboxSpec) -> BTreeMap<Stri
 
 /// Launches a sandbox that sleeps in a layer.
 pub async fn wake(
-    parts: &Arc<Parts>,
+    context: &Arc<HostContext>,
     standby: &Standby,
     layer: LayerId,
     wanted: &Wanted<'_>,
@@ -153,29 +157,29 @@ pub async fn wake(
     if wanted.given_up.is_cancelled() {
         return Err(LaunchError::Abandoned);
     }
-    let share = share_of_owner(parts, layer, wanted.spec)?;
-    let mut prepared = trace::span("machine.prepare", |_| {}, prepare(parts, standby, &launching, layer)).await?;
+    let share = share_of_owner(context, layer, wanted.spec)?;
+    let mut prepared = trace::span("machine.prepare", |_| {}, prepare(context, standby, &launching, layer)).await?;
     hold_share(share.as_ref(), &mut prepared);
-    start_life(parts, prepared, "wake", started, wanted, &Life::Same).await
+    start_life(context, prepared, "wake", started, wanted, &Life::Same).await
 }
 
 /// Prepares a machine; if the host has too little memory, what only stands by gives way.
 async fn prepare(
-    parts: &Arc<Parts>,
+    context: &Arc<HostContext>,
     standby: &Standby,
     launching: &Launching<'_>,
     layer: LayerId,
 ) -> Result<Prepared, LaunchError> {
     loop {
-        let store = parts.layers.clone();
-        let opened = parts.scope.block("open layer", move || store.open_layer(layer)).await;
+        let store = context.layers.clone();
+        let opened = context.scope.block("open layer", move || store.open_layer(layer)).await;
         let opened = opened.map_err(PrepareError::from)??;
         let (ahead, dead) = standby.blanks.take(&opened.manifest);
-        for berth in dead {
-            berth.give_up().await;
+        for machine_slot in dead {
+            machine_slot.give_up().await;
         }
         let was_ahead = ahead.is_some();
-        match parts.prepare(opened, ahead).await {
+        match context.prepare(opened, ahead).await {
             Err(PrepareError::Start(error)) if was_ahead => {
                 tracing::warn!(%error, "process that waited for a layer of no use; starting another");
             }
@@ -194,7 +198,7 @@ async fn prepare(
 }
 
 async fn start_life(
-    parts: &Arc<Parts>,
+    context: &Arc<HostContext>,
     prepared: Prepared,
     boot_mode: &'static str,
     started: Instant,
@@ -209,7 +213,7 @@ async fn start_life(
         return Err(error);
     }
     let mode = |work: &mut Work| work.note("pandastack.boot.mode", boot_mode);
-    let alive = bring_to_life(parts, &*machine, &layer, session, wanted, life, &secret);
+    let alive = bring_to_life(context, &*machine, &layer, session, wanted, life, &secret);
     // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
     let living = tokio::select! {
         biased;
@@ -257,7 +261,7 @@ async fn restrict(slot: &SlotHandle, spec: &SandboxSpec) -> Result<(), LaunchErr
 }
 
 async fn bring_to_life(
-    parts: &Arc<Parts>,
+    context: &Arc<HostContext>,
     machine: &dyn Machine,
     layer: &Layer,
     session: Option<Session>,
@@ -268,7 +272,7 @@ async fn bring_to_life(
     if !wanted.claim.is_empty() && layer.manifest.guest_generation < VOLUMES_SINCE {
         return Err(LaunchError::NoVolumes);
     }
-    parts.ledger.assigned(machine.id(), wanted.id).await?;
+    context.ledger.assigned(machine.id(), wanted.id).await?;
     wanted.claim.attach(machine).await?;
     if matches!(life, Life::Same) && wanted.claim.writes() {
         // Once the guest runs, its volumes become newer than the memory it slept in. Woken from that a second time it would write
@@ -276,17 +280,17 @@ async fn bring_to_life(
         // The line still names the layer: if only the answer to it is lost, the sandbox sleeps on in that.
         let slept_in = Some(layer.manifest.layer);
         let waking = Record { state: SandboxState::Waking, layer: slept_in, secret: Some(secret.to_vec()) };
-        parts.ledger.record_durably(wanted.id, &waking).await?;
+        context.ledger.record_durably(wanted.id, &waking).await?;
         wanted.no_return.store(true, Ordering::Relaxed);
     }
     machine.resume().await?;
     let rebirth = || life.rebirth(secret);
     let session = match session {
         Some(session) => {
-            reborn(parts, &session, rebirth()).await?;
+            reborn(context, &session, rebirth()).await?;
             session
         }
-        None => greet_surely(parts, machine, layer, &rebirth, wanted).await?,
+        None => greet_surely(context, machine, layer, &rebirth, wanted).await?,
     };
     match life {
         Life::New { .. } | Life::Nobody => wanted.claim.mount(&session).await.map_err(LaunchError::Volume)?,
@@ -301,8 +305,8 @@ async fn bring_to_life(
 }
 
 /// Gives a guest whose link is open its new life.
-async fn reborn(parts: &Parts, session: &Session, rebirth: Rebirth) -> Result<(), LaunchError> {
-    let deadline = parts.settings.launch_deadline;
+async fn reborn(context: &HostContext, session: &Session, rebirth: Rebirth) -> Result<(), LaunchError> {
+    let deadline = context.settings.launch_deadline;
     let reborn = tokio::time::timeout(deadline, async {
         let told = Instant::now();
         session.rebirth(&rebirth).await?;
@@ -321,7 +325,7 @@ async fn correct_clock(session: &Session, rebirth: &Rebirth, told: Instant) -> R
 
 /// Greets, and goes on with it for longer where giving up would lose the sandbox: it was told apart from its layer, and lives.
 async fn greet_surely(
-    parts: &Parts,
+    context: &HostContext,
     machine: &dyn Machine,
     layer: &Layer,
     rebirth: &(dyn Fn() -> Rebirth + Sync),
@@ -329,7 +333,7 @@ async fn greet_surely(
 ) -> Result<Session, LaunchError> {
     let mut tries = 0;
     loop {
-        let error = match greet(parts, machine, layer, rebirth).await {
+        let error = match greet(context, machine, layer, rebirth).await {
             Ok(session) => return Ok(session),
             Err(error) => error,
         };
@@ -344,17 +348,17 @@ async fn greet_surely(
 
 /// Reaches the guest of a machine that was just resumed and gives it its new life in the first exchange.
 pub async fn greet(
-    parts: &Parts,
+    context: &HostContext,
     machine: &dyn Machine,
     layer: &Layer,
     rebirth: &(dyn Fn() -> Rebirth + Sync),
 ) -> Result<Session, LaunchError> {
     let sealed_secret = unhex(&layer.manifest.link_secret);
-    let deadline = parts.settings.launch_deadline;
+    let deadline = context.settings.launch_deadline;
     let greeted = tokio::time::timeout(deadline, async {
         if let Some(state) = &layer.manifest.link {
             let (told, new_life) = (Instant::now(), rebirth());
-            match take_up(machine, state, &new_life, &parts.scope, deadline).await {
+            match take_up(machine, state, &new_life, &context.scope, deadline).await {
                 Ok(session) => {
                     correct_clock(&session, &new_life, told).await.map_err(LaunchError::Rebirth)?;
                     return Ok(session);
@@ -369,7 +373,7 @@ pub async fn greet(
             match machine.dial().await {
                 Ok(link) => {
                     let (told, rebirth) = (Instant::now(), rebirth());
-                    match Session::open(link, &secrets[0], Some(&rebirth), &parts.scope).await {
+                    match Session::open(link, &secrets[0], Some(&rebirth), &context.scope).await {
                         Ok(session) => {
                             correct_clock(&session, &rebirth, told).await.map_err(LaunchError::Rebirth)?;
                             return Ok(session);

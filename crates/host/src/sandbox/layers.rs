@@ -5,32 +5,32 @@ use std::sync::Arc;
 use pandastack_layers::Layer;
 use pandastack_model::LayerId;
 
-use super::prepare::Parts;
+use super::prepare::HostContext;
 
-impl Parts {
+impl HostContext {
     /// Protects a layer that is being made or about to be started from.
-    pub fn take_in_hand(&self, layer: LayerId) {
-        self.in_hand.lock().expect("no holder panics").insert(layer);
+    pub fn protect_layer(&self, layer: LayerId) {
+        self.protected_layers.lock().expect("no holder panics").insert(layer);
     }
 
     /// Tells whether a layer is still protected.
-    pub fn has_in_hand(&self, layer: LayerId) -> bool {
-        self.in_hand.lock().expect("no holder panics").contains(&layer)
+    pub fn is_protected(&self, layer: LayerId) -> bool {
+        self.protected_layers.lock().expect("no holder panics").contains(&layer)
     }
 
     /// Tells what a start from a layer is: of a fork if its maker still has it in hand, else of a snapshot.
     pub fn mode_of(&self, layer: LayerId) -> &'static str {
-        if self.in_hand.lock().expect("no holder panics").contains(&layer) { "fork" } else { "snapshot" }
+        if self.protected_layers.lock().expect("no holder panics").contains(&layer) { "fork" } else { "snapshot" }
     }
 
     /// Ends that protection of a layer that somebody uses now, or that is looked at in a moment.
-    pub fn put_down(&self, layer: LayerId) {
-        self.in_hand.lock().expect("no holder panics").remove(&layer);
+    pub fn unprotect_layer(&self, layer: LayerId) {
+        self.protected_layers.lock().expect("no holder panics").remove(&layer);
     }
 
     /// Ends that protection, and removes what nobody uses then.
-    pub async fn let_go(self: &Arc<Self>, layer: LayerId) {
-        self.put_down(layer);
+    pub async fn release_layer(self: &Arc<Self>, layer: LayerId) {
+        self.unprotect_layer(layer);
         self.collect_layers().await;
     }
 
@@ -46,7 +46,7 @@ impl Parts {
             }
         };
         for layer in unused {
-            if self.has_in_hand(layer) {
+            if self.is_protected(layer) {
                 continue;
             }
             // Asked again, and after that: whoever had it in hand during the first look has written down by now who uses it.

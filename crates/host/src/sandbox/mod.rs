@@ -22,7 +22,7 @@ mod standby;
 mod starting;
 
 pub use closing::{Closing, Leave};
-pub use driver::{Asked, Charge, Reached, Reply, Request, Start, dial_again, drive};
+pub use driver::{Asked, Assignment, Reached, Reply, Request, Start, dial_again, drive};
 pub use fault::{prepare_fault, refusal_fault};
 pub use given_up::GivenUp;
 pub use held::Held;
@@ -30,7 +30,7 @@ pub use launch::greet;
 pub use life::Life;
 pub use living::Living;
 pub use owners::Owners;
-pub use prepare::{Parts, PrepareError, Shape, SlotHandle, hold_machine};
+pub use prepare::{HostContext, PrepareError, Shape, SlotHandle, hold_machine};
 pub use publish::Condition;
 pub use standby::Standby;
 pub use starting::{Starting, Starts};

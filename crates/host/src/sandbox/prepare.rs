@@ -3,7 +3,7 @@
 //! with the very same list.
 //!
 //! ```text
-//! berth: slot, ledger line, folder   (+ empty disk, waiting process: a blank)
+//! machine_slot: slot, ledger line, folder   (+ empty disk, waiting process: a blank)
 //! prepare: memory promised, layer written down, disk filled, process restored
 //! ```
 
@@ -41,7 +41,7 @@ use crate::{
 pub type SlotHandle = Arc<tokio::sync::Mutex<Option<Slot>>>;
 
 /// What every launch on this host works with.
-pub struct Parts {
+pub struct HostContext {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
     pub volume: Arc<Volume>,
@@ -54,7 +54,7 @@ pub struct Parts {
     pub scope: Scope,
     pub closing: Closing,
     /// Layers that somebody is about to start machines from.
-    pub in_hand: Mutex<HashSet<LayerId>>,
+    pub protected_layers: Mutex<HashSet<LayerId>>,
     /// Held by who decides that a layer is not used, and by who begins to use one.
     pub layer_gate: tokio::sync::Mutex<()>,
     /// Memory of guests that go on while it is still to be written.
@@ -122,7 +122,7 @@ impl Shape {
 }
 
 /// A machine's place: network slot, folder, ledger line. Its process may wait there already.
-pub struct Berth {
+pub struct MachineSlot {
     pub spec: MachineSpec,
     pub slot: SlotHandle,
     pub blank: Option<Box<dyn Blank>>,
@@ -130,8 +130,8 @@ pub struct Berth {
     undo: Undo,
 }
 
-impl Berth {
-    /// Gives the machine's description and what is to be released after it. For a berth without a process.
+impl MachineSlot {
+    /// Gives the machine's description and what is to be released after it. For a machine_slot without a process.
     pub fn into_parts(self) -> (MachineSpec, Undo) {
         (self.spec, self.undo)
     }
@@ -145,25 +145,25 @@ impl Berth {
     }
 }
 
-impl Parts {
-    /// Prepares a machine from a layer, in a berth that was made ahead if there is one.
-    pub async fn prepare(self: &Arc<Self>, layer: Layer, ahead: Option<Berth>) -> Result<Prepared, PrepareError> {
+impl HostContext {
+    /// Prepares a machine from a layer, in a machine_slot that was made ahead if there is one.
+    pub async fn prepare(self: &Arc<Self>, layer: Layer, ahead: Option<MachineSlot>) -> Result<Prepared, PrepareError> {
         let (promise, starting) = match self.accept(&layer) {
             Ok(accepted) => accepted,
             Err(error) => {
-                if let Some(berth) = ahead {
-                    berth.give_up().await;
+                if let Some(machine_slot) = ahead {
+                    machine_slot.give_up().await;
                 }
                 return Err(error);
             }
         };
         self.read_ahead(layer.files.clone());
-        let berth = match ahead {
-            Some(berth) => Ok(berth),
-            None => self.berth(&Shape::of(&layer.manifest), Some(&layer)).await,
+        let machine_slot = match ahead {
+            Some(machine_slot) => Ok(machine_slot),
+            None => self.machine_slot(&Shape::of(&layer.manifest), Some(&layer)).await,
         };
-        let Berth { spec, slot, mut blank, slot_name, mut undo } = match berth {
-            Ok(berth) => berth,
+        let MachineSlot { spec, slot, mut blank, slot_name, mut undo } = match machine_slot {
+            Ok(machine_slot) => machine_slot,
             Err(error) => {
                 promise.unwind().await;
                 return Err(error);
@@ -218,29 +218,33 @@ impl Parts {
     }
 
     /// Starts a process that waits for a layer of a shape. `None` if the driver has no such thing.
-    pub async fn blank(self: &Arc<Self>, shape: &Shape) -> Result<Option<Berth>, PrepareError> {
+    pub async fn blank(self: &Arc<Self>, shape: &Shape) -> Result<Option<MachineSlot>, PrepareError> {
         let _starting = self.starting.begin();
-        let mut berth = self.berth(shape, None).await?;
+        let mut machine_slot = self.machine_slot(shape, None).await?;
         let started = async {
-            let (store, id, size) = (self.layers.clone(), berth.spec.id, shape.disk);
+            let (store, id, size) = (self.layers.clone(), machine_slot.spec.id, shape.disk);
             let reserved = self.scope.block("reserve disk", move || store.reserve(&id.to_string(), size)).await?;
             reserved.map_err(|cause| PrepareError::Io { action: "reserve a disk", cause })?;
-            berth.blank = self.driver.blank(berth.spec.clone()).await?;
-            if let Some(blank) = &berth.blank {
+            machine_slot.blank = self.driver.blank(machine_slot.spec.clone()).await?;
+            if let Some(blank) = &machine_slot.blank {
                 self.ledger.started(id, blank.pid()).await?;
             }
             Ok(())
         };
         let started: Result<(), PrepareError> = started.await;
-        if started.is_err() || berth.blank.is_none() {
-            berth.give_up().await;
+        if started.is_err() || machine_slot.blank.is_none() {
+            machine_slot.give_up().await;
             return started.map(|()| None);
         }
-        Ok(Some(berth))
+        Ok(Some(machine_slot))
     }
 
     /// Takes what every machine needs before its process: for a layer, or for none yet.
-    pub async fn berth(self: &Arc<Self>, shape: &Shape, layer: Option<&Layer>) -> Result<Berth, PrepareError> {
+    pub async fn machine_slot(
+        self: &Arc<Self>,
+        shape: &Shape,
+        layer: Option<&Layer>,
+    ) -> Result<MachineSlot, PrepareError> {
         let mut undo = Undo::new();
         let taken = async {
             let slot = self.net.take().await?;
@@ -256,7 +260,7 @@ impl Parts {
             Ok((spec, slot, name))
         };
         match taken.await {
-            Ok((spec, slot, slot_name)) => Ok(Berth { spec, slot, blank: None, slot_name, undo }),
+            Ok((spec, slot, slot_name)) => Ok(MachineSlot { spec, slot, blank: None, slot_name, undo }),
             Err(error) => {
                 undo.unwind().await;
                 Err(error)
@@ -347,19 +351,19 @@ impl Parts {
     }
 
     fn hold_promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) {
-        let parts = self.clone();
+        let context = self.clone();
         undo.hold("promised memory", move || async move {
-            *parts.promised.lock().expect("no holder panics") -= memory.get();
+            *context.promised.lock().expect("no holder panics") -= memory.get();
         });
     }
 
     /// Remembers to give a slot back.
     pub fn hold_slot(self: &Arc<Self>, slot: Slot, undo: &mut Undo) -> SlotHandle {
         let handle: SlotHandle = Arc::new(tokio::sync::Mutex::new(Some(slot)));
-        let (parts, given) = (self.clone(), handle.clone());
+        let (context, given) = (self.clone(), handle.clone());
         undo.hold("network slot", move || async move {
             let Some(slot) = given.lock().await.take() else { return };
-            if let Err(error) = parts.net.give_back(slot).await {
+            if let Err(error) = context.net.give_back(slot).await {
                 tracing::error!(%error, "network slot not removed");
             }
         });
@@ -368,9 +372,9 @@ impl Parts {
 
     /// Remembers to take a machine off the ledger.
     pub fn hold_line(self: &Arc<Self>, id: MachineId, undo: &mut Undo) {
-        let parts = self.clone();
+        let context = self.clone();
         undo.hold("ledger line", move || async move {
-            if let Err(error) = parts.ledger.gone(id).await {
+            if let Err(error) = context.ledger.gone(id).await {
                 tracing::error!(%error, "ledger line not removed");
             }
         });
@@ -378,11 +382,11 @@ impl Parts {
 
     /// Remembers to remove a machine's folder and disk.
     pub fn hold_files(self: &Arc<Self>, id: MachineId, undo: &mut Undo) {
-        let (parts, folder) = (self.clone(), self.run_root.join(id.to_string()));
+        let (context, folder) = (self.clone(), self.run_root.join(id.to_string()));
         undo.hold("machine folder", move || async move {
             let _ = std::fs::remove_dir_all(folder);
         });
-        undo.hold("disk", move || async move { parts.layers.discard(&id.to_string()) });
+        undo.hold("disk", move || async move { context.layers.discard(&id.to_string()) });
     }
 
     /// Describes a machine of this host; the same words for a start and for a later adoption.

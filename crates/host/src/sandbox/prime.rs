@@ -8,19 +8,19 @@ use pandastack_wire_fleet::{ExecAsk, ExecEvent};
 use super::{
     launch::{LaunchError, greet},
     life::Life,
-    prepare::{Parts, Prepared},
+    prepare::{HostContext, Prepared},
 };
 use crate::guest;
 
 /// Primes a prepared machine. On failure the caller unwinds it.
-pub async fn prime(parts: &Parts, prepared: &mut Prepared) -> Result<(), LaunchError> {
+pub async fn prime(context: &HostContext, prepared: &mut Prepared) -> Result<(), LaunchError> {
     prepared.machine.resume().await?;
     let secret = random_bytes::<32>();
     let nobody = || Life::Nobody.rebirth(&secret);
-    let session = greet(parts, &*prepared.machine, &prepared.layer, &nobody).await?;
-    let rehearsal = ExecAsk::shell("true", parts.settings.launch_deadline);
+    let session = greet(context, &*prepared.machine, &prepared.layer, &nobody).await?;
+    let rehearsal = ExecAsk::shell("true", context.settings.launch_deadline);
     // Only a rehearsal: a template without a shell is still a template.
-    if let Ok(mut running) = guest::exec(&session, rehearsal, &parts.scope).await {
+    if let Ok(mut running) = guest::exec(&session, rehearsal, &context.scope).await {
         while let Some(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)) = running.events.recv().await {}
     }
     prepared.machine.pause().await?;

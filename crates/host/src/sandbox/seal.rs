@@ -24,7 +24,7 @@ use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
 
-use super::{held::Permit, living::Living, prepare::Parts};
+use super::{held::Permit, living::Living, prepare::HostContext};
 use crate::ledger::LedgerError;
 
 /// How often a machine is told to go on, or to stand still again, before that is given up.
@@ -84,31 +84,31 @@ pub enum SealError {
 }
 
 /// Seals a living machine, whose CPUs run.
-pub async fn seal(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
-    check_room(parts, Bytes::new(0))?;
+pub async fn seal(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
+    check_room(context, Bytes::new(0))?;
     // Written down first: a crash from here on leaves a line without a layer, or a layer that nobody uses.
-    parts.ledger.sealing(plan.layer, plan.source).await?;
-    draft_and_take(parts, living, plan).await
+    context.ledger.sealing(plan.layer, plan.source).await?;
+    draft_and_take(context, living, plan).await
 }
 
 /// Refuses what would use the reserve up: guests that run write to the same volume, and must not meet its end.
-fn check_room(parts: &Parts, changed: Bytes) -> Result<(), SealError> {
-    let free = Bytes::new(parts.volume.free_bytes());
-    let needed = parts.settings.disk_reserve.get().saturating_add(changed.get());
+fn check_room(context: &HostContext, changed: Bytes) -> Result<(), SealError> {
+    let free = Bytes::new(context.volume.free_bytes());
+    let needed = context.settings.disk_reserve.get().saturating_add(changed.get());
     if free.get() < needed { Err(SealError::NoDisk { free }) } else { Ok(()) }
 }
 
-async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
-    let (store, base, disk) = (parts.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
+async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
+    let (store, base, disk) = (context.layers.clone(), living.layer.files.mem.clone(), living.disk.clone());
     let (id, durability) = (plan.layer, plan.durability);
     let used = living.machine.memory_use(&base).await?;
-    check_room(parts, used.changed)?;
+    check_room(context, used.changed)?;
     let permit = match plan.then {
-        Then::GoOn => parts.held.admit(used.changed),
+        Then::GoOn => context.held.admit(used.changed),
         Then::StayPaused => None,
     };
     let room = permit.as_ref().map_or(0, Permit::bytes);
-    let drafted = parts.scope.block("draft layer", move || -> Result<(Draft, Vec<u8>), SealError> {
+    let drafted = context.scope.block("draft layer", move || -> Result<(Draft, Vec<u8>), SealError> {
         let draft = store.draft_of(id)?;
         let files = draft.files();
         copied("clone the memory", &base, &files.mem)?;
@@ -125,12 +125,12 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     if plan.then == Then::GoOn {
         // Somebody may start from it in a moment. Begun after the pause it would come too late for that (fork 180 ms instead of
         // 140), and waited for before the pause it costs what it saves.
-        parts.read_ahead(draft.files());
+        context.read_ahead(draft.files());
     }
     let drafted = begun.elapsed();
     let started = Instant::now();
     let taken = match living.machine.pause().await {
-        Ok(()) => take(parts, living, draft.files(), permit.as_ref().map(|permit| (room, permit.most()))).await,
+        Ok(()) => take(context, living, draft.files(), permit.as_ref().map(|permit| (room, permit.most()))).await,
         Err(error) => Err(error.into()),
     };
     let pause = match (plan.then, &taken) {
@@ -142,7 +142,7 @@ async fn draft_and_take(parts: &Arc<Parts>, living: &Living, plan: SealPlan) -> 
     pause?;
     let pause = started.elapsed();
     let manifest = manifest_of(living, &plan, link);
-    let finished = parts.scope.block("finish layer", move || -> Result<Layer, SealError> {
+    let finished = context.scope.block("finish layer", move || -> Result<Layer, SealError> {
         let _permit = permit;
         if let Some(delta) = held {
             let written = delta.write_over(&draft.files().mem);
@@ -209,14 +209,14 @@ struct Taken {
 
 /// Takes everything that must be of one moment.
 async fn take(
-    parts: &Arc<Parts>,
+    context: &Arc<HostContext>,
     living: &Living,
     files: LayerFiles,
     room: Option<(Vec<u8>, Bytes)>,
 ) -> Result<Taken, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
-    let cloning = parts.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
+    let cloning = context.scope.block("clone disk", move || copied("clone the disk", &disk, &clone));
     let memory = memory(&*living.machine, &living.layer.files.mem, &files.mem, room);
     let (devices, memory, disk) = tokio::join!(living.machine.save_devices(&files.dev), memory, cloning);
     devices?;

@@ -17,7 +17,7 @@ use super::{
     admission::Full,
     blanks::Blanks,
     launch::{LaunchError, death},
-    prepare::{Parts, Prepared},
+    prepare::{HostContext, Prepared},
     prime::prime,
 };
 use crate::settings::HostSettings;
@@ -130,9 +130,9 @@ impl Standby {
             Full::Promises { .. } => None,
             Full::Disk { .. } | Full::Volumes { .. } => return false,
         };
-        if let Some(berth) = blank {
+        if let Some(machine_slot) = blank {
             tracing::info!(%full, "a process that waits for a layer gives way");
-            berth.give_up().await;
+            machine_slot.give_up().await;
             return true;
         }
         if let Some(prepared) = self.yield_one() {
@@ -165,12 +165,12 @@ impl Standby {
     }
 
     /// Fills shelves until told to stop, then empties them. Under memory pressure it takes machines off instead.
-    pub async fn keep_filled(self: Arc<Self>, parts: Arc<Parts>) {
-        let token = parts.scope.token();
+    pub async fn keep_filled(self: Arc<Self>, context: Arc<HostContext>) {
+        let token = context.scope.token();
         loop {
             let died = self.clear_dead().await;
-            let pause = if parts.is_crowded() {
-                self.give_way(&parts).await;
+            let pause = if context.is_crowded() {
+                self.give_way(&context).await;
                 Some(LOOK)
             } else if died {
                 Some(LOOK)
@@ -178,7 +178,7 @@ impl Standby {
                 let _adding = self.adding.lock().await;
                 // Looked at under the lock: a create that is under way may be waiting for it.
                 let is_free = *self.launching.lock().expect("no holder panics") == 0;
-                if is_free { self.add_one(&parts).await } else { None }
+                if is_free { self.add_one(&context).await } else { None }
             };
             let woken = async {
                 match pause {
@@ -198,8 +198,8 @@ impl Standby {
         for prepared in shelves.into_values().flat_map(|shelf| shelf.machines) {
             prepared.undo.unwind().await;
         }
-        for berth in self.blanks.take_all() {
-            berth.give_up().await;
+        for machine_slot in self.blanks.take_all() {
+            machine_slot.give_up().await;
         }
     }
 
@@ -217,39 +217,39 @@ impl Standby {
         for prepared in machines {
             prepared.undo.unwind().await;
         }
-        for berth in blanks {
-            berth.give_up().await;
+        for machine_slot in blanks {
+            machine_slot.give_up().await;
         }
         died > 0
     }
 
     /// Takes something off, because memory is short: what saves the least time first.
-    async fn give_way(&self, parts: &Arc<Parts>) {
-        if let Some(berth) = self.blanks.yield_one() {
-            berth.give_up().await;
+    async fn give_way(&self, context: &Arc<HostContext>) {
+        if let Some(machine_slot) = self.blanks.yield_one() {
+            machine_slot.give_up().await;
         } else if let Some(prepared) = self.yield_one() {
             tracing::info!("memory is short: a standby machine gives way");
             prepared.undo.unwind().await;
         } else {
-            tracing::trace!(promised = *parts.promised.lock().expect("no holder panics"), "nothing can give way");
+            tracing::trace!(promised = *context.promised.lock().expect("no holder panics"), "nothing can give way");
         }
     }
 
     /// Makes one thing that is missing, and tells how long to wait after it. `None` if nothing is.
-    async fn add_one(&self, parts: &Arc<Parts>) -> Option<Duration> {
-        for prepared in self.restock(&parts.layers) {
+    async fn add_one(&self, context: &Arc<HostContext>) -> Option<Duration> {
+        for prepared in self.restock(&context.layers) {
             tracing::info!("a template was baked again: a standby machine of the old one goes");
             prepared.undo.unwind().await;
         }
         if let Some(layer) = self.next_short() {
-            return Some(if self.add(parts, layer).await { SETTLE } else { RETRY });
+            return Some(if self.add(context, layer).await { SETTLE } else { RETRY });
         }
-        if let Some(berth) = self.blanks.take_stale() {
-            berth.give_up().await;
+        if let Some(machine_slot) = self.blanks.take_stale() {
+            machine_slot.give_up().await;
         }
         let shape = self.blanks.next_short()?;
-        match parts.blank(&shape).await {
-            Ok(Some(berth)) => self.blanks.put(shape, berth),
+        match context.blank(&shape).await {
+            Ok(Some(machine_slot)) => self.blanks.put(shape, machine_slot),
             Ok(None) => self.blanks.want_none(),
             Err(error) => {
                 tracing::warn!(%error, "no process was started ahead; trying again later");
@@ -265,8 +265,8 @@ impl Standby {
         short.min_by_key(|(_, shelf)| shelf.machines.len()).map(|(layer, _)| *layer)
     }
 
-    async fn add(&self, parts: &Arc<Parts>, layer: LayerId) -> bool {
-        let (store, scope) = (parts.layers.clone(), parts.scope.clone());
+    async fn add(&self, context: &Arc<HostContext>, layer: LayerId) -> bool {
+        let (store, scope) = (context.layers.clone(), context.scope.clone());
         let opened = scope.block("open layer", move || store.open_layer(layer)).await;
         let layer = match opened {
             Ok(Ok(layer)) => layer,
@@ -280,16 +280,16 @@ impl Standby {
             Err(_) => return false,
         };
         let id = layer.manifest.layer;
-        let mut prepared = match parts.prepare(layer, None).await {
+        let mut prepared = match context.prepare(layer, None).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 tracing::warn!(%error, "standby machine not prepared; trying again later");
                 return false;
             }
         };
-        let (token, machine) = (parts.scope.token(), prepared.machine.clone());
+        let (token, machine) = (context.scope.token(), prepared.machine.clone());
         let primed = tokio::select! {
-            primed = prime(parts, &mut prepared) => primed,
+            primed = prime(context, &mut prepared) => primed,
             reason = death(&*machine) => Err(LaunchError::Died { reason }),
             () = token.cancelled() => Err(LaunchError::Abandoned),
         };

@@ -119,15 +119,15 @@ impl Zone {
 }
 
 /// What a guest was told: the code and the addresses.
-pub type Told = (ResponseCode, Vec<Ipv4Addr>);
+pub type DnsAnswer = (ResponseCode, Vec<Ipv4Addr>);
 
 /// What a guest is told when a name is not on its list.
-pub fn unlisted() -> Told {
+pub fn unlisted() -> DnsAnswer {
     (ResponseCode::NXDomain, Vec::new())
 }
 
 /// What a guest is told when a name has these addresses.
-pub fn told(addresses: &[&str]) -> Told {
+pub fn told(addresses: &[&str]) -> DnsAnswer {
     (ResponseCode::NoError, addresses.iter().map(|address| address.parse().unwrap()).collect())
 }
 
@@ -138,7 +138,7 @@ pub fn question(name: &str, kind: RecordType) -> Vec<u8> {
     message.to_vec().unwrap()
 }
 
-fn read(bytes: &[u8]) -> Told {
+fn read(bytes: &[u8]) -> DnsAnswer {
     let message = Message::from_vec(bytes).unwrap();
     assert_eq!(message.metadata.id, 4711);
     let address = |record: &Record| match record.data {
@@ -150,11 +150,11 @@ fn read(bytes: &[u8]) -> Told {
 
 impl Guest {
     /// Asks the gateway over UDP.
-    pub fn resolve(&self, name: &str) -> Told {
+    pub fn resolve(&self, name: &str) -> DnsAnswer {
         self.resolve_as(name, RecordType::A)
     }
 
-    pub fn resolve_as(&self, name: &str, kind: RecordType) -> Told {
+    pub fn resolve_as(&self, name: &str, kind: RecordType) -> DnsAnswer {
         let answer = self.netns.run(|| -> io::Result<Vec<u8>> {
             let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
             socket.set_read_timeout(Some(PATIENCE))?;
@@ -168,7 +168,7 @@ impl Guest {
     }
 
     /// Asks the gateway over TCP.
-    pub fn resolve_by_stream(&self, name: &str) -> Told {
+    pub fn resolve_by_stream(&self, name: &str) -> DnsAnswer {
         let answer = self.netns.run(|| -> io::Result<Vec<u8>> {
             let mut stream = TcpStream::connect_timeout(&(GATEWAY, 53).into(), PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;

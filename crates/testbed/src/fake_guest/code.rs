@@ -45,7 +45,7 @@ async fn run(frame: Frame, channel: &mut Channel) {
             // One frame of it is enough.
             let said = Bytes::from(rest.chars().take(1000).collect::<String>());
             channel.data(Frame::new(channel.number, Kind::Stdout, said)).await;
-            CellEnd::Told
+            CellEnd::Answered
         }
         _ if text == "late" => CellEnd::Late,
         _ if text == "flood" => {
@@ -55,7 +55,7 @@ async fn run(frame: Frame, channel: &mut Channel) {
                     return channel.refuse(ErrorKind::Cancelled, "cancelled").await;
                 }
             }
-            CellEnd::Told
+            CellEnd::Answered
         }
         _ => {
             while channel.next().await.is_some_and(|frame| frame.kind != Kind::Cancel) {}

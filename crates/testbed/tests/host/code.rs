@@ -29,7 +29,7 @@ async fn cells_run_and_refusals_have_their_kinds() {
         let events = cell(bed, id, "one", "echo hi").await;
         assert_eq!(events[0], CellEvent::Stdout(Bytes::from_static(b"hi")));
         let CellEvent::Ended(ended) = &events[1] else { panic!("{events:?}") };
-        assert_eq!((ended.how, ended.took), (CellEnd::Told { exit: 0 }, Duration::from_millis(5)));
+        assert_eq!((ended.how, ended.took), (CellEnd::Answered { exit: 0 }, Duration::from_millis(5)));
         // More than a frame, less than a window.
         let long = format!("echo {}", "y".repeat(700_000));
         assert_eq!(cell(bed, id, "one", &long).await.len(), 2);
