@@ -1,4 +1,5 @@
-//! Lets the linker keep one copy of functions that came out the same: generic code makes thousands of them.
+//! Lets the linker keep one copy of functions that came out the same: generic code makes thousands
+//! of them.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,4 +1,5 @@
-//! Packs the API's document: as text it would be the largest thing in the binary that hardly anybody asks for.
+//! Packs the API's document: as text it would be the largest thing in the binary that hardly
+//! anybody asks for.
 
 use std::{env, error::Error, fs, io::Write, path::Path};
 

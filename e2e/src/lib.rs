@@ -21,7 +21,8 @@ pub use rig::Rig;
 
 /// The project's root folder.
 pub fn project() -> PathBuf {
-    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+    // Asked at run time: clones share one target folder, and a path compiled in may be another
+    // clone's.
     let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
     Path::new(&package).parent().expect("the package lies in the project").to_path_buf()
 }
@@ -121,7 +122,8 @@ pub async fn with_sandbox(body: impl AsyncFnOnce(&Bed, SandboxId)) {
     .await;
 }
 
-/// Settings of a host that makes machines on demand only, so that a test can tell what came from what.
+/// Settings of a host that makes machines on demand only, so that a test can tell what came from
+/// what.
 pub fn without_standby() -> HostSettings {
     HostSettings { standby: 0, blanks: 0, ..HostSettings::default() }
 }

@@ -50,7 +50,8 @@ pub fn typescript() -> PathBuf {
     })
 }
 
-/// Finds an installed client, or installs it; a half-made one is never found, and two tests install it once.
+/// Finds an installed client, or installs it; a half-made one is never found, and two tests install
+/// it once.
 fn kept(name: &str, what: &str, install: impl FnOnce(&Path)) -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let cache = std::env::var_os("PANDASTACK_CACHE_DIR").map_or_else(|| home.join(".cache/pandastack"), PathBuf::from);

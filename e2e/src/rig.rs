@@ -1,5 +1,5 @@
-//! A driver of real machines with everything around it and no host above it: places for machines made from the baked
-//! template `mini`, and proof at the end that nothing is left.
+//! A driver of real machines with everything around it and no host above it: places for machines
+//! made from the baked template `mini`, and proof at the end that nothing is left.
 
 use std::{
     path::{Path, PathBuf},

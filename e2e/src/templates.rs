@@ -1,4 +1,5 @@
-//! Builds of templates, and sandboxes of them, as tests ask for them through the client and the command line.
+//! Builds of templates, and sandboxes of them, as tests ask for them through the client and the
+//! command line.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 

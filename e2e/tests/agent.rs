@@ -103,7 +103,8 @@ async fn a_deadline_ends_the_process_and_its_children() {
 #[tokio::test]
 async fn a_detached_child_that_holds_the_pipe_holds_nobody_back() {
     with_sandbox(async |bed, id| {
-        // The child keeps the output pipes open far longer than the deadline of the test's patience.
+        // The child keeps the output pipes open far longer than the deadline of the test's
+        // patience.
         let ran = run(bed, id, ExecAsk { deadline: None, ..shell("setsid sleep 900 & echo started") }).await;
         assert_eq!((ran.out().as_str(), ran.code()), ("started\n", 0));
         let ran = run(bed, id, shell("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 900'")).await;

@@ -1,5 +1,6 @@
-//! Baking with the built program: ended in its middle, by a request, which it still answers for, or by force, after which the next
-//! one does; and beside machines that a killed server has left running.
+//! Baking with the built program: ended in its middle, by a request, which it still answers for, or
+//! by force, after which the next one does; and beside machines that a killed server has left
+//! running.
 
 use std::{
     path::{Path, PathBuf},
@@ -59,7 +60,8 @@ async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
     assert!(!volume.join("templates/mini").exists());
 }
 
-/// The next server takes the machines over, and needs the layer that they run on, though no name stands for it any more.
+/// The next server takes the machines over, and needs the layer that they run on, though no name
+/// stands for it any more.
 #[tokio::test]
 async fn a_template_baked_anew_keeps_the_old_layer_under_machines_that_a_killed_server_left() {
     let data = DataFolder::with_templates().unwrap();

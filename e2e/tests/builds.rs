@@ -1,4 +1,5 @@
-//! Builds of templates on real machines: a Dockerfile and its cache, a failing step, a snapshot, and a server that dies meanwhile.
+//! Builds of templates on real machines: a Dockerfile and its cache, a failing step, a snapshot,
+//! and a server that dies meanwhile.
 
 use std::{path::Path, process::Command};
 

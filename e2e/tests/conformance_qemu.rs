@@ -23,7 +23,8 @@ impl QemuSubject {
         Self(Rig::start().await)
     }
 
-    /// Shakes hands, sends the request's frames in the same write, and gives its first answer and what follows.
+    /// Shakes hands, sends the request's frames in the same write, and gives its first answer and
+    /// what follows.
     async fn ask(&self, mut link: Box<dyn Link>, request: &[Frame]) -> io::Result<Vec<Frame>> {
         let secret = &self.0.layer.manifest.link_secret;
         let secret =

@@ -1,5 +1,6 @@
-//! Where the sources of the API contract contradict each other, and which side we took: one test per row of its section 16,
-//! named after the row. Real server, real machines; what published clients see of it is in `published`.
+//! Where the sources of the API contract contradict each other, and which side we took: one test
+//! per row of its section 16, named after the row. Real server, real machines; what published
+//! clients see of it is in `published`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The host's own disk goes wrong: it is full, or the power is cut. The server runs on a small file system that it has for itself.
+//! The host's own disk goes wrong: it is full, or the power is cut. The server runs on a small file
+//! system that it has for itself.
 
 use std::{
     path::{Path, PathBuf},
@@ -249,7 +250,8 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
     let meanwhile = async {
         let waits = async || server.said().contains("no room left on the host's disk").then_some(());
         wait_for("the guest to wait", PATIENCE, waits).await;
-        // A refused create has made nothing, and the one that waits is not taken for dead. Each of them writes to a full disk.
+        // A refused create has made nothing, and the one that waits is not taken for dead. Each of
+        // them writes to a full disk.
         for _ in 0..8 {
             let refused = client.create(&plain()).await.unwrap_err();
             assert_eq!((refused.status(), refused.code()), (Some(507), Some("host.storage")), "{refused}");
@@ -258,7 +260,8 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         std::fs::remove_file(&filler).unwrap();
     };
-    // Joined: a copy that ended before there was room would have been told that the disk is broken, and fail below.
+    // Joined: a copy that ended before there was room would have been told that the disk is broken,
+    // and fail below.
     let (sums, ()) = tokio::join!(run(&client, &id, copy), meanwhile);
     let sums: Vec<&str> = sums.lines().collect();
     assert_eq!(sums[0], sums[1], "what was written arrived");
@@ -358,7 +361,8 @@ async fn is_told_the_time(client: &Client, id: &str) {
     wait_for("the host's time", PATIENCE, is_told).await;
 }
 
-/// The last step of a seal fails, long after the guest was paused for it: whatever was asked for, its guest goes on.
+/// The last step of a seal fails, long after the guest was paused for it: whatever was asked for,
+/// its guest goes on.
 #[tokio::test]
 async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
     let disk = Disk::make("3G");

@@ -1,5 +1,6 @@
-//! The page of the API's document in a real browser, from the built server: its policy lets its own script and style work and
-//! nothing else, and what the script makes of the document is there to read.
+//! The page of the API's document in a real browser, from the built server: its policy lets its own
+//! script and style work and nothing else, and what the script makes of the document is there to
+//! read.
 
 use std::process::{Command, Stdio};
 

@@ -1,5 +1,5 @@
-//! Egress lists and bandwidth limits attacked from inside real guests. What a list keeps out is first shown to let an unlisted
-//! guest through, and packets are counted where they would arrive.
+//! Egress lists and bandwidth limits attacked from inside real guests. What a list keeps out is
+//! first shown to let an unlisted guest through, and packets are counted where they would arrive.
 
 use std::{
     collections::BTreeMap,
@@ -39,7 +39,8 @@ const HAND_MADE: [(&str, &str); 4] = [
 /// How such a packet left its guest, told by the number that it carries.
 const WAYS: [(&str, u16); 2] = [("raw", 1001), ("frame", 1002)];
 
-/// Sends a datagram from another address, then one by another card, each to a port of its own. Both must leave the guest.
+/// Sends a datagram from another address, then one by another card, each to a port of its own. Both
+/// must leave the guest.
 const FORGE: &str = r#"
 import fcntl, socket, struct, sys
 to = sys.argv[1]
@@ -65,9 +66,10 @@ def forge(text, by_address, by_card):
     finally: card_address(own)
 "#;
 
-/// Everything a guest's root can think of: other ports and resolvers, questions of every kind for a name that is not listed,
-/// ICMP, packets and frames of its own making with its own and with forged senders, another address, another card, IPv6. Each
-/// line of output is an attempt that got an answer, how many packets it made itself, or a change that the guest could make.
+/// Everything a guest's root can think of: other ports and resolvers, questions of every kind for a
+/// name that is not listed, ICMP, packets and frames of its own making with its own and with forged
+/// senders, another address, another card, IPv6. Each line of output is an attempt that got an
+/// answer, how many packets it made itself, or a change that the guest could make.
 const ATTACK: &str = r#"
 for port in (int(sys.argv[2]), 53, 443, 853):
     try:
@@ -113,8 +115,8 @@ except OSError: pass
 print('done')
 "#;
 
-/// Ways to be refused other than by a connection: another resolver, ICMP, a protocol of one's own, the gateway's other ports,
-/// IPv6, another address, another card.
+/// Ways to be refused other than by a connection: another resolver, ICMP, a protocol of one's own,
+/// the gateway's other ports, IPv6, another address, another card.
 const KNOCK: &str = r#"
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', (to, 53))
 socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).sendto(b'\x08\0\xf7\xfe\0\x01\0\0', (to, 0))
@@ -182,7 +184,8 @@ async fn a_list_cannot_be_walked_around() {
         let asked = zone.heard("other.test");
         assert!(asked >= 6, "and the resolver hears of it");
         let before = counter.read();
-        // Each kind by each way: what a list keeps out below is what arrives where nobody stops it. Forged senders never do.
+        // Each kind by each way: what a list keeps out below is what arrives where nobody stops it.
+        // Forged senders never do.
         for part in HAND_MADE.iter().flat_map(|(kind, _)| WAYS.map(|(way, _)| format!("{kind}_{way}"))) {
             assert_eq!(before[&part], 1, "{part}: {before:?}");
         }
@@ -354,7 +357,8 @@ async fn a_bandwidth_limit_holds_in_both_directions() {
                     let arrived = if direction == "down" { said.trim().parse().unwrap() } else { moved };
                     counts.push((arrived, began.elapsed().as_secs_f64()));
                 }
-                // The seconds hold more than the transfer, and a loaded host only makes less arrive.
+                // The seconds hold more than the transfer, and a loaded host only makes less
+                // arrive.
                 let most = |seconds: f64| (f64::from(MBPS) * 1e6 / 8.0 * seconds + BURST_BYTES) as u64;
                 let [(slow, slow_seconds), (fast, fast_seconds)] = counts[..] else { panic!("two guests") };
                 assert!(slow > 0, "{direction}: a limit is not a wall");
@@ -377,7 +381,8 @@ fn talk(mut stream: TcpStream, pour: bool) -> u64 {
     }
 }
 
-/// Counts the packets that arrive at an address of the outside: all of them, and the hand-made by kind and way.
+/// Counts the packets that arrive at an address of the outside: all of them, and the hand-made by
+/// kind and way.
 struct Counter<'a>(&'a Outside);
 
 impl Counter<'_> {
@@ -487,7 +492,8 @@ fn answer_once(mut stream: TcpStream, answer: impl Fn(&[u8]) -> Vec<u8>) -> std:
     stream.write_all(&[&(answer.len() as u16).to_be_bytes()[..], &answer].concat())
 }
 
-/// Answers a question for addresses of a known name, and any other with nothing; gives the name, too.
+/// Answers a question for addresses of a known name, and any other with nothing; gives the name,
+/// too.
 fn reply(question: &[u8], names: &[(String, Vec<Ipv4Addr>)]) -> (String, Vec<u8>) {
     let mut labels = Vec::new();
     let mut end = 12;

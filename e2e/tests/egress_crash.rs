@@ -1,5 +1,5 @@
-//! What a sandbox may reach and how fast, across the death of the server that said so: the built server is killed with SIGKILL
-//! and started again while the guest runs on.
+//! What a sandbox may reach and how fast, across the death of the server that said so: the built
+//! server is killed with SIGKILL and started again while the guest runs on.
 
 use std::{
     io::Write as _,

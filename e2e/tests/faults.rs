@@ -42,10 +42,12 @@ async fn a_guest_whose_kernel_gave_up_says_why() {
 #[tokio::test]
 async fn a_guest_that_ran_out_of_memory_says_so() {
     with_sandbox(async |bed, id| {
-        // Locked in memory, or the guest would spend minutes on reading its programs again and again.
+        // Locked in memory, or the guest would spend minutes on reading its programs again and
+        // again.
         let greed = "python3 -c 'import ctypes; ctypes.CDLL(None).mlockall(3)
 x = [bytearray(1 << 20) for _ in range(1024)]'";
-        // By default the guest's kernel ends the process that took too much, and the sandbox lives on.
+        // By default the guest's kernel ends the process that took too much, and the sandbox lives
+        // on.
         let (output, code) = bed.sh(id, greed).await.unwrap();
         assert_eq!(code, 137, "{output}");
         assert_eq!(bed.out(id, "echo alive").await, "alive");
@@ -65,8 +67,9 @@ async fn a_guest_that_floods_its_console_fills_no_memory_of_the_host() {
             files.max_by_key(|file| file.metadata().unwrap().len()).unwrap()
         };
         let length = async || Some(console().metadata().ok()?.len());
-        // Every byte of a console stops the machine once: on an emulated KVM host a megabyte takes ten minutes. So most of it
-        // is there already when the guest begins, and what it adds meets the limit.
+        // Every byte of a console stops the machine once: on an emulated KVM host a megabyte takes
+        // ten minutes. So most of it is there already when the guest begins, and what it adds meets
+        // the limit.
         let lines = "earlier lines of the console\n".repeat(34 * 1024);
         std::fs::OpenOptions::new().append(true).open(console()).unwrap().write_all(lines.as_bytes()).unwrap();
         let flood = "while :; do head -c 4096 /dev/zero | tr '\\0' x; echo; done > /dev/console";

@@ -20,7 +20,8 @@ async fn sixty_four_mebibytes_pass_both_ways_without_being_held() {
     with_sandbox(async |bed, id| {
         // A first small round, so that everything made once is made.
         write(bed, id, "/root/small", "small").await.unwrap();
-        // Forgets the peak so far; the check of the layer may have been higher than all that follows.
+        // Forgets the peak so far; the check of the layer may have been higher than all that
+        // follows.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = peak_memory_kib();
         let pieces = stream::iter((0..PIECES).map(|number| Ok(piece(number))));

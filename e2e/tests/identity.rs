@@ -161,7 +161,8 @@ fn only_machine(bed: &Bed) -> Option<String> {
     all.pop().filter(|_| all.is_empty())
 }
 
-/// What nobody uses goes when memory is short, and comes back; its processes and all that they had go with it.
+/// What nobody uses goes when memory is short, and comes back; its processes and all that they had
+/// go with it.
 #[tokio::test]
 async fn machines_that_stand_by_give_way_when_memory_is_short() {
     let free = Arc::new(AtomicU64::new(Bytes::gib(64).get()));

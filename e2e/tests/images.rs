@@ -1,4 +1,5 @@
-//! Templates of images, from a real registry on this host: fetched with a password, checked, booted, built upon, and refused.
+//! Templates of images, from a real registry on this host: fetched with a password, checked,
+//! booted, built upon, and refused.
 
 use pandastack_client::{BuildForm, Client, wire::Build};
 use pandastack_e2e::{

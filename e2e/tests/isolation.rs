@@ -1,5 +1,5 @@
-//! What a guest can and cannot reach, tried from inside real guests. Everything a guest is refused is first shown to be
-//! there: an address nobody answers at proves nothing.
+//! What a guest can and cannot reach, tried from inside real guests. Everything a guest is refused
+//! is first shown to be there: an address nobody answers at proves nothing.
 
 use std::{
     collections::BTreeMap,
@@ -88,7 +88,8 @@ async fn a_guest_reaches_no_address_of_its_host() {
         async |bed| {
             let id = bed.create().await.unwrap();
             let (uplink, outer) = uplink_of(bed, id).await;
-            // The gateway's address belongs to the namespace; a listener there must be as unreachable as the host's.
+            // The gateway's address belongs to the namespace; a listener there must be as
+            // unreachable as the host's.
             let netns = netns_of(bed, id).await;
             let _inside = netns.listen_tcp(at(Ipv4Addr::UNSPECIFIED)).unwrap();
             netns.connect(at(GATEWAY), PATIENCE).expect("the listener at the gateway's address is there");
@@ -134,7 +135,8 @@ async fn a_guest_reaches_no_other_sandbox() {
             let answers = probe(bed, one, &[uplink, outer, outside.far_address()]).await;
             assert!(is_address(&answers[&outside.far_address()]), "the probe itself works");
             assert_eq!((answers[&uplink].as_str(), answers[&outer].as_str()), ("refused", "refused"));
-            // Both have the same address; what answers there is the guest itself, where nobody listens.
+            // Both have the same address; what answers there is the guest itself, where nobody
+            // listens.
             assert_eq!(probe(bed, one, &[GUEST]).await[&GUEST], "refused");
             let seen = run(bed, one, shell("cat /proc/net/arp | tail -n +2 | awk '{print $1}'")).await.out();
             assert!(seen.lines().all(|line| line == GATEWAY.to_string()), "the guest has neighbours: {seen}");

@@ -1,5 +1,6 @@
-//! The jail of machine processes, looked at from outside on real machines, and tried from inside by a program of ours that
-//! the driver starts in QEMU's place. Everything that is refused inside is first shown to be there for the host.
+//! The jail of machine processes, looked at from outside on real machines, and tried from inside by
+//! a program of ours that the driver starts in QEMU's place. Everything that is refused inside is
+//! first shown to be there for the host.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -189,13 +190,15 @@ async fn without_a_jail_the_same_program_sees_the_host() {
         let found = said.lines().find_map(|line| line.strip_prefix(attempt)?.strip_prefix(": "));
         found.unwrap_or_else(|| panic!("{attempt} was not tried:\n{said}"))
     };
-    // The probe is able to see and to act: what it does not reach in the jail is kept from it by the jail.
+    // The probe is able to see and to act: what it does not reach in the jail is kept from it by
+    // the jail.
     for attempt in ["see processes", "see the kernel", "run a shell", "open /dev/null", "become user 0"] {
         assert_eq!(end(attempt), "done", "{attempt}");
     }
     for target in &aims.targets {
-        // These two end at the machine's own network, which is around it with and without a jail. In the jail not even a
-        // socket can be made, so that this is where the network is shown to hold.
+        // These two end at the machine's own network, which is around it with and without a jail.
+        // In the jail not even a socket can be made, so that this is where the network is shown to
+        // hold.
         let held = target.starts_with("connect ") || target.starts_with("abstract ");
         assert!(
             if held { end(target).starts_with("refused") } else { end(target) == "done" },
@@ -271,7 +274,8 @@ async fn an_older_runtime_runs_the_layers_that_name_it_and_is_collected_when_non
 #[tokio::test]
 async fn a_guest_that_uses_all_its_memory_and_writes_its_disk_lives() {
     with_sandbox(async |bed, id| {
-        // More than the guest has left would wake the guest's own killer; this leaves the kernel its part.
+        // More than the guest has left would wake the guest's own killer; this leaves the kernel
+        // its part.
         let fill = "
 import os
 free = [int(l.split()[1]) for l in open('/proc/meminfo') if l.startswith('MemAvailable')][0] << 10
@@ -363,8 +367,9 @@ print(written)
 #[tokio::test]
 async fn a_machine_that_uses_more_than_its_memory_says_so_when_it_dies() {
     let eats = async |bed: &Bed| {
-        // Cached on our account: pages that the machine is the first to read count as its own, and one that is short of memory
-        // would wait for them to come back again and again instead of dying.
+        // Cached on our account: pages that the machine is the first to read count as its own, and
+        // one that is short of memory would wait for them to come back again and again instead of
+        // dying.
         let layer = bed.layers.template(&spec("mini").template).unwrap();
         fs::read(bed.layers.open_layer(layer).unwrap().files.mem).unwrap();
         let id = bed.create().await.unwrap();
@@ -382,7 +387,8 @@ async fn a_machine_that_uses_more_than_its_memory_says_so_when_it_dies() {
     with_bed(without_standby(), |net| net, eats).await;
 }
 
-/// Things of the host that a machine's process must not reach, all of them there, and how the probe is told to try them.
+/// Things of the host that a machine's process must not reach, all of them there, and how the probe
+/// is told to try them.
 struct Aims {
     targets: Vec<String>,
     other: Box<dyn Machine>,
@@ -414,7 +420,8 @@ impl Aims {
             assert!(fs::File::open(&file).is_ok(), "the host itself reads {}", file.display());
             targets.extend(["read", "write", "climb"].map(|attempt| format!("{attempt} {}", file.display())));
         }
-        // Loopback, and every other address that the host has, those of the machines' own links included.
+        // Loopback, and every other address that the host has, those of the machines' own links
+        // included.
         for address in host_addresses() {
             assert!(TcpStream::connect((address, port)).is_ok(), "the host itself connects to {address}");
             targets.push(format!("connect {address}:{port}"));
@@ -507,8 +514,8 @@ fn held(folder: &str) -> String {
     names.join(" ")
 }
 
-/// Leaves a process's group only so much more memory than it has written itself. Cached files do not count: how much of
-/// them a group has is a matter of luck, and the kernel takes them back.
+/// Leaves a process's group only so much more memory than it has written itself. Cached files do
+/// not count: how much of them a group has is a matter of luck, and the kernel takes them back.
 fn tighten(pid: &str, more: Bytes) {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let line = own.lines().find(|line| line.contains(":memory:") || line.starts_with("0::/pandastack")).unwrap();

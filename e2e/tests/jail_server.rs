@@ -1,5 +1,5 @@
-//! The jail as the built server asks for it: by default all of it, on a host that cannot give it nothing at all, and less only
-//! when it is told so by name.
+//! The jail as the built server asks for it: by default all of it, on a host that cannot give it
+//! nothing at all, and less only when it is told so by name.
 
 use std::{fs, path::Path};
 
@@ -51,7 +51,8 @@ async fn without_control_groups_nothing_starts_unless_asked_for_less() {
 
 const ARGUMENTS: [&str; 6] = ["--standby", "0", "--blanks", "0", "--on-stop", "remove"];
 
-/// Starts a server that sees no control groups: a process has the mounts of the thread that starts it.
+/// Starts a server that sees no control groups: a process has the mounts of the thread that starts
+/// it.
 fn without_groups(data: &Path, arguments: &[&str]) -> Server {
     let none: Option<&str> = None;
     std::thread::scope(|scope| {

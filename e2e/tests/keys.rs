@@ -1,11 +1,13 @@
-//! `pandastack key …` as people type it, with a real server and no machine: made, listed, revoked, and the way back in.
+//! `pandastack key …` as people type it, with a real server and no machine: made, listed, revoked,
+//! and the way back in.
 
 use std::process::{Command, Stdio};
 
 use pandastack_testbed::{Server, built};
 use serde_json::Value;
 
-/// Runs the command line with a key; gives whether it succeeded, and what it printed on both streams.
+/// Runs the command line with a key; gives whether it succeeded, and what it printed on both
+/// streams.
 fn run(server: &Server, key: &str, words: &[&str]) -> (bool, String, String) {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(built("pandastack"));

@@ -1,5 +1,6 @@
-//! A real machine killed while every kind of request to it is under way: each caller hears of it, and nothing is left. And callers
-//! that go away while their machine lives on: nothing of theirs stays in it.
+//! A real machine killed while every kind of request to it is under way: each caller hears of it,
+//! and nothing is left. And callers that go away while their machine lives on: nothing of theirs
+//! stays in it.
 
 use std::time::Duration;
 
@@ -38,7 +39,8 @@ async fn whoever_is_served_when_a_machine_is_killed_hears_of_it() {
         let mut watched = Events::open(door.call(Method::GET, id, "/fs/watch?path=/tmp")).await;
         assert_eq!(watched.next().await.unwrap().0, "ready");
         let whole = answer(door.call(Method::POST, id, "/exec").json(&json!({"cmd": "touch /tmp/on; sleep 600"})));
-        // Two senders that have sent something, less than an archive's first header, and take their time for the rest.
+        // Two senders that have sent something, less than an archive's first header, and take their
+        // time for the rest.
         let stalled = || {
             let first = stream::iter([Ok::<_, std::io::Error>("x".repeat(100))]);
             Body::wrap_stream(futures_util::StreamExt::chain(first, stream::pending()))
@@ -46,7 +48,8 @@ async fn whoever_is_served_when_a_machine_is_killed_hears_of_it() {
         let file = answer(door.call(Method::PUT, id, "/fs?path=/tmp/up").body(stalled()));
         let tree = answer(door.call(Method::PUT, id, "/fs/tar?path=/tmp/tree").body(stalled()));
         let killing = async {
-            // The command that is answered whole has begun, so the others before it are long under way.
+            // The command that is answered whole has begun, so the others before it are long under
+            // way.
             while watched.next().await.unwrap().1["path"] != "/tmp/on" {}
             let pid = bed.host.machine_pid(id).await.unwrap();
             kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
@@ -85,7 +88,8 @@ async fn readers_that_hang_up_anywhere_leave_no_watch_in_the_guest() {
         let process = answer(door.call(Method::POST, id, "/processes").json(&talk)).await.1;
         let process = process["id"].as_str().unwrap();
         let follow = format!("/processes/{process}/output?follow=1");
-        // More than the guest allows at once. Some leave before the head, some after it, some after a few events.
+        // More than the guest allows at once. Some leave before the head, some after it, some after
+        // a few events.
         for round in 0..24 {
             for path in [follow.as_str(), "/fs/watch?path=/tmp/seen"] {
                 let request = door.call(Method::GET, id, path);

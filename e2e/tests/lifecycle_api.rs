@@ -1,5 +1,5 @@
-//! The built server over HTTP: forks, trees, promotion, snapshots, sleep, volumes and egress, through the typed client and
-//! through the command line.
+//! The built server over HTTP: forks, trees, promotion, snapshots, sleep, volumes and egress,
+//! through the typed client and through the command line.
 
 use std::{
     collections::BTreeMap,
@@ -308,7 +308,8 @@ async fn clean(client: &Client, server: &Server) {
     assert_eq!((audit.leaks, audit.machines), (Vec::new(), 0), "{}", server.said());
 }
 
-/// Leaves a file and a process behind, and gives the process's id: only a restore of memory has both.
+/// Leaves a file and a process behind, and gives the process's id: only a restore of memory has
+/// both.
 async fn resident(client: &Client, id: &str) -> u32 {
     let said =
         run(client, id, "echo before > /srv/mark; setsid sleep 100000 > /dev/null 2>&1 < /dev/null & echo $!").await;

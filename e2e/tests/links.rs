@@ -1,4 +1,5 @@
-//! Links that are sealed with their guest: a copy goes on with one where its source was, and the source notices nothing.
+//! Links that are sealed with their guest: a copy goes on with one where its source was, and the
+//! source notices nothing.
 
 use std::{
     collections::BTreeSet,
@@ -117,7 +118,8 @@ async fn a_lost_link_ends_its_commands_also_if_it_has_given_a_new_life() {
 /// Most seals until two copies of one draw the same.
 const SEALS_MAX: u32 = 8;
 
-/// What the rebirth is for. Each read takes one step of the kernel's generator, so copies that are a few steps apart still meet.
+/// What the rebirth is for. Each read takes one step of the kernel's generator, so copies that are
+/// a few steps apart still meet.
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
     with_lab(async |lab| {
@@ -142,7 +144,8 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
         let (sealed, state, alike) = loop {
             seals += 1;
             assert!(seals <= SEALS_MAX, "copies differ by themselves: this test shows nothing");
-            // A draw renews the generator if that was not done for half of the guest's age: so not soon again after this.
+            // A draw renews the generator if that was not done for half of the guest's age: so not
+            // soon again after this.
             draw(&mut spare, seals).await;
             source.pause().await.unwrap();
             let state = spare.link.state().expect("a paused guest's spare link is at rest");
@@ -152,7 +155,8 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
             if !alike[0].is_disjoint(&alike[1]) {
                 break (sealed, state, alike);
             }
-            // On a busy host copies of so young a guest may be too late with their first draw. The source grows older meanwhile.
+            // On a busy host copies of so young a guest may be too late with their first draw. The
+            // source grows older meanwhile.
             for file in [&sealed.mem, &sealed.disk, &sealed.dev] {
                 std::fs::remove_file(file).unwrap();
             }
@@ -248,7 +252,8 @@ async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
     .await;
 }
 
-/// Tells whether a copy has one of its source's connections. It may have a spare one of its own by now.
+/// Tells whether a copy has one of its source's connections. It may have a spare one of its own by
+/// now.
 fn goes_on(copy: &BTreeSet<(Ipv4Addr, u16)>, source: &BTreeSet<(Ipv4Addr, u16)>) -> bool {
     !copy.is_disjoint(source)
 }
@@ -302,7 +307,8 @@ fn manifest(bed: &Bed) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(manifest_file(bed)).unwrap()).unwrap()
 }
 
-/// The host's ends of the established connections in the namespace of a process. The kernel may list one twice while others come and go.
+/// The host's ends of the established connections in the namespace of a process. The kernel may
+/// list one twice while others come and go.
 fn connections(pid: u32) -> BTreeSet<(Ipv4Addr, u16)> {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
     let established = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -1,5 +1,6 @@
-//! Who may read what a server keeps. A bake and a server in a fresh folder, started with the usual umask as most are: every file
-//! of the data folder and of the folder of running machines is looked at.
+//! Who may read what a server keeps. A bake and a server in a fresh folder, started with the usual
+//! umask as most are: every file of the data folder and of the folder of running machines is looked
+//! at.
 
 use std::{
     fs::{self, Permissions},
@@ -18,8 +19,9 @@ use serde_json::Value;
 
 const ARGUMENTS: [&str; 4] = ["--standby", "1", "--blanks", "1"];
 
-/// Open to others on purpose, below the data folder, which is not: machines' processes have users of their own, and read these
-/// through a mount. They are copies of public programs and hold no secret.
+/// Open to others on purpose, below the data folder, which is not: machines' processes have users
+/// of their own, and read these through a mount. They are copies of public programs and hold no
+/// secret.
 const EXCEPTIONS: [&str; 3] = ["runtime/", "volume/boot/vmlinuz", "volume/boot/initramfs"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +119,8 @@ fn a_folder_of_other_users_is_not_taken_for_data() {
     assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o7777, 0o1777);
 }
 
-/// Lists what the group or others may use below a folder, itself included, except for what is named above.
+/// Lists what the group or others may use below a folder, itself included, except for what is named
+/// above.
 fn opened(top: &Path) -> Vec<String> {
     let (mut waiting, mut open) = (vec![top.to_owned()], Vec::new());
     while let Some(path) = waiting.pop() {

@@ -1,6 +1,7 @@
-//! The whole API against its own document: a program that reads it asks every route, rightly and wrongly, and nothing may be
-//! answered with a defect, a status or a body that the document does not have. Control, edge and host are real; the machines
-//! are fake, so that it is quick and anything may be made of them.
+//! The whole API against its own document: a program that reads it asks every route, rightly and
+//! wrongly, and nothing may be answered with a defect, a status or a body that the document does
+//! not have. Control, edge and host are real; the machines are fake, so that it is quick and
+//! anything may be made of them.
 
 use std::{path::Path, process::Stdio, sync::Arc};
 
@@ -15,7 +16,8 @@ use tokio::net::TcpListener;
 
 const KEY: &str = "pds_00000000000000000000000000000001";
 
-/// What a server that works may answer with although nobody asked wrongly: its guests' silence, its lack of room.
+/// What a server that works may answer with although nobody asked wrongly: its guests' silence, its
+/// lack of room.
 const EXPECTED: &str = r#"[checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 502, 503, 504, 507]
 "#;

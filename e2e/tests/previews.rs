@@ -1,4 +1,5 @@
-//! The built server before real machines: programs in guests, reached with a key, by a preview's name and by a signed link.
+//! The built server before real machines: programs in guests, reached with a key, by a preview's
+//! name and by a signed link.
 
 use std::{
     process::{Command, Stdio},
@@ -17,7 +18,8 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A WebSocket server for one connection at a time: answers every text with the same text. Standard library only.
+/// A WebSocket server for one connection at a time: answers every text with the same text. Standard
+/// library only.
 const ECHO: &str = r#"
 import base64, hashlib, socketserver
 
@@ -237,8 +239,8 @@ impl Bed {
         self.client.create(&ask).await.unwrap()
     }
 
-    /// A sandbox whose port 8000 serves `/docs/a.txt` and `/secret.txt`. By default Python's server lets five callers wait and
-    /// loses the connections of more.
+    /// A sandbox whose port 8000 serves `/docs/a.txt` and `/secret.txt`. By default Python's server
+    /// lets five callers wait and loses the connections of more.
     async fn with_files(&self) -> Sandbox {
         let sandbox = self.create().await;
         let serve = "mkdir -p /srv/site/docs && cd /srv/site && echo hello from a > docs/a.txt && echo no > secret.txt && \
@@ -272,14 +274,15 @@ impl Bed {
         self.http.get(url).header("host", format!("{port}-{id}.localhost"))
     }
 
-    /// A request below a signed link. Its name need not be resolved: the test speaks to the server itself.
+    /// A request below a signed link. Its name need not be resolved: the test speaks to the server
+    /// itself.
     fn linked(&self, url: &str, path: &str) -> reqwest::RequestBuilder {
         let (host, rest) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
         self.http.get(format!("{}/{rest}{path}", self.server.url)).header("host", host)
     }
 
-    /// Opens a link as a browser does, by its name: `curl` too takes every name below `localhost` for this machine. The old
-    /// address of a link, on the API's own name, leads to the same place.
+    /// Opens a link as a browser does, by its name: `curl` too takes every name below `localhost`
+    /// for this machine. The old address of a link, on the API's own name, leads to the same place.
     async fn visited(&self, url: &str) {
         let (folder, path) = (tempfile::tempdir().unwrap(), url.split_once("/v1/p/").unwrap().1);
         for address in [format!("{url}docs/a.txt"), format!("{}/v1/p/{path}docs/a.txt", self.server.url)] {

@@ -1,5 +1,5 @@
-//! Processes that outlive their requests, in real machines: read from any offset, by many, through sleep, forks and a restart of the
-//! server.
+//! Processes that outlive their requests, in real machines: read from any offset, by many, through
+//! sleep, forks and a restart of the server.
 
 use std::process::{Command, Output};
 

@@ -41,7 +41,8 @@ fn with_typescript() {
     assert!(said.starts_with("1\n2\n3\nsandbox-"), "{said}");
 }
 
-/// Runs a quick start against a server of its own and gives what it printed. It leaves no sandbox behind.
+/// Runs a quick start against a server of its own and gives what it printed. It leaves no sandbox
+/// behind.
 fn run(name: &str, command: impl FnOnce(&str, &Path) -> Command) -> String {
     let data = DataFolder::with_templates().unwrap();
     let server = Server::start(data.path(), &[]).unwrap();
@@ -61,7 +62,8 @@ fn run(name: &str, command: impl FnOnce(&str, &Path) -> Command) -> String {
 
 /// Finds the code block after a quick start's mark.
 fn quick_start(name: &str) -> String {
-    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+    // Asked at run time: clones share one target folder, and a path compiled in may be another
+    // clone's.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap();
     let readme = std::fs::read_to_string(Path::new(&package).join("../README.md")).unwrap();
     let (_, block) = readme.split_once(&format!("<!-- quick start: {name} -->\n```")).unwrap();

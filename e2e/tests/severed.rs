@@ -1,5 +1,6 @@
-//! A real machine behind the built server, killed while bytes flow to and from it in every way that there is. Each reader must
-//! see that what it has is not the whole, and each writer that nobody took it.
+//! A real machine behind the built server, killed while bytes flow to and from it in every way that
+//! there is. Each reader must see that what it has is not the whole, and each writer that nobody
+//! took it.
 
 use futures_util::{StreamExt, future::join_all, stream};
 use nix::{
@@ -20,7 +21,8 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest},
 };
 
-/// Begins an answer of every shape and never ends it; marks in a file what it has heard. Standard library only.
+/// Begins an answer of every shape and never ends it; marks in a file what it has heard. Standard
+/// library only.
 const ENDLESS: &str = r#"
 import os, socketserver, time
 
@@ -79,7 +81,8 @@ impl Ground {
         ran["stdout"].as_str().unwrap().to_owned()
     }
 
-    /// The three ways to a port: with the key, by a signed link, by a name. Each as an address and the name that is asked for.
+    /// The three ways to a port: with the key, by a signed link, by a name. Each as an address and
+    /// the name that is asked for.
     async fn ways(&self) -> Vec<(String, String)> {
         let ask = PreviewRequest { port: Some(8000), paths: None, ttl_seconds: Some(600) };
         let signed = self.client.preview(&self.id, &ask).await.unwrap().url;
@@ -150,7 +153,8 @@ async fn begun(request: RequestBuilder) -> Response {
     response
 }
 
-/// Reads a socket until it says that something went wrong. Commands share theirs, which outlives them; a terminal's closes then.
+/// Reads a socket until it says that something went wrong. Commands share theirs, which outlives
+/// them; a terminal's closes then.
 async fn failed(path: &str, mut socket: WebSocketStream<TcpStream>) {
     let (mut last, mut open) = (Value::Null, true);
     while open && (path != "/exec/ws" || last["error"].is_null()) {

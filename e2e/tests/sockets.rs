@@ -133,7 +133,8 @@ impl Peer {
         }
     }
 
-    /// Reads the frames of one command, and maybe of others, until it ends: its output and its last frame.
+    /// Reads the frames of one command, and maybe of others, until it ends: its output and its last
+    /// frame.
     async fn until_end(&mut self, id: &str) -> (String, Value) {
         let mut output = String::new();
         loop {

@@ -13,7 +13,8 @@ use pandastack_testbed::{Bed, spec, with_bed};
 use pandastack_wire_fleet::{CellAsk, CellEnd, CellEvent, Ensure, ForkAsk, Hold, HostEvent, HostPort, SealAsk};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// More than a seal holds in memory while its guest goes on: it is written out while the guest stands still.
+/// More than a seal holds in memory while its guest goes on: it is written out while the guest
+/// stands still.
 const MUCH: Bytes = Bytes::mib(140);
 
 fn settings() -> HostSettings {
@@ -49,7 +50,8 @@ async fn count_from_outside(bed: &Bed, id: SandboxId) -> u64 {
     said.rsplit("\r\n").next().unwrap().parse().unwrap_or_else(|_| panic!("the counter says {said:?}"))
 }
 
-/// Runs a cell that prints, in the one code session of a sandbox. Its kernel must be the one from before.
+/// Runs a cell that prints, in the one code session of a sandbox. Its kernel must be the one from
+/// before.
 async fn cell(bed: &Bed, id: SandboxId, code: &str) -> String {
     let ask = CellAsk { session: "one".parse().unwrap(), code: code.to_owned().into(), limit: PATIENCE };
     let events: Vec<CellEvent> = bed.host.run_cell(id, ask).await.unwrap().collect().await;
@@ -210,7 +212,8 @@ async fn concurrent_uses_share_one_wake() {
     .await;
 }
 
-/// Which child is the last to fit is chance; that the others say why they do not, and nothing is left of them, is not.
+/// Which child is the last to fit is chance; that the others say why they do not, and nothing is
+/// left of them, is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_that_does_not_fit_says_so_for_each_child() {
     let total = Arc::new(AtomicU64::new(Bytes::gib(64).get()));

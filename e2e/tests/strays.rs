@@ -10,7 +10,8 @@ use pandastack_client::{Client, Config, wire::CreateSandbox};
 use pandastack_model::MachineId;
 use pandastack_testbed::{DataFolder, Server, built, run_root_of};
 
-/// It names the leak, says that it is removed, and fails all the same: somebody should know. The next one has nothing to say.
+/// It names the leak, says that it is removed, and fails all the same: somebody should know. The
+/// next one has nothing to say.
 #[tokio::test]
 async fn the_audit_ends_a_machine_process_that_no_ledger_line_names() {
     let data = DataFolder::with_templates().unwrap();
@@ -31,7 +32,8 @@ async fn the_audit_ends_a_machine_process_that_no_ledger_line_names() {
     assert_eq!(code, Some(0), "{said}");
 
     let machine = MachineId::random().to_string();
-    // Called as a machine's process is, in a folder of this host. It waits for a word that never comes.
+    // Called as a machine's process is, in a folder of this host. It waits for a word that never
+    // comes.
     let mut stray = Command::new("sh")
         .args(["-c", "echo ready; read word", "-accel"])
         .arg(run_root.join(&machine).join("socket"))

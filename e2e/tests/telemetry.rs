@@ -1,5 +1,6 @@
-//! Spans with the built server and a real machine: what a command in a guest hears of is what a collector is sent, the last ones
-//! are sent at a stop, and a collector that cannot be meant is found out at the start.
+//! Spans with the built server and a real machine: what a command in a guest hears of is what a
+//! collector is sent, the last ones are sent at a stop, and a collector that cannot be meant is
+//! found out at the start.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! `pandastack template build` as people type it: what it sends, what it shows meanwhile, and how it ends.
+//! `pandastack template build` as people type it: what it sends, what it shows meanwhile, and how
+//! it ends.
 
 use std::{fs, path::Path, process::Output};
 
@@ -9,7 +10,8 @@ use pandastack_e2e::{
 use pandastack_testbed::{DataFolder, Server};
 use serde_json::Value;
 
-/// Runs `template build` with words; gives whether it succeeded and what it printed on both streams.
+/// Runs `template build` with words; gives whether it succeeded and what it printed on both
+/// streams.
 fn build(server: &Server, words: &[&str], variables: &[(&str, &str)]) -> (bool, String, String) {
     let Output { status, stdout, stderr } = command(server, &[&["template", "build"], words].concat(), variables);
     (status.success(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())

@@ -1,4 +1,5 @@
-//! Volumes on real machines: durable, at the path their owner chose, one writer or many readers, growing under use.
+//! Volumes on real machines: durable, at the path their owner chose, one writer or many readers,
+//! growing under use.
 
 use std::{
     path::{Path, PathBuf},
@@ -44,7 +45,8 @@ async fn fsynced_data_survives_the_kill_of_its_machine() {
     .await;
 }
 
-/// An ext4 that has met an error once is marked, and may not be grown. Its owner wants what is on it all the same.
+/// An ext4 that has met an error once is marked, and may not be grown. Its owner wants what is on
+/// it all the same.
 #[tokio::test]
 async fn a_volume_that_has_seen_an_error_can_still_be_used_and_its_user_wakes() {
     with_bed(
@@ -180,7 +182,8 @@ async fn a_volume_grows_under_use_and_between_uses() {
     .await;
 }
 
-/// Each of many growths at once tells the machine of a size. None of them may cut what another has added.
+/// Each of many growths at once tells the machine of a size. None of them may cut what another has
+/// added.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn growths_at_once_leave_the_largest_whole() {
     with_bed(

@@ -1,5 +1,6 @@
-//! The built server over HTTP: consoles, events, what machines use, boots, audit trail, meters, idempotency keys and limits, through
-//! the typed client, the command line and the published Python SDK.
+//! The built server over HTTP: consoles, events, what machines use, boots, audit trail, meters,
+//! idempotency keys and limits, through the typed client, the command line and the published Python
+//! SDK.
 
 use std::{
     future::Future,

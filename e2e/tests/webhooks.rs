@@ -1,5 +1,6 @@
-//! Webhooks with the built server and a real machine: a life of a sandbox arrives at a receiver, signed, also across a kill of
-//! the server; and near addresses are refused by a server that was not told to allow them.
+//! Webhooks with the built server and a real machine: a life of a sandbox arrives at a receiver,
+//! signed, also across a kill of the server; and near addresses are refused by a server that was
+//! not told to allow them.
 
 use std::{
     collections::HashMap,
@@ -68,7 +69,8 @@ async fn a_stop_of_the_server_is_told_by_the_next_start() {
     let sandbox = client(&server).create(&persistent).await.unwrap();
     receiver.wait(1).await;
     server.stop().unwrap();
-    // Putting the sandbox to sleep is the last thing that a stop does; nobody delivers any more then.
+    // Putting the sandbox to sleep is the last thing that a stop does; nobody delivers any more
+    // then.
     let server = Server::start(data.path(), &options).unwrap();
     let seen = receiver.wait(2).await;
     assert_eq!(
@@ -76,7 +78,8 @@ async fn a_stop_of_the_server_is_told_by_the_next_start() {
         (&json!("sandbox.hibernated"), &json!(sandbox.id))
     );
     client(&server).delete(&sandbox.id).await.unwrap();
-    // At least once: the old server may have delivered what only the new one wrote down. Each event counts by its id.
+    // At least once: the old server may have delivered what only the new one wrote down. Each event
+    // counts by its id.
     let told = async || {
         let mut kinds: Vec<(Value, Value)> = Vec::new();
         for Received { event, .. } in receiver.wait(3).await {

@@ -1,5 +1,6 @@
-//! Reads any bytes as a guest's DNS question, and as a resolver's answer to it. Run: `cargo xtask fuzz dns_messages`.
-//! The two files are taken from the host as they are: the host itself would bring a database along.
+//! Reads any bytes as a guest's DNS question, and as a resolver's answer to it. Run: `cargo xtask
+//! fuzz dns_messages`. The files are taken from the host as they are: the host itself would bring
+//! a database along.
 #![no_main]
 
 #[allow(dead_code, unused_imports)]
@@ -8,24 +9,29 @@ mod filter;
 #[allow(dead_code)]
 #[path = "../../crates/host/src/net/limits.rs"]
 mod limits;
+#[allow(dead_code)]
+#[path = "../../crates/host/src/net/query.rs"]
+mod query;
 
 use std::time::Duration;
 
 use filter::{Asked, Sieve, Way};
 use libfuzzer_sys::fuzz_target;
+use query::check_query;
 
 fuzz_target!(|bytes: &[u8]| {
     // The first byte says where the question ends.
     let Some((cut, bytes)) = bytes.split_first() else { return };
     let (question, answer) = bytes.split_at(usize::from(*cut).min(bytes.len()));
-    let asked = match Asked::read(question) {
-        Ok(asked) => asked,
-        Err(refusal) => return assert!(refusal.len() >= 12),
+    let query = match check_query(question) {
+        Ok(query) => query,
+        Err(refused) => return assert!(refused.reply().is_none_or(|reply| reply.len() >= 12)),
     };
+    let asked = Asked::of(&query);
     let _ = (asked.name(), asked.shown());
     if let Some(ours) = asked.question(7) {
-        let again = Asked::read(&ours).expect("our own question parses");
-        assert_eq!(again.shown(), asked.shown());
+        let again = check_query(&ours).expect("our own question is an ordinary one");
+        assert_eq!(Asked::of(&again).shown(), asked.shown());
     }
     for way in [Way::Datagram, Way::Stream] {
         for ours in [asked.unlisted(way), asked.nothing(way), asked.failure(way)] {

@@ -1,4 +1,5 @@
-//! Reads a Dockerfile and plans all of its stages, variables replaced. Run: `cargo xtask fuzz dockerfile`.
+//! Reads a Dockerfile and plans all of its stages, variables replaced. Run: `cargo xtask fuzz
+//! dockerfile`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Feeds any bytes to the link's decoder and each frame's payload to every parser. Run: `cargo xtask fuzz guest_frames`.
+//! Feeds any bytes to the link's decoder and each frame's payload to every parser. Run: `cargo
+//! xtask fuzz guest_frames`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

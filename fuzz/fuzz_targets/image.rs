@@ -1,5 +1,5 @@
-//! Reads any bytes as the documents of an image, and as layers that are put over each other, chosen from and written as one
-//! archive. Run: `cargo xtask fuzz image`.
+//! Reads any bytes as the documents of an image, and as layers that are put over each other, chosen
+//! from and written as one archive. Run: `cargo xtask fuzz image`.
 #![no_main]
 
 use std::{cell::RefCell, fs};

@@ -1,4 +1,5 @@
-//! Reads host names and paths of previews from any text: nothing may panic, and nothing may reach the agent. Run: `cargo xtask fuzz preview_names`.
+//! Reads host names and paths of previews from any text: nothing may panic, and nothing may reach
+//! the agent. Run: `cargo xtask fuzz preview_names`.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Unpacks any bytes as a tar archive, as the guest's agent does. Nothing may appear beside the folder. Run: `cargo xtask fuzz tar_unpack`.
+//! Unpacks any bytes as a tar archive, as the guest's agent does. Nothing may appear beside the
+//! folder. Run: `cargo xtask fuzz tar_unpack`.
 #![no_main]
 
 use std::fs;

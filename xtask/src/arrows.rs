@@ -1,5 +1,6 @@
 //! The table of allowed arrows between rooms, and the check of one room's manifest against it.
-//! Changing the table is its own commit, with a decision note (docs/decisions/0001-rooms-and-arrows.md).
+//! Changing the table is its own commit, with a decision note
+//! (docs/decisions/0001-rooms-and-arrows.md).
 
 /// What each room may import. A room that is missing here may not exist yet.
 const ALLOWED: &[(&str, &[&str])] = &[

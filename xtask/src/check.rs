@@ -1,4 +1,5 @@
-//! `cargo xtask check`: tidy, format and lints, all three even if one fails, so that one run shows everything.
+//! `cargo xtask check`: tidy, format and lints, all three even if one fails, so that one run shows
+//! everything.
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;

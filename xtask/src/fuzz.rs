@@ -1,5 +1,6 @@
-//! `cargo xtask fuzz`: builds the fuzz targets and runs them one after another. Works on stable Rust: coverage comes from an LLVM
-//! pass. Corpora grow in the cache, outside of the clone; small seeds lie in `fuzz/seeds`.
+//! `cargo xtask fuzz`: builds the fuzz targets and runs them one after another. Works on stable
+//! Rust: coverage comes from an LLVM pass. Corpora grow in the cache, outside of the clone; small
+//! seeds lie in `fuzz/seeds`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,12 @@
-//! `cargo xtask kvm-host -- COMMAND`: runs a command in a machine whose `/dev/kvm` is real, on hosts that have none.
-//! QEMU emulates a whole AMD computer with nested virtualization; it has the project's binaries and root's rights,
-//! and is gone afterwards. Times inside compare only with each other.
+//! `cargo xtask kvm-host -- COMMAND`: runs a command in a machine whose `/dev/kvm` is real, on
+//! hosts that have none. QEMU emulates a whole AMD computer with nested virtualization; it has the
+//! project's binaries and root's rights, and is gone afterwards. Times inside compare only with
+//! each other.
 //!
 //! What the command finds there:
 //! - `/opt/pandastack/` with the release binaries that are built, first in `PATH`;
-//! - `/work`, a large empty disk, which is also its working folder; `PANDASTACK_DATA_DIR=/work/data`;
+//! - `/work`, a large empty disk, which is also its working folder;
+//!   `PANDASTACK_DATA_DIR=/work/data`;
 //! - whatever `--with PATH:GUEST_PATH` brought.
 
 mod computer;

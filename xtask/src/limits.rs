@@ -1,5 +1,5 @@
-//! `cargo xtask limits`: writes every named limit of the code at the end of docs/limits.md. Tidy refuses a page that is behind,
-//! so that no limit is without a line.
+//! `cargo xtask limits`: writes every named limit of the code at the end of docs/limits.md. Tidy
+//! refuses a page that is behind, so that no limit is without a line.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Every developer command: `cargo xtask NAME`. Parses the arguments and calls one file per command.
+//! Every developer command: `cargo xtask NAME`. Parses the arguments and calls one file per
+//! command.
 
 mod arrows;
 mod check;

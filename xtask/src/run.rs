@@ -1,4 +1,5 @@
-//! Starting other programs: where the workspace is, and one way to run a command and hear how it ended.
+//! Starting other programs: where the workspace is, and one way to run a command and hear how it
+//! ended.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,8 @@ use anyhow::{Context, Result, bail};
 
 /// Returns the root folder of the workspace.
 pub fn workspace() -> PathBuf {
-    // Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+    // Asked at run time: clones share one target folder, and a path compiled in may be another
+    // clone's.
     let own = std::env::var_os("CARGO_MANIFEST_DIR").expect("xtask is run by cargo, which says where it lies");
     Path::new(&own).parent().expect("xtask sits one folder below the root").to_path_buf()
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the project's own rules. Reads manifests and sources, changes nothing.
-//! A refusal fails the run; a warning is only shown. Each says where, which rule, and how to fix it.
+//! `cargo xtask tidy`: the project's own rules. Reads manifests and sources, changes nothing. A
+//! refusal fails the run; a warning is only shown. Each says where, which rule, and how to fix it.
 
 mod manifests;
 mod rules;

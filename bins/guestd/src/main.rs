@@ -1,5 +1,6 @@
-//! The guest agent's program. As the first process of a machine it boots and serves; anywhere else it serves beside the
-//! other programs and changes nothing about the system: `guestd --listen ADDR:PORT --secret HEX`.
+//! The guest agent's program. As the first process of a machine it boots and serves; anywhere else
+//! it serves beside the other programs and changes nothing about the system: `guestd --listen
+//! ADDR:PORT --secret HEX`.
 
 use std::{error::Error, io::Write, net::SocketAddr, process::ExitCode, rc::Rc};
 

@@ -24,7 +24,8 @@ fn signals_reach_the_group_and_show_in_the_code() {
     let agent = Agent::start();
     let mut client = agent.connect();
     for number in [1, 9, 15] {
-        // The sleep is a child of the shell: it must get the signal too, or the shell would wait for it.
+        // The sleep is a child of the shell: it must get the signal too, or the shell would wait
+        // for it.
         client.start(1, shell("sleep 1000; true"));
         client.send(Signal { number }.frame(1));
         assert_eq!(client.finish(1).exit, Exit { code: 128 + number, timed_out: false, signal: Some(number) });
@@ -197,7 +198,8 @@ fn a_detached_child_does_not_hold_the_answer() {
     assert_eq!((rest, output.exit.code), ("last words\n", 0));
     assert!(alive(child.parse().unwrap()), "a detached child lives on after a normal end");
     client.shell(1, &format!("kill -9 {child}"));
-    // Even one that never stops writing: what was written until the end is sent, no more is waited for.
+    // Even one that never stops writing: what was written until the end is sent, no more is waited
+    // for.
     let output = client.run(1, shell("yes & echo $! >&2; sleep 0.1"));
     let child: u32 = String::from_utf8(output.stderr).unwrap().trim().parse().unwrap();
     // It is not punished for the end of its parent either: its output goes nowhere, but goes.

@@ -1,4 +1,5 @@
-//! Back-pressure and fairness: what a slow, greedy or numerous host does to the others, and to our memory.
+//! Back-pressure and fairness: what a slow, greedy or numerous host does to the others, and to our
+//! memory.
 use std::time::{Duration, Instant};
 
 use crate::common::{Agent, argv, shell};
@@ -72,7 +73,8 @@ fn a_ping_overtakes_bulk() {
         client.start(channel, argv(&["yes"]));
         client.credit(channel, 256 << 20);
     }
-    // Everything is full: sockets, lanes, pipes. The answer passes all that still waits in the agent.
+    // Everything is full: sockets, lanes, pipes. The answer passes all that still waits in the
+    // agent.
     std::thread::sleep(Duration::from_millis(100));
     client.send_empty(99, Kind::Ping);
     let begun = Instant::now();

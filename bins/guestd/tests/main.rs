@@ -1,4 +1,5 @@
-//! The built agent as an ordinary process, spoken to over its link. One program for all files, so that it is built once.
+//! The built agent as an ordinary process, spoken to over its link. One program for all files, so
+//! that it is built once.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 

@@ -258,7 +258,8 @@ fn of_two_rebirths_at_once_only_one_counts() {
             client.expect(0, Kind::Welcome);
             client
         });
-        // Both lie in their sockets when the agent looks again, as the bytes of the source do in a fork's agent.
+        // Both lie in their sockets when the agent looks again, as the bytes of the source do in a
+        // fork's agent.
         kill(process, Signal::SIGSTOP).unwrap();
         let secrets = [format!("one {round}").into_bytes(), format!("other {round}").into_bytes()];
         one.send(rebirth(&secrets[0], None).frame(5));

@@ -349,7 +349,8 @@ fn evil_archives_stay_inside() {
     assert!(!folder.path().join("evil").exists() && !Path::new("/tmp/pandastack-evil").exists());
     let left: Vec<_> = walk(&mut client, &to, 100, 100).0;
     assert!(left.iter().all(|name| !name.contains(".part")), "{left:?}");
-    // A link over a link is a link, and a file over a link is a file: nothing is written through it.
+    // A link over a link is a link, and a file over a link is a file: nothing is written through
+    // it.
     assert_eq!(unpack(&mut client, &to, &file("relative")).kind, Kind::Unpacked);
     assert!(fs::symlink_metadata(to.join("relative")).unwrap().is_file());
     assert_eq!(unpack(&mut client, &to, &[]).kind, Kind::Unpacked, "nothing is an archive of nothing");

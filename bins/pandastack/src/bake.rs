@@ -1,4 +1,5 @@
-//! `pandastack template …`: bakes templates into a local data folder, and passes the rest on to the commands that ask a server.
+//! `pandastack template …`: bakes templates into a local data folder, and passes the rest on to the
+//! commands that ask a server.
 
 use std::{
     collections::HashSet,
@@ -32,7 +33,8 @@ const HOST_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(Subcommand)]
 pub enum Template {
-    /// Bake a template from a recipe: packages, first boot, sealed layer. Quick when nothing changed
+    /// Bake a template from a recipe: packages, first boot, sealed layer. Quick when nothing
+    /// changed
     Bake(Bake),
     #[command(flatten)]
     Served(pandastack_cli::TemplateCommand),
@@ -40,7 +42,8 @@ pub enum Template {
 
 #[derive(Args)]
 pub struct Bake {
-    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser), or any name with --recipe
+    /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser), or any name
+    /// with --recipe
     name: String,
     /// Folder with recipe.toml and, if wanted, customize.sh
     #[arg(long, value_name = "DIR")]
@@ -95,7 +98,8 @@ impl Bake {
             Names::of(&place, std::process::id()).clear(&place).await.context("clear what this bake left")?;
         }
         steps.finish(baked.is_ok());
-        // Layers that no name stands for any more; a running server may still be using them, and so may machines it left.
+        // Layers that no name stands for any more; a running server may still be using them, and so
+        // may machines it left.
         if baked.is_ok()
             && let Ok(_alone) = place.lock()
         {
@@ -159,8 +163,8 @@ async fn bake_in(
     Ok(baked)
 }
 
-/// What the machine and the network of a bake go by. The process is in both: nothing of it is a server's on the same data
-/// folder, and what a killed one left is known by its end.
+/// What the machine and the network of a bake go by. The process is in both: nothing of it is a
+/// server's on the same data folder, and what a killed one left is known by its end.
 struct Names {
     run_dir: PathBuf,
     network: String,
@@ -178,7 +182,8 @@ impl Names {
     }
 }
 
-/// Removes what bakes of this data folder left that were killed: a machine that runs on, its disk and its network.
+/// Removes what bakes of this data folder left that were killed: a machine that runs on, its disk
+/// and its network.
 async fn clear_killed(place: &Place) -> Result<()> {
     let own = place.run_root();
     let (Some(folder), Some(name)) = (own.parent(), own.file_name()) else { return Ok(()) };
@@ -193,8 +198,8 @@ async fn clear_killed(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// The layers that sleepers, snapshots and templates of workspaces are kept in, and those under machines that a server left
-/// running: the next one takes them over.
+/// The layers that sleepers, snapshots and templates of workspaces are kept in, and those under
+/// machines that a server left running: the next one takes them over.
 async fn needed_layers(place: &Place) -> Result<HashSet<LayerId>> {
     let path = place.data_dir.join("ledger.db");
     if !path.exists() {

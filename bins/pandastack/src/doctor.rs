@@ -1,4 +1,5 @@
-//! `pandastack doctor`: which tier this machine gives, what is missing, and the command that fixes it.
+//! `pandastack doctor`: which tier this machine gives, what is missing, and the command that fixes
+//! it.
 
 use std::{
     path::{Path, PathBuf},

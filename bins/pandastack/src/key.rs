@@ -1,4 +1,5 @@
-//! `pandastack key …`: makes a key in a local data folder, and passes the rest on to the commands that ask a server.
+//! `pandastack key …`: makes a key in a local data folder, and passes the rest on to the commands
+//! that ask a server.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -21,8 +22,8 @@ pub enum Key {
 pub struct Create {
     #[command(flatten)]
     key: CreateKeyArgs,
-    /// Write the key into this data folder instead of asking a server: the way back in after the last key is lost. Works
-    /// whether or not the server runs
+    /// Write the key into this data folder instead of asking a server: the way back in after the
+    /// last key is lost. Works whether or not the server runs
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }

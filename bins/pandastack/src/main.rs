@@ -39,7 +39,8 @@ enum Command {
 }
 
 impl Command {
-    /// Tells whether the command writes to a data folder. The others write users' own files, with users' own umask.
+    /// Tells whether the command writes to a data folder. The others write users' own files, with
+    /// users' own umask.
     fn writes_data(&self) -> bool {
         match self {
             Command::Up(_) | Command::Template(bake::Template::Bake(_)) => true,

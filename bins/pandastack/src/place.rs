@@ -74,7 +74,8 @@ pub fn run_root_of(instance: &str) -> PathBuf {
     Path::new(RUN_FOLDER).join(format!("{:08x}", hash as u32))
 }
 
-/// Refuses a folder that others use and that no server has written to, such as /tmp or /var/lib: closing it would lock them out.
+/// Refuses a folder that others use and that no server has written to, such as /tmp or /var/lib:
+/// closing it would lock them out.
 fn refuse_shared(data_dir: &Path) -> Result<()> {
     let is_ours = MARKS.iter().any(|mark| data_dir.join(mark).exists());
     let is_empty = || std::fs::read_dir(data_dir).map_or(true, |mut entries| entries.next().is_none());
@@ -89,7 +90,8 @@ fn refuse_shared(data_dir: &Path) -> Result<()> {
     )
 }
 
-/// Makes the folder of network namespaces as `ip` would, if there is none. With our umask `ip` would hide it from other users.
+/// Makes the folder of network namespaces as `ip` would, if there is none. With our umask `ip`
+/// would hide it from other users.
 fn keep_namespaces_visible() -> std::io::Result<()> {
     let folder = Path::new("/run/netns");
     if folder.exists() {
@@ -122,8 +124,9 @@ impl Place {
 
     /// Makes this process the only server of the folder. Held as long as the file is.
     ///
-    /// A server that was killed while it started a machine leaves a child behind that holds the lock until it has become that
-    /// machine or given up. Waiting for it is more than patience: recovery then finds the machine in the process table.
+    /// A server that was killed while it started a machine leaves a child behind that holds the
+    /// lock until it has become that machine or given up. Waiting for it is more than patience:
+    /// recovery then finds the machine in the process table.
     pub fn lock(&self) -> Result<Flock<File>> {
         let path = self.data_dir.join("lock");
         let mut file = File::create(&path).with_context(|| format!("open {}", path.display()))?;

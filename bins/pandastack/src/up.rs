@@ -37,7 +37,8 @@ use crate::{
 /// How long requests under way may take to end after Ctrl-C.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Holds the first key in the data folder if it is neither printed nor in the clients' configuration.
+/// Holds the first key in the data folder if it is neither printed nor in the clients'
+/// configuration.
 const FIRST_KEY: &str = "first-key";
 /// With fewer descriptors than this the server could not run a handful of machines.
 const DESCRIPTORS_MIN: u64 = 256;
@@ -65,14 +66,15 @@ pub struct Up {
     #[arg(long, default_value_t = 2)]
     standby: usize,
 
-    /// Processes to keep waiting for any layer, per size of machine (22 MB each): forks, wakes and cold creates start from them
+    /// Processes to keep waiting for any layer, per size of machine (22 MB each): forks, wakes and
+    /// cold creates start from them
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     blanks: usize,
     /// Machines to keep ready for one template, as NAME=COUNT; may be repeated
     #[arg(long, value_name = "NAME=COUNT", value_parser = parse_warm)]
     warm: Vec<(TemplateName, usize)>,
-    /// What becomes of running sandboxes on a stop: sleep (they wake with the next start), leave (their machines go on
-    /// and the next start takes them over) or remove
+    /// What becomes of running sandboxes on a stop: sleep (they wake with the next start), leave
+    /// (their machines go on and the next start takes them over) or remove
     #[arg(long, default_value = "sleep", value_name = "WHAT")]
     on_stop: OnStop,
     /// Memory of this host to keep free, in MiB; creates beyond it are refused
@@ -87,7 +89,8 @@ pub struct Up {
     /// Sandboxes of one workspace at the same time
     #[arg(long, default_value_t = ControlSettings::default().sandboxes_max, value_name = "COUNT")]
     max_sandboxes: u64,
-    /// Requests a second of one workspace; 0 is no limit. Without this flag 25, and the first workspace is not limited
+    /// Requests a second of one workspace; 0 is no limit. Without this flag 25, and the first
+    /// workspace is not limited
     #[arg(long, value_name = "PER_SECOND")]
     rate_limit: Option<u32>,
     /// Requests of one workspace at once, after a rest
@@ -96,22 +99,27 @@ pub struct Up {
     /// How log lines are written: text, or json for programs
     #[arg(long, default_value = "text", env = "PANDASTACK_LOG_FORMAT", value_name = "text|json")]
     log_format: LogFormat,
-    /// Let webhooks reach loopback and private addresses too: every tenant may then make this server speak to them
+    /// Let webhooks reach loopback and private addresses too: every tenant may then make this
+    /// server speak to them
     #[arg(long, env = "PANDASTACK_WEBHOOK_ALLOW_PRIVATE")]
     webhook_allow_private: bool,
     /// The registry of images whose names say none
     #[arg(long, default_value = "docker.io", env = "PANDASTACK_IMAGE_REGISTRY", value_name = "HOST")]
     image_registry: String,
-    /// Let builds fetch images from loopback and private addresses too: every tenant may then make this server speak to them
+    /// Let builds fetch images from loopback and private addresses too: every tenant may then make
+    /// this server speak to them
     #[arg(long, env = "PANDASTACK_IMAGE_ALLOW_PRIVATE")]
     image_allow_private: bool,
-    /// A registry that is spoken to without TLS, as HOST:PORT; one on this host always is. May be given more than once
+    /// A registry that is spoken to without TLS, as HOST:PORT; one on this host always is. May be
+    /// given more than once
     #[arg(long, value_name = "HOST")]
     image_plain_http: Vec<String>,
-    /// Certificates in PEM of authorities that vouch for registries, besides those that this host trusts
+    /// Certificates in PEM of authorities that vouch for registries, besides those that this host
+    /// trusts
     #[arg(long, env = "PANDASTACK_IMAGE_CA", value_name = "FILE")]
     image_ca: Option<PathBuf>,
-    /// Send spans of requests to this OpenTelemetry collector, by OTLP over HTTP in JSON, such as http://localhost:4318
+    /// Send spans of requests to this OpenTelemetry collector, by OTLP over HTTP in JSON, such as
+    /// http://localhost:4318
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
     /// What is sent to the collector in the head of every request, as NAME=VALUE,…
@@ -158,7 +166,8 @@ impl Up {
             format!("listen on {}; is another server running? choose one with --listen", self.listen)
         })?;
         let scope = Scope::new();
-        // Apart from the rest: what watches a machine ends with it, and machines end after the last request.
+        // Apart from the rest: what watches a machine ends with it, and machines end after the last
+        // request.
         let machines = Scope::new();
         // Ends last: the end of the others is worth telling too.
         let collecting = Scope::new();
@@ -257,14 +266,15 @@ impl Up {
         let rate = RateSettings {
             per_second: self.rate_limit.unwrap_or(usual.rate.per_second),
             burst: self.rate_burst,
-            // Who says how fast means everybody; otherwise an operator alone on a box is not slowed down by a default.
+            // Who says how fast means everybody; otherwise an operator alone on a box is not slowed
+            // down by a default.
             operator: if self.rate_limit.is_some() { Operator::Limited } else { Operator::Free },
         };
         ControlSettings { sandboxes_max: self.max_sandboxes, rate, preview_suffix: self.preview_suffix.clone() }
     }
 
-    /// Keeps machines that dirty all their memory at once from ending this server: together they get the host's memory without the
-    /// reserve, and the kernel ends them first.
+    /// Keeps machines that dirty all their memory at once from ending this server: together they
+    /// get the host's memory without the reserve, and the kernel ends them first.
     fn spare_the_server(&self, driver: QemuDriver) -> Result<QemuDriver> {
         if let Err(error) = oom::set_score(std::process::id(), oom::SERVER_SCORE) {
             tracing::info!(%error, "this server is not spared when memory runs out");
@@ -363,7 +373,8 @@ impl Up {
     }
 }
 
-/// What is said of the first key. It is a secret: printed to a person at most, never to a journal or a log file.
+/// What is said of the first key. It is a secret: printed to a person at most, never to a journal
+/// or a log file.
 fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
     match key {
         BootstrapKey::Given(_) => "as given in PANDASTACK_BOOTSTRAP_KEY".to_owned(),
@@ -376,7 +387,8 @@ fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
     }
 }
 
-/// Writes a key that was made now to the data folder, for whoever reads neither the terminal nor the clients' configuration.
+/// Writes a key that was made now to the data folder, for whoever reads neither the terminal nor
+/// the clients' configuration.
 fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
     let path = place.data_dir.join(FIRST_KEY);
     if let BootstrapKey::Made(key) = key {
@@ -428,14 +440,16 @@ fn write_config(home: &Path, url: &str, key: Option<&str>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Says something to whoever started the server. Nobody may be there to read it, or no room to keep it; neither stops a server, nor its end.
+/// Says something to whoever started the server. Nobody may be there to read it, or no room to keep
+/// it; neither stops a server, nor its end.
 fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn start_log(format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PANDASTACK_LOG").unwrap_or_else(|_| "warn".into());
-    // A line that cannot be written would be complained about on the same stream, and that complaint panics.
+    // A line that cannot be written would be complained about on the same stream, and that
+    // complaint panics.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Json => log.json().init(),

@@ -28,7 +28,8 @@ pub enum Show {
     Json,
 }
 
-/// Turns words into a request: one word is a shell line, several are a program and its arguments, passed on untouched.
+/// Turns words into a request: one word is a shell line, several are a program and its arguments,
+/// passed on untouched.
 pub fn request(mut words: Vec<String>, timeout: Option<u64>) -> ExecRequest {
     // Whole seconds far beyond any limit still fit.
     let timeout_seconds = timeout.map(|seconds| seconds as f64);

@@ -1,4 +1,5 @@
-//! Ctrl-C and polite kills, remembered from the moment we listen, so that a sandbox is never left behind by one.
+//! Ctrl-C and polite kills, remembered from the moment we listen, so that a sandbox is never left
+//! behind by one.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -1,5 +1,5 @@
-//! The commands of `pandastack` that talk to a server: one file per command, arguments on top, the command under them.
-//! A library, so that the binary can put its own commands beside these.
+//! The commands of `pandastack` that talk to a server: one file per command, arguments on top, the
+//! command under them. A library, so that the binary can put its own commands beside these.
 
 mod advice;
 mod audit;
@@ -65,7 +65,8 @@ pub enum Command {
     Completion(completion::CompletionArgs),
 }
 
-/// Carries out a command. `root` gives the whole program's arguments, which a completion script needs.
+/// Carries out a command. `root` gives the whole program's arguments, which a completion script
+/// needs.
 pub async fn execute(command: Command, global: &GlobalArgs, root: fn() -> clap::Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(args, global).await,

@@ -38,7 +38,8 @@ pub struct RunArgs {
 pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let RunArgs { template, timeout, keep, json, command } = args;
     let client = connect(global)?;
-    // Listening before the create: a Ctrl-C during it is answered after it, when there is an id to delete.
+    // Listening before the create: a Ctrl-C during it is answered after it, when there is an id to
+    // delete.
     let mut interrupt = Interrupt::listen()?;
     let sandbox = {
         let _spinner = Spinner::start("creating sandbox");
@@ -56,7 +57,8 @@ pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
     ended
 }
 
-/// Deletes the sandbox. Failing to do so does not change how the command ended, but the user must know.
+/// Deletes the sandbox. Failing to do so does not change how the command ended, but the user must
+/// know.
 async fn delete(client: &Client, id: &str, interrupt: &mut Interrupt) {
     let deleted = tokio::select! {
         deleted = client.delete(id) => deleted.err().map(|error| error.to_string()),

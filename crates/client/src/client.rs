@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::{ClientError, Config};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Longest time that an unused connection is kept: the server ends one after 75 s, and a request sent at that moment would be lost.
+/// Longest time that an unused connection is kept: the server ends one after 75 s, and a request
+/// sent at that moment would be lost.
 const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for an answer that is not a command's or a file's.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -31,7 +32,8 @@ impl Client {
             .connect_timeout(CONNECT_MAX)
             .pool_idle_timeout(CONNECTION_IDLE_MAX)
             .redirect(reqwest::redirect::Policy::none())
-            // The server is named explicitly; a proxy for the wide world has no business in between.
+            // The server is named explicitly; a proxy for the wide world has no business in
+            // between.
             .no_proxy()
             .user_agent(concat!("pandastack-rust/", env!("CARGO_PKG_VERSION")))
             .build()

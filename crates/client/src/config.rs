@@ -1,4 +1,5 @@
-//! Finds the server and the key the way the published clients do: environment first, then the config file.
+//! Finds the server and the key the way the published clients do: environment first, then the
+//! config file.
 
 use std::{fs, io, path::PathBuf};
 

@@ -28,7 +28,8 @@ pub struct ExecStream {
 }
 
 impl Client {
-    /// Runs a command and waits for its end. No limit is set here: the command's own is in the request.
+    /// Runs a command and waits for its end. No limit is set here: the command's own is in the
+    /// request.
     pub async fn exec(&self, id: &str, ask: &ExecRequest) -> Result<ExecResponse, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "exec"])?.json(ask)).await
     }
@@ -43,7 +44,8 @@ impl Client {
 }
 
 impl ExecStream {
-    /// Gives the next piece; `None` after `Exit`. A stream that ends without saying how is an error.
+    /// Gives the next piece; `None` after `Exit`. A stream that ends without saying how is an
+    /// error.
     pub async fn next(&mut self) -> Option<Result<ExecOutput, ClientError>> {
         if self.ended {
             return None;

@@ -11,7 +11,8 @@ impl Client {
         self.json(self.request(Method::POST, &["sandboxes", id, "fork"])?.timeout(ANSWER_MAX).json(ask)).await
     }
 
-    /// Makes several copies that belong together. Fewer than asked for is a success; the others are under `errors`.
+    /// Makes several copies that belong together. Fewer than asked for is a success; the others are
+    /// under `errors`.
     pub async fn fork_tree(&self, id: &str, ask: &ForkRequest) -> Result<ForkTree, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "fork-tree"])?.timeout(ANSWER_MAX).json(ask)).await
     }

@@ -42,7 +42,8 @@ impl Client {
         self.json(self.request(Method::GET, &["sandboxes", id, "egress"])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Changes what a sandbox may reach, at once. No list is no limit; an empty one is nothing at all.
+    /// Changes what a sandbox may reach, at once. No list is no limit; an empty one is nothing at
+    /// all.
     pub async fn set_egress(&self, id: &str, list: &EgressList) -> Result<EgressList, ClientError> {
         self.json(self.request(Method::PUT, &["sandboxes", id, "egress"])?.timeout(ANSWER_MAX).json(list)).await
     }

@@ -7,7 +7,8 @@ use reqwest::Method;
 
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
-/// Memory and disk are made durable before the answer; the server itself gives up earlier than this.
+/// Memory and disk are made durable before the answer; the server itself gives up earlier than
+/// this.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(180);
 
 impl Client {

@@ -53,7 +53,8 @@ pub struct Control {
     pub(crate) followers: Places,
     /// Connections with a request under way.
     pub(crate) connections: Places,
-    /// Held while a volume is promised its room, so that two at a time cannot both get the last of a share.
+    /// Held while a volume is promised its room, so that two at a time cannot both get the last of
+    /// a share.
     pub(crate) volume_gate: Arc<tokio::sync::Mutex<()>>,
     /// The queue of the task that writes the audit trail.
     pub(crate) audit_entries: mpsc::Sender<AuditRow>,
@@ -123,7 +124,8 @@ impl Control {
         Ok(control)
     }
 
-    /// Starts to deliver events to webhooks. Before this they are kept, and webhooks are held to the public internet.
+    /// Starts to deliver events to webhooks. Before this they are kept, and webhooks are held to
+    /// the public internet.
     pub fn with_webhooks(mut self, settings: WebhookSettings) -> Self {
         let WebhookSettings { reach, roots } = settings;
         self.sender = Arc::new(Sender::new(reach, roots, self.scope.clone()));
@@ -132,7 +134,8 @@ impl Control {
         self
     }
 
-    /// Fetches images as an operator allows. Before this only from registries of the public internet, which names must say.
+    /// Fetches images as an operator allows. Before this only from registries of the public
+    /// internet, which names must say.
     pub fn with_images(mut self, settings: ImageSettings) -> Self {
         self.images = Arc::new(Images::new(settings, self.scope.clone()));
         self

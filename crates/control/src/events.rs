@@ -1,5 +1,5 @@
-//! What happened to sandboxes lately: the last events of each, in memory, and whoever waits for the next.
-//! Events come from the store alone, after what they tell of is committed.
+//! What happened to sandboxes lately: the last events of each, in memory, and whoever waits for the
+//! next. Events come from the store alone, after what they tell of is committed.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -73,7 +73,8 @@ impl LastingState {
         }
     }
 
-    /// Names the event between two states; nothing if there is none. One that never came up does not die.
+    /// Names the event between two states; nothing if there is none. One that never came up does
+    /// not die.
     pub fn since(self, last: Option<LastingState>) -> Option<EventKind> {
         match (last, self) {
             (Some(last), now) if last == now => None,
@@ -190,7 +191,8 @@ impl EventLog {
         Follower { news: ring.news.subscribe(), ring, seen }
     }
 
-    /// Adds the last event of a sandbox, which ends its followers, and forgets it. A second end does nothing.
+    /// Adds the last event of a sandbox, which ends its followers, and forgets it. A second end
+    /// does nothing.
     pub fn end(&self, id: SandboxId, event: SandboxEvent) {
         let Some(ring) = self.lock().remove(&id) else { return };
         let mut kept = ring.lock();
@@ -244,7 +246,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Waits for events, oldest first; a slow follower may miss some. `None` after the sandbox's end.
+    /// Waits for events, oldest first; a slow follower may miss some. `None` after the sandbox's
+    /// end.
     pub async fn next(&mut self) -> Option<Vec<SandboxEvent>> {
         loop {
             self.news.mark_unchanged();

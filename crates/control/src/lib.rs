@@ -1,5 +1,5 @@
-//! The control plane: who may do what, and which sandboxes are wanted. Owns intent, in its database; asks a host for the
-//! rest. Never in the path of a sandbox's bytes.
+//! The control plane: who may do what, and which sandboxes are wanted. Owns intent, in its
+//! database; asks a host for the rest. Never in the path of a sandbox's bytes.
 
 mod app;
 mod boots;

@@ -28,7 +28,8 @@ pub const DELETED_REMEMBERED: Duration = Duration::from_secs(600);
 /// Credentials remembered between requests, and for how long.
 pub const KEY_CACHE_ENTRIES_MAX: usize = 4096;
 pub const KEY_CACHE_MAX_AGE: Duration = Duration::from_secs(30);
-/// Keys whose revocation somebody waits for. Past this number the list is cleared of those that nobody waits for any more.
+/// Keys whose revocation somebody waits for. Past this number the list is cleared of those that
+/// nobody waits for any more.
 pub const KEY_WATCHES_MAX: usize = 4 * KEY_CACHE_ENTRIES_MAX;
 /// API keys of one workspace that work, and those that have ended whose rows are kept.
 pub const KEYS_PER_WORKSPACE_MAX: u64 = 100;
@@ -42,7 +43,8 @@ pub const DATABASE_CONNECTIONS_MAX: u32 = 4;
 /// How long a writer waits for another one.
 pub const DATABASE_BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// How long pause, resume, hibernate, wake and the change of a volume may take. They go on past it; only the answer ends.
+/// How long pause, resume, hibernate, wake and the change of a volume may take. They go on past it;
+/// only the answer ends.
 pub const CHANGE_MAX: Duration = Duration::from_secs(25);
 /// How long a fork may take, with all its children. Past it every child is taken back.
 pub const FORK_MAX: Duration = Duration::from_secs(25);
@@ -54,7 +56,8 @@ const _: () = assert!(SNAPSHOT_MAX.as_secs() < 180, "a snapshot must end before 
 /// Snapshots and volumes of one workspace.
 pub const SNAPSHOTS_PER_WORKSPACE_MAX: u64 = 1000;
 pub const VOLUMES_PER_WORKSPACE_MAX: u64 = 1000;
-/// Deleted sandboxes that one workspace keeps because they have descendants. Past it families lose their oldest members.
+/// Deleted sandboxes that one workspace keeps because they have descendants. Past it families lose
+/// their oldest members.
 pub const ANCESTORS_PER_WORKSPACE_MAX: u64 = 1000;
 
 /// Longest token of a signed preview that is looked at. One with every path it may name is shorter.
@@ -75,7 +78,8 @@ pub const EVENT_SANDBOXES_MAX: usize = 16 * 1024;
 pub const FOLLOWERS_MAX: usize = 1024;
 pub const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Requests of one workspace: in a second in the long run, and at once after a rest. An operator may choose others.
+/// Requests of one workspace: in a second in the long run, and at once after a rest. An operator
+/// may choose others.
 pub const RATE_PER_SECOND: u32 = 25;
 pub const RATE_BURST: u32 = 50;
 /// Workspaces whose rate is remembered.
@@ -101,11 +105,13 @@ pub const AUDIT_LISTED_DEFAULT: u64 = 200;
 pub const AUDIT_LISTED_MAX: u64 = 1000;
 /// Longest path in an entry.
 pub const AUDIT_PATH_BYTES_MAX: usize = 256;
-/// Entries that wait to be written, how long a request waits for room among them, and how many are written at once.
+/// Entries that wait to be written, how long a request waits for room among them, and how many are
+/// written at once.
 pub const AUDIT_QUEUE_MAX: usize = 1024;
 pub const AUDIT_WAIT_MAX: Duration = Duration::from_secs(1);
 pub const AUDIT_BATCH: usize = 64;
-/// How often a write of entries is tried: a database that is busy for long is not yet a reason to lose them.
+/// How often a write of entries is tried: a database that is busy for long is not yet a reason to
+/// lose them.
 pub const AUDIT_TRIES: usize = 3;
 /// Entries between two looks for old ones.
 pub const AUDIT_PRUNE_EVERY: usize = 512;
@@ -125,7 +131,8 @@ pub const BOOT_WORKSPACES_MAX: usize = 256;
 /// Requests to compare a sandbox with its host that may wait.
 pub const SETTLE_QUEUE_MAX: usize = 256;
 
-/// Builds of one workspace under way at the same time, waiting ones included, and ended ones that are remembered with their logs.
+/// Builds of one workspace under way at the same time, waiting ones included, and ended ones that
+/// are remembered with their logs.
 pub const BUILDS_UNDER_WAY_MAX: u64 = 8;
 pub const BUILDS_REMEMBERED_MAX: u64 = 100;
 /// Builds that run at the same time; others wait. One workspace has at most two of these.
@@ -144,7 +151,8 @@ pub const BUILDER_IDLE_SECONDS: u64 = 900;
 pub const BUILDER_ROOM_MAX: Duration = Duration::from_secs(120);
 pub const BUILDER_ROOM_RETRY: Duration = Duration::from_secs(2);
 
-/// A template's command: how long a build waits for its port, or without one; how often it looks; how long one may take to end.
+/// A template's command: how long a build waits for its port, or without one; how often it looks;
+/// how long one may take to end.
 pub const START_READY_MAX: Duration = Duration::from_secs(60);
 pub const START_SETTLE: Duration = Duration::from_secs(5);
 pub const START_LOOK: Duration = Duration::from_millis(250);
@@ -177,8 +185,8 @@ pub const CACHED_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 /// Webhooks of one workspace, and the length of an address.
 pub const WEBHOOKS_PER_WORKSPACE_MAX: u64 = 16;
 pub const WEBHOOK_URL_BYTES_MAX: usize = 2048;
-/// Deliveries that may wait for one webhook; later events are dropped and counted. Those that a guest causes as it likes have
-/// less room, so that they never take that of the others.
+/// Deliveries that may wait for one webhook; later events are dropped and counted. Those that a
+/// guest causes as it likes have less room, so that they never take that of the others.
 pub const WEBHOOK_PENDING_MAX: u64 = 10_000;
 pub const WEBHOOK_NOISE_PENDING_MAX: u64 = 1_000;
 const _: () = assert!(WEBHOOK_NOISE_PENDING_MAX < WEBHOOK_PENDING_MAX, "noise must leave room");
@@ -190,7 +198,8 @@ pub const WEBHOOK_ATTEMPTS_KEPT_MAX: usize = 10;
 pub const WEBHOOK_LIST_MAX: usize = 500;
 pub const WEBHOOK_LIST_DEFAULT: usize = 100;
 
-/// How long after each failure the next try comes, give or take a fifth. After the last one a delivery is dead.
+/// How long after each failure the next try comes, give or take a fifth. After the last one a
+/// delivery is dead.
 pub const WEBHOOK_BACKOFF: [Duration; 6] = [
     Duration::from_secs(5),
     Duration::from_secs(30),
@@ -212,19 +221,22 @@ const _: () = assert!(
     WEBHOOK_ALL_AT_ONCE_MAX >= 8 * WEBHOOK_WORKSPACE_AT_ONCE_MAX,
     "one workspace with slow receivers must not hold up the others"
 );
-/// How long a receiver has: to be found, connected to and trusted; and until the head of its answer.
+/// How long a receiver has: to be found, connected to and trusted; and until the head of its
+/// answer.
 pub const WEBHOOK_CONNECT_MAX: Duration = Duration::from_secs(5);
 pub const WEBHOOK_ANSWER_MAX: Duration = Duration::from_secs(15);
 const _: () = assert!(WEBHOOK_ANSWER_MAX.as_secs() < 25, "a ping must end before its client gives up");
-/// How much of an answer is read, for how long, and how large its head may be. Enough to see what was wrong.
+/// How much of an answer is read, for how long, and how large its head may be. Enough to see what
+/// was wrong.
 pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 1024;
 pub const WEBHOOK_ANSWER_READ_MAX: Duration = Duration::from_secs(2);
 pub const WEBHOOK_HEAD_BYTES_MAX: usize = 16 * 1024;
-/// How often the outbox is looked at without being told. The wall clock may jump, so no longer wait is trusted.
+/// How often the outbox is looked at without being told. The wall clock may jump, so no longer wait
+/// is trusted.
 pub const WEBHOOK_LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Spans that wait to be sent to a collector; later ones are dropped and counted. How many go at once, and how long the first of
-/// them waits for others.
+/// Spans that wait to be sent to a collector; later ones are dropped and counted. How many go at
+/// once, and how long the first of them waits for others.
 pub const SPAN_QUEUE_MAX: usize = 4096;
 pub const SPAN_BATCH_MAX: usize = 512;
 pub const SPAN_DELAY: Duration = Duration::from_secs(1);
@@ -235,7 +247,8 @@ pub const SPAN_TEXT_CHARS_MAX: usize = 1024;
 pub const COLLECTOR_ANSWER_MAX: Duration = Duration::from_secs(10);
 pub const COLLECTOR_ANSWER_BYTES_MAX: usize = 64 * 1024;
 pub const COLLECTOR_HEAD_BYTES_MAX: usize = 16 * 1024;
-/// How long after each failure the same batch is tried again; then it is dropped. A collector may ask for more, up to a limit.
+/// How long after each failure the same batch is tried again; then it is dropped. A collector may
+/// ask for more, up to a limit.
 pub const COLLECTOR_BACKOFF: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10), Duration::from_secs(30)];
 pub const COLLECTOR_WAIT_MAX: Duration = Duration::from_secs(60);

@@ -1,4 +1,5 @@
-//! Values over time, in memory and bounded: fine for the last hour, coarser for a day and a month. Time comes from outside.
+//! Values over time, in memory and bounded: fine for the last hour, coarser for a day and a month.
+//! Time comes from outside.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -64,7 +65,8 @@ impl Series {
         }
     }
 
-    /// Gives points of a span, each the mean of what fell into its step. Finer points win where there are any.
+    /// Gives points of a span, each the mean of what fell into its step. Finer points win where
+    /// there are any.
     fn read(&self, span: Span) -> BTreeMap<u64, [f64; 4]> {
         let mut buckets: BTreeMap<u64, Point> = BTreeMap::new();
         let mut until = u64::MAX;
@@ -180,7 +182,8 @@ impl AllSeries {
 }
 
 impl Kept {
-    /// Adds a measurement and tells how busy the machine was. The first one of a machine is only remembered.
+    /// Adds a measurement and tells how busy the machine was. The first one of a machine is only
+    /// remembered.
     fn add(&mut self, id: SandboxId, usage: &MachineUsage, now_ns: u64) -> Option<f64> {
         if self.sandboxes.len() >= SERIES_SANDBOXES_MAX && !self.sandboxes.contains_key(&id) {
             return None;

@@ -1,8 +1,10 @@
-//! Which addresses are not of the public internet. Every connection is checked against this, at the moment it is made.
+//! Which addresses are not of the public internet. Every connection is checked against this, at the
+//! moment it is made.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Networks that only mean something near the server, or nothing at all (RFC 6890 and its registry). The word says which.
+/// Networks that only mean something near the server, or nothing at all (RFC 6890 and its
+/// registry). The word says which.
 const REFUSED_V4: &[([u8; 4], u32, &str)] = &[
     ([0, 0, 0, 0], 8, "this network"),
     ([10, 0, 0, 0], 8, "private"),

@@ -1,5 +1,6 @@
-//! Connections to servers that a client named: receivers of webhooks, registries of images. The name is resolved here, every address
-//! is checked, and the connection goes to the very address that was checked: nothing can change in between.
+//! Connections to servers that a client named: receivers of webhooks, registries of images. The
+//! name is resolved here, every address is checked, and the connection goes to the very address
+//! that was checked: nothing can change in between.
 
 mod address;
 
@@ -39,7 +40,8 @@ pub enum Reach {
     /// Only those of the public internet.
     #[default]
     Public,
-    /// Loopback and private networks too. The operator's choice: every tenant may then speak to what is near the server.
+    /// Loopback and private networks too. The operator's choice: every tenant may then speak to
+    /// what is near the server.
     Private,
 }
 
@@ -210,8 +212,8 @@ impl Drop for Connection {
     }
 }
 
-/// Says whether an address is this host's own, whatever network it is of: what listens here may trust its neighbours. The
-/// kernel would speak to it from the same address. Nothing is sent.
+/// Says whether an address is this host's own, whatever network it is of: what listens here may
+/// trust its neighbours. The kernel would speak to it from the same address. Nothing is sent.
 fn is_own(address: SocketAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let local = UdpSocket::bind((any, 0)).and_then(|socket| {
@@ -228,7 +230,8 @@ mod tests {
     #[test]
     fn this_hosts_own_addresses_are_known() {
         assert!(is_own("127.0.0.1:80".parse().unwrap()));
-        // Nothing is sent: only a route is looked for, which a machine without a network does not have.
+        // Nothing is sent: only a route is looked for, which a machine without a network does not
+        // have.
         let route = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect("192.0.2.1:9")?;
             socket.local_addr()

@@ -1,5 +1,5 @@
-//! The files that came with a build, and which of them a `COPY` means. Paths are names in the context only: nothing here touches
-//! a file.
+//! The files that came with a build, and which of them a `COPY` means. Paths are names in the
+//! context only: nothing here touches a file.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,6 @@
-//! Patterns for paths of the context, and `.dockerignore`: which files of an upload a Dockerfile does not see. The patterns of a list are
-//! tried in order and the last that fits decides; one that fits a folder fits everything below it.
+//! Patterns for paths of the context, and `.dockerignore`: which files of an upload a Dockerfile
+//! does not see. The patterns of a list are tried in order and the last that fits decides; one that
+//! fits a folder fits everything below it.
 
 use globset::{Glob, GlobBuilder, GlobMatcher, GlobSet};
 

@@ -1,5 +1,6 @@
-//! Reads Dockerfiles and decides what they mean for a machine. Pure: no files, no network, no clock, and
-//! memory that is bounded by `limits`. What came with a build (the context) is known by its names only.
+//! Reads Dockerfiles and decides what they mean for a machine. Pure: no files, no network, no
+//! clock, and memory that is bounded by `limits`. What came with a build (the context) is known by
+//! its names only.
 
 pub mod context;
 mod heredoc;

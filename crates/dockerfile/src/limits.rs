@@ -6,9 +6,11 @@ pub const DOCKERFILE_BYTES_MAX: usize = 256 * 1024;
 pub const BUILD_STEPS_MAX: usize = 200;
 pub const STEP_TEXT_SHOWN_MAX: usize = 160;
 
-/// All texts of one Dockerfile together, once their variables are replaced. Several times the largest file.
+/// All texts of one Dockerfile together, once their variables are replaced. Several times the
+/// largest file.
 pub const DOCKERFILE_EXPANDED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Sources of all `COPY` and `ADD` of one Dockerfile, and memory for the names of the files that they mean.
+/// Sources of all `COPY` and `ADD` of one Dockerfile, and memory for the names of the files that
+/// they mean.
 pub const DOCKERFILE_SOURCES_MAX: usize = 2000;
 pub const DOCKERFILE_PLACED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A path in a machine, the user of commands, and the words of `SHELL`.

@@ -1,4 +1,5 @@
-//! Splits a Dockerfile into its instructions: joins continued lines, leaves comments out, takes here-documents along.
+//! Splits a Dockerfile into its instructions: joins continued lines, leaves comments out, takes
+//! here-documents along.
 
 use super::{
     DockerfileError,

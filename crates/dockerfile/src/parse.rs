@@ -1,5 +1,5 @@
-//! Turns the instructions of a Dockerfile into steps. Variables stay as they are: their values are known only when the steps
-//! before are.
+//! Turns the instructions of a Dockerfile into steps. Variables stay as they are: their values are
+//! known only when the steps before are.
 
 use super::{
     DockerfileError, Problem,

@@ -1,5 +1,6 @@
-//! Decides what a Dockerfile means: which commands run as whom and where, which files go where, what the template says in the
-//! end. Pure: the same Dockerfile, base and context give the same plan, and the same keys for the cache.
+//! Decides what a Dockerfile means: which commands run as whom and where, which files go where,
+//! what the template says in the end. Pure: the same Dockerfile, base and context give the same
+//! plan, and the same keys for the cache.
 
 use std::collections::BTreeMap;
 
@@ -244,8 +245,9 @@ impl<'a> Planning<'a> {
     }
 }
 
-/// Gives the key under which the outcome of a change is found again: what was there before, and everything the change is made of.
-/// What is taken from elsewhere depends on all that is there, which `taken` stands for.
+/// Gives the key under which the outcome of a change is found again: what was there before, and
+/// everything the change is made of. What is taken from elsewhere depends on all that is there,
+/// which `taken` stands for.
 pub fn key(before: &str, change: &Change, context: &[ContextFile], taken: &str) -> String {
     let Change { folders, verb } = change;
     let mut words: Vec<String> = vec!["build 1".to_owned(), before.to_owned(), format!("{folders:?}")];

@@ -1,5 +1,5 @@
-//! Connections that wait for a request, the longest wait first. One of them can be given up when another needs its place;
-//! a connection whose request is under way never is.
+//! Connections that wait for a request, the longest wait first. One of them can be given up when
+//! another needs its place; a connection whose request is under way never is.
 
 use std::{
     collections::BTreeMap,
@@ -127,7 +127,8 @@ impl Drop for Busy {
     }
 }
 
-/// Locks a value whose every change is one step, so that a panic elsewhere cannot have left it half done.
+/// Locks a value whose every change is one step, so that a panic elsewhere cannot have left it half
+/// done.
 fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! Places of a limited number, shared by workspaces: who has its share is refused while others are still served.
+//! Places of a limited number, shared by workspaces: who has its share is refused while others are
+//! still served.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,6 @@
-//! Serves connections: bounded in number, with a deadline for each request's head, drained at shutdown. Connections that wait
-//! for a request give way to new ones, so that nobody keeps others out by holding the door open.
+//! Serves connections: bounded in number, with a deadline for each request's head, drained at
+//! shutdown. Connections that wait for a request give way to new ones, so that nobody keeps others
+//! out by holding the door open.
 
 use std::{
     io,
@@ -58,8 +59,8 @@ impl ServeSettings {
         Self { connections_max: connections.clamp(1, CONNECTIONS_MAX), ..Self::default() }
     }
 
-    /// The places of connections with a request under way. Some connections have none: they serve health checks, look up keys
-    /// and refuse, whatever the others do.
+    /// The places of connections with a request under way. Some connections have none: they serve
+    /// health checks, look up keys and refuse, whatever the others do.
     pub fn places(&self) -> Places {
         let reserve = (self.connections_max / CONNECTIONS_PER_RESERVED).max(1);
         Places::new(REQUESTS, self.connections_max.saturating_sub(reserve).max(1))
@@ -72,7 +73,8 @@ impl Default for ServeSettings {
     }
 }
 
-/// Serves the app until the scope is told to end, then lets requests under way finish for a short time.
+/// Serves the app until the scope is told to end, then lets requests under way finish for a short
+/// time.
 pub async fn serve(listener: TcpListener, app: Router, scope: Scope) {
     serve_with(listener, app, scope, ServeSettings::default()).await;
 }
@@ -120,18 +122,21 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
         });
     }
     drop(listener);
-    // Streams may go on for hours; past this time they are cut, which their clients see as an error.
+    // Streams may go on for hours; past this time they are cut, which their clients see as an
+    // error.
     under_way.close();
     let _ = tokio::time::timeout(settings.drain_max, under_way.wait()).await;
     cut.cancel();
 }
 
-/// Says whether this process, or the whole system, has no more descriptors: `EMFILE` and `ENFILE` of Linux.
+/// Says whether this process, or the whole system, has no more descriptors: `EMFILE` and `ENFILE`
+/// of Linux.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }
 
-/// Waits for a place. When there is none, the connection that has waited longest for a request has to go.
+/// Waits for a place. When there is none, the connection that has waited longest for a request has
+/// to go.
 async fn place(room: &Arc<Semaphore>, idle: &Idle) -> OwnedSemaphorePermit {
     let free = room.clone().acquire_owned();
     let permit = match room.clone().try_acquire_owned() {
@@ -168,7 +173,8 @@ async fn connection(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
-    // By reference, because it goes on after the other branch has won: hyper has no other way to end one politely.
+    // By reference, because it goes on after the other branch has won: hyper has no other way to
+    // end one politely.
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = stop.cancelled() => {}
@@ -177,7 +183,8 @@ async fn connection(
     connection.await
 }
 
-/// A connection, for a request that goes on after its answer: what is kept here is dropped when the connection is closed.
+/// A connection, for a request that goes on after its answer: what is kept here is dropped when the
+/// connection is closed.
 #[derive(Clone, Default)]
 pub struct Connection(Arc<Mutex<Option<Place>>>);
 
@@ -187,7 +194,8 @@ impl Connection {
     }
 }
 
-/// Lets an answer keep its request's place until it was sent, or until the connection ends if that was upgraded.
+/// Lets an answer keep its request's place until it was sent, or until the connection ends if that
+/// was upgraded.
 pub fn occupy(response: Response, place: Option<Place>, connection: Option<Connection>) -> Response {
     match (place, connection) {
         (None, _) => response,
@@ -199,8 +207,8 @@ pub fn occupy(response: Response, place: Option<Place>, connection: Option<Conne
     }
 }
 
-/// A connection with its place among all connections. It keeps the place until its descriptor is closed, so also after an
-/// upgrade has taken it away from us.
+/// A connection with its place among all connections. It keeps the place until its descriptor is
+/// closed, so also after an upgrade has taken it away from us.
 struct Seated {
     stream: TcpStream,
     kept: Connection,

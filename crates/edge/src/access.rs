@@ -1,4 +1,5 @@
-//! Who may pass. A handler that asks for `Admitted` runs only for a caller who may reach the sandbox in the path.
+//! Who may pass. A handler that asks for `Admitted` runs only for a caller who may reach the
+//! sandbox in the path.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use pandastack_model::SandboxId;

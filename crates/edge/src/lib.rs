@@ -1,5 +1,5 @@
-//! The data door: bytes to and from sandboxes, never business rules. Asks control who may pass, asks the host to serve,
-//! and copies in between without ever holding a whole body.
+//! The data door: bytes to and from sandboxes, never business rules. Asks control who may pass,
+//! asks the host to serve, and copies in between without ever holding a whole body.
 
 mod access;
 mod exec;
@@ -50,7 +50,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Makes an edge between a control plane and a host. Connections that outlive their request belong to the scope.
+    /// Makes an edge between a control plane and a host. Connections that outlive their request
+    /// belong to the scope.
     pub fn new(control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: Scope) -> Self {
         let (budget, sockets) = (Budget::new(limits::COLLECTED_BYTES_MAX), Sockets::new(scope.clone()));
         let followers = Places::new(FOLLOWERS, limits::FOLLOWERS_MAX);
@@ -79,13 +80,14 @@ impl Edge {
         app.layer(from_fn_with_state(self.clone(), preview::by_host))
     }
 
-    /// Gives the routes of this room, with everything that surrounds a request. Paths it does not know are left to control.
+    /// Gives the routes of this room, with everything that surrounds a request. Paths it does not
+    /// know are left to control.
     pub fn router(&self) -> Router {
         self.router_around(|routes| routes)
     }
 
-    /// The same, with something of another room's between the routes and what surrounds them. Requests that pass through to a
-    /// guest have nothing of it.
+    /// The same, with something of another room's between the routes and what surrounds them.
+    /// Requests that pass through to a guest have nothing of it.
     pub fn router_around(&self, layer: impl FnOnce(Router<Self>) -> Router<Self>) -> Router {
         let routes = Self::routes().into_router().method_not_allowed_fallback(no_method);
         let passed = Self::passed().into_router();

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use pandastack_door::limits::DRAIN_MAX;
 
-/// Output of one command kept for a whole answer, for each of its two streams. The rest is dropped and marked.
+/// Output of one command kept for a whole answer, for each of its two streams. The rest is dropped
+/// and marked.
 pub const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Output kept for whole answers of all commands together.
 pub const COLLECTED_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -32,13 +33,15 @@ pub const SOCKET_MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 pub const SOCKET_READ_BYTES: usize = 16 * 1024;
 /// Commands in flight on one socket.
 pub const SOCKET_COMMANDS_MAX: usize = 64;
-/// Messages that wait to be written to one socket. While it is full, nothing is taken from its commands.
+/// Messages that wait to be written to one socket. While it is full, nothing is taken from its
+/// commands.
 pub const SOCKET_QUEUE: usize = 8;
 /// Largest piece of output in one message, so that commands take turns.
 pub const SOCKET_PIECE_BYTES: usize = 32 * 1024;
 /// Pieces of input that wait for one command.
 pub const SOCKET_STDIN_QUEUE: usize = 4;
-/// How long a full queue of input may hold up the other commands of its socket; then its own is ended.
+/// How long a full queue of input may hold up the other commands of its socket; then its own is
+/// ended.
 pub const SOCKET_STDIN_STALL_MAX: Duration = Duration::from_secs(5);
 /// A socket is pinged this often.
 pub const SOCKET_PING: Duration = Duration::from_secs(20);
@@ -49,14 +52,16 @@ const _: () = assert!(SOCKET_PIECE_BYTES < SOCKET_MESSAGE_BYTES_MAX, "what we se
 pub const TERMINAL_ROWS: u16 = 24;
 pub const TERMINAL_COLS: u16 = 80;
 
-/// Output of one cell that is kept, for each of its two streams, and what else it may say. The guest keeps to the same.
+/// Output of one cell that is kept, for each of its two streams, and what else it may say. The
+/// guest keeps to the same.
 pub const CELL_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 pub const CELL_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 const _: () = assert!(COLLECTED_BYTES_MAX >= CELL_BODY_BYTES_MAX + 2 * CELL_OUTPUT_BYTES_MAX, "one full cell fits");
 
 /// Messages in one batch to the tools of a sandbox.
 pub const MCP_BATCH_MAX: usize = 16;
-/// What a tool answers at most: text of one part, a file, entries of a directory, all images of a cell as base64.
+/// What a tool answers at most: text of one part, a file, entries of a directory, all images of a
+/// cell as base64.
 pub const MCP_TEXT_BYTES_MAX: usize = 256 * 1024;
 pub const MCP_FILE_BYTES_MAX: usize = 1024 * 1024;
 pub const MCP_ENTRIES_MAX: usize = 2000;
@@ -70,16 +75,18 @@ pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 pub const TREE_ENTRIES_MAX: u32 = 20_000;
 /// Output of a process that one answer may hold; a guest keeps less.
 pub const PROCESS_OUTPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Longest silence of a client that is sending a file, and the longest time for all of it: a byte now and then must not hold a
-/// guest's channel for ever.
+/// Longest silence of a client that is sending a file, and the longest time for all of it: a byte
+/// now and then must not hold a guest's channel for ever.
 pub const UPLOAD_SILENCE_MAX: Duration = Duration::from_secs(60);
 pub const UPLOAD_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// Longest head of a request to a port in a guest, and of its answer.
 pub const PORT_HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Longest silence in both directions of a connection to a port. It keeps the sandbox awake, so it must not last for ever.
+/// Longest silence in both directions of a connection to a port. It keeps the sandbox awake, so it
+/// must not last for ever.
 pub const PORT_SILENCE_MAX: Duration = Duration::from_secs(15 * 60);
-/// Longest token that is put into a cookie: browsers keep cookies of at most 4096 bytes. A longer one stays in the address.
+/// Longest token that is put into a cookie: browsers keep cookies of at most 4096 bytes. A longer
+/// one stays in the address.
 pub const LINK_COOKIE_BYTES_MAX: usize = 3900;
 /// Cookies of links in one request that are looked at.
 pub const LINK_COOKIES_MAX: usize = 8;

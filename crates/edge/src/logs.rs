@@ -1,5 +1,5 @@
-//! A sandbox's console: as it is, or line by line as it comes. Looking neither wakes a sandbox nor keeps it awake, and is possible
-//! as long as the sandbox exists, dead or asleep.
+//! A sandbox's console: as it is, or line by line as it comes. Looking neither wakes a sandbox nor
+//! keeps it awake, and is possible as long as the sandbox exists, dead or asleep.
 
 use axum::{
     extract::State,

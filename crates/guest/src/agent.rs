@@ -41,7 +41,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Makes an agent that trusts whoever knows the secret. Must be called on the thread that serves, before others start.
+    /// Makes an agent that trusts whoever knows the secret. Must be called on the thread that
+    /// serves, before others start.
     pub fn new(secret: Vec<u8>, port: u16, system: Box<dyn System>) -> io::Result<Rc<Self>> {
         process::keep_inherited_descriptors()?;
         Ok(Rc::new(Self {

@@ -33,7 +33,8 @@ pub(crate) fn measure() -> Figures {
     }
 }
 
-/// Sums the first line of `/proc/stat` without idle, waiting for disks, and the guest times that are counted already.
+/// Sums the first line of `/proc/stat` without idle, waiting for disks, and the guest times that
+/// are counted already.
 fn busy_ticks(stat: &str) -> u64 {
     let ticks = stat.lines().next().unwrap_or_default().split_ascii_whitespace().skip(1).take(8);
     let busy = ticks.enumerate().filter(|(column, _)| !matches!(column, 3 | 4));

@@ -16,14 +16,16 @@ pub const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// Longest frame before `Hello` is accepted: any process of the guest can connect.
 pub const HELLO_BYTES_MAX: usize = 4 * 1024;
 
-/// Bytes that the other end of one connection may have in our memory over all channels: waiting input, and requests under way.
+/// Bytes that the other end of one connection may have in our memory over all channels: waiting
+/// input, and requests under way.
 pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 const _: () = assert!(HELD_BYTES_MAX >= 8 * WINDOW_BYTES, "several channels must be able to fill their windows");
 
 /// Time the last frames of a connection have to leave before it is closed.
 pub const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
-/// Time after the loss of a connection in which a rebirth saves its processes: in a fork or a wake the link breaks first.
+/// Time after the loss of a connection in which a rebirth saves its processes: in a fork or a wake
+/// the link breaks first.
 pub const LOST_GRACE: Duration = Duration::from_secs(2);
 
 /// Time after a rebirth before the connections that it ended are closed.
@@ -41,7 +43,8 @@ pub const BULK_FRAMES_MAX: usize = 16;
 /// Frames up to this size are copied together into one write.
 pub const COALESCE_BYTES: usize = 16 * 1024;
 
-/// Room for at least this much is made before reading the socket; an unfinished frame makes its own.
+/// Room for at least this much is made before reading the socket; an unfinished frame makes its
+/// own.
 pub const RECEIVE_BYTES_MIN: usize = 8 * 1024;
 
 /// Bytes read from a pipe in one go: what a pipe holds.
@@ -53,7 +56,8 @@ pub const FILE_CHUNK_BYTES: usize = 128 * 1024;
 /// Consumed input that is credited back at once.
 pub const CREDIT_STEP_BYTES: usize = WINDOW_BYTES / 4;
 
-/// Time after the end of an output stream in which the end of the process makes mentioning it needless.
+/// Time after the end of an output stream in which the end of the process makes mentioning it
+/// needless.
 pub const STREAM_END_AFTER: Duration = Duration::from_millis(20);
 
 /// Most output taken from a terminal after its process has ended.
@@ -129,7 +133,8 @@ pub const KEPT_BYTES_MAX: usize = 512 * 1024;
 /// Turns between standard output and standard error that are remembered of it.
 pub const KEPT_RUNS_MAX: usize = 16 * 1024;
 
-/// Such processes that are remembered. For a new one the oldest that has ended is forgotten; if all run, it is refused.
+/// Such processes that are remembered. For a new one the oldest that has ended is forgotten; if all
+/// run, it is refused.
 pub const PROCESSES_MAX: usize = 64;
 
 /// Bytes of a command that are shown with its process.

@@ -41,7 +41,8 @@ pub(crate) fn list(agent: &Agent) -> PortList {
     PortList { ports: ports.into_values().collect() }
 }
 
-/// Reads a line of the table: number, local address, remote address, state, …, inode as the tenth field.
+/// Reads a line of the table: number, local address, remote address, state, …, inode as the tenth
+/// field.
 fn parse(line: &str) -> Option<Socket> {
     let mut fields = line.split_ascii_whitespace();
     let (address, port) = fields.nth(1)?.split_once(':')?;

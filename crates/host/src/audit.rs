@@ -1,6 +1,7 @@
-//! Compares what the ledger says with what is there, and removes what nobody owns. Intent is written down before anything is
-//! made, so whatever exists without a line is a leak; since things come and go meanwhile, only what two looks agree on counts.
-//! Closes files and folders that other users of this computer could read.
+//! Compares what the ledger says with what is there, and removes what nobody owns. Intent is
+//! written down before anything is made, so whatever exists without a line is a leak; since things
+//! come and go meanwhile, only what two looks agree on counts. Closes files and folders that other
+//! users of this computer could read.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -130,7 +131,8 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     leaks.extend(stuck.iter().cloned().map(Leak::Slot));
     let loose = slots.iter().filter(|slot| !taken.contains(slot.as_str()) && !pooled.contains(*slot));
     leaks.extend(loose.cloned().map(Leak::Slot));
-    // A link that leads nowhere. Those that lead to a namespace go with it; the one that is no slot's is the pool's own.
+    // A link that leads nowhere. Those that lead to a namespace go with it; the one that is no
+    // slot's is the pool's own.
     let is_numbered = |link: &str| link.rsplit_once('-').is_some_and(|(_, number)| number.parse::<usize>().is_ok());
     let unled = links.iter().filter(|link| is_numbered(link) && !slots.contains(link) && !stuck.contains(*link));
     let loose = unled.filter(|link| !taken.contains(link.as_str()) && !pooled.contains(*link));
@@ -138,7 +140,8 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     leaks.extend(drafts.into_iter().map(Leak::Draft));
     let lost = machines.iter().filter(|row| is_lost(row, &processes, &folders, driven));
     leaks.extend(lost.map(|row| Leak::Machine(row.id.to_string())));
-    // Layers that a bake has not named yet are of no sandbox: their manifest says what they were made from.
+    // Layers that a bake has not named yet are of no sandbox: their manifest says what they were
+    // made from.
     let sealed_here = |layer: &&pandastack_model::LayerId| {
         context.layers.manifest(**layer).is_ok_and(|manifest| manifest.digests.is_none())
     };
@@ -181,7 +184,8 @@ fn own_start() -> SystemTime {
     SystemTime::now().checked_sub(age).filter(|_| !age.is_zero()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// What is wrong with a line of a sandbox that nobody drives. Only one that was never there, or is said to be gone, may be forgotten.
+/// What is wrong with a line of a sandbox that nobody drives. Only one that was never there, or is
+/// said to be gone, may be forgotten.
 fn undriven(row: &SandboxRow) -> Leak {
     let id = row.id.to_string();
     match row.record.state {

@@ -1,5 +1,6 @@
-//! The host as the edge sees it, for what goes beyond single commands and files: processes that outlive their requests, and folders
-//! as wholes. Every verb finds the sandbox, waking it if it sleeps, and asks its guest.
+//! The host as the edge sees it, for what goes beyond single commands and files: processes that
+//! outlive their requests, and folders as wholes. Every verb finds the sandbox, waking it if it
+//! sleeps, and asks its guest.
 
 use async_trait::async_trait;
 use pandastack_model::{Fault, SandboxId};

@@ -1,6 +1,7 @@
-//! The consoles of machines, and of the sandboxes that have had them. A guest writes to its console as much as it likes, and can make
-//! its machine's process print to a log; both files lie in the host's memory. What is too old is cut off, and the machine goes on
-//! appending. When a machine goes, the end of its console stays with its sandbox, to be read while that sleeps or is dead.
+//! The consoles of machines, and of the sandboxes that have had them. A guest writes to its console
+//! as much as it likes, and can make its machine's process print to a log; both files lie in the
+//! host's memory. What is too old is cut off, and the machine goes on appending. When a machine
+//! goes, the end of its console stays with its sandbox, to be read while that sleeps or is dead.
 //!
 //! ```text
 //! position   start ............ start + kept ............ end
@@ -113,7 +114,8 @@ impl Consoles {
         let _ = fs::remove_file(self.file(id));
     }
 
-    /// Reads what there is from a position on; a position that was cut off is moved to what is left.
+    /// Reads what there is from a position on; a position that was cut off is moved to what is
+    /// left.
     fn read(&self, id: SandboxId, from: u64) -> io::Result<Piece> {
         let streams = self.locked();
         match streams.get(&id) {
@@ -154,7 +156,8 @@ impl Consoles {
     }
 
     fn cut_one(&self, folder: &str) -> io::Result<()> {
-        // Who reads at the same moment must see both the file and the position before, or both after.
+        // Who reads at the same moment must see both the file and the position before, or both
+        // after.
         let mut streams = self.locked();
         let dropped = cut(&self.console_of(folder))?;
         let owner = streams.iter_mut().find(|(_, stream)| stream.live.is_some_and(|live| live.to_string() == folder));
@@ -266,8 +269,8 @@ impl Reader {
     }
 }
 
-/// Leaves only the end of a console that is too long, and tells how much it took off. Lines that are written in this very moment
-/// may be lost.
+/// Leaves only the end of a console that is too long, and tells how much it took off. Lines that
+/// are written in this very moment may be lost.
 fn cut(console: &Path) -> io::Result<u64> {
     if fs::metadata(console)?.len() <= BYTES_MAX {
         return Ok(0);

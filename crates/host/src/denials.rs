@@ -7,7 +7,8 @@ use tokio::sync::broadcast::{Sender, error::RecvError};
 
 use crate::{net::Denial, sandbox::HostContext};
 
-/// Passes denials on until the host closes. Some may be missed under a flood: they are for people, and repeat themselves.
+/// Passes denials on until the host closes. Some may be missed under a flood: they are for people,
+/// and repeat themselves.
 pub async fn pass_on(context: Arc<HostContext>, events: Sender<HostEvent>) {
     let (token, mut denials) = (context.scope.token(), context.net.denials());
     loop {

@@ -1,5 +1,5 @@
-//! The host as a whole: starts and stops the room, keeps the table of sandboxes, and passes each request to the driver of the
-//! sandbox it is for. `port` is how others see it.
+//! The host as a whole: starts and stops the room, keeps the table of sandboxes, and passes each
+//! request to the driver of the sandbox it is for. `port` is how others see it.
 
 use std::{
     collections::HashMap,
@@ -226,7 +226,8 @@ impl Host {
             return entry.clone();
         }
         let mut first = Condition::creating(id, self.context.driver.tier());
-        // Who looks before the driver's first step must not take a sandbox of an earlier run for a new one.
+        // Who looks before the driver's first step must not take a sandbox of an earlier run for a
+        // new one.
         start.describe(&mut first);
         let (tell, condition) = watch::channel(first);
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);
@@ -240,8 +241,8 @@ impl Host {
         entry
     }
 
-    /// The link to a sandbox that may serve, and the use that keeps it from falling asleep meanwhile. Waits for a change
-    /// under way; wakes a sleeper.
+    /// The link to a sandbox that may serve, and the use that keeps it from falling asleep
+    /// meanwhile. Waits for a change under way; wakes a sleeper.
     pub(crate) async fn session(&self, id: SandboxId) -> Result<(Session, Use), Fault> {
         self.serving(id).await.map(|Serving { session, using, .. }| (session, using))
     }
@@ -264,8 +265,9 @@ impl Host {
                     if let Some(using) = session.activity().begin() {
                         return Ok(Serving { session, using, slot, defaults: now.defaults });
                     }
-                    // It is about to fall asleep: let it, and then wake it. It may have failed to by now, and run again: so whatever
-                    // has changed since we looked is looked at, not only what is left of it.
+                    // It is about to fall asleep: let it, and then wake it. It may have failed to
+                    // by now, and run again: so whatever has changed since we looked is looked at,
+                    // not only what is left of it.
                     let _ = condition.changed().await;
                 }
                 Ok(Next::Restore) => {
@@ -301,7 +303,8 @@ pub(crate) fn about(id: SandboxId) -> impl FnOnce(&mut Work) {
     move |work| work.note("pandastack.sandbox.id", id.to_string())
 }
 
-/// Waits until no change is under way. A sandbox that is being taken down counts as settled: it is as good as gone.
+/// Waits until no change is under way. A sandbox that is being taken down counts as settled: it is
+/// as good as gone.
 pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
     let mut condition = entry.condition.clone();
     let is_settled = |now: &Condition| {

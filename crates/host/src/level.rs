@@ -1,5 +1,5 @@
-//! Keeps what the data volume promises level with what the disk under its image has, which others write to as well. Why:
-//! `docs/decisions/0024-a-full-or-lost-disk.md`.
+//! Keeps what the data volume promises level with what the disk under its image has, which others
+//! write to as well. Why: `docs/decisions/0024-a-full-or-lost-disk.md`.
 
 use std::{sync::Arc, time::Duration};
 

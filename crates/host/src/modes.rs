@@ -1,5 +1,6 @@
-//! Who may read what a server keeps: its own user and nobody else. The data folder and the folder of running machines are closed at
-//! every start; this file lists what somebody has opened since. What lies deeper is behind a closed folder, and is not looked at.
+//! Who may read what a server keeps: its own user and nobody else. The data folder and the folder
+//! of running machines are closed at every start; this file lists what somebody has opened since.
+//! What lies deeper is behind a closed folder, and is not looked at.
 
 use std::{
     fmt, fs, io,
@@ -21,8 +22,8 @@ impl fmt::Display for OpenPath {
     }
 }
 
-/// Lists what other users may use: of the data folder and what lies directly in it, of the folders in its volume, and of the folder
-/// of running machines.
+/// Lists what other users may use: of the data folder and what lies directly in it, of the folders
+/// in its volume, and of the folder of running machines.
 pub fn open_paths(data_dir: &Path, run_root: &Path) -> Vec<OpenPath> {
     let tops = [data_dir, run_root].map(Path::to_owned);
     let folders = entries(&data_dir.join("volume")).filter(|path| path.is_dir());

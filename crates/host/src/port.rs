@@ -1,4 +1,5 @@
-//! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives the driver's answer.
+//! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives
+//! the driver's answer.
 
 use async_trait::async_trait;
 use pandastack_kit::trace;
@@ -100,7 +101,8 @@ impl HostPort for Host {
         let (view, growth) = self.context.volumes.grow(volume, size, room).await?;
         if let Some(growth) = growth {
             match self.request(growth.sandbox, |reply| Request::VolumeGrown(growth, reply)).await {
-                // A sandbox that is leaving needs no news: the next machine sees the size it has then.
+                // A sandbox that is leaving needs no news: the next machine sees the size it has
+                // then.
                 Err(fault) if fault.kind == FaultKind::Missing => {}
                 told => told?,
             }

@@ -12,8 +12,8 @@ const FORK_PARALLEL: RangeInclusive<usize> = 2..=8;
 pub struct HostSettings {
     /// Machines kept ready for each template: restored, primed, paused.
     pub standby: usize,
-    /// Processes kept waiting for any layer, for each size of machine in use: what a fork, a wake and a create without a
-    /// standby machine start from.
+    /// Processes kept waiting for any layer, for each size of machine in use: what a fork, a wake
+    /// and a create without a standby machine start from.
     pub blanks: usize,
     /// Other numbers of standby machines for some templates.
     pub warm: BTreeMap<TemplateName, usize>,
@@ -25,8 +25,8 @@ pub struct HostSettings {
     pub memory_reserve: Bytes,
     /// How much guest memory may be promised, in hundredths of the host's.
     pub overcommit_percent: u64,
-    /// Children of one fork that are restored at the same time; by default as many as the host has CPUs, within bounds: each is
-    /// mostly its guest's first answer, which keeps one CPU busy.
+    /// Children of one fork that are restored at the same time; by default as many as the host has
+    /// CPUs, within bounds: each is mostly its guest's first answer, which keeps one CPU busy.
     pub fork_parallel: usize,
     /// Between two audits.
     pub audit_every: Duration,

@@ -1,6 +1,6 @@
-//! What becomes of a sandbox whose driver panics. A defect in one driver is that sandbox's matter, not the host's: what the driver
-//! held is released, the ledger says what is left of the sandbox, as it does after a kill of the whole process, and a new
-//! driver goes on with that.
+//! What becomes of a sandbox whose driver panics. A defect in one driver is that sandbox's matter,
+//! not the host's: what the driver held is released, the ledger says what is left of the sandbox,
+//! as it does after a kill of the whole process, and a new driver goes on with that.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -18,7 +18,8 @@ use crate::{
     sandbox::{Assignment, Condition, GivenUp, HostContext, Standby, Start, drive},
 };
 
-/// Drivers that one sandbox may have. One that makes each of them panic is left alone then; the audit names it.
+/// Drivers that one sandbox may have. One that makes each of them panic is left alone then; the
+/// audit names it.
 const DRIVERS_MAX: usize = 3;
 
 const REASON: &str = "its machine was ended: the part of the host that drove it had a defect";
@@ -32,7 +33,8 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Drives a sandbox to its end, by one driver after the other if need be, and takes it off the table.
+    /// Drives a sandbox to its end, by one driver after the other if need be, and takes it off the
+    /// table.
     pub async fn serve(self, assignment: Assignment, tell: watch::Sender<Condition>) {
         let (id, mut assignment) = (assignment.id, assignment);
         let mut fault = None;
@@ -44,7 +46,8 @@ impl Supervisor {
                 break;
             }
             tracing::error!(sandbox = %id, "a sandbox's driver panicked");
-            // The link of a machine that is ended stays silent instead of breaking: end it, and with it what waits on it.
+            // The link of a machine that is ended stays silent instead of breaking: end it, and
+            // with it what waits on it.
             let session = tell.borrow().session.clone();
             if let Some(session) = session {
                 session.close();

@@ -1,5 +1,6 @@
-//! Gives the room of removed layers and disks back to the disk under the data volume's image: some time later, slowly, when nobody
-//! waits for it; at once only when that disk is short. Why not as they are removed: `docs/decisions/0025-trimming.md`.
+//! Gives the room of removed layers and disks back to the disk under the data volume's image: some
+//! time later, slowly, when nobody waits for it; at once only when that disk is short. Why not as
+//! they are removed: `docs/decisions/0025-trimming.md`.
 
 use std::{sync::Arc, time::Duration};
 

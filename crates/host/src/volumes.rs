@@ -1,8 +1,9 @@
-//! Durable disks of this host: who may use which, and the order in which their files and the ledger change.
-//! Never starts a machine and never talks to one on its own; whoever launches a sandbox takes its [`Claim`] there.
+//! Durable disks of this host: who may use which, and the order in which their files and the ledger
+//! change. Never starts a machine and never talks to one on its own; whoever launches a sandbox
+//! takes its [`Claim`] there.
 //!
-//! A use is recorded before the file reaches a machine, and forgotten after that machine is gone, so that no two machines ever
-//! write one file. A sandbox that sleeps still uses its volumes.
+//! A use is recorded before the file reaches a machine, and forgotten after that machine is gone,
+//! so that no two machines ever write one file. A sandbox that sleeps still uses its volumes.
 
 mod plan;
 mod turns;
@@ -41,7 +42,8 @@ pub struct Volumes {
     scope: Scope,
 }
 
-/// Leave to make a volume or to grow one. Nobody else has it meanwhile, so that whoever sums up what there is sees all of it.
+/// Leave to make a volume or to grow one. Nobody else has it meanwhile, so that whoever sums up
+/// what there is sees all of it.
 pub struct Room(#[expect(dead_code, reason = "held for its lock")] OwnedMutexGuard<()>);
 
 /// What a sandbox uses: for its machine, and for its guest.
@@ -130,7 +132,8 @@ impl Volumes {
 
     /// Removes a volume and its data; refused while a sandbox uses it. Unknown ones are fine.
     pub async fn remove(&self, volume: VolumeId) -> Result<(), Fault> {
-        // Recorded first: from now on nobody can claim it, and a killed process finishes this at its next start.
+        // Recorded first: from now on nobody can claim it, and a killed process finishes this at
+        // its next start.
         let users = self.ledger.volume_goes(volume).await?;
         if let Some(user) = users.first() {
             let text = format!("the volume is attached to sandbox {user}; delete that sandbox first");
@@ -171,7 +174,8 @@ impl Volumes {
         Ok(uses.into_iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| sandbox).collect())
     }
 
-    /// Records that a sandbox uses volumes, all of them or none. Asking again answers the same; `release_layer` ends it.
+    /// Records that a sandbox uses volumes, all of them or none. Asking again answers the same;
+    /// `release_layer` ends it.
     pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<Claim, Fault> {
         let uses = plan::uses(mounts)?;
         if uses.is_empty() {
@@ -206,8 +210,9 @@ impl Volumes {
         Ok(self.claimed(self.on_store("look at volumes", sized).await?))
     }
 
-    /// Lists what a sandbox uses, as it was asked for. A child that is given the read-only ones of its parent, all of them and in this
-    /// order, has them in the same slots, where its memory expects them.
+    /// Lists what a sandbox uses, as it was asked for. A child that is given the read-only ones of
+    /// its parent, all of them and in this order, has them in the same slots, where its memory
+    /// expects them.
     pub async fn mounts(&self, sandbox: SandboxId) -> Result<Vec<VolumeMount>, Fault> {
         let uses = self.ledger.volume_uses(sandbox).await?;
         Ok(uses.iter().map(VolumeUse::mount).collect())
@@ -218,7 +223,8 @@ impl Volumes {
         self.ledger.let_go_volumes(sandbox).await.map_err(Fault::from)
     }
 
-    /// Lets go of everything that sandboxes use which are not among these, and names them: what a killed process left.
+    /// Lets go of everything that sandboxes use which are not among these, and names them: what a
+    /// killed process left.
     pub async fn retain(&self, sandboxes: &HashSet<SandboxId>) -> Result<Vec<SandboxId>, LedgerError> {
         let uses = self.ledger.volume_users().await?;
         let gone: HashSet<SandboxId> =
@@ -229,7 +235,8 @@ impl Volumes {
         Ok(gone.into_iter().collect())
     }
 
-    /// Counts the volumes and lists the sandboxes that use any. What is used is looked at first: its sandbox is recorded before it.
+    /// Counts the volumes and lists the sandboxes that use any. What is used is looked at first:
+    /// its sandbox is recorded before it.
     pub async fn present(&self) -> Result<(usize, Vec<SandboxId>), LedgerError> {
         let users = self.ledger.volume_users().await?.into_iter().map(|(sandbox, _)| sandbox).collect();
         let volumes = self.on_store("list volumes", |store| Ok(store.list().len())).await.unwrap_or_default();
@@ -281,7 +288,8 @@ impl Claim {
         if self.is_empty() {
             return Ok(());
         }
-        // Its disks have at least these sizes: a machine shows what there is when they are attached.
+        // Its disks have at least these sizes: a machine shows what there is when they are
+        // attached.
         let volumes = self.uses.iter().map(|used| for_guest(used.by.slot, &used.by.path, used.size)).collect();
         guest::mount(session, &wire::Volumes { volumes }).await
     }
@@ -295,8 +303,8 @@ impl Claim {
         if volumes.is_empty() { Ok(()) } else { guest::grow(session, &wire::Volumes { volumes }).await }
     }
 
-    /// Has the guest write out everything, so that the next one finds what this one wrote, before its machine is ended. A guest
-    /// that does not answer keeps what it had flushed itself.
+    /// Has the guest write out everything, so that the next one finds what this one wrote, before
+    /// its machine is ended. A guest that does not answer keeps what it had flushed itself.
     pub async fn flush(&self, machine: &dyn Machine, session: &Session) {
         if !self.writes() {
             return;
@@ -327,7 +335,8 @@ impl Used {
 }
 
 impl Growth {
-    /// Tells the machine and the guest of a running sandbox. The size is the present one: others may have grown the volume since.
+    /// Tells the machine and the guest of a running sandbox. The size is the present one: others
+    /// may have grown the volume since.
     pub async fn tell(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
         let size = tell_size(machine, self.slot, &self.disk).await?;
         guest::grow(session, &wire::Volumes { volumes: vec![for_guest(self.slot, &self.path, size)] }).await
@@ -342,8 +351,9 @@ async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Resu
     Ok(size)
 }
 
-/// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume, because their memory would go on
-/// writing it; and any for a kept layer, because its volumes may be gone when somebody starts from it.
+/// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume,
+/// because their memory would go on writing it; and any for a kept layer, because its volumes may
+/// be gone when somebody starts from it.
 pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
     let refused = |mount: &VolumeMount, why: &str| {
         let text = format!("volume {} is attached at {}, and {why}", mount.volume, mount.path);

@@ -15,7 +15,8 @@ const PORT: u16 = 9000;
 /// How long two slots talk side by side. Long against the bucket of the limit.
 const WINDOW: Duration = Duration::from_millis(1500);
 const LIMIT_MBPS: u32 = 4;
-/// How many times more must come through without the limit; it is hundreds of times on an idle machine.
+/// How many times more must come through without the limit; it is hundreds of times on an idle
+/// machine.
 const RATIO: u64 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +25,8 @@ enum Direction {
     Up,
 }
 
-/// Lets all guests talk at once, each over a connection of its own, and gives what came through for each.
+/// Lets all guests talk at once, each over a connection of its own, and gives what came through for
+/// each.
 fn talk(guests: &[Arc<Guest>], listener: &TcpListener, server: SocketAddr, direction: Direction) -> Vec<u64> {
     let calls: Vec<_> = guests
         .iter()
@@ -56,8 +58,8 @@ fn pour(mut stream: TcpStream) {
     while stream.write_all(&bytes).is_ok() {}
 }
 
-/// Counts what comes within the window, and hangs up: the stream is closed here, because a mere shutdown leaves a writer
-/// that finds the window closed waiting.
+/// Counts what comes within the window, and hangs up: the stream is closed here, because a mere
+/// shutdown leaves a writer that finds the window closed waiting.
 fn drain(mut stream: TcpStream) -> u64 {
     let end = Instant::now() + WINDOW;
     let mut buffer = vec![0; 64 * 1024];

@@ -1,4 +1,5 @@
-//! A guest's DNS questions reach the host's resolver and come back, and nothing a guest sends upsets the relay.
+//! A guest's DNS questions reach the host's resolver and come back, and nothing a guest sends
+//! upsets the relay.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -21,8 +22,9 @@ use tokio::{
 
 const QUESTION: [u8; 17] = [0xab, 0xcd, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
 
-/// A resolver on loopback of the world's host. It first sends an answer with a wrong id, which must be passed over, and
-/// then the right one: the question with the answer bit and a tail. Over TCP the tail is long.
+/// A resolver on loopback of the world's host. It first sends an answer with a wrong id, which must
+/// be passed over, and then the right one: the question with the answer bit and a tail. Over TCP
+/// the tail is long.
 async fn resolver(scope: &Scope) -> SocketAddr {
     let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = udp.local_addr().unwrap();
@@ -133,7 +135,8 @@ fn garbage_does_not_stop_the_relay() {
                     assert!(ask_udp(&asker, garbage, short).is_err());
                     assert!(ask_tcp(&asker, garbage, 1).is_err());
                 }
-                // Connections that say nothing, more than are served at a time, and a flood of questions.
+                // Connections that say nothing, more than are served at a time, and a flood of
+                // questions.
                 let silent: Vec<_> =
                     (0..40).map(|_| asker.netns.connect((GATEWAY, 53).into(), PATIENCE).unwrap()).collect();
                 asker
@@ -145,7 +148,8 @@ fn garbage_does_not_stop_the_relay() {
                         }
                     })
                     .unwrap();
-                // A question that comes while the flood fills the socket's buffer is lost, and asked again as clients do.
+                // A question that comes while the flood fills the socket's buffer is lost, and
+                // asked again as clients do.
                 let mut tries = (0..10).map(|_| ask_udp(&asker, &QUESTION, PATIENCE));
                 let answer = tries.find_map(Result::ok);
                 drop(silent);
@@ -157,7 +161,8 @@ fn garbage_does_not_stop_the_relay() {
     });
 }
 
-/// Messages that a resolver may act on although they are no ordinary queries: each with its name and the code of its answer.
+/// Messages that a resolver may act on although they are no ordinary queries: each with its name
+/// and the code of its answer.
 fn forbidden() -> Vec<(&'static str, Vec<u8>, u8)> {
     let plain = zone::question("a.test.", RecordType::SOA);
     let changed = |change: &dyn Fn(&mut Vec<u8>)| {

@@ -1,5 +1,5 @@
-//! What a guest with an egress list can and cannot reach, tried from a guest's place. What must be out of reach is first shown
-//! to answer, and packets are counted where they would arrive.
+//! What a guest with an egress list can and cannot reach, tried from a guest's place. What must be
+//! out of reach is first shown to answer, and packets are counted where they would arrive.
 
 use std::{
     io::BufRead as _,
@@ -161,7 +161,8 @@ fn an_empty_list_is_nothing_at_all() {
     });
 }
 
-/// Counts what arrives at an address of the outside: all packets, and those that are neither TCP nor UDP.
+/// Counts what arrives at an address of the outside: all packets, and those that are neither TCP
+/// nor UDP.
 struct Counter<'a>(&'a Outside);
 
 impl Counter<'_> {
@@ -214,7 +215,8 @@ fn attack(guest: &Guest, address: &str) {
     assert!(connected.is_err(), "there is no IPv6");
 }
 
-/// Sends a packet with a header of our own making: an ICMP echo, a UDP datagram, or a body of nothing much.
+/// Sends a packet with a header of our own making: an ICMP echo, a UDP datagram, or a body of
+/// nothing much.
 fn send_raw(from: Ipv4Addr, to: Ipv4Addr, protocol: u8) {
     let body: &[u8] = match protocol {
         1 => &[8, 0, 0xf7, 0xfe, 0, 1, 0, 0],

@@ -1,5 +1,5 @@
-//! Egress lists over time: changed under open connections, run out, taken over by another process, and what is told of
-//! denials meanwhile.
+//! Egress lists over time: changed under open connections, run out, taken over by another process,
+//! and what is told of denials meanwhile.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -35,7 +35,8 @@ fn names() -> Zone {
     Zone { ttl: 300, ..Zone::default() }.with("web.test", &[WEB]).with("other.test", &[OTHER])
 }
 
-/// An outside world with a greeter on port 80, an echo on port 7 of each address, and a listener on port 9000.
+/// An outside world with a greeter on port 80, an echo on port 7 of each address, and a listener on
+/// port 9000.
 fn outside() -> (Outside, TcpListener) {
     let addresses = [WEB, OTHER].map(|address| address.parse::<Ipv4Addr>().unwrap());
     let mut outside = Outside::new(&addresses).unwrap();
@@ -255,7 +256,8 @@ async fn hear(denials: &mut Receiver<Denial>, slot: &str, targets: &[&str]) {
     }
 }
 
-/// What a guest is refused whatever its list says: another sender, another card, IPv6. Each more than once.
+/// What a guest is refused whatever its list says: another sender, another card, IPv6. Each more
+/// than once.
 fn forge(guest: &Guest) {
     // Its neighbours are forgotten when a card changes, and nobody answers a stranger who asks.
     let knows = format!("neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n");

@@ -1,5 +1,5 @@
-//! How much of the host's connection table one guest can take. Each world has a table of its own, so the table of the machine
-//! that runs the tests is left alone.
+//! How much of the host's connection table one guest can take. Each world has a table of its own,
+//! so the table of the machine that runs the tests is left alone.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},

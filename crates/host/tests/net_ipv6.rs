@@ -1,5 +1,6 @@
-//! IPv6 is switched off in a slot, and both walls refuse it all the same. Here it is switched on by hand, from the guest to a
-//! server outside, shown to work where no wall stands, and then tried against each wall alone.
+//! IPv6 is switched off in a slot, and both walls refuse it all the same. Here it is switched on by
+//! hand, from the guest to a server outside, shown to work where no wall stands, and then tried
+//! against each wall alone.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -23,7 +24,8 @@ fn reached(guest: &Guest) -> Vec<&'static str> {
     STEPS.into_iter().filter(answers).collect()
 }
 
-/// Makes a way out by IPv6. Everybody knows the next card, so that no wall can pass for one by stopping questions only.
+/// Makes a way out by IPv6. Everybody knows the next card, so that no wall can pass for one by
+/// stopping questions only.
 fn switch_on(slot: &Slot, guest: &Guest, outside: &Outside) {
     let on = || {
         for setting in ["all/disable_ipv6", "default/disable_ipv6", "all/forwarding"] {

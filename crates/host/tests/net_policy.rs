@@ -1,5 +1,5 @@
-//! What a guest can and cannot reach, tried from a guest's place. Every address that must be out of reach is first shown to
-//! answer somebody else, so that no test passes because nobody was there.
+//! What a guest can and cannot reach, tried from a guest's place. Every address that must be out of
+//! reach is first shown to answer somebody else, so that no test passes because nobody was there.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -121,7 +121,8 @@ fn the_hosts_wall_holds_without_the_inner_one() {
         let guest = Guest::in_slot(&slot);
         let (_listener, port) = host_listener();
         let _neighbour = other.netns().listen_tcp(at("0.0.0.0", 2000)).unwrap();
-        // Only the address translation is left; the guest as good as sits on the uplink. The neighbour's wall is open too.
+        // Only the address translation is left; the guest as good as sits on the uplink. The
+        // neighbour's wall is open too.
         let open = format!(
             "flush ruleset\ntable ip x {{ chain c {{ type nat hook postrouting priority 100; oifname up0 snat to {}; }}; }}\n",
             slot.uplink_address()
@@ -158,7 +159,8 @@ fn a_forged_sender_is_dropped() {
             assert!(guest.echo(forged.parse().unwrap(), at(PUBLIC, 7)).is_err(), "{forged}");
             assert_eq!(count.load(Ordering::Relaxed), before, "{forged} may not leave");
         }
-        // A card that changes forgets its neighbours, and nobody would answer it: the gateway must be known without asking.
+        // A card that changes forgets its neighbours, and nobody would answer it: the gateway must
+        // be known without asking.
         let knows = format!("neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n");
         guest.ip(&format!("link set eth0 address 06:00:ac:10:00:03\n{knows}"));
         assert!(guest.echo(GUEST, at(PUBLIC, 7)).is_err(), "wrong MAC");
@@ -202,7 +204,8 @@ fn only_the_namespace_itself_reaches_into_the_guest() {
         assert!(
             outside.netns().connect(at(slot.uplink_address(), port.guest_port), crate::net_support::PATIENCE).is_err()
         );
-        // A process in the namespace, such as the machine's own, reaches the guest and nothing else.
+        // A process in the namespace, such as the machine's own, reaches the guest and nothing
+        // else.
         assert!(greeting(slot.netns(), at(PUBLIC, 80)).is_err());
         pool.close().await.unwrap();
     });
@@ -235,7 +238,8 @@ fn the_operator_can_open_and_close_networks() {
 #[test]
 fn published_ports_of_the_host_are_out_of_reach() {
     World::run(|world| async move {
-        // A container engine would publish a port like this: calls to the host's address go on to somewhere else.
+        // A container engine would publish a port like this: calls to the host's address go on to
+        // somewhere else.
         let (outside, _) = outside(&[PUBLIC]);
         let publish = format!(
             "table ip other {{ chain c {{ type nat hook prerouting priority -100; tcp dport 8080 ip daddr {} dnat to {PUBLIC}:80; }}; }}\n",

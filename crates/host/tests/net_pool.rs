@@ -1,4 +1,5 @@
-//! Slots from the first to the last: made, handed out, given back, adopted after a crash, and gone without a trace.
+//! Slots from the first to the last: made, handed out, given back, adopted after a crash, and gone
+//! without a trace.
 
 use std::time::{Duration, Instant};
 
@@ -125,7 +126,8 @@ fn many_can_take_at_once() {
 fn a_crash_is_swept_and_kept_slots_are_adopted() {
     World::run(|world| async move {
         let (_outside, _) = outside(&["203.0.113.7"]);
-        // A scope of its own that is never closed in order: all that a killed process does is vanish.
+        // A scope of its own that is never closed in order: all that a killed process does is
+        // vanish.
         let crashed = Scope::new();
         let pool = NetPool::start(NetSettings { ready: 2, ..world.settings() }, &crashed).await.unwrap();
         until_ready(&pool, 2).await;
@@ -201,7 +203,8 @@ fn a_half_made_slot_is_undone() {
     });
 }
 
-/// Stacks a mount on a namespace's name: a removal takes off only that one, and the name stays until the next removal.
+/// Stacks a mount on a namespace's name: a removal takes off only that one, and the name stays
+/// until the next removal.
 fn obstruct(slot: &str) {
     let name = std::path::Path::new("/run/netns").join(slot);
     let (kind, flags): (Option<&str>, _) = (None, nix::mount::MsFlags::MS_BIND);

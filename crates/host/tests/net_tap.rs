@@ -1,4 +1,5 @@
-//! The same walls seen through the real tap, frame by frame: what a machine's virtual network card would put there.
+//! The same walls seen through the real tap, frame by frame: what a machine's virtual network card
+//! would put there.
 
 use std::{
     fs::File,
@@ -20,7 +21,8 @@ const GATEWAY_MAC: [u8; 6] = [0x06, 0, 0xac, 0x10, 0, 1];
 const GUEST_MAC: [u8; 6] = [0x06, 0, 0xac, 0x10, 0, 2];
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 
-/// Attaches as a machine does, and waits until the kernel has noticed: before that it drops frames to the guest.
+/// Attaches as a machine does, and waits until the kernel has noticed: before that it drops frames
+/// to the guest.
 fn plug_in(slot: &Slot) -> File {
     let card = slot.netns().run(|| tap::attach(TAP)).unwrap().unwrap();
     until_up(slot.name(), TAP);
@@ -119,7 +121,8 @@ fn a_machines_card_needs_no_arp_and_cannot_forge() {
         let mut card = plug_in(&slot);
         let start = Instant::now();
         card.write_all(&datagram(GUEST_MAC, GUEST, PUBLIC, 7, b"hello")).unwrap();
-        // Nobody answers ARP here: the frame comes back because the namespace knows the guest's card already.
+        // Nobody answers ARP here: the frame comes back because the namespace knows the guest's
+        // card already.
         assert_eq!(receive(&mut card, Duration::from_secs(2)).as_deref(), Some(&b"hello"[..]));
         eprintln!("first echo through the tap: {:?}", start.elapsed());
 
@@ -211,7 +214,8 @@ fn without_the_rule_every_name_is_remembered() {
         card.write_all(&question(HONEST, &[])).unwrap();
         assert!(is_told_the_gateways_card(&mut card));
         assert!(neighbours(&slot).len() > 9, "{:?}", neighbours(&slot));
-        // A slot that an earlier version left has no such rule; whoever adopts it writes the rules anew.
+        // A slot that an earlier version left has no such rule; whoever adopts it writes the rules
+        // anew.
         let name = slot.name().to_owned();
         earlier.close(Duration::from_secs(20)).await;
         drop((slot, pool));

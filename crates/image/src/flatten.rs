@@ -1,5 +1,6 @@
-//! Makes one archive of an image's layers, in two walks over them: the first finds out what is left of every layer, the second writes that.
-//! Blocking. Nothing of an image becomes a file here: contents go from one archive into the other.
+//! Makes one archive of an image's layers, in two walks over them: the first finds out what is left
+//! of every layer, the second writes that. Blocking. Nothing of an image becomes a file here:
+//! contents go from one archive into the other.
 
 use std::{
     collections::HashMap,
@@ -86,7 +87,8 @@ pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) ->
     Ok(Flat { tree, left_out })
 }
 
-/// Writes what is left as one archive: folders, then files layer by layer, then links, so that nothing is written through a link.
+/// Writes what is left as one archive: folders, then files layer by layer, then links, so that
+/// nothing is written through a link.
 pub fn write(
     listing: &Listing,
     layers: &[Layer],
@@ -203,7 +205,8 @@ struct Ahead {
     group: Option<u64>,
 }
 
-/// Walks through an archive. Extensions are read here, within their limit: the library would read any size of them into memory.
+/// Walks through an archive. Extensions are read here, within their limit: the library would read
+/// any size of them into memory.
 fn walk(from: &mut impl Read, mut each: impl FnMut(&Part, &mut dyn Read) -> Result<(), String>) -> Result<(), String> {
     let broken = |error: io::Error| format!("no archive: {error}");
     let mut archive = Archive::new(from);

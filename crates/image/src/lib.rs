@@ -1,5 +1,6 @@
-//! Images of other makers: finds them in a registry, fetches them, and rewrites their layers as one archive. Their contents are
-//! unpacked and run by a machine only. This room has no database and no public API in reach; its errors become faults in control.
+//! Images of other makers: finds them in a registry, fetches them, and rewrites their layers as one
+//! archive. Their contents are unpacked and run by a machine only. This room has no database and no
+//! public API in reach; its errors become faults in control.
 
 mod challenge;
 pub mod flatten;

@@ -1,4 +1,5 @@
-//! The documents of an image: which of several platforms, which layers, what its makers said about commands. Pure.
+//! The documents of an image: which of several platforms, which layers, what its makers said about
+//! commands. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Chooses what `COPY --from` names out of an image: paths are walked inside of it, links included, and patterns stand for the names of one
-//! folder. Pure.
+//! Chooses what `COPY --from` names out of an image: paths are walked inside of it, links included,
+//! and patterns stand for the names of one folder. Pure.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -13,7 +13,8 @@ use crate::{
 /// What was chosen.
 #[derive(Debug)]
 pub struct Picked {
-    /// By the names it is to have: a file under its name, what is in a folder under the names it has there.
+    /// By the names it is to have: a file under its name, what is in a folder under the names it
+    /// has there.
     pub listing: Listing,
     /// How many paths were meant.
     pub paths: usize,

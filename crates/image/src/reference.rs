@@ -1,4 +1,5 @@
-//! Names of images: which registry, which repository, which version. Names only; nothing is asked here.
+//! Names of images: which registry, which repository, which version. Names only; nothing is asked
+//! here.
 
 use std::fmt;
 
@@ -28,7 +29,8 @@ pub enum Version {
 pub struct Digest(String);
 
 impl Digest {
-    /// Reads `sha256:` and 64 small hexadecimal digits. Other sums are not used by anybody and not checked by us.
+    /// Reads `sha256:` and 64 small hexadecimal digits. Other sums are not used by anybody and not
+    /// checked by us.
     pub fn parse(text: &str) -> Option<Self> {
         let sum = text.strip_prefix("sha256:")?;
         let good = sum.len() == 64 && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));

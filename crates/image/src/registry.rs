@@ -1,5 +1,6 @@
-//! Asks one registry for the parts of one image. Every connection goes through `dial`, so an address that may not be reached is not
-//! reached by a redirect or a token's server either. Every part is held against its digest before anybody uses it.
+//! Asks one registry for the parts of one image. Every connection goes through `dial`, so an
+//! address that may not be reached is not reached by a redirect or a token's server either. Every
+//! part is held against its digest before anybody uses it.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -114,14 +115,16 @@ impl<'a> Registry<'a> {
         same(&blob.digest, &Digest::of(&hasher.finalize()))
     }
 
-    /// Asks for something of the repository; once more if the registry first wants to know who asks.
+    /// Asks for something of the repository; once more if the registry first wants to know who
+    /// asks.
     async fn get(&mut self, what: &str, accept: &str) -> Result<Answer, PullError> {
         let base = self.images.base(&self.reference.registry)?;
         let url = base.join(&format!("/v2/{}/{what}", self.reference.repository));
         let url = url.map_err(|error| PullError::Bad(error.to_string()))?;
         let answer = self.follow(url.clone(), accept).await?;
         let answer = match answer.response.status() {
-            // Tokens last for minutes, and layers may take longer. Others who ask are not told: they could ask for anything.
+            // Tokens last for minutes, and layers may take longer. Others who ask are not told:
+            // they could ask for anything.
             StatusCode::UNAUTHORIZED if answer.own => {
                 self.pass = Some(self.introduce(&answer).await?);
                 self.follow(url, accept).await?

@@ -1,8 +1,10 @@
-//! The files of an image, layer over layer, in memory: names, kinds and links, never contents. Every path is walked here, so a link or a
-//! `..` leads around inside of the image and nowhere else, and what is left in the end has one plain path each. A path is never kept
-//! whole: a link to a deep folder would make a long one for every short name.
+//! The files of an image, layer over layer, in memory: names, kinds and links, never contents.
+//! Every path is walked here, so a link or a `..` leads around inside of the image and nowhere
+//! else, and what is left in the end has one plain path each. A path is never kept whole: a link to
+//! a deep folder would make a long one for every short name.
 //!
-//! Whiteouts only take away what lower layers brought, wherever in a layer they stand; so every name knows the layer that brought it.
+//! Whiteouts only take away what lower layers brought, wherever in a layer they stand; so every
+//! name knows the layer that brought it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -243,7 +245,8 @@ impl Tree {
         names.into_iter().flatten().map(|(name, at)| (name.as_slice(), at.node))
     }
 
-    /// Walks on from a trail of folders, through links and never out. Gives the trail to what is there, or nothing.
+    /// Walks on from a trail of folders, through links and never out. Gives the trail to what is
+    /// there, or nothing.
     pub fn walk(&self, mut trail: Vec<usize>, path: &[u8]) -> Result<Option<Vec<usize>>, String> {
         let mut links = 0;
         let mut ahead: Vec<Vec<u8>> = parts(path).rev().map(<[u8]>::to_vec).collect();
@@ -273,7 +276,8 @@ impl Tree {
         Ok(Some(trail))
     }
 
-    /// Copies what another tree has, with everything below it, under a name in a folder of this one.
+    /// Copies what another tree has, with everything below it, under a name in a folder of this
+    /// one.
     pub fn copy(&mut self, from: (&Self, usize), to: (usize, &[u8]), copied: &mut Copied) -> Result<(), String> {
         let ((tree, node), (folder, name)) = (from, to);
         copied.left = copied.left.checked_sub(1).ok_or("the sources name too many files; name each one once")?;
@@ -387,7 +391,8 @@ impl Tree {
     /// Walks to a folder. Links are followed, never out.
     fn folder(&mut self, walk: &[u8], path: &[u8], missing: Missing) -> Result<Option<usize>, String> {
         let mut links = 0;
-        // Folders from the root down to here, and names that are still to be walked, the next one last.
+        // Folders from the root down to here, and names that are still to be walked, the next one
+        // last.
         let mut trail = vec![0];
         let mut ahead: Vec<Vec<u8>> = parts(walk).rev().map(<[u8]>::to_vec).collect();
         while let Some(name) = ahead.pop() {

@@ -1,4 +1,5 @@
-//! The inside of a layer, whichever way it is packed. Counts and sums what it gives, and ends at a limit. Blocking.
+//! The inside of a layer, whichever way it is packed. Counts and sums what it gives, and ends at a
+//! limit. Blocking.
 
 use std::{
     fs::File,
@@ -57,7 +58,8 @@ impl Read for Unpacked {
     }
 }
 
-/// Frames of zstd, one after the other. Each may look back as far as the limit, and no further: a few bytes could ask for gigabytes.
+/// Frames of zstd, one after the other. Each may look back as far as the limit, and no further: a
+/// few bytes could ask for gigabytes.
 struct Zstd<R> {
     from: R,
     decoder: FrameDecoder,

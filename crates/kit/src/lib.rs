@@ -1,4 +1,5 @@
-//! Runtime kit: scopes for tasks, undo lists for resources, clocks, random bytes, traces. Knows no domain word.
+//! Runtime kit: scopes for tasks, undo lists for resources, clocks, random bytes, traces. Knows no
+//! domain word.
 
 mod clock;
 mod random;

@@ -1,4 +1,5 @@
-//! Named tasks that are counted, cancelled by request and awaited at shutdown. The only place that spawns.
+//! Named tasks that are counted, cancelled by request and awaited at shutdown. The only place that
+//! spawns.
 
 use std::{future::Future, time::Duration};
 
@@ -49,8 +50,8 @@ impl Scope {
         self.tracker.spawn(work)
     }
 
-    /// Runs work that goes on even if the caller of this function is dropped. What it logs carries the caller's span, and
-    /// it stays at the caller's place in a trace.
+    /// Runs work that goes on even if the caller of this function is dropped. What it logs carries
+    /// the caller's span, and it stays at the caller's place in a trace.
     pub async fn run<F, T>(&self, name: &'static str, work: F) -> Result<T, ScopeError>
     where
         F: Future<Output = T> + Send + 'static,
@@ -77,7 +78,8 @@ impl Scope {
         self.tracker.len()
     }
 
-    /// Asks every task to end and waits for them, up to a deadline. Returns how many are still there.
+    /// Asks every task to end and waits for them, up to a deadline. Returns how many are still
+    /// there.
     pub async fn close(&self, deadline: Duration) -> usize {
         self.token.cancel();
         self.tracker.close();

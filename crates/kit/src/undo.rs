@@ -1,5 +1,5 @@
-//! Remembers how to release each thing as it is acquired; one path releases everything, in reverse. A panic takes the same path if
-//! somebody waits for it: see [`outlived`].
+//! Remembers how to release each thing as it is acquired; one path releases everything, in reverse.
+//! A panic takes the same path if somebody waits for it: see [`outlived`].
 
 use std::{
     future::Future,
@@ -49,7 +49,8 @@ impl Undo {
         }
     }
 
-    /// Gives up the list without releasing: what it held belongs to somebody else now, such as the next start's recovery.
+    /// Gives up the list without releasing: what it held belongs to somebody else now, such as the
+    /// next start's recovery.
     pub fn forget(mut self) {
         self.releases.clear();
     }
@@ -82,8 +83,8 @@ impl Undo {
     }
 }
 
-/// Runs work that catches its own panic, and gives what the work held then beside its outcome, last acquired first: nobody else can
-/// release it any more.
+/// Runs work that catches its own panic, and gives what the work held then beside its outcome, last
+/// acquired first: nobody else can release it any more.
 pub async fn outlived<F: Future>(work: F) -> (F::Output, Vec<Undo>) {
     let lists = Arc::new(Mutex::new(Vec::new()));
     let outcome = OUTLIVED.scope(lists.clone(), work).await;

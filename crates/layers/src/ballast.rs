@@ -1,6 +1,6 @@
-//! Keeps the file system in an image from promising room that the disk under it does not have: a file of blocks that nobody writes
-//! takes the difference. Who writes more than there is hears so then, instead of losing what was accepted: see
-//! `docs/decisions/0024-a-full-or-lost-disk.md`.
+//! Keeps the file system in an image from promising room that the disk under it does not have: a
+//! file of blocks that nobody writes takes the difference. Who writes more than there is hears so
+//! then, instead of losing what was accepted: see `docs/decisions/0024-a-full-or-lost-disk.md`.
 
 use std::{
     fs::{self, File},
@@ -19,14 +19,15 @@ use pandastack_sys::{extents::unwritten, private};
 
 use crate::volume::{VolumeError, io};
 
-/// What is free under the image and not promised inside: others write to that disk between two looks, our databases among them, and
-/// its own records of where the image lies take room too.
+/// What is free under the image and not promised inside: others write to that disk between two
+/// looks, our databases among them, and its own records of where the image lies take room too.
 const MARGIN: u64 = 128 << 20;
 
 /// Left inside, so that the file's own records have room.
 const LEAST: u64 = 4 << 20;
 
-/// A smaller difference is left, and so is a sixteenth of what is free: where there is plenty the file need not follow everything.
+/// A smaller difference is left, and so is a sixteenth of what is free: where there is plenty the
+/// file need not follow everything.
 const STEP: u64 = 16 << 20;
 const STEP_SHARE: u64 = 16;
 
@@ -39,7 +40,8 @@ pub struct Ballast {
 }
 
 impl Ballast {
-    /// Opens the file of a mounted image, and makes it if there is none; waits for whoever changes it.
+    /// Opens the file of a mounted image, and makes it if there is none; waits for whoever changes
+    /// it.
     pub fn open(mount_point: &Path) -> Result<Self, VolumeError> {
         match Flock::lock(file(mount_point)?, FlockArg::LockExclusive) {
             Ok(file) => Ok(Self { file }),
@@ -81,7 +83,8 @@ impl Ballast {
         Ok(())
     }
 
-    /// Where its blocks lie in the image. They stay there as long as this is held; nothing in them is anybody's.
+    /// Where its blocks lie in the image. They stay there as long as this is held; nothing in them
+    /// is anybody's.
     pub fn places(&self) -> io::Result<Vec<Range<u64>>> {
         // So that after a cut of the power, too, they are nobody's else.
         self.file.sync_all()?;
@@ -121,7 +124,8 @@ fn free(path: &Path) -> io::Result<u64> {
     Ok(stat.blocks_available() * stat.fragment_size())
 }
 
-/// Bytes of all file systems that are accepted and not written: those inside the image are no longer free there, and still free below.
+/// Bytes of all file systems that are accepted and not written: those inside the image are no
+/// longer free there, and still free below.
 fn unwritten_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let kibibytes = |name: &str| -> u64 {

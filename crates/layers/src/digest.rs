@@ -1,4 +1,5 @@
-//! Content digests of large sparse files. Blocks of zeros do not count, so a file and its sparse copy have the same digest.
+//! Content digests of large sparse files. Blocks of zeros do not count, so a file and its sparse
+//! copy have the same digest.
 
 use std::{
     fs::File,
@@ -9,7 +10,8 @@ use std::{
 
 use pandastack_sys::reflink::data_extents;
 
-/// Granularity at which zeros are skipped. Part of the digest's definition: changing it changes every digest.
+/// Granularity at which zeros are skipped. Part of the digest's definition: changing it changes
+/// every digest.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A file could not be read whole.

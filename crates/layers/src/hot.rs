@@ -1,6 +1,7 @@
-//! Which parts of a layer's memory will be needed first. A fresh clone has nothing in memory, and a guest that starts from it
-//! would wait for the disk at every page; so what the sealed guest had used is written down, and read ahead while the machine
-//! starts. Only a hint: a missing or damaged list costs time, nothing else.
+//! Which parts of a layer's memory will be needed first. A fresh clone has nothing in memory, and a
+//! guest that starts from it would wait for the disk at every page; so what the sealed guest had
+//! used is written down, and read ahead while the machine starts. Only a hint: a missing or damaged
+//! list costs time, nothing else.
 
 use std::{fs, io, os::fd::AsFd, path::Path};
 

@@ -1,5 +1,6 @@
-//! The image that a data folder without reflinks lies in: one sparse file with an XFS in it, loop-mounted. It grows as files come,
-//! and is trimmed some time after they went: see `docs/decisions/0025-trimming.md`. What it promises is there: see [`crate::ballast`].
+//! The image that a data folder without reflinks lies in: one sparse file with an XFS in it,
+//! loop-mounted. It grows as files come, and is trimmed some time after they went: see
+//! `docs/decisions/0025-trimming.md`. What it promises is there: see [`crate::ballast`].
 
 use std::{
     ffi::OsStr,
@@ -25,8 +26,9 @@ use crate::{
     volume::{VolumeError, io, run},
 };
 
-/// How long a mount is tried. A jailed machine sees parts of the volume in a mount namespace of its own, which the kernel takes
-/// down some time after the machine's process; until then the file system is in use and cannot be mounted a second time.
+/// How long a mount is tried. A jailed machine sees parts of the volume in a mount namespace of its
+/// own, which the kernel takes down some time after the machine's process; until then the file
+/// system is in use and cannot be mounted a second time.
 const MOUNT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Between two attempts.
@@ -38,7 +40,8 @@ const LOG_BYTES: u64 = 64 << 20;
 /// How much of the image is trimmed at a time.
 const TRIM_PIECE: usize = 1 << 30;
 
-/// Shorter free pieces are left: they cost as much as long ones, and are the first to be used again.
+/// Shorter free pieces are left: they cost as much as long ones, and are the first to be used
+/// again.
 const TRIM_LEAST: u64 = 64 << 10;
 
 /// The longest rest after a piece.
@@ -47,7 +50,8 @@ const TRIM_REST_MAX: Duration = Duration::from_secs(2);
 /// What an image has come to hold for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slack {
-    /// Bytes that files have left since the last trim and that the image still takes of the disk under it.
+    /// Bytes that files have left since the last trim and that the image still takes of the disk
+    /// under it.
     pub held: u64,
     /// Bytes that are free on the disk under it.
     pub free_under: u64,
@@ -58,8 +62,9 @@ pub struct Slack {
 /// The image of one data folder.
 pub struct Image {
     file: PathBuf,
-    /// As old as the last trim; says how much more the image took after it than the file system calls used. That is not nothing: the
-    /// file system's log is not counted, room it reserves for its own trees is, and some pieces are too small to give back.
+    /// As old as the last trim; says how much more the image took after it than the file system
+    /// calls used. That is not nothing: the file system's log is not counted, room it reserves for
+    /// its own trees is, and some pieces are too small to give back.
     trimmed: PathBuf,
 }
 
@@ -123,7 +128,8 @@ impl Image {
         let attach = ["--find", "--show", "--direct-io=on"].map(OsStr::new);
         let device = run("losetup", &[&attach[..], &[self.file.as_os_str()]].concat())?;
         let device = device.trim();
-        // Without `discard`: who clones or flushes next would wait until the disk has taken back what others removed.
+        // Without `discard`: who clones or flushes next would wait until the disk has taken back
+        // what others removed.
         let options = ["-t", "xfs", "-o", "noatime", device].map(OsStr::new);
         let mounted = run("mount", &[&options[..], &[mount_point.as_os_str()]].concat());
         // Detaching a mounted device only marks it to go away with the mount.
@@ -131,8 +137,9 @@ impl Image {
         mounted.map(drop)
     }
 
-    /// Detaches the devices of an image: whoever was killed before it had mounted one left it, and nobody is about to mount one while
-    /// we hold the lock. One that is mounted elsewhere, in a machine's namespace, goes with that mount as it would have anyway.
+    /// Detaches the devices of an image: whoever was killed before it had mounted one left it, and
+    /// nobody is about to mount one while we hold the lock. One that is mounted elsewhere, in a
+    /// machine's namespace, goes with that mount as it would have anyway.
     fn detach(&self) -> Result<(), VolumeError> {
         let list = ["--noheadings", "--output", "NAME", "--associated"].map(OsStr::new);
         let devices = run("losetup", &[&list[..], &[self.file.as_os_str()]].concat())?;
@@ -163,7 +170,8 @@ impl Image {
         ballast.level(mount_point).map_err(io("level the volume"))
     }
 
-    /// Gives what no file uses back to the disk under the image, in pieces. See [`crate::Volume::trim`].
+    /// Gives what no file uses back to the disk under the image, in pieces. See
+    /// [`crate::Volume::trim`].
     pub fn trim(&self, mount_point: &Path, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
         let within = fs::File::open(mount_point).map_err(io("open the volume"))?;
         // The folder itself, so that a full disk needs no room for a lock.
@@ -187,13 +195,15 @@ impl Image {
             std::thread::sleep(begun.elapsed().saturating_mul(rest).min(TRIM_REST_MAX));
         }
         let trimmed = trimmed.and_then(|()| self.trim_ballast(mount_point));
-        // Also of one that failed, which is not to be tried over and over. Who looks next still sees what was removed meanwhile.
+        // Also of one that failed, which is not to be tried over and over. Who looks next still
+        // sees what was removed meanwhile.
         self.note(used(mount_point)?.max(before))?;
         trimmed
     }
 
-    /// Gives back what lies under the ballast: blocks that files had before it took them. The file system calls them used, so its own
-    /// trim leaves them; and the ballast cannot go meanwhile, for this is done where the disk is short.
+    /// Gives back what lies under the ballast: blocks that files had before it took them. The file
+    /// system calls them used, so its own trim leaves them; and the ballast cannot go meanwhile,
+    /// for this is done where the disk is short.
     fn trim_ballast(&self, mount_point: &Path) -> Result<(), VolumeError> {
         let ballast = Ballast::open(mount_point)?;
         let file = fs::File::options().write(true).open(&self.file).map_err(io("open the volume image"))?;
@@ -211,7 +221,8 @@ impl Image {
         Ok((image.blocks() * 512).cast_signed())
     }
 
-    /// Notes that nothing can be given back now. In place and always as long, so that a full disk has room for it.
+    /// Notes that nothing can be given back now. In place and always as long, so that a full disk
+    /// has room for it.
     fn note(&self, used: i64) -> Result<(), VolumeError> {
         let usual = format!("{:>20}", self.taken()? - used);
         let mark = private::file().write(true).truncate(false).open(&self.trimmed);

@@ -1,4 +1,5 @@
-//! What a layer says of itself. Stored as JSON with a format number; unknown formats are refused before anything starts.
+//! What a layer says of itself. Stored as JSON with a format number; unknown formats are refused
+//! before anything starts.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -16,7 +17,8 @@ pub struct Manifest {
     pub layer: LayerId,
     /// What the layer was made from, for people.
     pub origin: String,
-    /// The layer whose machine was sealed into this one. The data is whole in each: a parent may be gone.
+    /// The layer whose machine was sealed into this one. The data is whole in each: a parent may be
+    /// gone.
     #[serde(default)]
     pub parent: Option<LayerId>,
     /// Digest of everything that went into a template; the same inputs find the same layer again.
@@ -26,7 +28,8 @@ pub struct Manifest {
     pub guest_generation: u32,
     /// The link secret that the sealed agent expects, as hex. The folder is readable by root only.
     pub link_secret: String,
-    /// A connection that the sealed agent believes to be open and that nobody used, if one was sealed with it.
+    /// A connection that the sealed agent believes to be open and that nobody used, if one was
+    /// sealed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkState>,
     pub memory: Bytes,
@@ -37,8 +40,8 @@ pub struct Manifest {
     /// How commands start in what is made from this layer. What is sealed from that inherits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Defaults>,
-    /// Absent for a layer that was sealed from a running machine: reading gigabytes has no place on that path, and its
-    /// files never left this host.
+    /// Absent for a layer that was sealed from a running machine: reading gigabytes has no place on
+    /// that path, and its files never left this host.
     #[serde(default)]
     pub digests: Option<Digests>,
 }

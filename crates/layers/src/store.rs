@@ -145,7 +145,8 @@ impl LayerStore {
         Ok(Draft { id, folder, layers: self.root.join("layers"), sealed: false })
     }
 
-    /// Opens a layer. Every file is checked against its digest, unless it was before and has not been touched since.
+    /// Opens a layer. Every file is checked against its digest, unless it was before and has not
+    /// been touched since.
     pub fn open_layer(&self, layer: LayerId) -> Result<Layer, OpenError> {
         let folder = self.root.join("layers").join(layer.to_string());
         if !folder.is_dir() {
@@ -225,7 +226,8 @@ impl LayerStore {
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
-    /// Removes one layer. A missing one is fine. Machines that run on it keep its open files until they end.
+    /// Removes one layer. A missing one is fine. Machines that run on it keep its open files until
+    /// they end.
     pub fn remove(&self, layer: LayerId) -> io::Result<()> {
         let folder = self.root.join("layers").join(layer.to_string());
         // Out of the way first: a crash in the middle must not leave half a layer under its name.
@@ -237,7 +239,8 @@ impl LayerStore {
         }
     }
 
-    /// Removes layers that no template names. Machines that run on one keep its open files until they end.
+    /// Removes layers that no template names. Machines that run on one keep its open files until
+    /// they end.
     pub fn collect(&self, in_use: &HashSet<LayerId>) -> Vec<LayerId> {
         let named: HashSet<LayerId> = self.templates().into_iter().map(|(_, layer)| layer).collect();
         let mut gone = self.layers();
@@ -246,12 +249,14 @@ impl LayerStore {
         gone
     }
 
-    /// Makes an empty disk of a layer's size, to be filled by [`LayerStore::overlay`] when the layer is known.
+    /// Makes an empty disk of a layer's size, to be filled by [`LayerStore::overlay`] when the
+    /// layer is known.
     pub fn reserve(&self, name: &str, size: Bytes) -> io::Result<()> {
         fs::File::create_new(self.disk(name))?.set_len(size.get())
     }
 
-    /// Gives a machine its own writable copy of a layer's disk. One that was reserved stays the same file.
+    /// Gives a machine its own writable copy of a layer's disk. One that was reserved stays the
+    /// same file.
     pub fn overlay(&self, layer: &Layer, name: &str) -> io::Result<PathBuf> {
         let disk = self.disk(name);
         let copied = match clone_or_copy_into(&layer.files.disk, &disk) {
@@ -316,7 +321,8 @@ impl Draft {
         Ok(layer.manifest.layer)
     }
 
-    /// Moves the layer into the store without reading it: for what was sealed from a running machine.
+    /// Moves the layer into the store without reading it: for what was sealed from a running
+    /// machine.
     pub fn seal_unread(mut self, mut manifest: Manifest, durability: Durability) -> Result<Layer, SealError> {
         manifest.layer = self.id;
         let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
@@ -345,8 +351,8 @@ pub enum Durability {
 }
 
 impl Layer {
-    /// Writes the layer's files out to disk. After a seal that did not wait for it, this keeps the next clone quick: a clone
-    /// first writes out what its source has in memory only.
+    /// Writes the layer's files out to disk. After a seal that did not wait for it, this keeps the
+    /// next clone quick: a clone first writes out what its source has in memory only.
     pub fn flush(&self) -> io::Result<()> {
         flush(self.files.mem.parent().unwrap_or(Path::new("/")))
     }
@@ -364,7 +370,8 @@ fn flush(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// Copies a layer's folder, sharing blocks where the file system can. The copy of a layer that was found whole counts as whole.
+/// Copies a layer's folder, sharing blocks where the file system can. The copy of a layer that was
+/// found whole counts as whole.
 pub fn copy_layer(from: &Path, to: &Path) -> io::Result<()> {
     let whole = is_marked(from, &LayerFiles::in_folder(from));
     fs::create_dir_all(to)?;
@@ -386,9 +393,10 @@ impl Drop for Draft {
     }
 }
 
-/// Hashing a layer takes seconds on a slow host, so a layer that was found whole is marked with the identity of its files.
-/// Whatever writes a file changes its times, and the layer is read again. Damage below the file system, such as a disk that
-/// forgets, changes no times and is not noticed by this.
+/// Hashing a layer takes seconds on a slow host, so a layer that was found whole is marked with the
+/// identity of its files. Whatever writes a file changes its times, and the layer is read again.
+/// Damage below the file system, such as a disk that forgets, changes no times and is not noticed
+/// by this.
 const VERIFIED: &str = "verified";
 
 fn verify_or_trust(layer: LayerId, folder: &Path, files: &LayerFiles, digests: &Digests) -> Result<(), OpenError> {

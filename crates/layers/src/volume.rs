@@ -1,5 +1,6 @@
-//! The data volume: a file system with reflinks under the data folder. If the folder has none, a sparse XFS image is made
-//! there and loop-mounted; without the rights to mount, plain sparse copies are used and that is said once.
+//! The data volume: a file system with reflinks under the data folder. If the folder has none, a
+//! sparse XFS image is made there and loop-mounted; without the rights to mount, plain sparse
+//! copies are used and that is said once.
 
 use std::{
     ffi::OsStr,
@@ -31,7 +32,8 @@ pub enum VolumeKind {
     Copies,
 }
 
-/// A data volume in use. Several processes may use one (a server and a bake); the last to close unmounts it.
+/// A data volume in use. Several processes may use one (a server and a bake); the last to close
+/// unmounts it.
 #[derive(Debug)]
 pub struct Volume {
     root: PathBuf,
@@ -55,7 +57,8 @@ pub enum VolumeError {
 }
 
 impl Volume {
-    /// Finds or makes the volume of a data folder. `image_bytes` is the largest size an image may grow to.
+    /// Finds or makes the volume of a data folder. `image_bytes` is the largest size an image may
+    /// grow to.
     pub fn open(data_dir: &Path, image_bytes: u64) -> Result<Self, VolumeError> {
         private::make_folder(data_dir).map_err(io("make the data folder"))?;
         let mounting = lock_file(data_dir, "volume.mounting", FlockArg::LockExclusive)?;
@@ -69,7 +72,8 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Uses the data folder as it is: nothing is mounted, disks are copied whole. For layers of a few bytes, as tests have.
+    /// Uses the data folder as it is: nothing is mounted, disks are copied whole. For layers of a
+    /// few bytes, as tests have.
     pub fn copies(data_dir: &Path) -> Result<Self, VolumeError> {
         private::make_folder(data_dir).map_err(io("make the data folder"))?;
         let (root, kind) = Self::plain(data_dir, VolumeKind::Copies)?;
@@ -88,7 +92,8 @@ impl Volume {
         }
         match image.mount(&mount_point, image_bytes.max(IMAGE_BYTES_MIN)) {
             Ok(()) => Ok((mount_point, VolumeKind::Image)),
-            // An image that exists holds data: going on without it would look like losing everything.
+            // An image that exists holds data: going on without it would look like losing
+            // everything.
             Err(error) if image.exists() && !image.is_fresh() => Err(error),
             Err(error) => {
                 tracing::warn!(%error, "no reflink volume: sandboxes copy their disks");
@@ -118,7 +123,8 @@ impl Volume {
         self.kind
     }
 
-    /// Free bytes for new data: the smaller of the volume's and, for an image, of what lies under it.
+    /// Free bytes for new data: the smaller of the volume's and, for an image, of what lies under
+    /// it.
     pub fn free_bytes(&self) -> u64 {
         self.least(|stat| stat.blocks_available())
     }
@@ -144,8 +150,9 @@ impl Volume {
         }
     }
 
-    /// Sees to it that an image promises no more room than the disk under it has, for whoever writes next. What else is written to
-    /// that disk is not told to us: to be called every so often.
+    /// Sees to it that an image promises no more room than the disk under it has, for whoever
+    /// writes next. What else is written to that disk is not told to us: to be called every so
+    /// often.
     pub fn level(&self) -> Result<(), VolumeError> {
         match self.kind {
             VolumeKind::Image => Image::of(&self.data_dir).level(&self.root),
@@ -153,8 +160,9 @@ impl Volume {
         }
     }
 
-    /// Gives what no file uses back to the disk under the image, a piece at a time, with a rest after each of `rest` times as long as
-    /// it took. Stops early when told to; somebody else who is at it already does it for us.
+    /// Gives what no file uses back to the disk under the image, a piece at a time, with a rest
+    /// after each of `rest` times as long as it took. Stops early when told to; somebody else who
+    /// is at it already does it for us.
     pub fn trim(&self, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
         match self.kind {
             VolumeKind::Image => Image::of(&self.data_dir).trim(&self.root, rest, is_over),
@@ -162,7 +170,8 @@ impl Volume {
         }
     }
 
-    /// Stops using the volume. The last user unmounts an image, and its loop device goes with it. Asking twice is fine.
+    /// Stops using the volume. The last user unmounts an image, and its loop device goes with it.
+    /// Asking twice is fine.
     pub fn close(&self) {
         let Some(users) = self.users.lock().expect("no holder panics").take() else { return };
         drop(users);
@@ -270,7 +279,8 @@ mod tests {
         assert!(again.slack().unwrap().since < std::time::Duration::from_secs(600), "the next process knows of it");
     }
 
-    /// Waits until so much is held for nothing: the kernel frees a removed file's blocks a little later.
+    /// Waits until so much is held for nothing: the kernel frees a removed file's blocks a little
+    /// later.
     fn wait_until_held(volume: &Volume, bytes: u64) {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while volume.slack().unwrap().held < bytes {
@@ -360,7 +370,8 @@ mod tests {
         volume.level().unwrap();
         let second = write_all(volume.root(), "second");
         assert!(second < 100, "no more than there is: {second}");
-        // The room of what was removed comes back, from under the ballast too, and can be used once more.
+        // The room of what was removed comes back, from under the ballast too, and can be used once
+        // more.
         volume.trim(0, || false).unwrap();
         assert!(disk.free_bytes() > 400 * MIB, "{}", disk.free_bytes());
         let third = write_all(volume.root(), "third");

@@ -4,8 +4,9 @@
 //! <root>/volumes/vol_.../disk        <root>/volumes/making-vol_.../disk   half-made, thrown away at the next start
 //! ```
 //!
-//! What is inside belongs to guests. This host makes the empty file system and from then on never mounts, checks or repairs it: a
-//! file system written by a stranger is not for our kernel to parse. A grown disk is filled by the next guest that mounts it.
+//! What is inside belongs to guests. This host makes the empty file system and from then on never
+//! mounts, checks or repairs it: a file system written by a stranger is not for our kernel to
+//! parse. A grown disk is filled by the next guest that mounts it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -21,13 +22,15 @@ use pandastack_sys::private;
 /// The smallest volume: below it a journal would take most of the room.
 pub const VOLUME_BYTES_MIN: Bytes = Bytes::mib(16);
 
-/// The largest. The file system keeps room for the tables of this size, so that any volume can grow to it while mounted.
+/// The largest. The file system keeps room for the tables of this size, so that any volume can grow
+/// to it while mounted.
 pub const VOLUME_BYTES_MAX: Bytes = Bytes::gib(1024);
 
 /// Sizes are rounded up to this.
 pub const VOLUME_BYTES_STEP: Bytes = Bytes::mib(1);
 
-/// One block of the file system. Fixed: a volume that starts small must not have small blocks when it has grown.
+/// One block of the file system. Fixed: a volume that starts small must not have small blocks when
+/// it has grown.
 const BLOCK_BYTES: u64 = 4096;
 
 /// Journals of volumes below and from [`LARGE_FROM`]. Small ones are quick to load and to replay.
@@ -35,7 +38,8 @@ const JOURNAL_SMALL: Bytes = Bytes::mib(4);
 const JOURNAL_LARGE: Bytes = Bytes::mib(16);
 const LARGE_FROM: Bytes = Bytes::mib(256);
 
-/// Where the flags of features lie that a reader must understand, and the flag that says the journal holds what is missing.
+/// Where the flags of features lie that a reader must understand, and the flag that says the
+/// journal holds what is missing.
 const INCOMPAT_OFFSET: u64 = 1024 + 0x60;
 const NEEDS_RECOVERY: u32 = 0x4;
 
@@ -50,7 +54,8 @@ pub struct VolumeStore {
 pub enum Condition {
     /// Whole as it lies there.
     Whole,
-    /// Its writer ended without a word; the next one replays the journal. Until then nobody can only read it.
+    /// Its writer ended without a word; the next one replays the journal. Until then nobody can
+    /// only read it.
     Unfinished,
 }
 
@@ -81,7 +86,8 @@ impl VolumeStore {
         Ok(Self { root })
     }
 
-    /// Throws half-made and half-removed volumes away. Only for the process that holds the data folder.
+    /// Throws half-made and half-removed volumes away. Only for the process that holds the data
+    /// folder.
     pub fn clear_drafts(&self) {
         for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             if entry.file_name().to_str().is_none_or(|name| name.parse::<VolumeId>().is_err()) {
@@ -122,7 +128,8 @@ impl VolumeStore {
         }
     }
 
-    /// Makes a volume's file larger, durably. The file system in it is filled by a guest. Asking again is fine.
+    /// Makes a volume's file larger, durably. The file system in it is filled by a guest. Asking
+    /// again is fine.
     pub fn grow(&self, volume: VolumeId, size: Bytes) -> Result<Bytes, VolumeStoreError> {
         let (present, wanted) = (self.size(volume)?, rounded(size));
         if wanted < present {
@@ -162,8 +169,8 @@ impl VolumeStore {
         volumes
     }
 
-    /// Tells what the last writer left, by one flag of the file system's first block. A guest can lie in it, and only makes the next
-    /// guest's kernel refuse or read what it wrote.
+    /// Tells what the last writer left, by one flag of the file system's first block. A guest can
+    /// lie in it, and only makes the next guest's kernel refuse or read what it wrote.
     pub fn condition(&self, volume: VolumeId) -> Result<Condition, VolumeStoreError> {
         let mut bytes = [0; 4];
         let read = File::open(self.file(volume)).and_then(|file| file.read_exact_at(&mut bytes, INCOMPAT_OFFSET));
@@ -188,7 +195,8 @@ fn write_empty(disk: &Path, size: Bytes) -> Result<(), VolumeStoreError> {
     let file = File::create_new(disk).map_err(io("make a volume's file"))?;
     file.set_len(size.get()).map_err(io("size a volume's file"))?;
     let journal = if size < LARGE_FROM { JOURNAL_SMALL } else { JOURNAL_LARGE };
-    // The file is new and all zeros: neither tables nor journal need to be written, here or later by the first guest.
+    // The file is new and all zeros: neither tables nor journal need to be written, here or later
+    // by the first guest.
     let mut extended = "assume_storage_prezeroed=1,lazy_journal_init=1,nodiscard,root_owner=0:0".to_owned();
     if size < VOLUME_BYTES_MAX {
         extended.push_str(&format!(",resize={}", VOLUME_BYTES_MAX.get() / BLOCK_BYTES));

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// What a template says about every command in its sandboxes. A sandbox's own environment and a command's own wishes go before it.
+/// What a template says about every command in its sandboxes. A sandbox's own environment and a
+/// command's own wishes go before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecDefaults {
     pub env: BTreeMap<String, String>,

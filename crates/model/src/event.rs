@@ -1,4 +1,5 @@
-//! What can happen to a sandbox. One list for the event stream, the webhooks and their documentation.
+//! What can happen to a sandbox. One list for the event stream, the webhooks and their
+//! documentation.
 
 use std::fmt;
 

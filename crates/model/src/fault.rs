@@ -1,4 +1,5 @@
-//! What an error becomes at a door: a kind that decides status and log level, a stable code, and public text.
+//! What an error becomes at a door: a kind that decides status and log level, a stable code, and
+//! public text.
 
 use std::{fmt, time::Duration};
 

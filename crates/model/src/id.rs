@@ -1,5 +1,5 @@
-//! Ids as types: a function that takes two of them cannot be called the wrong way round.
-//! A sandbox id is a bare lowercase UUIDv4 because published clients and preview host names need that form;
+//! Ids as types: a function that takes two of them cannot be called the wrong way round. A sandbox
+//! id is a bare lowercase UUIDv4 because published clients and preview host names need that form;
 //! every other id shows its kind as a prefix.
 
 use std::{fmt, str::FromStr};
@@ -57,7 +57,8 @@ macro_rules! id {
             fn from_str(text: &str) -> Result<Self, BadId> {
                 let bad = || BadId::new($kind, text);
                 let bare = text.strip_prefix($prefix).ok_or_else(bad)?;
-                // Only the canonical lowercase form: other spellings would be a second name for the same thing.
+                // Only the canonical lowercase form: other spellings would be a second name for the
+                // same thing.
                 let uuid = Uuid::try_parse(bare).map_err(|_| bad())?;
                 if uuid.as_hyphenated().to_string() != bare { return Err(bad()); }
                 Ok(Self(uuid))

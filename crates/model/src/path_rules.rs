@@ -1,5 +1,6 @@
-//! Which paths of a preview somebody may ask for: prefixes, compared part by part. A path that two programs could read in two
-//! ways (`..`, doubled or encoded slashes, backslashes, encodings of encodings) is outside of every rule.
+//! Which paths of a preview somebody may ask for: prefixes, compared part by part. A path that two
+//! programs could read in two ways (`..`, doubled or encoded slashes, backslashes, encodings of
+//! encodings) is outside of every rule.
 
 /// Rules of one list, and the length of one.
 pub const PATH_RULES_MAX: usize = 16;
@@ -68,7 +69,8 @@ fn parts(path: &str) -> Option<Vec<String>> {
     raw.iter().enumerate().map(part).collect()
 }
 
-/// Decodes one part once, after making sure that no further decoding turns it into something else than a name.
+/// Decodes one part once, after making sure that no further decoding turns it into something else
+/// than a name.
 fn clear_part(raw: &str) -> Option<String> {
     let once = decode(raw)?;
     let mut text = raw.to_owned();
@@ -83,7 +85,8 @@ fn clear_part(raw: &str) -> Option<String> {
     None
 }
 
-/// Says whether text names something inside of its folder. Some servers cut `;` and what follows before they look.
+/// Says whether text names something inside of its folder. Some servers cut `;` and what follows
+/// before they look.
 fn is_name(text: &str) -> bool {
     let bare = text.split(';').next().unwrap_or_default().trim();
     !matches!(bare, "." | "..") && !text.contains(|c: char| matches!(c, '/' | '\\') || c.is_control())
@@ -188,7 +191,8 @@ mod tests {
         assert_eq!(PathRules::new(vec!["/a".to_owned(); PATH_RULES_MAX + 1]), Err(BadPathRule::TooMany));
     }
 
-    /// Reads a path as a careless server would: decodes it twice, takes backslashes for slashes, and resolves dots.
+    /// Reads a path as a careless server would: decodes it twice, takes backslashes for slashes,
+    /// and resolves dots.
     fn carelessly(path: &str) -> Vec<String> {
         let twice = decode(path).and_then(|once| decode(&once).or(Some(once))).unwrap_or_else(|| path.to_owned());
         let mut at: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! Host names below the preview suffix: `{port}-{sandbox}` for public previews, `link-{hex}` for signed links. The only parser
-//! of them. A name that it does not recognise belongs to the API.
+//! Host names below the preview suffix: `{port}-{sandbox}` for public previews, `link-{hex}` for
+//! signed links. The only parser of them. A name that it does not recognise belongs to the API.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +11,8 @@ const LABEL_BYTES_MAX: usize = 63;
 /// Room for the part in front of the suffix, and its dot.
 const LABEL_ROOM: usize = LABEL_BYTES_MAX + 1;
 
-/// Bytes of a token's digest in the name of its link. 160 bits: nobody finds a second token with the same name.
+/// Bytes of a token's digest in the name of its link. 160 bits: nobody finds a second token with
+/// the same name.
 pub const LINK_LABEL_BYTES: usize = 20;
 const LINK_PREFIX: &str = "link-";
 const _: () = assert!(LINK_PREFIX.len() + 2 * LINK_LABEL_BYTES <= LABEL_BYTES_MAX, "the name fits one DNS label");
@@ -32,7 +33,8 @@ pub struct PreviewName {
     pub sandbox: SandboxId,
 }
 
-/// First label of the host name of one signed link. It follows from the token, so each link has a web origin of its own.
+/// First label of the host name of one signed link. It follows from the token, so each link has a
+/// web origin of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkLabel([u8; LINK_LABEL_BYTES]);
 

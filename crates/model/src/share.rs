@@ -1,5 +1,6 @@
-//! How workspaces share what there is only once: connections, sockets, memory. One rule for all of it: a workspace may hold at
-//! most three quarters of what the others leave. So one that is alone has most of the box, and there is always a rest for the next.
+//! How workspaces share what there is only once: connections, sockets, memory. One rule for all of
+//! it: a workspace may hold at most three quarters of what the others leave. So one that is alone
+//! has most of the box, and there is always a rest for the next.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -24,7 +25,8 @@ pub enum NoShare {
     Full { total: u64 },
 }
 
-/// Says how much one holder may have while the others have theirs. Of things that are counted the last one can be had.
+/// Says how much one holder may have while the others have theirs. Of things that are counted the
+/// last one can be had.
 pub fn share(total: u64, others: u64) -> u64 {
     let left = total.saturating_sub(others);
     // Divided first: a total may be as large as a number can be.

@@ -1,4 +1,5 @@
-//! The states of a sandbox on its host, and the one function that knows every pair of state and request.
+//! The states of a sandbox on its host, and the one function that knows every pair of state and
+//! request.
 //!
 //! ```text
 //! Creating --> Running <--> Paused

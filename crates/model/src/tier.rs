@@ -1,4 +1,5 @@
-//! How strongly a machine is separated from its host; reported as `isolation` on every sandbox and host.
+//! How strongly a machine is separated from its host; reported as `isolation` on every sandbox and
+//! host.
 
 use std::{fmt, str::FromStr};
 
@@ -34,7 +35,8 @@ const EMULATION_WARNING: &str = "QEMU gives no security promise for emulated mac
                                  sandbox and the host. Use a host with hardware virtualization for untrusted code";
 
 impl Tier {
-    /// What users must know before they run untrusted code at this tier; nothing if its wall is meant for that.
+    /// What users must know before they run untrusted code at this tier; nothing if its wall is
+    /// meant for that.
     pub const fn warning(self) -> Option<&'static str> {
         match self {
             Tier::Emulated => Some(EMULATION_WARNING),

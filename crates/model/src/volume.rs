@@ -2,7 +2,8 @@
 
 use crate::VolumeId;
 
-/// How much room all volumes together may be promised, in times of what the data volume has: they are rarely full.
+/// How much room all volumes together may be promised, in times of what the data volume has: they
+/// are rarely full.
 pub const VOLUMES_OVERCOMMIT: u64 = 3;
 
 /// One volume in one sandbox.

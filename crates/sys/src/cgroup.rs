@@ -1,8 +1,10 @@
-//! Control groups with limits on CPU time, memory and number of threads, in whichever form the host has them: one tree for
-//! all controllers (version 2) or a tree for each (version 1). Names are paths such as `pandastack/a/b`, made as needed.
+//! Control groups with limits on CPU time, memory and number of threads, in whichever form the host
+//! has them: one tree for all controllers (version 2) or a tree for each (version 1). Names are
+//! paths such as `pandastack/a/b`, made as needed.
 //!
-//! Version 1 groups are made below our own, so that a limit around us still holds. Version 2 does not allow groups below one
-//! that has processes, so there they are made at the top of the tree that we see.
+//! Version 1 groups are made below our own, so that a limit around us still holds. Version 2 does
+//! not allow groups below one that has processes, so there they are made at the top of the tree
+//! that we see.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -124,7 +126,8 @@ impl Hierarchy {
 }
 
 impl Group {
-    /// The group of a process, if it has this name; it may have been made by somebody who lived elsewhere in the trees.
+    /// The group of a process, if it has this name; it may have been made by somebody who lived
+    /// elsewhere in the trees.
     pub fn of(pid: u32, name: &str) -> Option<Group> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
@@ -146,7 +149,8 @@ impl Group {
         hierarchy.map(|hierarchy| hierarchy.group(name))
     }
 
-    /// Sets what all processes in the group and below it may use of memory together. The group exists.
+    /// Sets what all processes in the group and below it may use of memory together. The group
+    /// exists.
     pub fn limit_memory(&self, bytes: u64) -> Result<(), CgroupError> {
         let file = match &self.hierarchy {
             Hierarchy::Unified(top) => top.join(&self.name).join("memory.max"),
@@ -187,7 +191,8 @@ impl Group {
         self.hierarchy.tops().iter().map(open).collect()
     }
 
-    /// Brings a process in, with all its threads. Waits until the kernel has seen every CPU, which may take milliseconds.
+    /// Brings a process in, with all its threads. Waits until the kernel has seen every CPU, which
+    /// may take milliseconds.
     pub fn bring(&self, pid: u32) -> Result<(), CgroupError> {
         let enter = |top: &PathBuf| write(&top.join(&self.name).join("cgroup.procs"), &pid.to_string());
         self.hierarchy.tops().iter().try_for_each(enter)
@@ -202,7 +207,8 @@ impl Group {
         counter(&fs::read_to_string(file).unwrap_or_default(), "oom_kill")
     }
 
-    /// Tells whether the group itself has ever reached its memory limit. If not, its processes were killed for a limit above it.
+    /// Tells whether the group itself has ever reached its memory limit. If not, its processes were
+    /// killed for a limit above it.
     pub fn reached_memory_limit(&self) -> bool {
         match &self.hierarchy {
             Hierarchy::Unified(top) => {
@@ -237,8 +243,9 @@ impl Group {
     }
 }
 
-/// Names the group right below a group that a process is in, wherever in the trees these are. Only root can move a process to
-/// another group, so this holds whatever the process says of itself. `None` for one that has ended.
+/// Names the group right below a group that a process is in, wherever in the trees these are. Only
+/// root can move a process to another group, so this holds whatever the process says of itself.
+/// `None` for one that has ended.
 pub fn member_of(pid: u32, below: &str) -> Option<String> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -254,8 +261,8 @@ fn member(groups: &str, below: &str) -> Option<String> {
     names.into_iter().find(|name| !name.is_empty())
 }
 
-/// Makes the folders of a name one below the other, each made ready before the next. Others may remove an empty one of them
-/// at any time, so it is tried again.
+/// Makes the folders of a name one below the other, each made ready before the next. Others may
+/// remove an empty one of them at any time, so it is tried again.
 fn make_below(
     top: &Path,
     name: &str,
@@ -302,7 +309,8 @@ fn limit_unified(folder: &Path, limits: &Limits) -> Result<(), CgroupError> {
     write(&folder.join("cpu.max"), &format!("{quota} {PERIOD_US}"))?;
     write(&folder.join("memory.max"), &limits.memory_bytes.to_string())?;
     write(&folder.join("pids.max"), &limits.pids.to_string())?;
-    // Not every kernel has these two: what was not used before may be used later, and as much again may be swapped out.
+    // Not every kernel has these two: what was not used before may be used later, and as much again
+    // may be swapped out.
     let _ = write(&folder.join("cpu.max.burst"), &quota.to_string());
     let _ = write(&folder.join("memory.swap.max"), &limits.memory_bytes.to_string());
     Ok(())
@@ -424,8 +432,8 @@ mod tests {
         child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).is_ok()
     }
 
-    /// A group stands for a small host. Its server is the largest process there, and machines that are each within their own
-    /// limit have more memory together than the host.
+    /// A group stands for a small host. Its server is the largest process there, and machines that
+    /// are each within their own limit have more memory together than the host.
     #[test]
     fn a_server_survives_machines_that_dirty_all_memory_at_once() {
         const HOST_MIB: u64 = 320;
@@ -454,7 +462,8 @@ mod tests {
             machines.push((group, machine));
         }
         machines.iter_mut().for_each(|(_, machine)| go(machine));
-        // Each has got its memory or was killed. One that got it may have been killed later, for the next.
+        // Each has got its memory or was killed. One that got it may have been killed later, for
+        // the next.
         for (_, machine) in &mut machines {
             says_dirty(machine);
         }

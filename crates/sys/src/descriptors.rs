@@ -1,5 +1,5 @@
-//! How many descriptors this process may have open. The server needs one or two for each connection, and the usual soft limit
-//! of 1024 dates from programs that call `select`.
+//! How many descriptors this process may have open. The server needs one or two for each
+//! connection, and the usual soft limit of 1024 dates from programs that call `select`.
 
 use std::{io, sync::OnceLock};
 
@@ -11,8 +11,8 @@ const RAISED_MAX: u64 = 1 << 20;
 /// The soft limit that this process was started with, once it was raised.
 static STARTED_WITH: OnceLock<u64> = OnceLock::new();
 
-/// Raises the soft limit to the hard limit and returns what the soft limit is now. Programs started with
-/// [`crate::jail::launch`] keep the soft limit that this process was started with.
+/// Raises the soft limit to the hard limit and returns what the soft limit is now. Programs started
+/// with [`crate::jail::launch`] keep the soft limit that this process was started with.
 pub fn raise_limit() -> io::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let wanted = hard.min(RAISED_MAX);

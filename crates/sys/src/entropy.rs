@@ -39,8 +39,8 @@ impl Random {
         (&self.device).read_exact(bytes)
     }
 
-    /// Mixes bytes in as full entropy and makes the generator start over from them, so that two copies of one
-    /// memory image part ways at once.
+    /// Mixes bytes in as full entropy and makes the generator start over from them, so that two
+    /// copies of one memory image part ways at once.
     pub fn reseed(&self, entropy: &[u8]) -> io::Result<()> {
         reseed(&self.device, entropy)
     }
@@ -54,7 +54,8 @@ fn reseed(random: &File, entropy: &[u8]) -> io::Result<()> {
         buffer: [0; ENTROPY_BYTES_MAX],
     };
     pool.buffer[..entropy.len()].copy_from_slice(entropy);
-    // SAFETY: reads a `rand_pool_info` whose `bytes` says how much of the buffer, which is larger, to read.
+    // SAFETY: reads a `rand_pool_info` whose `bytes` says how much of the buffer, which is larger,
+    // to read.
     if unsafe { libc::ioctl(random.as_raw_fd(), RNDADDENTROPY, &pool) } < 0 {
         return Err(io::Error::last_os_error());
     }

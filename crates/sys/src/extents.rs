@@ -42,7 +42,8 @@ mod ioctl {
     nix::ioctl_readwrite_bad!(fiemap, nix::request_code_readwrite!(b'f', 11, super::HEADER_BYTES), super::Map);
 }
 
-/// Tells which bytes of the device hold a file's blocks that were allocated and never written, in the file's order.
+/// Tells which bytes of the device hold a file's blocks that were allocated and never written, in
+/// the file's order.
 pub fn unwritten(file: &File) -> io::Result<Vec<Range<u64>>> {
     let mut found = Vec::new();
     let none = Extent { logical: 0, physical: 0, length: 0, reserved_long: [0; 2], flags: 0, reserved: [0; 3] };
@@ -50,7 +51,8 @@ pub fn unwritten(file: &File) -> io::Result<Vec<Range<u64>>> {
     loop {
         let length = u64::MAX - start;
         let mut map = Map { start, length, flags: 0, mapped: 0, count, reserved: 0, extents: [none; AT_ONCE] };
-        // SAFETY: FIEMAP reads and writes one header and at most as many extents after it as the header's count, which are there.
+        // SAFETY: FIEMAP reads and writes one header and at most as many extents after it as the
+        // header's count, which are there.
         unsafe { ioctl::fiemap(file.as_raw_fd(), &raw mut map) }?;
         let extents = &map.extents[..AT_ONCE.min(map.mapped as usize)];
         let plain = extents.iter().filter(|extent| extent.flags & !LAST == UNWRITTEN);

@@ -1,12 +1,14 @@
 //! The system call filter of a jailed program, which it can never take off.
 //!
-//! Refused are calls that no machine needs and that reach deep into the kernel: making namespaces (and with them a world in
-//! which the program would be root), mounting, looking into other processes, loading code into the kernel, `io_uring`. Of the
-//! kinds of sockets only local ones can be made: some of the others (`AF_VSOCK`) are bound to no network namespace.
+//! Refused are calls that no machine needs and that reach deep into the kernel: making namespaces
+//! (and with them a world in which the program would be root), mounting, looking into other
+//! processes, loading code into the kernel, `io_uring`. Of the kinds of sockets only local ones can
+//! be made: some of the others (`AF_VSOCK`) are bound to no network namespace.
 //!
-//! One call can be answered by us: a program that insists on opening a file for writing, although it never writes, gets a
-//! read-only descriptor instead. The kernel holds calls of `openat` with exactly the flags `O_RDWR` until the [`Listener`] has
-//! answered; when it is gone they fail. Needs Linux 5.14.
+//! One call can be answered by us: a program that insists on opening a file for writing, although
+//! it never writes, gets a read-only descriptor instead. The kernel holds calls of `openat` with
+//! exactly the flags `O_RDWR` until the [`Listener`] has answered; when it is gone they fail. Needs
+//! Linux 5.14.
 #![allow(unsafe_code)]
 
 use std::{
@@ -33,7 +35,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Answers the first held call with a file, and hears no more: later ones fail. `false` if the process ended first.
+    /// Answers the first held call with a file, and hears no more: later ones fail. `false` if the
+    /// process ended first.
     pub fn answer_with(self, file: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + patience;
         loop {
@@ -61,7 +64,8 @@ impl Listener {
     fn answer_one(&self, file: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: plain data for which all zeroes is a valid value; the kernel wants it zeroed.
         let mut held: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-        // SAFETY: the descriptor is open and the kernel writes one `seccomp_notif`, which `held` is.
+        // SAFETY: the descriptor is open and the kernel writes one `seccomp_notif`, which `held`
+        // is.
         checked(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut held) })?;
         let answer = libc::seccomp_notif_addfd {
             id: held.id,
@@ -70,7 +74,8 @@ impl Listener {
             newfd: 0,
             newfd_flags: libc::O_CLOEXEC as u32,
         };
-        // SAFETY: both descriptors are open and the kernel reads one `seccomp_notif_addfd`, which `answer` is.
+        // SAFETY: both descriptors are open and the kernel reads one `seccomp_notif_addfd`, which
+        // `answer` is.
         checked(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const answer) })
     }
 }
@@ -102,7 +107,8 @@ pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Listener> {
 /// Installs a filter on the calling process, and sends the listener away if there is one to be.
 ///
 /// # Safety
-/// For a borrowed child only: makes nothing but system calls. The filter stays for the life of the process.
+/// For a borrowed child only: makes nothing but system calls. The filter stays for the life of the
+/// process.
 pub(crate) unsafe fn install(filter: &[libc::sock_filter], listener_to: Option<RawFd>) -> bool {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     let flags = if listener_to.is_some() { libc::SECCOMP_FILTER_FLAG_NEW_LISTENER } else { 0 };
@@ -228,7 +234,8 @@ fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 // From linux/audit.h: the only kind of machine these numbers hold for.
 const AUDIT_ARCH_X86_64: u32 = 0xC000_003E;
 
-/// Numbers from here on are a second set of calls with shorter pointers, which would walk around the list.
+/// Numbers from here on are a second set of calls with shorter pointers, which would walk around
+/// the list.
 const X32_SYSCALLS: u32 = 0x4000_0000;
 
 /// Control data of a message that carries one descriptor.

@@ -1,4 +1,5 @@
-//! What only the first process of a machine does: kernel modules, power, freezing and growing file systems.
+//! What only the first process of a machine does: kernel modules, power, freezing and growing file
+//! systems.
 #![allow(unsafe_code)]
 
 use std::{

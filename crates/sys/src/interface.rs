@@ -1,4 +1,5 @@
-//! Addresses and routes of a machine's own interface, by the classic ioctls: no netlink, no `ip` program.
+//! Addresses and routes of a machine's own interface, by the classic ioctls: no netlink, no `ip`
+//! program.
 #![allow(unsafe_code)]
 
 use std::{
@@ -16,7 +17,8 @@ pub struct Interfaces {
 impl Interfaces {
     /// Opens the way to the kernel.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: plain system call; a non-negative result is a new descriptor that nobody else owns.
+        // SAFETY: plain system call; a non-negative result is a new descriptor that nobody else
+        // owns.
         let socket = unsafe {
             let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
             if fd < 0 {
@@ -44,7 +46,8 @@ impl Interfaces {
         self.call(libc::SIOCSIFFLAGS, &mut request)
     }
 
-    /// Tells whether an interface passes frames: it is on, and the kernel has noticed that somebody is at its other end.
+    /// Tells whether an interface passes frames: it is on, and the kernel has noticed that somebody
+    /// is at its other end.
     pub fn runs(&self, name: &str) -> io::Result<bool> {
         Ok(self.flags(name)? & libc::IFF_RUNNING as libc::c_short != 0)
     }
@@ -71,8 +74,8 @@ impl Interfaces {
     }
 
     fn call<T>(&self, request: libc::c_ulong, argument: &mut T) -> io::Result<()> {
-        // SAFETY: callers pair each request with the struct it takes; the kernel may write to it, which
-        // the exclusive borrow allows.
+        // SAFETY: callers pair each request with the struct it takes; the kernel may write to it,
+        // which the exclusive borrow allows.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), request as libc::Ioctl, argument) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

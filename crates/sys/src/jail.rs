@@ -1,6 +1,7 @@
-//! Starts a program in a jail: its own root, processes, network, user and limits, and no right to anything else. Like
-//! `process`, the child borrows our memory until it has become the program, so nothing is copied and no helper stays behind.
-//! Knows no machine; files arrive as descriptors, the root and its mounts as `mounts` makes them.
+//! Starts a program in a jail: its own root, processes, network, user and limits, and no right to
+//! anything else. Like `process`, the child borrows our memory until it has become the program, so
+//! nothing is copied and no helper stays behind. Knows no machine; files arrive as descriptors, the
+//! root and its mounts as `mounts` makes them.
 //!
 //! ```text
 //! clone (new pids, ipc, host name) -> control groups -> network -> copy of the root + mounts -> descriptors
@@ -24,7 +25,8 @@ use crate::{
 /// Memory the child runs on until it becomes the program. It only makes system calls.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// Status of a child that could not become the program; nobody sees it, the error is returned instead.
+/// Status of a child that could not become the program; nobody sees it, the error is returned
+/// instead.
 const EXIT_UNSTARTED: c_int = 127;
 
 /// More than the kernel has capabilities; it refuses the first that does not exist.
@@ -175,7 +177,8 @@ fn lift(fd: BorrowedFd<'_>, above: c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(lifted) })
 }
 
-/// Runs [`child`] in a new process that shares our memory; we stand still until it ran the program or ended.
+/// Runs [`child`] in a new process that shares our memory; we stand still until it ran the program
+/// or ended.
 fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
     let mut flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
     if order.cell.is_some() {
@@ -184,11 +187,13 @@ fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
     let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
     let mut handle: c_int = -1;
     // SAFETY: all blocks are closed together here because they are one act.
-    // - `stack` outlives the child's use of it: CLONE_VFORK holds us until the child ran execve or _exit.
+    // - `stack` outlives the child's use of it: CLONE_VFORK holds us until the child ran execve or
+    //   _exit.
     // - its top is aligned to 16 bytes and inside the allocation.
-    // - `order` and what it points to is alive and used by nobody else meanwhile, for the same reason.
-    // - signals are blocked around it, so no handler of ours can run in the child on our memory; handlers are reset by
-    //   execve, and the child unblocks only right before it.
+    // - `order` and what it points to is alive and used by nobody else meanwhile, for the same
+    //   reason.
+    // - signals are blocked around it, so no handler of ours can run in the child on our memory;
+    //   handlers are reset by execve, and the child unblocks only right before it.
     // - `handle` is where CLONE_PIDFD puts a new descriptor that nobody else knows.
     unsafe {
         let top = stack.as_mut_ptr().add(STACK_BYTES);
@@ -207,21 +212,23 @@ fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
 
 /// The child's whole life before the program: system calls only, no allocation, no lock, no return.
 extern "C" fn child(order: *mut c_void) -> c_int {
-    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and does not go on before we are done with it.
+    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and does not go on before we are
+    // done with it.
     let order = unsafe { &mut *order.cast::<Order<'_>>() };
     // SAFETY: see `become_program`; `order` holds valid pointers.
     let step = unsafe { become_program(order) };
     order.failed = Some((step, io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)));
-    // SAFETY: ends only the child; runs no handlers and flushes no buffers that belong to the parent.
+    // SAFETY: ends only the child; runs no handlers and flushes no buffers that belong to the
+    // parent.
     unsafe { libc::_exit(EXIT_UNSTARTED) }
 }
 
 /// Returns only if something failed; `errno` says why.
 ///
 /// # Safety
-/// Pointers in `order` must be valid, null-terminated where they are lists, and the caller must be the child of a CLONE_VFORK.
-/// Users are changed by raw system calls, because the C library's wrappers would signal the other threads of the parent,
-/// whose memory this still is.
+/// Pointers in `order` must be valid, null-terminated where they are lists, and the caller must be
+/// the child of a CLONE_VFORK. Users are changed by raw system calls, because the C library's
+/// wrappers would signal the other threads of the parent, whose memory this still is.
 unsafe fn become_program(order: &Order<'_>) -> Step {
     unsafe {
         // A group of its own: Ctrl-C in our terminal is our business.
@@ -283,7 +290,8 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
 /// As [`become_program`].
 unsafe fn enter(cell: &Cell<'_>) -> Result<(), Step> {
     unsafe {
-        // Into the root that everybody shares, and from there into a copy that only this process has.
+        // Into the root that everybody shares, and from there into a copy that only this process
+        // has.
         if libc::setns(cell.root.as_fd().as_raw_fd(), libc::CLONE_NEWNS) < 0 || libc::unshare(libc::CLONE_NEWNS) < 0 {
             return Err(Step::Root);
         }
@@ -327,7 +335,8 @@ unsafe fn give_up_rights(user: u32) -> Result<(), Step> {
         {
             return Err(Step::User);
         }
-        // Leaving user 0 has emptied the effective and permitted sets; this empties the inheritable one.
+        // Leaving user 0 has emptied the effective and permitted sets; this empties the inheritable
+        // one.
         let header = CapabilityHeader { version: LINUX_CAPABILITY_VERSION_3, pid: 0 };
         let empty = [[0_u32; 3]; 2];
         if libc::syscall(libc::SYS_capset, &raw const header, &raw const empty) < 0 {

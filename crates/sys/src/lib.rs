@@ -1,4 +1,5 @@
-//! Safe Linux wrappers. Knows no sandbox. The only room, beside a VMM of our own, that may say `unsafe`.
+//! Safe Linux wrappers. Knows no sandbox. The only room, beside a VMM of our own, that may say
+//! `unsafe`.
 
 pub mod cgroup;
 pub mod descriptors;

@@ -1,7 +1,8 @@
-//! Mount namespaces that hold only what was put into them. A [`Root`] is one that is made once: a read-only tree with some
-//! folders of the host in it and empty places for more. A process that is to live in it takes a copy (see `jail`) and fills
-//! the places with [`Tree`]s of its own. Copying costs little because the root has left every mount of the host behind.
-//! Needs Linux 5.12; never moves the calling thread.
+//! Mount namespaces that hold only what was put into them. A [`Root`] is one that is made once: a
+//! read-only tree with some folders of the host in it and empty places for more. A process that is
+//! to live in it takes a copy (see `jail`) and fills the places with [`Tree`]s of its own. Copying
+//! costs little because the root has left every mount of the host behind. Needs Linux 5.12; never
+//! moves the calling thread.
 #![allow(unsafe_code)]
 
 use std::{
@@ -61,7 +62,8 @@ pub enum Use {
 }
 
 impl Root {
-    /// Makes a root. `over` is any folder of the host; it is covered for a moment, in the new namespace only.
+    /// Makes a root. `over` is any folder of the host; it is covered for a moment, in the new
+    /// namespace only.
     pub fn make(over: &Path, entries: &[Entry]) -> io::Result<Root> {
         thread::scope(|scope| {
             let thread = thread::Builder::new().name("jail-root".to_owned());
@@ -93,7 +95,8 @@ fn make_here(over: &Path, entries: &[Entry]) -> io::Result<Root> {
     }
     chdir(over)?;
     pivot_root(".", ".")?;
-    // The host's old root lies over the new one now; without it nothing of the host is left in here.
+    // The host's old root lies over the new one now; without it nothing of the host is left in
+    // here.
     umount2(".", MntFlags::MNT_DETACH)?;
     chdir("/")?;
     mount(none, "/", none, flags | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none)?;
@@ -140,7 +143,8 @@ impl Part {
     }
 }
 
-/// Makes a folder that every user may enter, whatever the caller's umask is: a machine's user is not the owner of its root.
+/// Makes a folder that every user may enter, whatever the caller's umask is: a machine's user is
+/// not the owner of its root.
 fn make_public_folder(path: &Path) -> io::Result<()> {
     if path.exists() {
         return Ok(());
@@ -157,7 +161,8 @@ impl Tree {
     pub fn of(path: &Path, allowed: Use) -> io::Result<Tree> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC;
-        // SAFETY: the path is a C string that lives through the call; the answer is a new descriptor or an error.
+        // SAFETY: the path is a C string that lives through the call; the answer is a new
+        // descriptor or an error.
         let fd = unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) };
         // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
         let mount = unsafe { OwnedFd::from_raw_fd(checked(fd)?) };
@@ -166,7 +171,8 @@ impl Tree {
             set |= MOUNT_ATTR_NOEXEC;
         }
         let attributes = Attributes { set, clear: 0, propagation: libc::MS_PRIVATE, userns: 0 };
-        // SAFETY: the descriptor is open, the empty path is a C string, and the kernel reads as many bytes as the structure has.
+        // SAFETY: the descriptor is open, the empty path is a C string, and the kernel reads as
+        // many bytes as the structure has.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_mount_setattr,

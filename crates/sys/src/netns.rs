@@ -1,7 +1,7 @@
-//! Owns a handle on a network namespace and everything that is done inside one.
-//! Never moves the calling thread: a thread that failed to come back would do the host's work in a sandbox's namespace.
-//! A socket belongs for ever to the namespace it was made in, so it is enough to *make* it there; whoever holds it may use
-//! it from any thread afterwards.
+//! Owns a handle on a network namespace and everything that is done inside one. Never moves the
+//! calling thread: a thread that failed to come back would do the host's work in a sandbox's
+//! namespace. A socket belongs for ever to the namespace it was made in, so it is enough to *make*
+//! it there; whoever holds it may use it from any thread afterwards.
 
 use std::{
     fs::File,
@@ -49,7 +49,8 @@ impl Netns {
         })
     }
 
-    /// Makes an unconnected TCP socket of the namespace: IPv4, nonblocking, closed on exec, without Nagle's delay.
+    /// Makes an unconnected TCP socket of the namespace: IPv4, nonblocking, closed on exec, without
+    /// Nagle's delay.
     pub fn tcp_socket(&self) -> io::Result<OwnedFd> {
         let made = self.run(|| {
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -59,7 +60,8 @@ impl Netns {
         Ok(made)
     }
 
-    /// Connects to an address as seen from inside the namespace. Blocks up to the timeout; the stream comes back nonblocking.
+    /// Connects to an address as seen from inside the namespace. Blocks up to the timeout; the
+    /// stream comes back nonblocking.
     pub fn connect(&self, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         let stream = self.run(|| TcpStream::connect_timeout(&address, timeout))??;
         stream.set_nodelay(true)?;
@@ -88,7 +90,8 @@ impl AsFd for Netns {
     }
 }
 
-/// Connects to an address as seen from inside the namespace at `path`. For one-off use; keep a [`Netns`] to do it often.
+/// Connects to an address as seen from inside the namespace at `path`. For one-off use; keep a
+/// [`Netns`] to do it often.
 pub fn connect_tcp_in(path: &Path, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     Netns::open(path)?.connect(address, timeout)
 }
@@ -127,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_socket_stays_in_its_namespace() {
-        // Loopback is down in a fresh namespace, so connecting from there must fail while it works at home.
+        // Loopback is down in a fresh namespace, so connecting from there must fail while it works
+        // at home.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         assert!(TcpStream::connect(address).is_ok());

@@ -1,5 +1,6 @@
-//! Packets that firewall rules hand to us: the kernel's netfilter log of one network namespace, over netlink.
-//! Costs nothing while no rule logs. Never decides about a packet: the rule has done that already.
+//! Packets that firewall rules hand to us: the kernel's netfilter log of one network namespace,
+//! over netlink. Costs nothing while no rule logs. Never decides about a packet: the rule has done
+//! that already.
 
 use std::{
     io,
@@ -13,7 +14,8 @@ use nix::sys::socket::{
 /// Holds one logged packet with all that the kernel says about it, several times over.
 const BUFFER_BYTES: usize = 8 * 1024;
 
-// From linux/netlink.h and linux/netfilter/nfnetlink_log.h; these numbers are an interface that does not change.
+// From linux/netlink.h and linux/netfilter/nfnetlink_log.h; these numbers are an interface that
+// does not change.
 const MESSAGE_HEADER_BYTES: usize = 16;
 const FAMILY_HEADER_BYTES: usize = 4;
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
@@ -35,7 +37,8 @@ pub struct PacketLog {
 }
 
 impl PacketLog {
-    /// Subscribes in the namespace of the calling thread; nonblocking. Of each packet, the first bytes are kept.
+    /// Subscribes in the namespace of the calling thread; nonblocking. Of each packet, the first
+    /// bytes are kept.
     pub fn open(group: u16, packet_bytes_max: u32) -> io::Result<PacketLog> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkNetFilter)?;
@@ -48,7 +51,8 @@ impl PacketLog {
         Ok(PacketLog { socket })
     }
 
-    /// Gives the packets that are there, each from its network header on; `WouldBlock` if there are none.
+    /// Gives the packets that are there, each from its network header on; `WouldBlock` if there are
+    /// none.
     pub fn read(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut buffer = [0; BUFFER_BYTES];
         let (length, from) = recvfrom::<NetlinkAddr>(self.socket.as_raw_fd(), &mut buffer)?;

@@ -2,13 +2,15 @@
 
 use std::{fs, io};
 
-/// For a server: after all others, but not never, because a server that leaks must not end the host instead.
+/// For a server: after all others, but not never, because a server that leaks must not end the host
+/// instead.
 pub const SERVER_SCORE: i32 = -900;
 
 /// For a process that can be lost: before all others.
 pub const MACHINE_SCORE: i32 = 500;
 
-/// Sets how readily a process is ended, from -1000 (never) to 1000 (first). What it starts from then on has the same score.
+/// Sets how readily a process is ended, from -1000 (never) to 1000 (first). What it starts from
+/// then on has the same score.
 pub fn set_score(pid: u32, score: i32) -> io::Result<()> {
     fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string())
 }

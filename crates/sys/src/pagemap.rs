@@ -1,5 +1,6 @@
-//! Reads what another process has changed of a file it maps privately: which pages, and their contents.
-//! The process must not run meanwhile, or the pages are of different moments; that is the caller's business.
+//! Reads what another process has changed of a file it maps privately: which pages, and their
+//! contents. The process must not run meanwhile, or the pages are of different moments; that is the
+//! caller's business.
 
 #![allow(unsafe_code)]
 
@@ -60,7 +61,8 @@ pub struct Touched {
 }
 
 impl Mapping {
-    /// Finds a process's mapping of a file, by the file's identity: its name may be another in the process's own view.
+    /// Finds a process's mapping of a file, by the file's identity: its name may be another in the
+    /// process's own view.
     pub fn of(pid: u32, file: &Path) -> io::Result<Self> {
         let wanted = fs::metadata(file)?;
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
@@ -130,8 +132,9 @@ impl Mapping {
     }
 }
 
-/// Makes a buffer for reading much at once, and has the kernel put memory under all of it now: in pages of two megabytes where it
-/// has them to give. Who makes it before a guest is stopped spares the guest half of the time that the reading takes.
+/// Makes a buffer for reading much at once, and has the kernel put memory under all of it now: in
+/// pages of two megabytes where it has them to give. Who makes it before a guest is stopped spares
+/// the guest half of the time that the reading takes.
 pub fn buffer(bytes: usize) -> Vec<u8> {
     let buffer = vec![0_u8; bytes];
     let start = (buffer.as_ptr() as usize).next_multiple_of(PAGE_BYTES as usize);
@@ -140,8 +143,9 @@ pub fn buffer(bytes: usize) -> Vec<u8> {
         (end.checked_sub(start).filter(|length| *length > 0), NonNull::new(start as *mut c_void))
     {
         for advice in [MmapAdvise::MADV_HUGEPAGE, MmapAdvise::MADV_POPULATE_WRITE] {
-            // SAFETY: the range lies within the buffer, which is ours alone; neither advice changes its content. A kernel that
-            // knows one of them not gives memory at the first write, as ever.
+            // SAFETY: the range lies within the buffer, which is ours alone; neither advice changes
+            // its content. A kernel that knows one of them not gives memory at the first write, as
+            // ever.
             let _ = unsafe { madvise(start, length, advice) };
         }
     }
@@ -179,8 +183,8 @@ impl Line {
         Some(Line { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, inode })
     }
 
-    /// Tells whether what is mapped there is a file. Asked of the mapping itself: some file systems show another device in the
-    /// text than in the file's own description.
+    /// Tells whether what is mapped there is a file. Asked of the mapping itself: some file systems
+    /// show another device in the text than in the file's own description.
     fn is_of(&self, pid: u32, file: &fs::Metadata) -> bool {
         let mapped = fs::metadata(format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end));
         mapped.is_ok_and(|mapped| (mapped.dev(), mapped.ino()) == (file.dev(), file.ino()))

@@ -1,4 +1,5 @@
-//! A handle on one process that never comes to mean another one, as a number does once it is given again.
+//! A handle on one process that never comes to mean another one, as a number does once it is given
+//! again.
 #![allow(unsafe_code)]
 
 use std::{
@@ -48,7 +49,8 @@ impl Pidfd {
         if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) }
     }
 
-    /// Takes the exit of a child of ours that has ended; `None` while it lives. Fails for processes that are not our children.
+    /// Takes the exit of a child of ours that has ended; `None` while it lives. Fails for processes
+    /// that are not our children.
     pub fn reap(&self) -> io::Result<Option<Exit>> {
         // SAFETY: all zeroes is a valid `siginfo_t`.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -57,7 +59,8 @@ impl Pidfd {
         if unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut info, libc::WEXITED | libc::WNOHANG) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: after a successful `waitid` these fields are filled in, or zero if nothing has ended.
+        // SAFETY: after a successful `waitid` these fields are filled in, or zero if nothing has
+        // ended.
         let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
         Ok((pid != 0).then_some(match info.si_code {
             libc::CLD_EXITED => Exit::Status(status),

@@ -1,5 +1,6 @@
-//! Files and folders that nobody but their owner may use. The umask closes what a process makes from now on; the rest of this file
-//! closes single paths, for processes that were started with another umask and for what an older version made.
+//! Files and folders that nobody but their owner may use. The umask closes what a process makes
+//! from now on; the rest of this file closes single paths, for processes that were started with
+//! another umask and for what an older version made.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -17,7 +18,8 @@ const FOLDER: u32 = 0o700;
 /// A private file.
 const FILE: u32 = 0o600;
 
-/// Makes every file and folder of this process private from now on, and those of the programs it starts.
+/// Makes every file and folder of this process private from now on, and those of the programs it
+/// starts.
 pub fn close_umask() {
     umask(Mode::from_bits_truncate(OTHERS));
 }
@@ -35,7 +37,8 @@ pub fn file() -> OpenOptions {
     options
 }
 
-/// Makes a private file that must not be there yet. What stands under that name is not followed, not even a link.
+/// Makes a private file that must not be there yet. What stands under that name is not followed,
+/// not even a link.
 pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)
 }
@@ -45,7 +48,8 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(".new");
     let fresh = path.with_file_name(name);
-    // Left by a process that was killed, or put there as a trap: either way it is not written through.
+    // Left by a process that was killed, or put there as a trap: either way it is not written
+    // through.
     match fs::remove_file(&fresh) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,5 +1,6 @@
-//! Starts processes the cheap way: the child borrows our memory until it has become the new program (as `vfork` does), so
-//! nothing of the caller is copied however large it is. Knows no sandbox; users and paths arrive already looked up.
+//! Starts processes the cheap way: the child borrows our memory until it has become the new program
+//! (as `vfork` does), so nothing of the caller is copied however large it is. Knows no sandbox;
+//! users and paths arrive already looked up.
 #![allow(unsafe_code)]
 
 use std::{
@@ -9,13 +10,16 @@ use std::{
     ptr,
 };
 
-/// Memory the child runs on until it becomes the new program. It only makes system calls, so this is plenty.
+/// Memory the child runs on until it becomes the new program. It only makes system calls, so this
+/// is plenty.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// Status a child reports when it could not become the program; nobody sees it, the error is returned instead.
+/// Status a child reports when it could not become the program; nobody sees it, the error is
+/// returned instead.
 const EXIT_UNSTARTED: c_int = 127;
 
-/// What to start. The child gets a session and process group of its own, no blocked signals and default `SIGPIPE`.
+/// What to start. The child gets a session and process group of its own, no blocked signals and
+/// default `SIGPIPE`.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     /// Paths to try in order; the first that can be run wins.
@@ -36,7 +40,8 @@ pub struct Credentials {
     pub groups: Vec<u32>,
 }
 
-/// Standard streams of the child. The descriptors must be above 2; they are expected to be close-on-exec.
+/// Standard streams of the child. The descriptors must be above 2; they are expected to be
+/// close-on-exec.
 #[derive(Clone, Copy, Debug)]
 pub enum Stdio<'a> {
     Pipes {
@@ -81,7 +86,8 @@ struct Order {
     failed: Option<(Step, c_int)>,
 }
 
-/// Starts a process and returns its id (which is also its group's) once it has become the program. The caller reaps it.
+/// Starts a process and returns its id (which is also its group's) once it has become the program.
+/// The caller reaps it.
 pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
     let programs = pointers(spawn.programs);
     let argv = pointers(spawn.argv);
@@ -112,7 +118,8 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
     }
 }
 
-/// Keeps descriptors we were started with from the processes we start; our own are close-on-exec anyway.
+/// Keeps descriptors we were started with from the processes we start; our own are close-on-exec
+/// anyway.
 pub fn keep_inherited_descriptors() -> io::Result<()> {
     // SAFETY: only sets a flag on descriptors; closes none.
     if unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } < 0 {
@@ -174,15 +181,18 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// Runs [`child`] in a new process that shares our memory; we stand still until it ran the program or ended.
+/// Runs [`child`] in a new process that shares our memory; we stand still until it ran the program
+/// or ended.
 fn clone_and_wait(order: &mut Order) -> io::Result<i32> {
     let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
     // SAFETY: all blocks are closed together here because they are one act.
-    // - `stack` outlives the child's use of it: CLONE_VFORK holds us until the child ran execve or _exit.
+    // - `stack` outlives the child's use of it: CLONE_VFORK holds us until the child ran execve or
+    //   _exit.
     // - its top is aligned to 16 bytes and inside the allocation.
-    // - `order` and what it points to is alive and used by nobody else meanwhile, for the same reason.
-    // - signals are blocked around it, so no handler of ours can run in the child on our memory; handlers are reset by
-    //   execve, and the child unblocks only right before it.
+    // - `order` and what it points to is alive and used by nobody else meanwhile, for the same
+    //   reason.
+    // - signals are blocked around it, so no handler of ours can run in the child on our memory;
+    //   handlers are reset by execve, and the child unblocks only right before it.
     unsafe {
         let top = stack.as_mut_ptr().add(STACK_BYTES);
         let top = top.sub(top as usize % 16);
@@ -200,21 +210,23 @@ fn clone_and_wait(order: &mut Order) -> io::Result<i32> {
 
 /// The child's whole life before the program: system calls only, no allocation, no lock, no return.
 extern "C" fn child(order: *mut c_void) -> c_int {
-    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and does not go on before we are done with it.
+    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and does not go on before we are
+    // done with it.
     let order = unsafe { &mut *order.cast::<Order>() };
     // SAFETY: see `become_program`; `order` holds valid pointers.
     let step = unsafe { become_program(order) };
     order.failed = Some((step, io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)));
-    // SAFETY: ends only the child; runs no handlers and flushes no buffers that belong to the parent.
+    // SAFETY: ends only the child; runs no handlers and flushes no buffers that belong to the
+    // parent.
     unsafe { libc::_exit(EXIT_UNSTARTED) }
 }
 
 /// Returns only if something failed; `errno` says why.
 ///
 /// # Safety
-/// Pointers in `order` must be valid, null-terminated where they are lists, and the caller must be the child of a
-/// CLONE_VFORK. Credentials are changed by raw system calls, because the C library's wrappers would signal the
-/// other threads of the parent, whose memory this still is.
+/// Pointers in `order` must be valid, null-terminated where they are lists, and the caller must be
+/// the child of a CLONE_VFORK. Credentials are changed by raw system calls, because the C library's
+/// wrappers would signal the other threads of the parent, whose memory this still is.
 unsafe fn become_program(order: &Order) -> Step {
     unsafe {
         if libc::setsid() < 0 {
@@ -247,7 +259,8 @@ unsafe fn become_program(order: &Order) -> Step {
     }
 }
 
-/// Tries each program in turn. A file that may not be run is remembered, as it explains more than a missing one.
+/// Tries each program in turn. A file that may not be run is remembered, as it explains more than a
+/// missing one.
 ///
 /// # Safety
 /// As [`become_program`].

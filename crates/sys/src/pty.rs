@@ -35,7 +35,8 @@ pub fn open(size: Size) -> io::Result<Pair> {
     if unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &unlock) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: TIOCGPTPEER takes open flags by value and gives a new descriptor that nobody else owns.
+    // SAFETY: TIOCGPTPEER takes open flags by value and gives a new descriptor that nobody else
+    // owns.
     let slave = unsafe {
         let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
         let fd = libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags);

@@ -1,5 +1,6 @@
-//! System calls that any user may make on most hosts, that reach deep into the kernel, and that `filter` refuses. Here they are
-//! made bare, so that a program in a jail can find out. Nothing else uses them: each undoes what it could do.
+//! System calls that any user may make on most hosts, that reach deep into the kernel, and that
+//! `filter` refuses. Here they are made bare, so that a program in a jail can find out. Nothing
+//! else uses them: each undoes what it could do.
 #![allow(unsafe_code)]
 
 use std::{io, ptr};
@@ -93,7 +94,8 @@ fn child(order: &[c_long]) -> io::Result<pid_t> {
 
 /// Ends a child and waits for its end.
 fn reaped(child: pid_t) -> io::Result<()> {
-    // SAFETY: the child is ours and not waited for yet, so its number is still its own; no status is asked for.
+    // SAFETY: the child is ours and not waited for yet, so its number is still its own; no status
+    // is asked for.
     let gone = unsafe {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, ptr::null_mut::<c_int>(), 0)
@@ -112,8 +114,8 @@ fn call(order: &[c_long]) -> io::Result<c_long> {
     let mut words = [0; 6];
     words[..order.len()].copy_from_slice(order);
     let [number, a, b, c, d, e] = words;
-    // SAFETY: whatever an argument points to is alive in the caller and as long as the call expects; a child that a call
-    // makes has its own copy of our memory.
+    // SAFETY: whatever an argument points to is alive in the caller and as long as the call
+    // expects; a child that a call makes has its own copy of our memory.
     let result = unsafe { libc::syscall(number, a, b, c, d, e) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

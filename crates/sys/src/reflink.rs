@@ -29,7 +29,8 @@ pub fn clone_file(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn share(source: &File, target: &File) -> io::Result<()> {
-    // SAFETY: FICLONE takes the source descriptor as its plain integer argument; both descriptors are open for the call.
+    // SAFETY: FICLONE takes the source descriptor as its plain integer argument; both descriptors
+    // are open for the call.
     unsafe { ioctl::ficlone(target.as_raw_fd(), source.as_raw_fd() as nix::sys::ioctl::ioctl_param_type) }?;
     Ok(())
 }
@@ -49,7 +50,8 @@ pub fn clone_or_copy(from: &Path, to: &Path) -> io::Result<Copied> {
     fill(&File::open(from)?, &File::create_new(to)?)
 }
 
-/// Gives a file that exists, and that somebody may have open, the content of another. It must be empty or all holes, and no longer.
+/// Gives a file that exists, and that somebody may have open, the content of another. It must be
+/// empty or all holes, and no longer.
 pub fn clone_or_copy_into(from: &Path, to: &Path) -> io::Result<Copied> {
     fill(&File::open(from)?, &File::options().write(true).open(to)?)
 }

@@ -1,4 +1,5 @@
-//! Hands open files to another process over a local socket, so that it needs neither a path to them nor the right to open them.
+//! Hands open files to another process over a local socket, so that it needs neither a path to them
+//! nor the right to open them.
 
 use std::{
     io::{self, IoSlice},
@@ -7,8 +8,8 @@ use std::{
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
-/// Sends bytes over a local stream socket, and a file with the first of them. Tells how many were taken: the caller sends the rest
-/// without the file.
+/// Sends bytes over a local stream socket, and a file with the first of them. Tells how many were
+/// taken: the caller sends the rest without the file.
 pub fn send_with_file(socket: impl AsFd, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
     let (bytes, files) = ([IoSlice::new(bytes)], [file.as_raw_fd()]);
     let attached = [ControlMessage::ScmRights(&files)];

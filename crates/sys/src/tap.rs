@@ -1,5 +1,5 @@
-//! Owns attaching to a tap device that exists already, so that frames can be exchanged with its network. The descriptor can be
-//! handed to a process that may not open `/dev/net/tun` itself.
+//! Owns attaching to a tap device that exists already, so that frames can be exchanged with its
+//! network. The descriptor can be handed to a process that may not open `/dev/net/tun` itself.
 //! Never creates a persistent device, and never configures one.
 #![allow(unsafe_code)]
 
@@ -9,14 +9,15 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
 };
 
-/// Attaches to the tap `name` of the calling thread's network namespace. Frames are raw Ethernet, without any header.
-/// The link has carrier as long as the descriptor is open; a second attachment is refused as busy.
+/// Attaches to the tap `name` of the calling thread's network namespace. Frames are raw Ethernet,
+/// without any header. The link has carrier as long as the descriptor is open; a second attachment
+/// is refused as busy.
 pub fn attach(name: &str) -> io::Result<OwnedFd> {
     open(name, libc::IFF_TAP | libc::IFF_NO_PI)
 }
 
-/// As [`attach`], but each frame has the header in front with which a virtual network card leaves checksums and segments to
-/// its host.
+/// As [`attach`], but each frame has the header in front with which a virtual network card leaves
+/// checksums and segments to its host.
 pub fn attach_with_header(name: &str) -> io::Result<OwnedFd> {
     open(name, libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR)
 }
@@ -38,8 +39,8 @@ fn set_interface(file: &File, name: &str, flags: libc::c_int) -> io::Result<()> 
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    // SAFETY: the descriptor is open for the whole call; TUNSETIFF reads and writes one `ifreq`, which `request` is, and
-    // which nobody else refers to.
+    // SAFETY: the descriptor is open for the whole call; TUNSETIFF reads and writes one `ifreq`,
+    // which `request` is, and which nobody else refers to.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,7 +1,8 @@
-//! Takes the kernel's state of an idle TCP connection down and sets a socket up from it: in another namespace with the same
-//! addresses, where a copy of the peer believes that it is still connected. No packet is sent by either.
-//! Only connections with nothing under way can be taken down: sequence numbers are then all there is to know.
-//! Needs the right to administer the network, and a kernel with checkpoint support.
+//! Takes the kernel's state of an idle TCP connection down and sets a socket up from it: in another
+//! namespace with the same addresses, where a copy of the peer believes that it is still connected.
+//! No packet is sent by either. Only connections with nothing under way can be taken down: sequence
+//! numbers are then all there is to know. Needs the right to administer the network, and a kernel
+//! with checkpoint support.
 #![allow(unsafe_code)]
 
 use std::{
@@ -26,7 +27,8 @@ pub struct Connection {
     /// The largest segment that the peer takes.
     pub segment_max: u32,
     pub selective_acks: bool,
-    /// This end's timestamp clock, if segments carry timestamps. The peer drops segments from its past.
+    /// This end's timestamp clock, if segments carry timestamps. The peer drops segments from its
+    /// past.
     pub timestamp: Option<u32>,
     /// Shifts of the window sizes sent and received, if they are shifted.
     pub window_scale: Option<WindowScale>,
@@ -136,7 +138,8 @@ pub fn take_down(socket: BorrowedFd<'_>) -> Result<Connection, TakeDownError> {
     Ok(connection)
 }
 
-/// Makes a socket inside a namespace that is connected as the state says: nonblocking, without Nagle's delay.
+/// Makes a socket inside a namespace that is connected as the state says: nonblocking, without
+/// Nagle's delay.
 pub fn set_up(netns: &Netns, connection: &Connection) -> io::Result<OwnedFd> {
     let Connection { local, peer, send_sequence, receive_sequence, segment_max, .. } = connection;
     let socket = netns.tcp_socket()?;
@@ -214,7 +217,8 @@ impl Plain for Window {}
 fn get<T: Plain>(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut length = mem::size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `value`, which is exclusively ours, as long, and valid with any bytes.
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which is exclusively ours, as
+    // long, and valid with any bytes.
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw mut value).cast(), &raw mut length)
     };
@@ -230,7 +234,8 @@ fn set<T: Plain>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::
 }
 
 fn set_bytes(socket: BorrowedFd<'_>, option: libc::c_int, value: *const libc::c_void, length: usize) -> io::Result<()> {
-    // SAFETY: both callers give the address and the length of a value that lives through the call; the kernel only reads it.
+    // SAFETY: both callers give the address and the length of a value that lives through the call;
+    // the kernel only reads it.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, value, length as libc::socklen_t) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

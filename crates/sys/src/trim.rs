@@ -15,11 +15,12 @@ mod ioctl {
     nix::ioctl_readwrite!(fitrim, b'X', 121, super::Stretch);
 }
 
-/// Gives back the unused blocks among some bytes of a file system, any file or folder of which is open; pieces shorter than `least`
-/// are left.
+/// Gives back the unused blocks among some bytes of a file system, any file or folder of which is
+/// open; pieces shorter than `least` are left.
 pub fn trim(within: &File, bytes: Range<u64>, least: u64) -> io::Result<()> {
     let mut stretch = Stretch { start: bytes.start, length: bytes.end.saturating_sub(bytes.start), least };
-    // SAFETY: FITRIM reads and writes one structure of this layout, which lives until the call has returned.
+    // SAFETY: FITRIM reads and writes one structure of this layout, which lives until the call has
+    // returned.
     unsafe { ioctl::fitrim(within.as_raw_fd(), &raw mut stretch) }?;
     Ok(())
 }

@@ -37,7 +37,8 @@ fn measure(who: &str) -> io::Result<Usage> {
 }
 
 fn parse(stat: &str, status: &str, uptime: &str) -> Option<Usage> {
-    // The name of a program may hold anything, parentheses too: only what follows the last one is fields.
+    // The name of a program may hold anything, parentheses too: only what follows the last one is
+    // fields.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let (user, system, started) = (number(11)?, number(12)?, number(19)?);

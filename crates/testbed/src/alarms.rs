@@ -1,4 +1,5 @@
-//! Hears what the code under test logs as `error`: a person would have to look, so a test that did not announce it fails.
+//! Hears what the code under test logs as `error`: a person would have to look, so a test that did
+//! not announce it fails.
 
 use std::{
     fmt::{Debug, Write},

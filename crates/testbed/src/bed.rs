@@ -1,4 +1,5 @@
-//! A host of a test's own: real machines, own data folder on the shared reflink volume, own network instance.
+//! A host of a test's own: real machines, own data folder on the shared reflink volume, own network
+//! instance.
 
 use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
@@ -116,7 +117,8 @@ impl Bed {
     }
 }
 
-/// Runs a test's body on a host of its own. Takes the host down however the body ends, and then nothing may be left of it.
+/// Runs a test's body on a host of its own. Takes the host down however the body ends, and then
+/// nothing may be left of it.
 pub async fn with_bed(
     settings: HostSettings,
     net: impl FnOnce(NetSettings) -> NetSettings,

@@ -1,5 +1,5 @@
-//! A server of the test's own that is sent things: spans as a collector is, or events as a receiver of webhooks is. It takes them,
-//! refuses them or stands still, as the test wants.
+//! A server of the test's own that is sent things: spans as a collector is, or events as a receiver
+//! of webhooks is. It takes them, refuses them or stands still, as the test wants.
 
 use std::{
     collections::BTreeMap,

@@ -11,7 +11,8 @@ use crate::bed::template_data_dir;
 /// What tests make sandboxes of.
 const TEMPLATE: &str = "mini";
 
-/// Room for the templates, which a plain file system cannot share with an image, and for some sandboxes.
+/// Room for the templates, which a plain file system cannot share with an image, and for some
+/// sandboxes.
 const IMAGE_BYTES: u64 = 16 << 30;
 
 /// What removed tests' folders may hold of the disk under them.
@@ -48,12 +49,14 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Makes the folder where temporary files go, with a volume of its own: an image, unless temporary files share blocks.
+    /// Makes the folder where temporary files go, with a volume of its own: an image, unless
+    /// temporary files share blocks.
     pub fn with_own_volume() -> Result<Self> {
         Self::with_image(std::env::temp_dir().join(format!("pandastack-{}", SandboxId::random())))
     }
 
-    /// Makes the folder on a file system of the caller's that shares no blocks, with a volume of its own in an image.
+    /// Makes the folder on a file system of the caller's that shares no blocks, with a volume of
+    /// its own in an image.
     pub fn with_image_on(file_system: &Path) -> Result<Self> {
         Self::with_image(file_system.join("data"))
     }
@@ -98,7 +101,8 @@ impl Drop for DataFolder {
     }
 }
 
-/// Trims the volume that tests share. No host does: each has its data in a folder there, not in an image of its own.
+/// Trims the volume that tests share. No host does: each has its data in a folder there, not in an
+/// image of its own.
 fn give_back(shared: &Volume) {
     if shared.slack().is_some_and(|slack| slack.held > SLACK_MAX) {
         let _ = shared.trim(0, || false);
@@ -115,8 +119,8 @@ fn copy_kit(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Shares or copies the template that tests use with its layer. Others that somebody baked beside it stay behind: tests count
-/// layers and standby machines.
+/// Shares or copies the template that tests use with its layer. Others that somebody baked beside
+/// it stay behind: tests count layers and standby machines.
 fn copy_template(from: &Path, to: &Path) -> Result<()> {
     let name = Path::new("templates").join(TEMPLATE);
     let layer = std::fs::read_to_string(from.join(&name)).context("find the template; `make mini` bakes it")?;

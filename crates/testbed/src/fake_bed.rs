@@ -1,5 +1,6 @@
-//! A host of a test's own on fake machines: a real host, ledger, layer store and real network namespaces; only the machines
-//! and what runs in them are scripted. Starts in a fraction of a second and needs no template.
+//! A host of a test's own on fake machines: a real host, ledger, layer store and real network
+//! namespaces; only the machines and what runs in them are scripted. Starts in a fraction of a
+//! second and needs no template.
 
 use std::{
     io::Write as _,
@@ -50,8 +51,8 @@ pub struct FakeGround {
 struct Network(String);
 
 impl Drop for Network {
-    /// A test that failed may have left namespaces, links and rules that nobody would look for. One that passed has shown that it
-    /// has not.
+    /// A test that failed may have left namespaces, links and rules that nobody would look for. One
+    /// that passed has shown that it has not.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
@@ -164,7 +165,8 @@ impl FakeBed {
         Ok(finish(self.exec(id, command).await?).await)
     }
 
-    /// Waits until the host has no more than before its first sandbox: no machine, link, namespace, disk, folder, ledger line.
+    /// Waits until the host has no more than before its first sandbox: no machine, link, namespace,
+    /// disk, folder, ledger line.
     pub async fn is_idle(&self) {
         assert_eq!(self.driver.live(), [], "machines are stopped before anybody hears of the end");
         let left = self.leftovers().await.expect("leftovers can be looked for");
@@ -297,8 +299,8 @@ impl FakeGround {
     }
 }
 
-/// Runs a test's body on a host of its own. However the body ends, the host is closed; it must not take long, and must leave
-/// nothing behind.
+/// Runs a test's body on a host of its own. However the body ends, the host is closed; it must not
+/// take long, and must leave nothing behind.
 pub async fn with_fake_bed(settings: HostSettings, body: impl AsyncFnOnce(&FakeBed)) {
     with_small_fake_bed(settings, SLOTS_MAX, body).await;
 }

@@ -1,5 +1,5 @@
-//! What a host has taken from the machine it runs on: processes, control groups, namespaces, links, tables, mounts, loop devices, files,
-//! lines in its ledger.
+//! What a host has taken from the machine it runs on: processes, control groups, namespaces, links,
+//! tables, mounts, loop devices, files, lines in its ledger.
 
 use std::path::{Path, PathBuf};
 
@@ -74,8 +74,8 @@ pub fn processes(run_root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Finds the machine folder of the server of a data folder by a machine that it runs. A jailed process has its disk open but
-/// does not know the disk's name; its own folder is in its arguments.
+/// Finds the machine folder of the server of a data folder by a machine that it runs. A jailed
+/// process has its disk open but does not know the disk's name; its own folder is in its arguments.
 pub fn run_root_of(data_dir: &Path) -> Option<PathBuf> {
     let disks = data_dir.join("volume/disks");
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,6 +1,7 @@
-//! Owns a small outside world for tests: a network namespace that stands for the Internet, with whatever addresses a test
-//! wants to exist there, reachable from the namespace of the thread that makes it. Test traffic goes here and nowhere else.
-//! Never asks for privileges it does not have (it needs root), and removes all it made when it is dropped, also on panic.
+//! Owns a small outside world for tests: a network namespace that stands for the Internet, with
+//! whatever addresses a test wants to exist there, reachable from the namespace of the thread that
+//! makes it. Test traffic goes here and nowhere else. Never asks for privileges it does not have
+//! (it needs root), and removes all it made when it is dropped, also on panic.
 
 use std::{
     fs::File,
@@ -42,10 +43,12 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Makes the namespace, gives it the addresses, and routes each of them there from the caller's namespace.
+    /// Makes the namespace, gives it the addresses, and routes each of them there from the caller's
+    /// namespace.
     pub fn new(addresses: &[Ipv4Addr]) -> io::Result<Outside> {
         let name = unique("pdo");
-        // Held until the link is there: two tests that look for a free one at the same time would find the same.
+        // Held until the link is there: two tests that look for a free one at the same time would
+        // find the same.
         let turn = File::create(std::env::temp_dir().join(TURN))?;
         turn.lock()?;
         let (near, far) = free_link()?;
@@ -83,13 +86,14 @@ impl Outside {
         &self.netns
     }
 
-    /// Gives the host's own address towards this world: what servers here see when the host masquerades.
+    /// Gives the host's own address towards this world: what servers here see when the host
+    /// masquerades.
     pub fn near_address(&self) -> Ipv4Addr {
         self.near
     }
 
-    /// Gives the world's own address: it looks public, is always there, and differs between tests that run at once on one
-    /// host, while an address of the test's choice can be routed once only.
+    /// Gives the world's own address: it looks public, is always there, and differs between tests
+    /// that run at once on one host, while an address of the test's choice can be routed once only.
     pub fn far_address(&self) -> Ipv4Addr {
         self.far
     }
@@ -110,8 +114,8 @@ impl Outside {
     }
 }
 
-/// Waits until a link that was just made carries packets: what is sent until then is lost, and a lost first packet of a connection is
-/// sent again only after a second.
+/// Waits until a link that was just made carries packets: what is sent until then is lost, and a
+/// lost first packet of a connection is sent again only after a second.
 fn until_reached(closed: SocketAddr) -> io::Result<()> {
     let deadline = Instant::now() + LINK_PATIENCE;
     loop {
@@ -134,7 +138,8 @@ impl Drop for Outside {
     }
 }
 
-/// Runs `ip` in the namespace of the calling thread, with commands on its standard input, and gives what it printed.
+/// Runs `ip` in the namespace of the calling thread, with commands on its standard input, and gives
+/// what it printed.
 pub fn ip(arguments: &[&str], input: &str) -> io::Result<String> {
     run("ip", arguments, input)
 }

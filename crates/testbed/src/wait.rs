@@ -2,7 +2,8 @@
 
 use std::{future::Future, time::Duration};
 
-/// Asks until the answer is `Some`, every few milliseconds, and panics with the name after the deadline.
+/// Asks until the answer is `Some`, every few milliseconds, and panics with the name after the
+/// deadline.
 pub async fn wait_for<F, W, T>(what: &str, deadline: Duration, mut ask: F) -> T
 where
     F: FnMut() -> W,

@@ -93,14 +93,16 @@ impl FakeDriver {
         }
     }
 
-    /// Lets the host's disk be full for a machine, whose guest stands still then, or have room again. An unknown one is fine.
+    /// Lets the host's disk be full for a machine, whose guest stands still then, or have room
+    /// again. An unknown one is fine.
     pub fn give_room(&self, id: MachineId, has_room: bool) {
         if let Some(body) = self.shared.bodies().get(&id) {
             body.give_room(has_room);
         }
     }
 
-    /// Ends the machines whose folder is gone: what a look through the process table would do for real ones after a crash.
+    /// Ends the machines whose folder is gone: what a look through the process table would do for
+    /// real ones after a crash.
     pub fn end_homeless(&self) {
         for body in self.shared.bodies().values().filter(|body| !body.run_dir.exists()) {
             body.die("ended by recovery");

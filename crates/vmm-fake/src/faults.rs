@@ -1,4 +1,5 @@
-//! The plan of what goes wrong: which call, and how. Counts every call, so that tests can also ask what was done.
+//! The plan of what goes wrong: which call, and how. Counts every call, so that tests can also ask
+//! what was done.
 
 use std::{
     collections::HashMap,
@@ -20,7 +21,8 @@ pub enum Step {
     Memory,
     Adopt,
     Attach,
-    /// Cannot be refused and is not among the calls of any kind: only [`Trouble::Hang`] disturbs it.
+    /// Cannot be refused and is not among the calls of any kind: only [`Trouble::Hang`] disturbs
+    /// it.
     Stop,
 }
 
@@ -44,7 +46,8 @@ pub enum Trouble {
     Hang,
     /// The machine dies of it.
     Die,
-    /// It is done, and the answer says that it was not: a monitor that came too late. A start that is late has failed.
+    /// It is done, and the answer says that it was not: a monitor that came too late. A start that
+    /// is late has failed.
     Late,
     /// Whoever calls panics: a defect of the caller's, at this point.
     Panic,

@@ -1,4 +1,5 @@
-//! What runs inside a fake machine. The room knows no guest protocol: tests hand in a guest that speaks one.
+//! What runs inside a fake machine. The room knows no guest protocol: tests hand in a guest that
+//! speaks one.
 
 use async_trait::async_trait;
 use tokio::{io::DuplexStream, sync::watch};
@@ -11,7 +12,8 @@ pub(crate) const LINK_BYTES: usize = 64 * 1024;
 /// The guest of one machine.
 #[async_trait]
 pub trait FakeGuest: Send + Sync + 'static {
-    /// Serves one connection to its end. Everything must happen inside this future: a paused machine stops polling it.
+    /// Serves one connection to its end. Everything must happen inside this future: a paused
+    /// machine stops polling it.
     async fn serve(&self, link: DuplexStream);
 
     /// Everything the guest remembers, as it goes into a layer.
@@ -23,8 +25,9 @@ pub trait FakeGuest: Send + Sync + 'static {
     fn remember(&self, _memory: &[u8]) {}
 }
 
-/// Runs guest work as a virtual CPU would: not while paused, never again after death. The work of a dead machine is kept
-/// until the machine is dropped, because the link of a killed process stays silent instead of closing.
+/// Runs guest work as a virtual CPU would: not while paused, never again after death. The work of a
+/// dead machine is kept until the machine is dropped, because the link of a killed process stays
+/// silent instead of closing.
 pub(crate) async fn run_powered(work: impl Future<Output = ()> + Send, mut power: watch::Receiver<Power>) {
     let mut work = std::pin::pin!(work);
     loop {

@@ -41,8 +41,8 @@ pub(crate) struct Body {
     told: Mutex<Vec<ToldSize>>,
 }
 
-/// A size that a machine was told of a volume, and the one that the volume's file had at that moment. A real machine makes the file as
-/// large as it is told.
+/// A size that a machine was told of a volume, and the one that the volume's file had at that
+/// moment. A real machine makes the file as large as it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToldSize {
     pub size: Bytes,
@@ -89,7 +89,8 @@ impl Body {
         });
     }
 
-    /// Lets the host's disk be full for this machine, whose guest stands still then, or have room again.
+    /// Lets the host's disk be full for this machine, whose guest stands still then, or have room
+    /// again.
     pub(crate) fn give_room(&self, has_room: bool) {
         self.has_room.store(has_room, Ordering::Relaxed);
         let (now, next) = match has_room {
@@ -306,7 +307,8 @@ impl Machine for FakeMachine {
 
 impl Drop for FakeMachine {
     fn drop(&mut self) {
-        // One that still lives stays in the books, as its process would stay on a host: that is a leak to be found.
+        // One that still lives stays in the books, as its process would stay on a host: that is a
+        // leak to be found.
         if !self.body.is_alive() {
             self.shared.forget(self.body.id);
         }

@@ -1,5 +1,6 @@
-//! A process on its way to being a machine. It starts, reads its arguments, and asks for its memory; the jail's filter holds that
-//! call. Until it is answered the process can wait for any layer of its size, with most of its start behind it.
+//! A process on its way to being a machine. It starts, reads its arguments, and asks for its
+//! memory; the jail's filter holds that call. Until it is answered the process can wait for any
+//! layer of its size, with most of its start behind it.
 //!
 //! ```text
 //! begin ......... memory is asked for (held) | memory handed over, machine built, device state loaded

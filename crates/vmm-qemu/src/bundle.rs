@@ -1,7 +1,7 @@
-//! The runtime bundle: a copy of QEMU with its libraries and firmware, kept under the digest of its contents.
-//! A saved state is only safe with the QEMU that wrote it, so layers name the bundle they need and a jail has to contain
-//! nothing else. After an upgrade of QEMU new layers are made with the new bundle, and old ones run with theirs as long as
-//! there are any.
+//! The runtime bundle: a copy of QEMU with its libraries and firmware, kept under the digest of its
+//! contents. A saved state is only safe with the QEMU that wrote it, so layers name the bundle they
+//! need and a jail has to contain nothing else. After an upgrade of QEMU new layers are made with
+//! the new bundle, and old ones run with theirs as long as there are any.
 //!
 //! ```text
 //! <bundles>/<digest>/bin/qemu   lib/*.so*   lib/ld.so   modules/*.so   share/*.bin
@@ -93,8 +93,8 @@ impl Bundle {
         &self.digest
     }
 
-    /// Words that run this QEMU with these libraries and this firmware, whatever the host has installed, from where the
-    /// bundle is seen at.
+    /// Words that run this QEMU with these libraries and this firmware, whatever the host has
+    /// installed, from where the bundle is seen at.
     pub fn program(&self, at: &Path) -> Program {
         let path = |name: &str| at.join(name).display().to_string();
         let arguments = ["--library-path".to_owned(), path("lib"), path("bin/qemu"), "-L".to_owned(), path("share")];
@@ -125,8 +125,8 @@ pub struct Program {
     pub environment: Vec<String>,
 }
 
-/// The host's QEMU. Not the smaller `-microvm` build that Debian has beside it: that one starts faster, but lacks the
-/// system call filter.
+/// The host's QEMU. Not the smaller `-microvm` build that Debian has beside it: that one starts
+/// faster, but lacks the system call filter.
 fn find_program() -> Result<PathBuf, BundleError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|file| file.is_file());
@@ -190,7 +190,8 @@ fn digest(parts: &BTreeMap<PathBuf, PathBuf>) -> Result<String, BundleError> {
     Ok(hasher.finalize().to_hex()[..DIGEST_DIGITS].to_owned())
 }
 
-/// Fills a folder beside the final one and renames it, so that a crash leaves no half bundle under the digest.
+/// Fills a folder beside the final one and renames it, so that a crash leaves no half bundle under
+/// the digest.
 fn fill(folder: &Path, parts: &BTreeMap<PathBuf, PathBuf>) -> Result<(), BundleError> {
     let copy = |path: &Path| {
         let path = path.to_owned();

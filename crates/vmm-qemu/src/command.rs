@@ -1,5 +1,5 @@
-//! Builds QEMU's arguments. Pure: the same machine always gets the same words, because a saved state only loads into the
-//! same devices in the same order.
+//! Builds QEMU's arguments. Pure: the same machine always gets the same words, because a saved
+//! state only loads into the same devices in the same order.
 
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,9 @@ pub fn inherited(fd: i32) -> PathBuf {
     format!("/dev/fdset/{fd}").into()
 }
 
-/// Gives every argument after the program's own name. The paths in `spec` are those that the process knows, except that its
-/// folder is the host's: the process never opens it, but is known by it.
+/// Gives every argument after the program's own name. The paths in `spec` are those that the
+/// process knows, except that its folder is the host's: the process never opens it, but is known by
+/// it.
 pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<String> {
     let mut words = Words::default();
     words.pair("-name", escaped(&spec.run_dir));
@@ -66,7 +67,8 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     // A host that is out of space stops the machine, and `room` lets it go on.
     words.pair("-device", "virtio-blk-device,drive=root,werror=enospc,rerror=report");
     words.pair("-netdev", format!("tap,id=net,fd={TAP_FD}"));
-    // No announcement after a restore: the neighbours are our own, and a restored guest would run it before it answers.
+    // No announcement after a restore: the neighbours are our own, and a restored guest would run
+    // it before it answers.
     words.pair("-device", format!("virtio-net-device,netdev=net,mac={},guest_announce=off", spec.network.mac));
     for slot in VolumeSlot::all() {
         empty_slot(&mut words, slot);
@@ -89,9 +91,9 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.0
 }
 
-/// A disk of one sector with nothing in it, until `attach` exchanges it. Last among the disks: layers from before there were
-/// slots have their root and network in the same places. A host that is out of space is told to the guest as an error; by default
-/// QEMU would stop the machine.
+/// A disk of one sector with nothing in it, until `attach` exchanges it. Last among the disks:
+/// layers from before there were slots have their root and network in the same places. A host that
+/// is out of space is told to the guest as an error; by default QEMU would stop the machine.
 fn empty_slot(words: &mut Words, slot: VolumeSlot) {
     let read_only = match slot.access() {
         Access::ReadWrite => "off",
@@ -112,14 +114,16 @@ fn accelerator(tier: Tier) -> String {
 
 /// Gives the kernel's command line.
 pub fn kernel_parameters(shape: &Shape, more: &str) -> String {
-    // Every line of kernel code that a restored guest runs must be translated anew, so what a sandbox does not need is off:
-    // pressure accounting, and security modules other than the one that programs use on themselves.
-    // A kernel that gives up must end its machine, or nobody would notice: of the ways to restart only the triple fault works here.
+    // Every line of kernel code that a restored guest runs must be translated anew, so what a
+    // sandbox does not need is off: pressure accounting, and security modules other than the one
+    // that programs use on themselves. A kernel that gives up must end its machine, or nobody would
+    // notice: of the ways to restart only the triple fault works here.
     let mut line = "console=ttyS0 quiet panic=-1 reboot=t mitigations=off psi=0 apparmor=0 lsm=landlock".to_owned();
     if let Some(khz) = shape.tsc_khz {
-        // Emulated, the stock kernel cannot calibrate its clock against the missing timers. And the emulator keeps translated
-        // code by its address: with programs at random addresses each start would translate everything anew, which
-        // makes `true` take 35 ms instead of 7. A sandbox's owner can switch that back on with `kernel.randomize_va_space`.
+        // Emulated, the stock kernel cannot calibrate its clock against the missing timers. And the
+        // emulator keeps translated code by its address: with programs at random addresses each
+        // start would translate everything anew, which makes `true` take 35 ms instead of 7. A
+        // sandbox's owner can switch that back on with `kernel.randomize_va_space`.
         line.push_str(&format!(" no_timer_check tsc=reliable tsc_early_khz={khz} norandmaps"));
     }
     format!("{line} {more}")

@@ -29,11 +29,13 @@ use crate::{
     runtime::{Runtime, Runtimes},
 };
 
-/// CPU of every guest: the x86-64-v2 baseline, so that a layer can move between hosts, with a random generator.
-/// `arat` says that the CPU's timer never stops; without it the guest's kernel falls back to 250 ticks a second for ever.
+/// CPU of every guest: the x86-64-v2 baseline, so that a layer can move between hosts, with a
+/// random generator. `arat` says that the CPU's timer never stops; without it the guest's kernel
+/// falls back to 250 ticks a second for ever.
 const CPU_PROFILE: &str = "Nehalem-v1,+rdrand,+rdseed,+rdtscp,+aes,+pclmulqdq,+arat,-vme";
 
-/// Added where the guest lives by the host's own clock counter. With KVM it would tie a layer to one host's frequency.
+/// Added where the guest lives by the host's own clock counter. With KVM it would tie a layer to
+/// one host's frequency.
 const EMULATED_CLOCK: &str = ",+invtsc";
 
 /// The driver cannot be set up on this host.
@@ -45,8 +47,8 @@ pub enum SetUpError {
     NoClock,
 }
 
-/// Makes QEMU machines of one tier: new ones with the newest runtime bundle, others with the one that their layer names.
-/// Clones share the runtimes that are ready.
+/// Makes QEMU machines of one tier: new ones with the newest runtime bundle, others with the one
+/// that their layer names. Clones share the runtimes that are ready.
 #[derive(Clone)]
 pub struct QemuDriver {
     runtimes: Arc<Runtimes>,
@@ -58,7 +60,8 @@ pub struct QemuDriver {
 }
 
 impl QemuDriver {
-    /// Prepares the runtime bundle under a folder and settles the machine's shape. Machines are jailed.
+    /// Prepares the runtime bundle under a folder and settles the machine's shape. Machines are
+    /// jailed.
     pub fn new(tier: Tier, bundles: &Path, scope: Scope) -> Result<Self, SetUpError> {
         let runtimes = Arc::new(Runtimes::new(bundles, Bundle::ensure(tier, bundles)?));
         let (tsc_khz, cpu_profile) = match tier {
@@ -87,8 +90,8 @@ impl QemuDriver {
         Self { users, ..self }
     }
 
-    /// Limits the memory of all machines together, in bytes. Without it machines that dirty their memory at once can use up
-    /// the host's.
+    /// Limits the memory of all machines together, in bytes. Without it machines that dirty their
+    /// memory at once can use up the host's.
     pub fn with_memory_of_all(self, bytes: u64) -> Self {
         Self { memory_of_all: Some(bytes), ..self }
     }

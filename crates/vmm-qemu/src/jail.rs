@@ -1,5 +1,6 @@
-//! What a machine's process gets to see and as whom it runs: descriptors for its files, a root with nothing but the runtime,
-//! and a user of its own. Decides nothing about QEMU's devices; `command` does.
+//! What a machine's process gets to see and as whom it runs: descriptors for its files, a root with
+//! nothing but the runtime, and a user of its own. Decides nothing about QEMU's devices; `command`
+//! does.
 //!
 //! ```text
 //! /runtime      the bundle, read-only              3 monitor   4 device state   5 tap    6 its user's lock
@@ -43,16 +44,19 @@ pub const KERNEL: &str = "/kernel";
 pub const INITRAMFS: &str = "/initramfs";
 const KVM: &str = "/dev/kvm";
 
-/// A file per user number; who holds its lock has the number. Machines hold theirs themselves, so it is free when they end.
+/// A file per user number; who holds its lock has the number. Machines hold theirs themselves, so
+/// it is free when they end.
 const USERS_FOLDER: &str = "/run/pandastack/users";
 
-/// The numbers that machines' processes run under unless told otherwise: above those of people and of containers.
+/// The numbers that machines' processes run under unless told otherwise: above those of people and
+/// of containers.
 pub const USERS: Range<u32> = 900_000..965_536;
 
 /// How much a machine's process is kept from its host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jail {
-    /// Own user, root, processes and limits, no capabilities; a machine that cannot have all of it does not start.
+    /// Own user, root, processes and limits, no capabilities; a machine that cannot have all of it
+    /// does not start.
     #[default]
     Full,
     /// As the host's own user, with its files in sight. Limits only where the host has them.
@@ -95,7 +99,8 @@ pub fn root(bundle: &Bundle, tier: Tier) -> io::Result<Root> {
 
 /// Brings a file of the host to a place in the root, for reading.
 pub fn show(file: &Path, at: &str) -> io::Result<(Tree, CString)> {
-    // It is reached through the mount alone, so this opens it to nobody else: the folders above it are closed.
+    // It is reached through the mount alone, so this opens it to nobody else: the folders above it
+    // are closed.
     let mode = fs::metadata(file)?.permissions().mode();
     if mode & 0o004 == 0 {
         fs::set_permissions(file, fs::Permissions::from_mode(mode | 0o044))?;

@@ -1,5 +1,5 @@
-//! Streams to the guest agent over TCP inside the machine's namespace. Every namespace has the same addresses, so that the
-//! end of a connection in one can be set up again in another.
+//! Streams to the guest agent over TCP inside the machine's namespace. Every namespace has the same
+//! addresses, so that the end of a connection in one can be set up again in another.
 
 use std::{
     io,
@@ -41,8 +41,8 @@ pub async fn take_up(netns: &Netns, network: &NetworkPort, state: &LinkState) ->
     TcpStream::from_std(std::net::TcpStream::from(socket))
 }
 
-/// Waits until the kernel has noticed that a machine is attached to the tap. A frame before that is lost, and a connection
-/// that has never measured a round trip repeats it only after a second.
+/// Waits until the kernel has noticed that a machine is attached to the tap. A frame before that is
+/// lost, and a connection that has never measured a round trip repeats it only after a second.
 async fn carrier(netns: &Netns, tap: &str) -> io::Result<()> {
     let interfaces = netns.run(Interfaces::open)??;
     let deadline = Instant::now() + CARRIER_DEADLINE;

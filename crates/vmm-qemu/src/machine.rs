@@ -1,4 +1,5 @@
-//! One QEMU machine behind the contract: life through its process, everything else through its monitor.
+//! One QEMU machine behind the contract: life through its process, everything else through its
+//! monitor.
 
 use std::{io, os::fd::AsFd, path::Path, sync::Arc};
 
@@ -43,7 +44,8 @@ impl QemuMachine {
         move |cause| MachineError::Io { action: action.to_owned(), cause }
     }
 
-    /// The namespace outlives the process, so that talking to a dead machine's guest would only run into a deadline.
+    /// The namespace outlives the process, so that talking to a dead machine's guest would only run
+    /// into a deadline.
     fn living(&self) -> Result<(), MachineError> {
         match &*self.process.watch().borrow() {
             MachineState::Alive => Ok(()),

@@ -1,5 +1,5 @@
-//! Reads what a guest has changed of its layer's memory: the private pages of the machine's process. No stream through the
-//! monitor, no copy of what is unchanged.
+//! Reads what a guest has changed of its layer's memory: the private pages of the machine's
+//! process. No stream through the monitor, no copy of what is unchanged.
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 

@@ -21,7 +21,8 @@ pub enum TierError {
     BelowRequired { required: Tier, present: Tier, reason: String },
 }
 
-/// Chooses a tier: the pinned one if given, else the strongest that works; refuses below the required one.
+/// Chooses a tier: the pinned one if given, else the strongest that works; refuses below the
+/// required one.
 pub fn choose_tier(pinned: Option<Tier>, required: Option<Tier>) -> Result<Choice, TierError> {
     decide(pinned, required, &ask_cpu())
 }

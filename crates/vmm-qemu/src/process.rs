@@ -1,5 +1,5 @@
-//! Starts a machine's process, or takes over one that an earlier host started, and watches it die. Knows nothing of what
-//! runs in it.
+//! Starts a machine's process, or takes over one that an earlier host started, and watches it die.
+//! Knows nothing of what runs in it.
 
 use std::{
     ffi::CString,
@@ -62,8 +62,8 @@ pub struct Launch<'a> {
     pub memory_of_all: Option<u64>,
 }
 
-/// When a process comes under its limits. Entering a control group takes milliseconds, which a process that runs nothing of
-/// its guest yet can spend on its own start.
+/// When a process comes under its limits. Entering a control group takes milliseconds, which a
+/// process that runs nothing of its guest yet can spend on its own start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
     /// Before its first instruction.
@@ -98,7 +98,8 @@ pub fn monitor_socket(run_dir: &Path) -> PathBuf {
 }
 
 impl Process {
-    /// Starts the process. Its monitor can be connected to at once: we listen for it, it only accepts.
+    /// Starts the process. Its monitor can be connected to at once: we listen for it, it only
+    /// accepts.
     pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Started, StartError> {
         let Launch { spec, jail, .. } = launch;
         let log = spec.run_dir.join("machine.log");
@@ -150,10 +151,11 @@ impl Process {
     pub fn adopt(spec: &MachineSpec, pid: u32, jail: Jail, scope: &Scope) -> Result<Self, StartError> {
         let stranger = |_| StartError::Stranger { pid };
         let handle = Pidfd::open(pid).map_err(stranger)?;
-        // Asked after the handle was opened: if another process got this number before that, the group is not the machine's;
-        // if one gets it now, the handle is dead and says so.
+        // Asked after the handle was opened: if another process got this number before that, the
+        // group is not the machine's; if one gets it now, the handle is dead and says so.
         let group = Group::of(pid, &group_of(&spec.run_dir));
-        // Every jailed machine is in its group. Without a jail there may be no groups, and only its own words tell what it is.
+        // Every jailed machine is in its group. Without a jail there may be no groups, and only its
+        // own words tell what it is.
         if group.is_none() && (jail == Jail::Full || !names_folder(pid, &spec.run_dir)) {
             return Err(StartError::Stranger { pid });
         }
@@ -162,7 +164,8 @@ impl Process {
         Self::watched(pid, handle, watched, scope).map_err(StartError::Spawn)
     }
 
-    // The replacement is `unsafe`, which this room may not say. What it asks for holds: the handle owns its descriptor for good.
+    // The replacement is `unsafe`, which this room may not say. What it asks for holds: the handle
+    // owns its descriptor for good.
     #[allow(deprecated, reason = "see above")]
     fn watched(pid: u32, handle: Pidfd, watched: Watched, scope: &Scope) -> io::Result<Self> {
         let handle = Arc::new(AsyncFd::new(handle)?);
@@ -249,7 +252,8 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
     started.map_err(|error| refused(error, spec))
 }
 
-/// Opens what the process prints to, empty. It appends, so that the host can cut the file while the process runs.
+/// Opens what the process prints to, empty. It appends, so that the host can cut the file while the
+/// process runs.
 fn open_log(log: &Path) -> io::Result<File> {
     File::create(log)?;
     File::options().append(true).open(log)
@@ -281,8 +285,8 @@ fn limits(spec: &MachineSpec) -> Limits {
     Limits { cpu_percent, memory_bytes: memory.get(), pids }
 }
 
-/// Makes a machine's group. The group above it has the limit of all machines; it goes with its last machine, so that each
-/// machine sets that limit again.
+/// Makes a machine's group. The group above it has the limit of all machines; it goes with its last
+/// machine, so that each machine sets that limit again.
 fn limit(group: &Group, limits: &Limits, memory_of_all: Option<u64>) -> Result<(), CgroupError> {
     group.limit(limits)?;
     match (group.above(), memory_of_all) {
@@ -340,7 +344,8 @@ impl Watched {
         if killed_for_memory.is_some() {
             return format!("killed: the machine used more than its {} MiB", self.memory.as_mib());
         }
-        // A guest's kernel that gives up restarts its machine, which looks like an orderly end from outside.
+        // A guest's kernel that gives up restarts its machine, which looks like an orderly end from
+        // outside.
         if matches!(exit, Some(Exit::Status(0)) | None)
             && let Some(last_words) = panic_in(&tail(&self.console, CONSOLE_TAIL_BYTES))
         {
@@ -360,7 +365,8 @@ impl Watched {
     }
 }
 
-/// Finds what a Linux kernel says last: out of memory, no init, a defect. The text is the guest's own and only for its owner.
+/// Finds what a Linux kernel says last: out of memory, no init, a defect. The text is the guest's
+/// own and only for its owner.
 fn panic_in(console: &str) -> Option<String> {
     const MARK: &str = "Kernel panic - not syncing: ";
     let line = console.lines().rev().find_map(|line| Some(line.split_once(MARK)?.1))?;

@@ -1,5 +1,6 @@
-//! A client of QEMU's monitor protocol: one JSON object a line, commands answered in order, events in between.
-//! Owns the socket; knows no machine. We send a dozen commands, so this stays smaller than a typed binding of all of them.
+//! A client of QEMU's monitor protocol: one JSON object a line, commands answered in order, events
+//! in between. Owns the socket; knows no machine. We send a dozen commands, so this stays smaller
+//! than a typed binding of all of them.
 
 use std::{collections::VecDeque, os::fd::BorrowedFd, path::Path, sync::Mutex, time::Duration};
 
@@ -86,7 +87,8 @@ impl Qmp {
         }
     }
 
-    /// Gives the process an open file, under a number of our choice, until [`Qmp::take_file`]. It needs no path to it then.
+    /// Gives the process an open file, under a number of our choice, until [`Qmp::take_file`]. It
+    /// needs no path to it then.
     pub async fn give_file(&self, file: BorrowedFd<'_>, number: u32) -> Result<(), MachineError> {
         self.execute_with("add-fd", json!({ "fdset-id": number }), file).await.map(drop)
     }
@@ -113,7 +115,8 @@ impl Qmp {
             let sent = match file {
                 Some(file) => {
                     let socket: &UnixStream = write.as_ref();
-                    // The file travels with the first byte that is taken; the rest of the line follows by itself.
+                    // The file travels with the first byte that is taken; the rest of the line
+                    // follows by itself.
                     socket
                         .async_io(Interest::WRITABLE, || send_with_file(socket, line.as_bytes(), file))
                         .await

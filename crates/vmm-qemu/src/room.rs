@@ -1,8 +1,10 @@
-//! What happens to a guest that writes to its root disk while the host has no room for it. QEMU stops the machine and keeps the
-//! write; the guest knows nothing. Here it is told to go on from time to time, until there is room. An error instead would reach
-//! a file system that takes it for a broken disk.
+//! What happens to a guest that writes to its root disk while the host has no room for it. QEMU
+//! stops the machine and keeps the write; the guest knows nothing. Here it is told to go on from
+//! time to time, until there is room. An error instead would reach a file system that takes it for
+//! a broken disk.
 //!
-//! Pausing and going on for other reasons passes through here as well: nobody may go on while somebody else wants it to stand still.
+//! Pausing and going on for other reasons passes through here as well: nobody may go on while
+//! somebody else wants it to stand still.
 
 use std::sync::{Arc, Weak};
 
@@ -108,7 +110,8 @@ impl Watcher {
         }
     }
 
-    /// Waits until the machine was stopped for want of room, perhaps: what was missed may have been that. `false` if it is gone.
+    /// Waits until the machine was stopped for want of room, perhaps: what was missed may have been
+    /// that. `false` if it is gone.
     async fn is_out_of_room(&mut self) -> bool {
         loop {
             match self.events.recv().await {

@@ -1,4 +1,5 @@
-//! A bundle that is ready to run machines: what it can do, and the root its jails start from. Made once per bundle.
+//! A bundle that is ready to run machines: what it can do, and the root its jails start from. Made
+//! once per bundle.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -44,7 +45,8 @@ impl Runtimes {
         if digest == self.newest.digest() { Some(self.newest.clone()) } else { Bundle::open(&self.folder, digest) }
     }
 
-    /// Gives a runtime ready to run: the one asked for, or the newest. Blocks for a moment at the first use of each.
+    /// Gives a runtime ready to run: the one asked for, or the newest. Blocks for a moment at the
+    /// first use of each.
     pub fn ready(&self, digest: Option<&str>, tier: Tier, jail: Jail) -> Result<Arc<Runtime>, StartError> {
         let digest = digest.unwrap_or(self.newest.digest());
         // Held while one is made: two machines that start at once need it once.

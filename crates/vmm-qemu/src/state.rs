@@ -1,5 +1,6 @@
-//! The device state that a machine's process writes while it is sealed. The process gets memory of its own to write to, never
-//! the layer's file: a process that its guest has taken over could keep the file open, and change or fill it later.
+//! The device state that a machine's process writes while it is sealed. The process gets memory of
+//! its own to write to, never the layer's file: a process that its guest has taken over could keep
+//! the file open, and change or fill it later.
 
 use std::{
     fs::File,
@@ -16,7 +17,8 @@ use crate::limits::DEVICE_STATE_BYTES_MAX;
 pub struct StateBuffer(File);
 
 impl StateBuffer {
-    /// Makes an empty buffer and the end that the process gets, which is open for writing only, as QEMU asks for.
+    /// Makes an empty buffer and the end that the process gets, which is open for writing only, as
+    /// QEMU asks for.
     pub fn make() -> io::Result<(Self, File)> {
         let buffer = File::from(memfd_create("device-state", MFdFlags::MFD_CLOEXEC)?);
         let lent = File::options().write(true).open(format!("/proc/self/fd/{}", buffer.as_raw_fd()))?;

@@ -1,5 +1,6 @@
-//! What every driver must do, as checks over any driver. A driver's tests give a [`Subject`] and call
-//! [`conformance_tests!`](crate::conformance_tests), so that no driver can leave a check out. A failed check panics.
+//! What every driver must do, as checks over any driver. A driver's tests give a [`Subject`] and
+//! call [`conformance_tests!`](crate::conformance_tests), so that no driver can leave a check out.
+//! A failed check panics.
 
 use std::{
     io,
@@ -31,7 +32,8 @@ const SILENCE: Duration = Duration::from_millis(300);
 pub trait Subject: Send + Sync {
     fn driver(&self) -> &dyn Driver;
 
-    /// Makes a place for one machine: its own folder, disk and network. The subject removes them in the end.
+    /// Makes a place for one machine: its own folder, disk and network. The subject removes them in
+    /// the end.
     async fn place(&self) -> MachineSpec;
 
     /// A whole layer that many machines may share.
@@ -56,7 +58,8 @@ pub trait Subject: Send + Sync {
     async fn close(self);
 }
 
-/// Makes one test per check for a function that starts a subject: `conformance_tests!(FakeSubject::start)`.
+/// Makes one test per check for a function that starts a subject:
+/// `conformance_tests!(FakeSubject::start)`.
 #[macro_export]
 macro_rules! conformance_tests {
     ($start:path) => {

@@ -19,7 +19,8 @@ pub struct MachineSpec {
     pub cpus: u8,
     /// The machine's own writable root disk.
     pub disk: PathBuf,
-    /// The machine's own folder for sockets and logs. Exists, is empty, and is removed by the caller.
+    /// The machine's own folder for sockets and logs. Exists, is empty, and is removed by the
+    /// caller.
     pub run_dir: PathBuf,
     pub network: NetworkPort,
     /// The runtime that wrote the layer to be restored; `None` is the driver's newest.
@@ -39,7 +40,8 @@ pub struct MachineLimits {
 }
 
 impl MachineLimits {
-    /// What a machine's process needs beside its guest's memory: translated code, device models, buffers.
+    /// What a machine's process needs beside its guest's memory: translated code, device models,
+    /// buffers.
     const OVERHEAD: Bytes = Bytes::mib(256);
 
     /// CPU threads, I/O workers and the main loop.
@@ -80,7 +82,8 @@ pub struct BootImage {
 pub enum Power {
     Running,
     Paused,
-    /// Stands still by itself until the host's disk has room for what it writes. It is to run, and is told to from time to time.
+    /// Stands still by itself until the host's disk has room for what it writes. It is to run, and
+    /// is told to from time to time.
     Waiting,
 }
 
@@ -166,8 +169,8 @@ pub trait Driver: Send + Sync + 'static {
     /// What layers made here need, to be compared with a manifest before a restore.
     fn profile(&self) -> MachineProfile;
 
-    /// What this host can give a layer that was written by a certain runtime, if that runtime is still here. An upgrade
-    /// of the host's packages must strand no layer.
+    /// What this host can give a layer that was written by a certain runtime, if that runtime is
+    /// still here. An upgrade of the host's packages must strand no layer.
     fn profile_of(&self, runtime: &str) -> Option<MachineProfile> {
         let profile = self.profile();
         (profile.runtime == runtime).then_some(profile)
@@ -178,20 +181,22 @@ pub trait Driver: Send + Sync + 'static {
         String::new()
     }
 
-    /// Starts a machine from nothing. The guest runs when this returns; its agent may not answer yet.
+    /// Starts a machine from nothing. The guest runs when this returns; its agent may not answer
+    /// yet.
     async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError>;
 
     /// Loads a sealed layer and returns with the guest paused. Many machines may share one layer.
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
 
-    /// Starts a machine's process ahead of the layer it will get, so that a later restore has less to do. `None` from a driver
-    /// that gains nothing by it. The disk in `spec` has its final size already, and its content before the machine is resumed.
+    /// Starts a machine's process ahead of the layer it will get, so that a later restore has less
+    /// to do. `None` from a driver that gains nothing by it. The disk in `spec` has its final size
+    /// already, and its content before the machine is resumed.
     async fn blank(&self, _spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
         Ok(None)
     }
 
-    /// Takes over a machine that an earlier process of this host started and that still lives, as it is: running or
-    /// paused. `pid` is what `Machine::pid` gave then.
+    /// Takes over a machine that an earlier process of this host started and that still lives, as
+    /// it is: running or paused. `pid` is what `Machine::pid` gave then.
     async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError>;
 }
 
@@ -204,7 +209,8 @@ pub trait Blank: Send + Sync {
     /// Watches life and death.
     fn watch(&self) -> watch::Receiver<MachineState>;
 
-    /// Loads a sealed layer and gives the machine, paused, as [`Driver::restore`] does. If it fails the process is gone.
+    /// Loads a sealed layer and gives the machine, paused, as [`Driver::restore`] does. If it fails
+    /// the process is gone.
     async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
 
     /// Ends the process and waits for it.
@@ -231,10 +237,12 @@ pub trait Machine: Send + Sync {
     /// Asks what the CPUs do.
     async fn power(&self) -> Result<Power, MachineError>;
 
-    /// Counts how often the guest went on after it had waited for room. Its clock stood still meanwhile.
+    /// Counts how often the guest went on after it had waited for room. Its clock stood still
+    /// meanwhile.
     fn went_on(&self) -> watch::Receiver<u64>;
 
-    /// Opens a stream to the guest agent. Fails while the guest does not listen; the caller retries until its deadline.
+    /// Opens a stream to the guest agent. Fails while the guest does not listen; the caller retries
+    /// until its deadline.
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError>;
 
     /// Opens a stream to the guest agent that can be sealed with the guest, for drivers that can.
@@ -242,8 +250,9 @@ pub trait Machine: Send + Sync {
         Err(no_kept_links("dial a link to keep"))
     }
 
-    /// Goes on with a stream that was sealed with the guest this machine was restored from. The guest is not asked, so
-    /// that only an answer shows whether it still knows the stream; a caller without one dials.
+    /// Goes on with a stream that was sealed with the guest this machine was restored from. The
+    /// guest is not asked, so that only an answer shows whether it still knows the stream; a caller
+    /// without one dials.
     async fn take_up(&self, _state: &LinkState) -> Result<Box<dyn Link>, MachineError> {
         Err(no_kept_links("take a sealed link up"))
     }
@@ -251,12 +260,14 @@ pub trait Machine: Send + Sync {
     /// Writes device state to a file. The machine must be paused.
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError>;
 
-    /// Tells how the guest has used the memory file it was restored from so far. May be asked while it runs.
+    /// Tells how the guest has used the memory file it was restored from so far. May be asked while
+    /// it runs.
     async fn memory_use(&self, base: &Path) -> Result<MemoryUse, MachineError>;
 
-    /// Reads what the guest has changed of the memory file it was restored from, up to a number of bytes; `None` if it is
-    /// more. The machine must be paused, and may go on as soon as this returns. It goes into `room`, which was made before the
-    /// pause; into another if that is too small.
+    /// Reads what the guest has changed of the memory file it was restored from, up to a number of
+    /// bytes; `None` if it is more. The machine must be paused, and may go on as soon as this
+    /// returns. It goes into `room`, which was made before the pause; into another if that is too
+    /// small.
     async fn hold_memory(
         &self,
         base: &Path,
@@ -264,16 +275,16 @@ pub trait Machine: Send + Sync {
         bytes_max: Bytes,
     ) -> Result<Option<MemoryDelta>, MachineError>;
 
-    /// Writes what the guest has changed of the memory file it was restored from over a copy of that file, and tells how
-    /// much it was. The machine must stay paused meanwhile.
+    /// Writes what the guest has changed of the memory file it was restored from over a copy of
+    /// that file, and tells how much it was. The machine must stay paused meanwhile.
     async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError>;
 
-    /// Puts a volume into its slot, which is empty. The machine must be paused, so that its guest never sees half of the exchange;
-    /// it notices the disk when it runs on.
+    /// Puts a volume into its slot, which is empty. The machine must be paused, so that its guest
+    /// never sees half of the exchange; it notices the disk when it runs on.
     async fn attach(&self, port: &VolumePort) -> Result<(), MachineError>;
 
-    /// Tells the guest that the file of a volume in a slot has grown to this size. Only disks that may be written grow. A file that is
-    /// larger by now is not cut.
+    /// Tells the guest that the file of a volume in a slot has grown to this size. Only disks that
+    /// may be written grow. A file that is larger by now is not cut.
     async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError>;
 
     /// Ends the process and waits for it. Asking twice is fine; a dead machine is fine.

@@ -1,4 +1,5 @@
-//! Names of the control groups that machines live in, so that whoever looks for leftovers finds them.
+//! Names of the control groups that machines live in, so that whoever looks for leftovers finds
+//! them.
 
 use std::path::Path;
 

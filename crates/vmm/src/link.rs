@@ -1,7 +1,8 @@
 //! Connections to a guest agent, and how one outlives its machine.
 //!
-//! A guest that is sealed with an open connection believes in every copy that it is still connected. The host's end of the
-//! connection is re-created for the copy from a [`LinkState`]: no handshake, no accept, no greeting.
+//! A guest that is sealed with an open connection believes in every copy that it is still
+//! connected. The host's end of the connection is re-created for the copy from a [`LinkState`]: no
+//! handshake, no accept, no greeting.
 
 use std::{io, net::SocketAddrV4};
 
@@ -12,11 +13,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub trait Link: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Link for T {}
 
-/// A stream whose state can be sealed with the guest. It must be idle then: everything sent has arrived, everything
-/// received is read.
+/// A stream whose state can be sealed with the guest. It must be idle then: everything sent has
+/// arrived, everything received is read.
 pub trait KeptLink: Link {
-    /// Tells what a copy's host needs to go on with the stream, which itself goes on as before. The guest must be paused
-    /// and stay so until it is sealed.
+    /// Tells what a copy's host needs to go on with the stream, which itself goes on as before. The
+    /// guest must be paused and stay so until it is sealed.
     fn state(&self) -> io::Result<LinkState>;
 }
 

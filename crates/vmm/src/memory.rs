@@ -21,7 +21,8 @@ pub struct MemoryUse {
     pub changed: Bytes,
 }
 
-/// Everything a guest has changed since its layer was sealed. The bytes of all runs follow each other in `bytes`.
+/// Everything a guest has changed since its layer was sealed. The bytes of all runs follow each
+/// other in `bytes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryDelta {
     pub runs: Vec<Run>,

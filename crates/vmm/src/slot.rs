@@ -1,8 +1,10 @@
-//! The places that a machine has for durable disks. Every machine is made with all of them, empty: a sealed state only loads
-//! into the devices it was saved from, and a machine that stands by does not know yet what it will be given.
+//! The places that a machine has for durable disks. Every machine is made with all of them, empty:
+//! a sealed state only loads into the devices it was saved from, and a machine that stands by does
+//! not know yet what it will be given.
 //!
-//! What a slot's disk may do is settled when the machine is made, because the guest's kernel learns it when it finds the disk
-//! and the machine asks for the right to write only then. So there are slots of both kinds.
+//! What a slot's disk may do is settled when the machine is made, because the guest's kernel learns
+//! it when it finds the disk and the machine asks for the right to write only then. So there are
+//! slots of both kinds.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 

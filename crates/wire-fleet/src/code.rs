@@ -26,7 +26,8 @@ pub struct CellAsk {
     pub limit: Duration,
 }
 
-/// What comes of a cell: output, then its end. Exactly one of `Ended`, `Failed` comes, and it is last.
+/// What comes of a cell: output, then its end. Exactly one of `Ended`, `Failed` comes, and it is
+/// last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellEvent {
     Stdout(Bytes),

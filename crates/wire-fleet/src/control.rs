@@ -56,7 +56,8 @@ pub trait ControlPort: Send + Sync + 'static {
     /// Turns a bearer token into a caller.
     async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault>;
 
-    /// Says whether the caller may reach the sandbox. Another tenant's sandbox is `Fault::no_sandbox`, like an unknown one.
+    /// Says whether the caller may reach the sandbox. Another tenant's sandbox is
+    /// `Fault::no_sandbox`, like an unknown one.
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault>;
 
     /// Says whether the caller may look at what is left of a sandbox, whatever state it is in.
@@ -65,6 +66,7 @@ pub trait ControlPort: Send + Sync + 'static {
     /// Says whether the sandbox may be reached by whoever knows its preview name.
     async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault>;
 
-    /// Reads a signed preview's token. A bad or old one is `Unauthorized`, one of a sandbox that is gone is `Missing`.
+    /// Reads a signed preview's token. A bad or old one is `Unauthorized`, one of a sandbox that is
+    /// gone is `Missing`.
     async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault>;
 }

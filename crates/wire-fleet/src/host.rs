@@ -1,4 +1,5 @@
-//! What a host can be asked. Every call may arrive twice; `ensure` and `remove` answer the same the second time.
+//! What a host can be asked. Every call may arrive twice; `ensure` and `remove` answer the same the
+//! second time.
 
 use std::{any::Any, collections::BTreeMap, pin::Pin, time::Duration};
 
@@ -49,7 +50,8 @@ pub struct SandboxView {
     pub idle: Duration,
 }
 
-/// Asks for a layer of a running sandbox. The layer's id is the caller's choice: asking again for the same one answers the same.
+/// Asks for a layer of a running sandbox. The layer's id is the caller's choice: asking again for
+/// the same one answers the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealAsk {
     pub layer: LayerId,
@@ -200,7 +202,8 @@ pub enum HostEvent {
     Denied { id: SandboxId, target: String },
 }
 
-/// The trace of the request that something happened for, as a `traceparent`; none if it happened by itself.
+/// The trace of the request that something happened for, as a `traceparent`; none if it happened by
+/// itself.
 pub type Cause = Option<String>;
 
 /// Who ended a sandbox.
@@ -272,7 +275,8 @@ pub enum ExecControl {
     Resize { rows: u16, cols: u16 },
 }
 
-/// A running process. Not reading `events` stops the process when its window is full; dropping the session ends it.
+/// A running process. Not reading `events` stops the process when its window is full; dropping the
+/// session ends it.
 #[derive(Debug)]
 pub struct ExecSession {
     pub events: mpsc::Receiver<ExecEvent>,
@@ -300,7 +304,8 @@ pub enum FileKind {
     Other,
 }
 
-/// One file or directory in a guest. Names come from an untrusted guest and were checked by the host.
+/// One file or directory in a guest. Names come from an untrusted guest and were checked by the
+/// host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
     pub name: String,
@@ -328,7 +333,8 @@ pub struct WriteAsk {
 pub trait GuestBytes: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> GuestBytes for T {}
 
-/// A connection to a port in a guest. A use of the sandbox until it is dropped; it breaks when the sandbox's machine goes.
+/// A connection to a port in a guest. A use of the sandbox until it is dropped; it breaks when the
+/// sandbox's machine goes.
 pub type GuestStream = Box<dyn GuestBytes>;
 
 /// A port that somebody in a guest listens on.
@@ -356,7 +362,8 @@ pub trait HostPort: ProcessPort + TreePort {
     /// Lets its CPUs run again.
     async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault>;
 
-    /// Puts it to sleep. When this answers, everything is durable and its machine is given up; a failure leaves it as it was.
+    /// Puts it to sleep. When this answers, everything is durable and its machine is given up; a
+    /// failure leaves it as it was.
     async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault>;
 
     /// Wakes it, together with everybody else who asks or uses it at the same time.
@@ -368,7 +375,8 @@ pub trait HostPort: ProcessPort + TreePort {
     /// Seals as `seal` does, and says how commands start in what is made from the layer.
     async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault>;
 
-    /// Seals once and starts every child from that layer, a few at a time. Fails as a whole only if the seal does.
+    /// Seals once and starts every child from that layer, a few at a time. Fails as a whole only if
+    /// the seal does.
     async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault>;
 
     /// Gives a layer up. Its data goes with its last user; unknown layers are fine.
@@ -392,8 +400,8 @@ pub trait HostPort: ProcessPort + TreePort {
     /// Lists every volume here.
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault>;
 
-    /// Boots the root file system that a volume holds and keeps it as a layer. The volume stays, and nobody may be using it.
-    /// Asking again for the same layer answers the same.
+    /// Boots the root file system that a volume holds and keeps it as a layer. The volume stays,
+    /// and nobody may be using it. Asking again for the same layer answers the same.
     async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault>;
 
     /// Compares what is recorded with what is there.
@@ -413,14 +421,15 @@ pub trait HostPort: ProcessPort + TreePort {
     /// Measures all machines that sandboxes have.
     async fn usages(&self) -> Vec<MachineUsage>;
 
-    /// Reads a sandbox's console, whatever state it is in; neither wakes it nor counts as a use. The first piece is all that
-    /// was there at the time of asking, perhaps nothing; the others are what came after it.
+    /// Reads a sandbox's console, whatever state it is in; neither wakes it nor counts as a use.
+    /// The first piece is all that was there at the time of asking, perhaps nothing; the others are
+    /// what came after it.
     async fn console(&self, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault>;
 
     async fn templates(&self) -> Vec<TemplateView>;
 
-    /// Wakes it if it sleeps, and counts as a use of it until the answer is dropped. Being put to sleep on request ends the
-    /// use; who still wants it asks again.
+    /// Wakes it if it sleeps, and counts as a use of it until the answer is dropped. Being put to
+    /// sleep on request ends the use; who still wants it asks again.
     async fn attend(&self, id: SandboxId) -> Result<Presence, Fault>;
 
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault>;

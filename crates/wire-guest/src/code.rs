@@ -79,7 +79,8 @@ pub struct CodeRun {
     /// The cell may wait so long for others, and then run so long.
     #[n(1)]
     pub deadline_ms: u64,
-    /// The trace that the cell belongs to, as a `traceparent`. Agents from before it was added run the cell without.
+    /// The trace that the cell belongs to, as a `traceparent`. Agents from before it was added run
+    /// the cell without.
     #[n(2)]
     pub trace: Option<String>,
 }

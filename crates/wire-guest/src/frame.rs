@@ -1,4 +1,5 @@
-//! Frame header and a push decoder: bytes in, frames out, no I/O. Malformed input is an error, never a panic.
+//! Frame header and a push decoder: bytes in, frames out, no I/O. Malformed input is an error,
+//! never a panic.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -70,7 +71,8 @@ kinds! {
     Resize = 19,
     /// both: `Credit`. The receiver of data has consumed this much.
     Credit = 20,
-    /// host: empty. The caller is gone: kill the process group or drop the transfer; the guest still sends its terminal frame.
+    /// host: empty. The caller is gone: kill the process group or drop the transfer; the guest
+    /// still sends its terminal frame.
     Cancel = 21,
     /// host, from generation 3: `Spawn`. Answered by `Process`.
     Spawn = 22,
@@ -78,7 +80,8 @@ kinds! {
     Processes = 23,
     /// host, from generation 3: `Attach`. Answered by `Position`, output, and `Process`.
     Attach = 24,
-    /// host, from generation 3: `Feed`, then `Data` frames, the last with END. Answered by `Written`.
+    /// host, from generation 3: `Feed`, then `Data` frames, the last with END. Answered by
+    /// `Written`.
     Feed = 25,
     /// host, from generation 3: `Tell`. Answered by `Done`.
     Tell = 26,
@@ -106,9 +109,11 @@ kinds! {
     Walk = 41,
     /// host, from generation 3: `Watch`. Answered by `Watching`, then `Changes` until cancelled.
     Watch = 42,
-    /// host, from generation 3: `Path`. Answered by `Meta`, then a tar stream in `Data` frames, the last with END.
+    /// host, from generation 3: `Path`. Answered by `Meta`, then a tar stream in `Data` frames, the
+    /// last with END.
     Pack = 43,
-    /// host, from generation 3: `Path` of a folder, then a tar stream in `Data` frames, the last with END. Answered by `Unpacked`.
+    /// host, from generation 3: `Path` of a folder, then a tar stream in `Data` frames, the last
+    /// with END. Answered by `Unpacked`.
     Unpack = 44,
     /// host: empty. Answered by `PortList`.
     Ports = 48,
@@ -122,16 +127,19 @@ kinds! {
     PowerOff = 52,
     /// host, from generation 2: `Volumes`. Mount each one. Answered by `Done`.
     Mount = 53,
-    /// host, from generation 2: `Volumes`. Fill each disk that has grown with the file system on it. Answered by `Done`.
+    /// host, from generation 2: `Volumes`. Fill each disk that has grown with the file system on
+    /// it. Answered by `Done`.
     Grow = 54,
-    /// host, from generation 3: `CodeOpen`. Start a code session, or find the one of that id. Answered by `CodeOpened`.
+    /// host, from generation 3: `CodeOpen`. Start a code session, or find the one of that id.
+    /// Answered by `CodeOpened`.
     CodeOpen = 64,
     /// host, from generation 3: empty. Answered by `CodeList`.
     CodeSessions = 65,
     /// host, from generation 3: `CodeClose`. Answered by `Done`.
     CodeClose = 66,
-    /// host, from generation 3: `CodeRun`, then `Data` frames with the code, the last with END. Answered, when the cell has
-    /// ended, by its `Stdout`, `Stderr` and `Data` (what else it said, as JSON), and then `CodeRan`.
+    /// host, from generation 3: `CodeRun`, then `Data` frames with the code, the last with END.
+    /// Answered, when the cell has ended, by its `Stdout`, `Stderr` and `Data` (what else it said,
+    /// as JSON), and then `CodeRan`.
     CodeRun = 67,
 
     /// guest: `Welcome`.
@@ -210,7 +218,8 @@ impl Frame {
     /// Appends header and payload to a buffer.
     ///
     /// # Panics
-    /// If the payload is over [`FRAME_BYTES_MAX`]: senders split their data, so that would be our own defect.
+    /// If the payload is over [`FRAME_BYTES_MAX`]: senders split their data, so that would be our
+    /// own defect.
     pub fn encode(&self, out: &mut BytesMut) {
         assert!(self.payload.len() <= FRAME_BYTES_MAX, "payload of {} bytes was not split", self.payload.len());
         out.reserve(HEADER_BYTES + self.payload.len());

@@ -1,5 +1,5 @@
-//! The structured payloads. Fields are numbered CBOR map entries: unknown numbers are skipped, absent ones are `None`.
-//! Never reuse a number.
+//! The structured payloads. Fields are numbered CBOR map entries: unknown numbers are skipped,
+//! absent ones are `None`. Never reuse a number.
 
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
@@ -196,7 +196,8 @@ pub struct Resize {
     pub cols: u16,
 }
 
-/// Permission to send this many more data bytes on the channel. For an exec's output, stdout and stderr share one window.
+/// Permission to send this many more data bytes on the channel. For an exec's output, stdout and
+/// stderr share one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Credit {
@@ -360,7 +361,8 @@ pub struct Figures {
     pub uptime_ms: u64,
 }
 
-/// The volumes of a sandbox, in the order of its devices: the first is `/dev/vdb`, the next `/dev/vdc`.
+/// The volumes of a sandbox, in the order of its devices: the first is `/dev/vdb`, the next
+/// `/dev/vdc`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Volumes {

@@ -1,8 +1,9 @@
-//! Processes that outlive whoever asked for them, from generation 3. The guest keeps the last of each one's output, so it
-//! survives with the guest's memory: sleep, forks, and a host that starts anew.
+//! Processes that outlive whoever asked for them, from generation 3. The guest keeps the last of
+//! each one's output, so it survives with the guest's memory: sleep, forks, and a host that starts
+//! anew.
 //!
-//! Output is one sequence of bytes in the order in which the agent read them, each byte of standard output or of standard
-//! error. An offset counts bytes of both from the start.
+//! Output is one sequence of bytes in the order in which the agent read them, each byte of standard
+//! output or of standard error. An offset counts bytes of both from the start.
 
 use minicbor::{Decode, Encode};
 
@@ -29,7 +30,8 @@ pub struct Spawn {
     pub tag: Option<String>,
 }
 
-/// Asks for all processes, or for one. Answered by `ProcessList`, or by `Error` if that one is not known.
+/// Asks for all processes, or for one. Answered by `ProcessList`, or by `Error` if that one is not
+/// known.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Which {
@@ -37,9 +39,10 @@ pub struct Which {
     pub id: Option<u64>,
 }
 
-/// Asks for output from an offset on. Answered by `Position`, then `Stdout` and `Stderr` frames, another `Position` wherever
-/// bytes were lost in between, and at last `Process`: when the process has ended, or without `follow` when all that was
-/// there is sent. Every frame but the last is credited.
+/// Asks for output from an offset on. Answered by `Position`, then `Stdout` and `Stderr` frames,
+/// another `Position` wherever bytes were lost in between, and at last `Process`: when the process
+/// has ended, or without `follow` when all that was there is sent. Every frame but the last is
+/// credited.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Attach {
@@ -72,7 +75,8 @@ pub struct Tell {
     pub number: i32,
 }
 
-/// Kills the group of a process that still runs, and forgets it with its output. Answered by `Done`.
+/// Kills the group of a process that still runs, and forgets it with its output. Answered by
+/// `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Forget {

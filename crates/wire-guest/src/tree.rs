@@ -1,4 +1,5 @@
-//! Folders as wholes, from generation 3: making, moving, modes, walking, watching, and trees as tar streams.
+//! Folders as wholes, from generation 3: making, moving, modes, walking, watching, and trees as tar
+//! streams.
 
 use minicbor::{Decode, Encode};
 
@@ -76,8 +77,8 @@ pub struct Branches {
     pub truncated: bool,
 }
 
-/// Watches a path. Answered by `Watching` once every change from then on will be told, then `Changes`; each of them is
-/// credited. Ends with `Error`.
+/// Watches a path. Answered by `Watching` once every change from then on will be told, then
+/// `Changes`; each of them is credited. Ends with `Error`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Watch {
@@ -108,7 +109,8 @@ pub enum ChangeKind {
     /// Mode, owner or times.
     #[n(6)]
     Attributes,
-    /// Changes came faster than they were taken, or there are more folders than are watched: some are not told.
+    /// Changes came faster than they were taken, or there are more folders than are watched: some
+    /// are not told.
     #[n(7)]
     Overflow,
 }

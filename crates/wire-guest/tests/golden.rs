@@ -1,12 +1,14 @@
-//! Every message as bytes, in one file for each generation that brought it. A guest sealed today keeps speaking exactly this for ever: a difference here
-//! is not a test to update but a new generation to introduce. `WRITE_GOLDENS=1` adds lines for new messages only.
+//! Every message as bytes, in one file for each generation that brought it. A guest sealed today
+//! keeps speaking exactly this for ever: a difference here is not a test to update but a new
+//! generation to introduce. `WRITE_GOLDENS=1` adds lines for new messages only.
 #![allow(clippy::unwrap_used)]
 
 use std::{collections::BTreeMap, fmt::Write as _, fs};
 
 use pandastack_wire_guest::*;
 
-/// Asked at run time: clones share one target folder, and a path compiled in may be another clone's.
+/// Asked at run time: clones share one target folder, and a path compiled in may be another
+/// clone's.
 fn golden_file(generation: u32) -> String {
     let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
     format!("{package}/../../schema/guest-generation-{generation}.txt")

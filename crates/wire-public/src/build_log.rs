@@ -1,5 +1,6 @@
-//! A build's log as the published clients read it: plain text lines, each an event of its own, and an end that both clients
-//! know. Both look into the text, so what would mislead them is taken out of it.
+//! A build's log as the published clients read it: plain text lines, each an event of its own, and
+//! an end that both clients know. Both look into the text, so what would mislead them is taken out
+//! of it.
 
 use crate::limits::BUILD_LOG_LINE_BYTES_MAX;
 
@@ -9,7 +10,8 @@ pub const BUILD_LOG_END: &str = "event: done\ndata: end\n\n";
 /// Put before a line that a client would take for something else.
 const MARK: &str = "| ";
 
-/// Splits a piece of output into lines that no client breaks further: also at CR, without control characters, not too long.
+/// Splits a piece of output into lines that no client breaks further: also at CR, without control
+/// characters, not too long.
 pub fn log_lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.split(['\n', '\r']) {
@@ -35,7 +37,8 @@ pub fn build_log_event(line: &str) -> String {
     format!("data: {}{line}\n\n", if misleading { MARK } else { "" })
 }
 
-/// Characters that end a line for one client or the other, and those that do odd things to a terminal.
+/// Characters that end a line for one client or the other, and those that do odd things to a
+/// terminal.
 fn is_breaking(c: char) -> bool {
     matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}') || (c.is_control() && c != '\t' && c != '\u{1b}')
 }

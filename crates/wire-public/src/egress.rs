@@ -12,7 +12,8 @@ pub struct EgressList {
     pub egress_allowlist: Option<Vec<String>>,
 }
 
-/// Asks for another list. The field must be there: leaving it out must not open anything by accident.
+/// Asks for another list. The field must be there: leaving it out must not open anything by
+/// accident.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetEgress {

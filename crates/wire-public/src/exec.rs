@@ -13,7 +13,8 @@ use crate::{
 /// Longest user name, as Linux has it.
 const USER_BYTES_MAX: usize = 32;
 
-/// Asks for a command. `cmd` is a shell line; `argv` names a program and its arguments without a shell.
+/// Asks for a command. `cmd` is a shell line; `argv` names a program and its arguments without a
+/// shell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

@@ -27,23 +27,26 @@ pub struct ErrorBody {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
-    /// Seconds for `Retry-After`. Present only when nothing was created, since one client repeats the request then.
+    /// Seconds for `Retry-After`. Present only when nothing was created, since one client repeats
+    /// the request then.
     pub retry_after: Option<u64>,
     pub body: ErrorBody,
 }
 
-/// The code of a use that found its sandbox asleep and could not wake it. Not a capacity failure: nobody should repeat it
-/// blindly, so it goes out as 503 without `Retry-After`.
+/// The code of a use that found its sandbox asleep and could not wake it. Not a capacity failure:
+/// nobody should repeat it blindly, so it goes out as 503 without `Retry-After`.
 pub const WAKE_FAILED: &str = "sandbox.wake_failed";
 
-/// The codes of what a user's own program in a guest got wrong: nothing listens, or it answers nonsense. The caller hears 502,
-/// as from any gateway; for us it is no trouble, so the kind is `Conflict`.
+/// The codes of what a user's own program in a guest got wrong: nothing listens, or it answers
+/// nonsense. The caller hears 502, as from any gateway; for us it is no trouble, so the kind is
+/// `Conflict`.
 pub const PORT_CLOSED: &str = "port.not_listening";
 pub const PORT_BROKEN: &str = "port.bad_answer";
 
 /// The code of a request whose idempotency key stands for another one. Goes out as 422.
 pub const OTHER_REQUEST: &str = "idempotency.other_request";
-/// The code of a request whose sandbox has no machine to be measured now. Goes out as 503 without `Retry-After`.
+/// The code of a request whose sandbox has no machine to be measured now. Goes out as 503 without
+/// `Retry-After`.
 pub const NO_MACHINE: &str = "sandbox.no_machine";
 
 /// The code of an attempt to change a template that belongs to the server. The caller hears 403.

@@ -100,7 +100,8 @@ pub struct Promotion {
     pub failures: BTreeMap<String, String>,
 }
 
-/// The whole family of a sandbox, from its oldest known ancestor. Parents come before their children.
+/// The whole family of a sandbox, from its oldest known ancestor. Parents come before their
+/// children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FamilyTree {

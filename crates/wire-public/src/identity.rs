@@ -23,10 +23,12 @@ pub struct Version {
     pub commit: String,
     pub os: String,
     pub arch: String,
-    /// How strongly sandboxes are separated from the host: `kvm` or `emulated`; absent if the host does not answer.
+    /// How strongly sandboxes are separated from the host: `kvm` or `emulated`; absent if the host
+    /// does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
-    /// What to know before running untrusted code at this isolation; absent if there is nothing to warn of.
+    /// What to know before running untrusted code at this isolation; absent if there is nothing to
+    /// warn of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation_warning: Option<String>,
 }

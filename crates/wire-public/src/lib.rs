@@ -1,5 +1,6 @@
-//! What users see: request and response types, the list of endpoints, fault codes and their statuses, event-stream text.
-//! Never does I/O; the `http` feature adds what the two doors share when they speak these types over HTTP.
+//! What users see: request and response types, the list of endpoints, fault codes and their
+//! statuses, event-stream text. Never does I/O; the `http` feature adds what the two doors share
+//! when they speak these types over HTTP.
 
 mod audit;
 mod build;

@@ -1,4 +1,5 @@
-//! How long a sandbox may be idle and what becomes of it then, and the answers of hibernate and wake.
+//! How long a sandbox may be idle and what becomes of it then, and the answers of hibernate and
+//! wake.
 
 use pandastack_model::Fault;
 use serde::{Deserialize, Serialize};

@@ -22,7 +22,8 @@ pub const TTL_SECONDS_MAX: u64 = 365 * 24 * 3600;
 /// Children of one fork.
 pub const FORK_CHILDREN_MAX: usize = 16;
 
-/// Volumes of one sandbox that it writes, and as many that it only reads: a machine has so many slots of each.
+/// Volumes of one sandbox that it writes, and as many that it only reads: a machine has so many
+/// slots of each.
 pub const VOLUMES_PER_ACCESS_MAX: usize = 4;
 /// Size of a volume in mebibytes. The smallest still holds a file system with its journal.
 pub const VOLUME_MB_MIN: u64 = 16;
@@ -41,7 +42,8 @@ pub const KEY_DAYS_MAX: u64 = 3650;
 pub const PREVIEW_TTL_DEFAULT: Duration = Duration::from_secs(3600);
 pub const PREVIEW_TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Size of a build's template: disk, memory and CPUs that may be asked for, in mebibytes and by number.
+/// Size of a build's template: disk, memory and CPUs that may be asked for, in mebibytes and by
+/// number.
 pub const BUILD_SIZE_MB_DEFAULT: u64 = 1024;
 pub const BUILD_SIZE_MB_MAX: u64 = 16_384;
 pub const BUILD_MEMORY_MB_MIN: u64 = 128;
@@ -60,10 +62,12 @@ pub const COMMAND_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Longest time limit of a command; a longer one is shortened to this.
 pub const EXEC_TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Longest code of one cell, and of code that is run once: that is an argument of a process, whose length Linux limits.
+/// Longest code of one cell, and of code that is run once: that is an argument of a process, whose
+/// length Linux limits.
 pub const CODE_BYTES_MAX: usize = 1024 * 1024;
 pub const ONCE_CODE_BYTES_MAX: usize = 127 * 1024;
-/// Time limit of a cell if nothing is said. Published clients give up after 30 s of silence; they should hear of the limit first.
+/// Time limit of a cell if nothing is said. Published clients give up after 30 s of silence; they
+/// should hear of the limit first.
 pub const CELL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(28);
 
 /// Longest id that a client may choose for a command on a socket.

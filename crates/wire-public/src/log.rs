@@ -11,14 +11,14 @@ pub struct LogLine {
     pub line: String,
 }
 
-/// Splits a console's bytes into lines, piece by piece. LF, CR and CR LF all end one: a progress bar that only returns the
-/// carriage is a line each time.
+/// Splits a console's bytes into lines, piece by piece. LF, CR and CR LF all end one: a progress
+/// bar that only returns the carriage is a line each time.
 #[derive(Debug, Default)]
 pub struct LogLines {
     text: TextTail,
     open: String,
-    /// The last character was a CR: neither an LF nor another CR after it ends anything more. A terminal turns the LF of a
-    /// program that writes CR LF into CR LF once more.
+    /// The last character was a CR: neither an LF nor another CR after it ends anything more. A
+    /// terminal turns the LF of a program that writes CR LF into CR LF once more.
     returned: bool,
 }
 
@@ -53,7 +53,8 @@ impl LogLines {
     }
 }
 
-/// Writes a line for plain text: characters that one published client takes for a line's end become spaces.
+/// Writes a line for plain text: characters that one published client takes for a line's end become
+/// spaces.
 pub fn plain_line(line: &str) -> String {
     let breaks = |c: char| matches!(c, '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     line.chars().map(|c| if breaks(c) { ' ' } else { c }).collect()

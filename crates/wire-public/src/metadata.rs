@@ -1,4 +1,5 @@
-//! Metadata of sandboxes: what callers may set, what only the server sets, and what is never shown again.
+//! Metadata of sandboxes: what callers may set, what only the server sets, and what is never shown
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ pub const FORKED_FROM: &str = "forked_from";
 /// A caller's key: the idle limit of a fork tree's children until one of them is promoted.
 pub const EXPLORE_TTL: &str = "explore_ttl";
 
-/// Keys that only the server sets; a caller's value for one is dropped, as published clients expect.
+/// Keys that only the server sets; a caller's value for one is dropped, as published clients
+/// expect.
 const SERVER_KEYS: [&str; 9] =
     ["workspace", FORK_TREE_ID, FORK_TREE_ROLE, FORK_PARENT_ID, FORK_INDEX, FORKED_FROM, "fork_mode", "kind", "app.id"];
 

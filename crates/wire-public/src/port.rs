@@ -1,5 +1,5 @@
-//! Ports of a sandbox: those that somebody listens on, and those that its owner declared. A declaration is a label, kept as
-//! metadata under a key of the server's own.
+//! Ports of a sandbox: those that somebody listens on, and those that its owner declared. A
+//! declaration is a label, kept as metadata under a key of the server's own.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use crate::{failure::bad, limits::PORT_LABEL_BYTES_MAX, metadata::PORT_PREFIX};
 
 /// A label for who gives none.
 const LABEL_DEFAULT: &str = "service";
-/// Shells are reached by other ways than a preview, so this port is not shown and cannot be declared.
+/// Shells are reached by other ways than a preview, so this port is not shown and cannot be
+/// declared.
 const SSH_PORT: u16 = 22;
 
 /// One port.

@@ -11,7 +11,8 @@ use crate::{ExecRequest, ExecSpec, limits::TAG_BYTES_MAX, socket::signal_number}
 /// Before the number of a process.
 const PREFIX: &str = "prc_";
 
-/// Asks for a process. `cmd` is a shell line; `argv` names a program and its arguments without a shell.
+/// Asks for a process. `cmd` is a shell line; `argv` names a program and its arguments without a
+/// shell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -20,7 +21,8 @@ pub struct SpawnRequest {
     pub cmd: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argv: Option<Vec<String>>,
-    /// After this many seconds of the sandbox's own time the process is ended. Missing or zero means no limit.
+    /// After this many seconds of the sandbox's own time the process is ended. Missing or zero
+    /// means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

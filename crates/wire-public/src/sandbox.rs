@@ -23,7 +23,8 @@ pub struct Sandbox {
     /// The template's real size.
     pub cpu: u32,
     pub memory_mb: u64,
-    /// `creating`, `running`, `paused`, `hibernating`, `hibernated`, `waking`, `stopping` or `failed`.
+    /// `creating`, `running`, `paused`, `hibernating`, `hibernated`, `waking`, `stopping` or
+    /// `failed`.
     pub status: String,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +39,8 @@ pub struct Sandbox {
     pub from_snapshot: Option<String>,
     #[serde(default)]
     pub boot_ms: u64,
-    /// `snapshot-natid` when it was restored from its template, `snapshot`, `fork` or `wake` otherwise.
+    /// `snapshot-natid` when it was restored from its template, `snapshot`, `fork` or `wake`
+    /// otherwise.
     #[serde(default)]
     pub boot_mode: String,
     #[serde(default)]
@@ -48,7 +50,8 @@ pub struct Sandbox {
     /// How strongly it is separated from its host: `kvm` or `emulated`.
     #[serde(default)]
     pub isolation: String,
-    /// What to know before running untrusted code at this isolation; absent if there is nothing to warn of.
+    /// What to know before running untrusted code at this isolation; absent if there is nothing to
+    /// warn of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation_warning: Option<String>,
     /// All it may reach outside; absent if there is no list.
@@ -60,7 +63,8 @@ pub struct Sandbox {
     pub volumes: Vec<VolumeAttachment>,
 }
 
-/// Asks for a sandbox. Fields that are not here, such as `cpu`, are ignored: sizes belong to the template.
+/// Asks for a sandbox. Fields that are not here, such as `cpu`, are ignored: sizes belong to the
+/// template.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

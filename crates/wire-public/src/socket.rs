@@ -1,5 +1,5 @@
-//! What travels on the sockets: JSON objects in text frames, and for terminals raw bytes in binary ones.
-//! On the exec socket every frame has the id that the client chose for its command.
+//! What travels on the sockets: JSON objects in text frames, and for terminals raw bytes in binary
+//! ones. On the exec socket every frame has the id that the client chose for its command.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +131,8 @@ struct Size {
 }
 
 impl TerminalFrame {
-    /// Reads a text frame in either spelling: `{"resize":{"rows":R,"cols":C}}` or `{"type":"resize","rows":R,"cols":C}`.
+    /// Reads a text frame in either spelling: `{"resize":{"rows":R,"cols":C}}` or
+    /// `{"type":"resize","rows":R,"cols":C}`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let TerminalFields { resize, stdin, r#type, rows, cols } = object(text)?;
         let resize = resize.or((r#type.as_deref() == Some("resize")).then_some(Size { rows, cols }));
@@ -151,7 +152,8 @@ impl TerminalFrame {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum TerminalNews {
-    /// The end in every spelling that clients of the terminal know: `{"type":"exit","code":N,"exit":N}`.
+    /// The end in every spelling that clients of the terminal know:
+    /// `{"type":"exit","code":N,"exit":N}`.
     TypedExit {
         r#type: String,
         code: i32,

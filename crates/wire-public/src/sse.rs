@@ -1,5 +1,6 @@
-//! Event-stream text as the published clients need it: LF only, one `event:` line, one `data:` line of ASCII JSON, a blank
-//! line. Non-ASCII is escaped because one client splits lines on U+0085, U+2028 and U+2029 even inside JSON.
+//! Event-stream text as the published clients need it: LF only, one `event:` line, one `data:` line
+//! of ASCII JSON, a blank line. Non-ASCII is escaped because one client splits lines on U+0085,
+//! U+2028 and U+2029 even inside JSON.
 
 use std::fmt::Write as _;
 
@@ -28,7 +29,8 @@ pub fn event(name: &str, data: &impl Serialize) -> String {
     out
 }
 
-/// Copies JSON, turning every character outside printable ASCII into `\uXXXX`. Such characters occur only inside strings.
+/// Copies JSON, turning every character outside printable ASCII into `\uXXXX`. Such characters
+/// occur only inside strings.
 fn push_ascii(out: &mut String, json: &str) {
     let mut units = [0; 2];
     for character in json.chars() {

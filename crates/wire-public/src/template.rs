@@ -10,7 +10,8 @@ use serde_json::Value;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Template {
     pub name: String,
-    /// A name for the root file system; typed as required by one published client, never a path on a host.
+    /// A name for the root file system; typed as required by one published client, never a path on
+    /// a host.
     pub rootfs_path: String,
     pub size_bytes: u64,
     pub cpu: u32,

@@ -1,6 +1,8 @@
-//! Turns a process's bytes into text piece by piece, without breaking characters that lie across two pieces.
+//! Turns a process's bytes into text piece by piece, without breaking characters that lie across
+//! two pieces.
 
-/// Holds back the start of an unfinished character until its rest arrives. Bytes that are not UTF-8 become U+FFFD.
+/// Holds back the start of an unfinished character until its rest arrives. Bytes that are not UTF-8
+/// become U+FFFD.
 #[derive(Debug, Default)]
 pub struct TextTail {
     held: Vec<u8>,

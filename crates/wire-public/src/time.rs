@@ -9,7 +9,8 @@ pub fn rfc3339(unix_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// Turns days since 1970-01-01 into a date, counting in eras of 400 years that start on 1 March 0000.
+/// Turns days since 1970-01-01 into a date, counting in eras of 400 years that start on 1
+/// March 0000.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;
@@ -23,7 +24,8 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// Reads RFC 3339 as nanoseconds since the Unix epoch, rounded down; `None` for anything else and for times before it.
+/// Reads RFC 3339 as nanoseconds since the Unix epoch, rounded down; `None` for anything else and
+/// for times before it.
 pub fn parse_rfc3339(text: &str) -> Option<u64> {
     let (date, clock) = text.split_at_checked(10)?;
     let clock = clock.strip_prefix(['T', 't', ' '])?;

@@ -41,7 +41,8 @@ pub struct Chmod {
 }
 
 impl Chmod {
-    /// Gives the bits. A JSON number would be read as octal by one and as decimal by another, so only text is taken.
+    /// Gives the bits. A JSON number would be read as octal by one and as decimal by another, so
+    /// only text is taken.
     pub fn bits(&self) -> Result<u32, Fault> {
         octal_mode(self.mode.as_str().unwrap_or_default())
     }
@@ -71,7 +72,8 @@ pub struct Changed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
-    /// `created`, `modified`, `written` (closed after writing), `deleted`, `moved_from`, `moved_to`, `attributes`.
+    /// `created`, `modified`, `written` (closed after writing), `deleted`, `moved_from`,
+    /// `moved_to`, `attributes`.
     #[serde(rename = "type")]
     pub kind: String,
     pub path: String,

@@ -85,12 +85,14 @@ pub struct RotateSecret {
     pub grace_seconds: Option<i64>,
 }
 
-/// What a receiver is sent: an event as the API lists it, with its own id and its place among the workspace's.
+/// What a receiver is sent: an event as the API lists it, with its own id and its place among the
+/// workspace's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WebhookEvent {
     pub id: String,
-    /// Grows with every event of the workspace that anybody is told of. Deliveries may overtake each other.
+    /// Grows with every event of the workspace that anybody is told of. Deliveries may overtake
+    /// each other.
     pub sequence: u64,
     pub workspace: String,
     #[serde(flatten)]

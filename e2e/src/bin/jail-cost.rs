@@ -1,5 +1,5 @@
-//! Measures what the jail adds to the start of a machine: restores from `mini` with and without it, in turn, so that
-//! whatever else the host does slows both alike.
+//! Measures what the jail adds to the start of a machine: restores from `mini` with and without it,
+//! in turn, so that whatever else the host does slows both alike.
 
 use std::time::Instant;
 

@@ -1,7 +1,8 @@
-//! A program that a test puts into a jail in the place of QEMU. It tries what a machine process that was taken over would
-//! try, and says on standard error how each attempt ended: `attempt: done` or `attempt: refused, why`.
-//! What it looks for lies in its own bundle, in `share/targets`, because its arguments are the machine's: one attempt a line.
-//! The line `spare the host` leaves out what would change a host that has no jail around us.
+//! A program that a test puts into a jail in the place of QEMU. It tries what a machine process
+//! that was taken over would try, and says on standard error how each attempt ended: `attempt:
+//! done` or `attempt: refused, why`. What it looks for lies in its own bundle, in `share/targets`,
+//! because its arguments are the machine's: one attempt a line. The line `spare the host` leaves
+//! out what would change a host that has no jail around us.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -164,7 +165,8 @@ fn calls() {
     }
 }
 
-/// Sockets of every kind that a guest's device might tempt somebody to use. Not all are bound to a network namespace.
+/// Sockets of every kind that a guest's device might tempt somebody to use. Not all are bound to a
+/// network namespace.
 fn sockets() {
     let kinds = [
         ("vsock", AddressFamily::Vsock, SockType::Stream),

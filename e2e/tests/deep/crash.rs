@@ -1,5 +1,6 @@
-//! The built server is killed with SIGKILL in the middle of every operation and started again, on real machines: who ran runs
-//! on with its processes, who slept sleeps, what was half-made is finished or gone, and nothing leaks.
+//! The built server is killed with SIGKILL in the middle of every operation and started again, on
+//! real machines: who ran runs on with its processes, who slept sleeps, what was half-made is
+//! finished or gone, and nothing leaks.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,7 +27,8 @@ const MISSES_MAX: u32 = 4;
 /// How far a guest's clock may be from its host's.
 const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
 
-/// The volume of the sandbox that runs all the time, and the one that the subjects of operations have after each other.
+/// The volume of the sandbox that runs all the time, and the one that the subjects of operations
+/// have after each other.
 const VOLUMES: [&str; 2] = ["witness", "subject"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +43,8 @@ enum Operation {
 const ALL: [Operation; 5] =
     [Operation::Create, Operation::Fork, Operation::Hibernate, Operation::Wake, Operation::Delete];
 
-/// A sandbox in which a process counts. The count is in the process only; each number is a line of a file, and is told in another file
-/// once that line was flushed.
+/// A sandbox in which a process counts. The count is in the process only; each number is a line of
+/// a file, and is told in another file once that line was flushed.
 struct Witness {
     id: String,
     pid: u32,
@@ -50,7 +52,8 @@ struct Witness {
     told: u64,
 }
 
-/// Counts for ever from the last line on. A process that was started anew would be seen: it has another number.
+/// Counts for ever from the last line on. A process that was started anew would be seen: it has
+/// another number.
 const COUNTER: &str = r#"
 import os, sys, time
 log = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -79,8 +82,8 @@ impl Witness {
         witness
     }
 
-    /// The process lives and has gone on from where it was, what it told of is on its disk without a gap, and its clock is right.
-    /// Wakes a sleeper.
+    /// The process lives and has gone on from where it was, what it told of is on its disk without
+    /// a gap, and its clock is right. Wakes a sleeper.
     async fn check(&mut self, client: &Client) {
         // Past the guest's cache, from the disk.
         let read = format!("dd if={} iflag=direct bs=64k status=none", self.log);
@@ -108,12 +111,14 @@ impl Witness {
 struct Subject {
     operation: Operation,
     witness: Option<Witness>,
-    /// Layers that were on the ledger before the operation: one that has slept before runs on such a one.
+    /// Layers that were on the ledger before the operation: one that has slept before runs on such
+    /// a one.
     layers: Vec<LayerId>,
 }
 
 impl Subject {
-    /// Makes what an operation needs, of the one that has outlived the last one if there is such a one.
+    /// Makes what an operation needs, of the one that has outlived the last one if there is such a
+    /// one.
     async fn make(data: &Path, client: &Client, operation: Operation, kept: Option<Witness>) -> Self {
         let volume = match operation {
             Operation::Create => return Self { operation, witness: None, layers: Vec::new() },
@@ -152,8 +157,8 @@ impl Subject {
         }
     }
 
-    /// Whether the host had begun with the operation, by what a host that was killed has left on its ledger. Only lines of the subject
-    /// count: machines are made ahead at any time.
+    /// Whether the host had begun with the operation, by what a host that was killed has left on
+    /// its ledger. Only lines of the subject count: machines are made ahead at any time.
     async fn was_begun(&self, data: &Path, others: &[&str]) -> bool {
         // A copy: the next server shall find what the last one left.
         let copy = tempfile::tempdir().unwrap();
@@ -180,7 +185,8 @@ impl Subject {
         begun
     }
 
-    /// Checks that the operation was finished or never begun, and gives what is there. It runs then.
+    /// Checks that the operation was finished or never begun, and gives what is there. It runs
+    /// then.
     async fn check(self, client: &Client) -> Option<Witness> {
         let Self { operation, witness, .. } = self;
         let mut witness = witness?;
@@ -203,8 +209,8 @@ impl Subject {
     }
 }
 
-/// When an operation can be cut off: between the moment from which its host has begun, and its end. Learned from what came too early
-/// or too late.
+/// When an operation can be cut off: between the moment from which its host has begun, and its end.
+/// Learned from what came too early or too late.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: Duration,
@@ -266,8 +272,9 @@ impl<'a> Trial<'a> {
         client(&self.server)
     }
 
-    /// Removes everybody but the witnesses and what is kept, and waits until as many machines live as should: those that stand by
-    /// come by themselves. No look on the way finds a leak: an audit repairs what it finds, so the last one alone would say little.
+    /// Removes everybody but the witnesses and what is kept, and waits until as many machines live
+    /// as should: those that stand by come by themselves. No look on the way finds a leak: an audit
+    /// repairs what it finds, so the last one alone would say little.
     async fn tidy(&self, context: &str) {
         let client = self.client();
         let kept = self.kept.iter().chain([&self.running, &self.asleep]).map(|witness| witness.id.as_str());
@@ -281,8 +288,9 @@ impl<'a> Trial<'a> {
         wait_for("the machines", PATIENCE, enough).await;
     }
 
-    /// No audit of the server has found anything, its first one at the start included: what a kill leaves is cleared by the start
-    /// itself, before anybody is served. There is nothing that an audit may rightly find.
+    /// No audit of the server has found anything, its first one at the start included: what a kill
+    /// leaves is cleared by the start itself, before anybody is served. There is nothing that an
+    /// audit may rightly find.
     fn has_found_nothing(&self, context: &str) {
         let said = self.server.said();
         assert!(!said.contains("audit found leaks") && !said.contains("audit not made"), "{said}; {context}");
@@ -330,7 +338,8 @@ impl<'a> Trial<'a> {
         self.check(subject, &context).await;
     }
 
-    /// Checks that everybody is as before the kill and that the subject is whole, and looks for leaks.
+    /// Checks that everybody is as before the kill and that the subject is whole, and looks for
+    /// leaks.
     async fn check(&mut self, subject: Subject, context: &str) {
         let client = self.client();
         let known = [self.running.id.clone(), self.asleep.id.clone(), subject.id().to_owned()];
@@ -371,7 +380,8 @@ impl<'a> Trial<'a> {
         self.leaks_nothing(&context).await;
     }
 
-    /// Takes everything down. The volumes' file systems are whole, with every line that was told of.
+    /// Takes everything down. The volumes' file systems are whole, with every line that was told
+    /// of.
     async fn end(mut self) {
         let client = self.client();
         self.running.check(&client).await;
@@ -415,8 +425,8 @@ async fn twenty_kills_in_the_middle_of_each_operation_lose_and_leave_nothing() {
     trial.end().await;
 }
 
-/// The server is killed again and again while it starts: what it had is still there in the end, and as it was: a guest that runs, one
-/// that is paused, one that sleeps.
+/// The server is killed again and again while it starts: what it had is still there in the end, and
+/// as it was: a guest that runs, one that is paused, one that sleeps.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_is_killed_loses_nothing() {
     let data = DataFolder::with_own_volume().unwrap();

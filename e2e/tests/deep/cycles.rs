@@ -1,4 +1,5 @@
-//! Hundreds of sandboxes come and go on real machines, some of them forked, some put to sleep and woken, and nothing stays.
+//! Hundreds of sandboxes come and go on real machines, some of them forked, some put to sleep and
+//! woken, and nothing stays.
 
 use std::{
     fs,
@@ -23,7 +24,8 @@ const SLACK: usize = 16;
 #[tokio::test(flavor = "multi_thread")]
 async fn mixed_cycles_leave_nothing_behind() {
     let cycles = std::env::var("PANDASTACK_CYCLES").map_or(CYCLES, |count| count.parse().unwrap());
-    // One host is started and taken down first, so that what a process makes once for all hosts is not counted.
+    // One host is started and taken down first, so that what a process makes once for all hosts is
+    // not counted.
     with_bed(
         HostSettings::default(),
         |net| net,
@@ -65,8 +67,9 @@ async fn mixed_cycles_leave_nothing_behind() {
     );
 }
 
-/// Tells whether a host that runs has the machines, processes and slots it keeps ready, and not one more: nothing in its folders, on
-/// its ledger or in the network, and no memory promised, but for those.
+/// Tells whether a host that runs has the machines, processes and slots it keeps ready, and not one
+/// more: nothing in its folders, on its ledger or in the network, and no memory promised, but for
+/// those.
 async fn only_ready(bed: &Bed) -> bool {
     let (status, Ok(left)) = (bed.host.status().await, bed.leftovers().await) else { return false };
     let kept = status.standby + status.blanks;
@@ -83,7 +86,8 @@ async fn only_ready(bed: &Bed) -> bool {
     seen == wanted && audit.slots == kept + READY
 }
 
-/// One sandbox from create to delete. Every fourth is forked, every fourth sleeps, every fourth does both.
+/// One sandbox from create to delete. Every fourth is forked, every fourth sleeps, every fourth
+/// does both.
 async fn cycle(bed: &Bed, number: usize) {
     let id = bed.create().await.unwrap();
     bed.out(id, &format!("echo {number} > /dev/shm/number")).await;

@@ -1,8 +1,10 @@
-//! The kvm tier in the emulated KVM host, a machine whose `/dev/kvm` is real. One boot in which `scripts/kvm-proof` bakes
-//! `mini` and walks a sandbox through its life over the API, and `scripts/kvm-suite` runs tests of this program there.
+//! The kvm tier in the emulated KVM host, a machine whose `/dev/kvm` is real. One boot in which
+//! `scripts/kvm-proof` bakes `mini` and walks a sandbox through its life over the API, and
+//! `scripts/kvm-suite` runs tests of this program there.
 //!
-//! `PANDASTACK_KVM_SUITES` is a list of modules to run (`state,jail`), or `all`, which is also the default.
-//! If the emulated computer itself dies, a new one runs the tests that are left. Every test has to pass at its first try.
+//! `PANDASTACK_KVM_SUITES` is a list of modules to run (`state,jail`), or `all`, which is also the
+//! default. If the emulated computer itself dies, a new one runs the tests that are left. Every
+//! test has to pass at its first try.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,8 +49,8 @@ const SUITES: &[Suite] = &[
 /// How long one life of the emulated computer may last. All suites take about two hours.
 const TIMEOUT: Duration = Duration::from_secs(3 * 3600);
 
-/// How many tests the emulated computer gets through before it may die once more: it has a fault of its own (decision 2),
-/// which meets it every twenty minutes or so.
+/// How many tests the emulated computer gets through before it may die once more: it has a fault of
+/// its own (decision 2), which meets it every twenty minutes or so.
 const TESTS_PER_DEATH: usize = 20;
 
 #[test]
@@ -123,7 +125,8 @@ fn shown(said: impl Read) -> String {
     whole
 }
 
-/// Whether the end was that of the emulated computer, which has faults of its own, and not of what ran in it.
+/// Whether the end was that of the emulated computer, which has faults of its own, and not of what
+/// ran in it.
 fn computer_died(said: &str) -> bool {
     said.contains("xtask: the machine ended before the command did") || said.contains("xtask: not done after")
 }

@@ -1,6 +1,7 @@
-//! The whole API of the built server against its own document once more, with a real machine behind it: the program that reads
-//! the document is given ids of a sandbox that lives and of what belongs to it, so that its questions get past the first check.
-//! Whatever it asks of them, the answer is one that the document has, and the sandbox lives on.
+//! The whole API of the built server against its own document once more, with a real machine behind
+//! it: the program that reads the document is given ids of a sandbox that lives and of what belongs
+//! to it, so that its questions get past the first check. Whatever it asks of them, the answer is
+//! one that the document has, and the sandbox lives on.
 
 use std::{path::PathBuf, process::Stdio};
 
@@ -30,7 +31,8 @@ http.server.ThreadingHTTPServer.request_queue_size = 64
 http.server.ThreadingHTTPServer(("", 8000), Plain).serve_forever()
 "#;
 
-/// What would end what the others need, builds (which have tests of their own), streams that never end, and sockets.
+/// What would end what the others need, builds (which have tests of their own), streams that never
+/// end, and sockets.
 const LEFT_OUT: &str = "/fs/watch$|/exec/ws$|/exec/pty$|/ssh$|/promote$|/templates/build$";
 
 /// What changes the sandbox as a whole: tried after the rest, and not as often.
@@ -142,9 +144,10 @@ impl Ground {
         println!("{said}");
     }
 
-    /// The server's document, a little narrower. Keys for repeats are left out: with one key for all, most questions would end
-    /// there. Paths that are moved or get other modes are ours, because a guest without its programs answers nothing. The process
-    /// that is shown as an example is a light one: dozens of it run at once.
+    /// The server's document, a little narrower. Keys for repeats are left out: with one key for
+    /// all, most questions would end there. Paths that are moved or get other modes are ours,
+    /// because a guest without its programs answers nothing. The process that is shown as an
+    /// example is a light one: dozens of it run at once.
     async fn document(&self) -> Value {
         let shown = answer(self.call(Method::GET, "/openapi.json")).await.1.to_string();
         assert!(shown.contains(EXAMPLE), "the example has changed");
@@ -165,7 +168,8 @@ impl Ground {
         document
     }
 
-    /// Every route of a sandbox that was tried has served it at least once: it was not refused every time.
+    /// Every route of a sandbox that was tried has served it at least once: it was not refused
+    /// every time.
     async fn was_met(&self) {
         let meters = self.call(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
         let left_out = |path: &str| LEFT_OUT.split('|').any(|end| path.ends_with(end.trim_end_matches('$')));
@@ -209,7 +213,8 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("{value} has no {name}"))
 }
 
-/// What the program is told: which names to use, and what a server that works may answer although nobody asked wrongly.
+/// What the program is told: which names to use, and what a server that works may answer although
+/// nobody asked wrongly.
 fn config(names: &[(&str, &str)]) -> String {
     let template = r#"
 [checks.not_a_server_error]
@@ -255,7 +260,8 @@ async fn whatever_is_asked_of_a_living_sandbox_it_answers_by_the_document_and_li
     ground.tried(&named).await;
     ground.is_well().await;
 
-    // Copies are few, each with a good question; wrong ones were asked of machines that cost nothing.
+    // Copies are few, each with a good question; wrong ones were asked of machines that cost
+    // nothing.
     ground.tried(&["--phases", "examples,fuzzing", "--include-path-regex", "/fork$|/fork-tree$|/snapshots$"]).await;
     // Somebody is at work there, so that no limit of idleness that is tried ends it.
     let mine = format!("/v1/sandboxes/{}", ground.id);
@@ -270,7 +276,8 @@ async fn whatever_is_asked_of_a_living_sandbox_it_answers_by_the_document_and_li
     assert_eq!(answer(ground.call(Method::POST, &format!("{mine}/resume"))).await.0, 204);
     ground.is_well().await;
 
-    // Everything but the sandbox goes; its own routes come to their second question when the thing is gone.
+    // Everything but the sandbox goes; its own routes come to their second question when the thing
+    // is gone.
     ground.tried(&["--include-method", "DELETE", "--exclude-path-regex", r"^/v1/sandboxes/\{id\}$"]).await;
     ground.is_well().await;
     ground.was_met().await;

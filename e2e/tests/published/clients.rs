@@ -8,7 +8,8 @@ use std::{
 use pandastack_e2e::published::{node, python, python_with_mcp, typescript};
 use pandastack_testbed::{DataFolder, Server};
 
-/// Names of templates that clients ask for unasked. Here they all mean `mini`: what is checked is the API, and `mini` is small.
+/// Names of templates that clients ask for unasked. Here they all mean `mini`: what is checked is
+/// the API, and `mini` is small.
 const DEFAULT_TEMPLATES: [&str; 2] = ["code-interpreter", "ubuntu-24.04"];
 
 /// A published client.
@@ -105,7 +106,8 @@ impl Client {
     }
 }
 
-/// The folder of the scripts. Asked at run time: clones share one target folder, and a path compiled in may be another's.
+/// The folder of the scripts. Asked at run time: clones share one target folder, and a path
+/// compiled in may be another's.
 fn scripts() -> PathBuf {
     Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/published")
 }

@@ -1,6 +1,7 @@
-//! The clients as their authors published them, unchanged, against our server with real machines: the acceptance checks of the
-//! API contract, item by item. Each check is a function of `checks.py`, `checks.mjs`, `checks_cli.py` or `checks_mcp.py`, and has a server of its
-//! own. The clients are pinned and installed once into a kept place.
+//! The clients as their authors published them, unchanged, against our server with real machines:
+//! the acceptance checks of the API contract, item by item. Each check is a function of
+//! `checks.py`, `checks.mjs`, `checks_cli.py` or `checks_mcp.py`, and has a server of its own. The
+//! clients are pinned and installed once into a kept place.
 
 mod clients;
 

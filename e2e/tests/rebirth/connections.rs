@@ -48,7 +48,8 @@ async fn a_source_keeps_its_connections_through_its_forks() {
         let (end, numbers) = lines.split_last().unwrap();
         assert_eq!((*end, rest.code()), ("end", 0));
         assert!(numbers.iter().enumerate().all(|(at, line)| *line == at.to_string()), "output was lost: {numbers:?}");
-        // The child's copy belongs to nobody: it has another way out, and the other end knows only the source.
+        // The child's copy belongs to nobody: it has another way out, and the other end knows only
+        // the source.
         let said = ask(bed, children[0], "say('copy')").await;
         assert!(GONE.contains(&said.as_str()), "{said}");
         assert_eq!(ask(bed, source, "say('last')").await, "last");

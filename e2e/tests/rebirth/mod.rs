@@ -1,4 +1,5 @@
-//! The rebirth contract on real machines. `docs/fork-correctness.md` names the test of each of its sentences.
+//! The rebirth contract on real machines. `docs/fork-correctness.md` names the test of each of its
+//! sentences.
 
 mod clocks;
 mod connections;
@@ -30,8 +31,8 @@ const STANDSTILL: Duration = Duration::from_secs(3);
 /// Where the resident listens.
 const RESIDENT_PORT: u16 = 8100;
 
-/// A process that lives in a guest through everything that happens to it: it says what an expression is worth to it. It has
-/// used OpenSSL's generator and Python's own before anybody asks.
+/// A process that lives in a guest through everything that happens to it: it says what an
+/// expression is worth to it. It has used OpenSSL's generator and Python's own before anybody asks.
 const RESIDENT: &str = r#"
 import ctypes, os, random, secrets, socket, socketserver, ssl, struct, threading, time, uuid
 

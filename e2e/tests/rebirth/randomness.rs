@@ -1,4 +1,5 @@
-//! What siblings draw: nothing equal from the kernel, and from programs' own generators only what they cannot know about.
+//! What siblings draw: nothing equal from the kernel, and from programs' own generators only what
+//! they cannot know about.
 
 use pandastack_e2e::{python, run};
 use pandastack_model::SandboxId;

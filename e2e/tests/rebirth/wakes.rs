@@ -35,7 +35,8 @@ async fn a_wake_keeps_everything_but_secret_generation_and_time() {
 
 const UPTIME: &str = "open('/proc/uptime').read().split()[0]";
 
-/// Everything that must not change: names, environment, processes, files in memory and on disk, listening sockets.
+/// Everything that must not change: names, environment, processes, files in memory and on disk,
+/// listening sockets.
 async fn self_of(bed: &Bed, id: SandboxId) -> Vec<String> {
     let commands = [
         "hostname; cat /etc/hostname /etc/machine-id /etc/hosts /etc/resolv.conf",

@@ -59,7 +59,8 @@ impl Computer {
         let mut qemu = Command::new("setpriv");
         qemu.args(["--pdeathsig", "KILL", "--"]).args(self.emulator.words());
         qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        // Four-level page tables: with five the emulated kernel sometimes dies in its page fault handler (decision 2).
+        // Four-level page tables: with five the emulated kernel sometimes dies in its page fault
+        // handler (decision 2).
         qemu.args([
             "-M",
             "pc",
@@ -73,12 +74,14 @@ impl Computer {
             &self.memory_mib.to_string(),
         ]);
         qemu.arg("-kernel").arg(&self.kernel);
-        // Emulated CPUs share one counter; without being told, the kernel distrusts it and falls back to a slow clock.
+        // Emulated CPUs share one counter; without being told, the kernel distrusts it and falls
+        // back to a slow clock.
         qemu.args([
             "-append",
             "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 oops=panic softlockup_panic=1 mitigations=off tsc=reliable",
         ]);
-        // The kernel has NVMe and ext4 built in. The kept root image is never written: changes go to a temporary file.
+        // The kernel has NVMe and ext4 built in. The kept root image is never written: changes go
+        // to a temporary file.
         for (name, path, change) in [("root", &self.root, "on"), ("data", &self.data, "off")] {
             let drive = format!("if=none,id={name},format=raw,cache=unsafe,snapshot={change},file={}", path.display());
             qemu.arg("-drive").arg(drive).arg("-device").arg(format!("nvme,serial={name},drive={name}"));
@@ -93,7 +96,8 @@ impl Computer {
         };
         let console = format!("file,id=console,append=on,path={}", console.display());
         qemu.args(["-chardev", &console, "-serial", "chardev:console"]);
-        // The output port counts as closed once its input has ended, so the input stays open, and silent, all the time.
+        // The output port counts as closed once its input has ended, so the input stays open, and
+        // silent, all the time.
         qemu.env("TMPDIR", scratch).stdin(Stdio::piped());
         qemu
     }

@@ -1,4 +1,5 @@
-//! The data disk of one run: the project's binaries, what the caller brings, and the scripts that run the command.
+//! The data disk of one run: the project's binaries, what the caller brings, and the scripts that
+//! run the command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,8 @@ fn binaries() -> Vec<Bring> {
     found.collect()
 }
 
-/// Copies a file or a tree, by hard links where the file systems allow it: nothing here writes to them.
+/// Copies a file or a tree, by hard links where the file systems allow it: nothing here writes to
+/// them.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let copy = |flags: &str| {
         let mut command = Command::new("cp");
@@ -95,7 +97,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The init of the machine: mounts, network, KVM, then the command with its output on one port and its code on another.
+/// The init of the machine: mounts, network, KVM, then the command with its output on one port and
+/// its code on another.
 fn init(bring: &[Bring]) -> String {
     let places: String = bring.iter().enumerate().map(|(number, bring)| place(number, &bring.to)).collect();
     INIT.replace("@PLACES@", &places)

@@ -1,6 +1,7 @@
-//! The QEMU that emulates the computer. Not the one that is installed: Debian 12's crashes the kernel of an AMD computer with
-//! nested guests once in a few minutes (a page fault of the guest is delivered to the host, or the CPU is lost). Debian
-//! 13's does not. Its packages are unpacked, not installed, and kept.
+//! The QEMU that emulates the computer. Not the one that is installed: Debian 12's crashes the
+//! kernel of an AMD computer with nested guests once in a few minutes (a page fault of the guest is
+//! delivered to the host, or the CPU is lost). Debian 13's does not. Its packages are unpacked, not
+//! installed, and kept.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ impl Emulator {
         Ok(Self { tree })
     }
 
-    /// Returns the words that start it: its own loader, libraries and firmware, whatever the system has.
+    /// Returns the words that start it: its own loader, libraries and firmware, whatever the system
+    /// has.
     pub fn words(&self) -> Vec<String> {
         let within = |path: &str| self.tree.join(path).display().to_string();
         let mut words = vec![within("usr/lib64/ld-linux-x86-64.so.2"), "--library-path".to_owned()];

@@ -1,5 +1,5 @@
-//! The root disk and kernel of the emulated KVM host: made once from Debian packages, kept under the digest of what
-//! they are made from, and never written to afterwards.
+//! The root disk and kernel of the emulated KVM host: made once from Debian packages, kept under
+//! the digest of what they are made from, and never written to afterwards.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The folder of one run: made at its start, removed at its end. Folders of runs that were killed go at the next start.
+//! The folder of one run: made at its start, removed at its end. Folders of runs that were killed
+//! go at the next start.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The arrows between rooms, read from the manifests through `cargo metadata` and held against the table.
+//! The arrows between rooms, read from the manifests through `cargo metadata` and held against the
+//! table.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The rules about one source file. Each is a function of the text alone, so the tests need no files.
+//! The rules about one source file. Each is a function of the text alone, so the tests need no
+//! files.
 
 use super::scrub::{self, Line};
 use super::{Finding, Weight};
@@ -41,7 +42,7 @@ pub fn check(file: &str, text: &str) -> Vec<Finding> {
         found.extend(code_words(&report, at + 1, &line.code));
         found.extend(names(&report, at + 1, &line.code));
     }
-    found.extend(text.lines().enumerate().filter_map(|(at, line)| comment_width(&report, at + 1, line)));
+    found.extend(comment_width(&report, text));
     found.extend(functions(&report, &lines));
     found
 }
@@ -99,7 +100,7 @@ pub fn check_document(file: &str, text: &str) -> Vec<Finding> {
         if line.trim_start().starts_with("```") {
             fenced = !fenced;
         }
-        let free = fenced || line.starts_with(['|', '#', '<', '!']);
+        let free = fenced || line.starts_with(['|', '#', '<', '!']) || line.starts_with("- `");
         if !free && is_too_wide(line) {
             found.push(report.refuse(at + 1, "line too wide", format!("wrap it at {WIDTH_MAX} columns")));
         }
@@ -107,9 +108,21 @@ pub fn check_document(file: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-fn comment_width(report: &Report<'_>, at: usize, line: &str) -> Option<Finding> {
-    let comment = line.trim_start().starts_with("//") && is_too_wide(line);
-    comment.then(|| report.refuse(at, "comment too wide", format!("wrap it at {WIDTH_MAX} columns")))
+/// Looks at lines that are a comment and nothing else; drawings and code in them may be wider.
+fn comment_width(report: &Report<'_>, text: &str) -> Vec<Finding> {
+    let (mut fenced, mut found) = (false, Vec::new());
+    for (at, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            fenced = false;
+            continue;
+        };
+        if comment.trim_start_matches(['/', '!', ' ']).starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced && is_too_wide(line) {
+            found.push(report.refuse(at + 1, "comment too wide", format!("wrap it at {WIDTH_MAX} columns")));
+        }
+    }
+    found
 }
 
 /// Tells whether a line is too wide and has a place to break it.
@@ -121,9 +134,9 @@ fn is_too_wide(line: &str) -> bool {
 /// Looks at definitions only: a library may have such a name.
 fn names(report: &Report<'_>, line: usize, code: &str) -> Vec<Finding> {
     let defines = |name: &str| {
-        code.match_indices(name).filter(|(at, _)| is_whole(code, *at, name.len())).any(|(at, _)| {
-            ["struct ", "enum ", "type ", "trait ", "fn "].iter().any(|word| code[..at].ends_with(word))
-        })
+        code.match_indices(name)
+            .filter(|(at, _)| is_whole(code, *at, name.len()))
+            .any(|(at, _)| ["struct ", "enum ", "type ", "trait ", "fn "].iter().any(|word| code[..at].ends_with(word)))
     };
     let used = FORBIDDEN_NAMES.iter().filter(|(name, _)| defines(name));
     used.map(|(name, better)| report.refuse(line, "unclear name", format!("`{name}`: call it {better}"))).collect()

@@ -1,5 +1,6 @@
-//! Splits Rust text into its code and its comments, line by line, so that a rule about code never fires on a string.
-//! Knows comments, strings, raw strings and character literals; it does not parse anything else.
+//! Splits Rust text into its code and its comments, line by line, so that a rule about code never
+//! fires on a string. Knows comments, strings, raw strings and character literals; it does not
+//! parse anything else.
 
 /// One line of a source file: what is code and what is comment. Strings are emptied.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

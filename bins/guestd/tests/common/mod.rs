@@ -1,4 +1,5 @@
-//! A real agent in its own process and a plain client of it. The agent dies with the value; every wait has a deadline.
+//! A real agent in its own process and a plain client of it. The agent dies with the value; every
+//! wait has a deadline.
 
 use std::{
     collections::VecDeque,

@@ -12,7 +12,8 @@ pub struct RevokeArgs {
     /// Ids or prefixes, as "pandastack key list" shows them
     #[arg(required = true, value_name = "ID")]
     keys: Vec<String>,
-    /// Revoke the last key that works too; a new one then comes from "pandastack key create --data-dir DIR" on the server
+    /// Revoke the last key that works too; a new one then comes from "pandastack key create
+    /// --data-dir DIR" on the server
     #[arg(long)]
     force: bool,
     /// Print what was revoked as JSON

@@ -1,4 +1,5 @@
-//! `pandastack sandbox cp`: files and directories, in and out. The local side of an archive is the local `tar`.
+//! `pandastack sandbox cp`: files and directories, in and out. The local side of an archive is the
+//! local `tar`.
 
 use std::{path::Path, pin::pin, process::ExitCode, process::Stdio};
 

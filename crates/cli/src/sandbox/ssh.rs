@@ -80,8 +80,8 @@ async fn type_in(mut keyboard: Keyboard, mut resized: Signal) -> anyhow::Result<
     }
 }
 
-/// Reads our standard input until its end. A thread of its own, because reading a terminal cannot be given up: it stays
-/// behind when the shell has ended, and ends with the program.
+/// Reads our standard input until its end. A thread of its own, because reading a terminal cannot
+/// be given up: it stays behind when the shell has ended, and ends with the program.
 pub(super) fn keys() -> anyhow::Result<mpsc::Receiver<Vec<u8>>> {
     let (tx, rx) = mpsc::channel(KEYS_QUEUE);
     let read = move || {

@@ -33,8 +33,8 @@ fn draw(tree: &FamilyTree) -> String {
         children.entry(node.parent_id.as_deref().unwrap_or("")).or_default().push(node);
     }
     let mut text = String::new();
-    // Nodes to draw with what stands before them and before their children; the next one is last. A loop, because families
-    // may be deeper than a stack.
+    // Nodes to draw with what stands before them and before their children; the next one is last. A
+    // loop, because families may be deeper than a stack.
     let roots = children.remove("").unwrap_or_default();
     let mut waiting: Vec<(&TreeNode, String, String)> =
         roots.into_iter().rev().map(|node| (node, String::new(), String::new())).collect();

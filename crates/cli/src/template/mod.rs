@@ -1,4 +1,5 @@
-//! `pandastack template …`, as far as a server answers. Baking is done without one and is the binary's own.
+//! `pandastack template …`, as far as a server answers. Baking is done without one and is the
+//! binary's own.
 
 mod build;
 mod builds;

@@ -1,5 +1,5 @@
-//! Requests with an idempotency key that make something: what they make is written down first, and taken back by the next start
-//! if their answer was never given.
+//! Requests with an idempotency key that make something: what they make is written down first, and
+//! taken back by the next start if their answer was never given.
 
 use pandastack_model::{Fault, LayerId, SandboxId, VolumeId, WebhookId};
 use pandastack_wire_fleet::{Caller, WorkspaceId};

@@ -7,7 +7,8 @@ use super::bootstrap::FIRST_WORKSPACE;
 use crate::Control;
 
 impl Control {
-    /// Audits the host. Only for the first workspace, which is its operator's: a report names things of every tenant.
+    /// Audits the host. Only for the first workspace, which is its operator's: a report names
+    /// things of every tenant.
     pub(crate) async fn audit(&self, caller: &Caller) -> Result<AuditReport, Fault> {
         if caller.workspace.0 != FIRST_WORKSPACE {
             return Err(Fault::new(FaultKind::Missing, "route.not_found", "no such route for this key"));

@@ -1,5 +1,6 @@
-//! Turns a key into a caller. Keys are looked up by their SHA-256, never compared byte by byte; good ones are remembered
-//! for a short time because every request brings one. A revoked key is forgotten at once, and its open requests are told.
+//! Turns a key into a caller. Keys are looked up by their SHA-256, never compared byte by byte;
+//! good ones are remembered for a short time because every request brings one. A revoked key is
+//! forgotten at once, and its open requests are told.
 
 use std::{
     collections::HashMap,
@@ -53,7 +54,8 @@ impl KeyCache {
         good.then(|| (workspace.clone(), key.clone()))
     }
 
-    /// Begins a look-up: from now on a revocation of the key is noticed by who holds what this gives.
+    /// Begins a look-up: from now on a revocation of the key is noticed by who holds what this
+    /// gives.
     fn watch(&self, hash: &str) -> (CallerKey, u64) {
         let mut inner = self.lock();
         if let Some(key) = inner.watches.get(hash).and_then(WeakCallerKey::upgrade) {
@@ -80,7 +82,8 @@ impl KeyCache {
         inner.entries.insert(hash, key);
     }
 
-    /// Forgets revoked keys and tells whoever was let in with them. The database knows of the revocation already.
+    /// Forgets revoked keys and tells whoever was let in with them. The database knows of the
+    /// revocation already.
     pub fn forget(&self, hashes: &[String]) {
         let mut inner = self.lock();
         inner.revocations += 1;
@@ -123,7 +126,8 @@ impl Control {
         Ok(Caller::of(workspace).with_key(key))
     }
 
-    /// Writes down that a key is used: once for as long as it is remembered, and beside the request.
+    /// Writes down that a key is used: once for as long as it is remembered, and beside the
+    /// request.
     fn note_use(&self, hash: &str, now_ns: u64) {
         let (store, hash) = (self.store.clone(), hash.to_owned());
         self.scope.start("key use", async move {

@@ -1,5 +1,5 @@
-//! What pause, resume, hibernate and wake have in common: the caller's sandbox, one question to the host, a deadline for the
-//! answer, and the row brought up to date before it.
+//! What pause, resume, hibernate and wake have in common: the caller's sandbox, one question to the
+//! host, a deadline for the answer, and the row brought up to date before it.
 
 use std::{future::Future, time::Duration};
 
@@ -9,7 +9,8 @@ use pandastack_wire_fleet::{Caller, SandboxView};
 use crate::{Control, limits::CHANGE_MAX};
 
 impl Control {
-    /// Changes a sandbox of the caller's. The change comes to its own end even if the caller hangs up or the time is over.
+    /// Changes a sandbox of the caller's. The change comes to its own end even if the caller hangs
+    /// up or the time is over.
     pub(super) async fn change<F>(
         &self,
         name: &'static str,

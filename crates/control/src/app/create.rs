@@ -1,5 +1,6 @@
-//! Creates a sandbox: view, plan, commit, ensure. The commit is the point of no return; whatever fails after it is undone
-//! before the caller hears of it, so that a refusal always means that nothing was made.
+//! Creates a sandbox: view, plan, commit, ensure. The commit is the point of no return; whatever
+//! fails after it is undone before the caller hears of it, so that a refusal always means that
+//! nothing was made.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ use crate::{
 const FORGET_PAUSE: Duration = Duration::from_secs(2);
 
 impl Control {
-    /// Creates a sandbox and answers when it is usable. Goes on to a clean end even if the caller hangs up.
+    /// Creates a sandbox and answers when it is usable. Goes on to a clean end even if the caller
+    /// hangs up.
     pub(crate) async fn create(&self, caller: Caller, wanted: SandboxAsk) -> Result<Intent, Fault> {
         let control = self.clone();
         let work = async move { control.create_to_the_end(caller, wanted).await };
@@ -77,7 +79,8 @@ impl Control {
         Ok(plan::View { templates, own, snapshot, volumes, sandboxes, sandboxes_max: self.settings.sandboxes_max })
     }
 
-    /// Notes that a sandbox came up. Its state may have changed since the host answered, hence the second look.
+    /// Notes that a sandbox came up. Its state may have changed since the host answered, hence the
+    /// second look.
     pub(super) fn came_up(&self, intent: &Intent, seen: &SandboxView) {
         self.booted(&intent.workspace, intent.spec.template.as_str(), seen);
         self.settle_soon(seen.id);
@@ -95,7 +98,8 @@ impl Control {
     async fn bring_up(&self, intent: &Intent) -> Result<SandboxView, Fault> {
         let host = self.host.clone();
         let ask = Ensure { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
-        // In its own task: past the deadline it must still come to its own end, not be cut in the middle.
+        // In its own task: past the deadline it must still come to its own end, not be cut in the
+        // middle.
         let asked = self.scope.run("ensure sandbox", async move { host.ensure(ask).await });
         let seen = match tokio::time::timeout(CREATE_MAX, asked).await {
             Ok(answer) => answer.map_err(Fault::bug)??,
@@ -110,7 +114,8 @@ impl Control {
         Err(Fault::new(FaultKind::Conflict, "sandbox.deleted", "the sandbox was deleted while it was being created"))
     }
 
-    /// Takes back what a failed create may have left, the row last: while it is there, DELETE can still repair.
+    /// Takes back what a failed create may have left, the row last: while it is there, DELETE can
+    /// still repair.
     pub(super) async fn undo_create(&self, id: SandboxId) {
         if let Err(fault) = self.host.remove(id).await {
             tracing::warn!(sandbox = %id, %fault, "a failed create could not be removed from the host");
@@ -127,8 +132,8 @@ impl Control {
         }
     }
 
-    /// Forgets a failed create as soon as the database can be written again. Nothing else would before the next start, and its
-    /// owner would see it being made until then.
+    /// Forgets a failed create as soon as the database can be written again. Nothing else would
+    /// before the next start, and its owner would see it being made until then.
     fn forget_later(&self, id: SandboxId) {
         let (store, token) = (self.store.clone(), self.scope.token());
         self.scope.start("forget a create", async move {
@@ -145,7 +150,8 @@ impl Control {
     }
 }
 
-/// The API's word for a boot mode. Standby, warm and cold are all a restore from the template: `snapshot-natid`.
+/// The API's word for a boot mode. Standby, warm and cold are all a restore from the template:
+/// `snapshot-natid`.
 pub(crate) fn public_boot_mode(mode: &str) -> &str {
     if matches!(mode, "standby" | "warm" | "cold") { "snapshot-natid" } else { mode }
 }

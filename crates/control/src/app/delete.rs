@@ -1,5 +1,5 @@
-//! Deletes a sandbox, from any state, as often as asked. What is wanted is written first and the row goes last, so that a
-//! delete which is cut off in between is finished by the next start.
+//! Deletes a sandbox, from any state, as often as asked. What is wanted is written first and the
+//! row goes last, so that a delete which is cut off in between is finished by the next start.
 
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::Caller;

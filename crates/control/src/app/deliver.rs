@@ -18,21 +18,24 @@ use crate::{
 };
 
 impl Control {
-    /// Tries a delivery. It stays in the outbox until what came of it is written down, so a crash means another try.
+    /// Tries a delivery. It stays in the outbox until what came of it is written down, so a crash
+    /// means another try.
     pub(crate) async fn deliver(&self, id: DeliveryId, _flight: Flight) {
         match self.try_delivery(id).await {
             Ok(()) => {}
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(delivery = %id, %error, ?cause, "an attempt could not be recorded");
-                // It is due still: without a pause it would be sent as fast as the receiver takes it.
+                // It is due still: without a pause it would be sent as fast as the receiver takes
+                // it.
                 self.scope.token().run_until_cancelled(tokio::time::sleep(WEBHOOK_LOOK_EVERY)).await;
             }
         }
     }
 
     async fn try_delivery(&self, id: DeliveryId) -> Result<(), StoreError> {
-        // Another flight may have ended, with what came of it written down, after this one was listed and before it started.
+        // Another flight may have ended, with what came of it written down, after this one was
+        // listed and before it started.
         let Some(delivery) = self.store.due_delivery(id, self.clock.now_ns()).await? else { return Ok(()) };
         let Some(webhook) = self.store.any_webhook(delivery.webhook).await? else { return Ok(()) };
         let send = self.attempt(&webhook, delivery.event_id, &delivery.body, delivery.cause.as_deref());
@@ -75,7 +78,8 @@ impl Control {
         Sending { at_ns, took_ms, status, error, answer }
     }
 
-    /// Sends a test event at once, whatever the webhook asks for and also if it is switched off. Nothing is kept of it.
+    /// Sends a test event at once, whatever the webhook asks for and also if it is switched off.
+    /// Nothing is kept of it.
     pub(crate) async fn ping(&self, caller: &Caller, id: WebhookId) -> Result<(EventId, Sending), Fault> {
         let webhook = self.webhook(caller, id).await?;
         let place = (webhook.id, DeliveryId::random());

@@ -1,6 +1,7 @@
-//! Forks a sandbox: view, plan, commit, one question to the host, one record for each child. The commit is the point of no
-//! return; a child that did not come up is forgotten before the caller hears of it, and a fork that takes too long is taken
-//! back as a whole, by the same task that carries it out.
+//! Forks a sandbox: view, plan, commit, one question to the host, one record for each child. The
+//! commit is the point of no return; a child that did not come up is forgotten before the caller
+//! hears of it, and a fork that takes too long is taken back as a whole, by the same task that
+//! carries it out.
 
 use pandastack_kit::{random_hex, trace};
 use pandastack_model::{EventKind, Fault, FaultKind, LayerId, SandboxId, SandboxState};
@@ -53,7 +54,8 @@ impl Control {
         self.scope.run("fork", work).await.map_err(Fault::bug)?
     }
 
-    /// Waits for the fork, but not for ever. In a task of its own, so that only time ends the wait, not a hung-up caller.
+    /// Waits for the fork, but not for ever. In a task of its own, so that only time ends the wait,
+    /// not a hung-up caller.
     async fn fork_in_time(
         &self,
         caller: Caller,

@@ -1,5 +1,6 @@
-//! API keys: make, list and revoke them. A key sees and changes the keys of its own workspace only. Revoking one takes effect
-//! before the answer: it is forgotten, and what was opened with it is closed.
+//! API keys: make, list and revoke them. A key sees and changes the keys of its own workspace only.
+//! Revoking one takes effect before the answer: it is forgotten, and what was opened with it is
+//! closed.
 
 use std::path::Path;
 
@@ -53,8 +54,8 @@ impl Control {
         Ok(self.store.list_keys(&caller.workspace, KEYS_PER_WORKSPACE_MAX + KEYS_ENDED_MAX).await?)
     }
 
-    /// Revokes keys of the caller's workspace by id or prefix. Afterwards no request with them is let in, and what was
-    /// opened with them ends.
+    /// Revokes keys of the caller's workspace by id or prefix. Afterwards no request with them is
+    /// let in, and what was opened with them ends.
     pub(crate) async fn revoke_key(&self, caller: &Caller, name: &str, last: LastKey) -> Result<(), Fault> {
         let revoked = self.store.revoke_keys(&caller.workspace, name, last, self.clock.now_ns()).await?;
         match revoked {
@@ -72,7 +73,8 @@ impl Control {
         }
     }
 
-    /// Makes a key of the first workspace in a database, whether or not a server uses it: for an operator who has lost every key.
+    /// Makes a key of the first workspace in a database, whether or not a server uses it: for an
+    /// operator who has lost every key.
     pub async fn make_key_offline(database: &Path, ask: &KeyAsk, now_ns: u64) -> Result<MadeKey, OfflineKeyError> {
         let store = Store::open(database, now_ns).await.map_err(OfflineKeyError::Database)?;
         let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());

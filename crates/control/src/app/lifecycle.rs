@@ -1,4 +1,5 @@
-//! Shows and changes how long a sandbox may be idle. Looking is no use of the sandbox: it neither wakes nor counts.
+//! Shows and changes how long a sandbox may be idle. Looking is no use of the sandbox: it neither
+//! wakes nor counts.
 
 use std::time::Duration;
 

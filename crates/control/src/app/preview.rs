@@ -1,5 +1,6 @@
-//! Signed previews: `base64url(claims) . base64url(HMAC-SHA256)`. Nothing is kept of a token but the key that signs all of them;
-//! a sandbox that is gone takes its tokens with it because every use asks for the sandbox.
+//! Signed previews: `base64url(claims) . base64url(HMAC-SHA256)`. Nothing is kept of a token but
+//! the key that signs all of them; a sandbox that is gone takes its tokens with it because every
+//! use asks for the sandbox.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac};
@@ -111,7 +112,8 @@ impl Control {
     }
 }
 
-/// Gives the host name of a token's link. Links share no origin, so their programs share no cookies and no storage.
+/// Gives the host name of a token's link. Links share no origin, so their programs share no cookies
+/// and no storage.
 fn label_of(token: &str) -> LinkLabel {
     let digest = Sha256::digest(token.as_bytes());
     let mut label = [0; LINK_LABEL_BYTES];

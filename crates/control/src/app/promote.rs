@@ -1,4 +1,5 @@
-//! Promotes a child of a fork tree: it gets its parent's idle limit back and stands for itself; its siblings go if asked.
+//! Promotes a child of a fork tree: it gets its parent's idle limit back and stands for itself; its
+//! siblings go if asked.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -68,12 +69,14 @@ impl Control {
     ) -> Result<Promotion, Fault> {
         let winner = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
         let tree = which_tree(winner.lineage.tree, &ask)?;
-        // Two promotions of one tree at the same time must not reap each other's winner: the first takes the tree.
+        // Two promotions of one tree at the same time must not reap each other's winner: the first
+        // takes the tree.
         let _turn = match (&tree, ask.cleanup_siblings) {
             (Some(tree), true) => Some(self.promotions.take(tree)?),
             _ => None,
         };
-        // Only now is it certain that the winner was not reaped meanwhile. A dead one would leave nothing of the tree.
+        // Only now is it certain that the winner was not reaped meanwhile. A dead one would leave
+        // nothing of the tree.
         self.reachable(caller, id).await?;
         if let Some(limit) = winner.lineage.promoted {
             self.change_idle_limit(id, limit).await?;

@@ -6,7 +6,8 @@ use pandastack_wire_fleet::Caller;
 use crate::Control;
 
 impl Control {
-    /// Passes if the sandbox is the caller's and can be used. Another tenant's looks like one that never was.
+    /// Passes if the sandbox is the caller's and can be used. Another tenant's looks like one that
+    /// never was.
     pub(crate) async fn reachable(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
         usable(self.store.state(&caller.workspace, id).await?)
     }

@@ -1,5 +1,6 @@
-//! Brings rows up to date with the host. One task does it for everybody, so that an older word never overwrites a newer one:
-//! it asks the host anew each time, and nobody else writes the state of a sandbox that has come up.
+//! Brings rows up to date with the host. One task does it for everybody, so that an older word
+//! never overwrites a newer one: it asks the host anew each time, and nobody else writes the state
+//! of a sandbox that has come up.
 
 use pandastack_kit::trace::{self, Here};
 use pandastack_model::SandboxId;
@@ -24,7 +25,8 @@ impl Control {
         }
     }
 
-    /// Lets a row be compared soon. If the queue is full, so many others are that an event will come anyway.
+    /// Lets a row be compared soon. If the queue is full, so many others are that an event will
+    /// come anyway.
     pub(crate) fn settle_soon(&self, id: SandboxId) {
         let _ = self.settle.try_send(Settle { id, done: None, here: trace::here() });
     }

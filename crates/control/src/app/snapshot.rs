@@ -1,5 +1,5 @@
-//! Makes and deletes snapshots. The row is there before the layer and goes after it: whatever is cut off in between, the next
-//! start finds the row and gives the layer up.
+//! Makes and deletes snapshots. The row is there before the layer and goes after it: whatever is
+//! cut off in between, the next start finds the row and gives the layer up.
 
 use pandastack_model::{Bytes, Fault, FaultKind, LayerId, SandboxId};
 use pandastack_wire_fleet::{Caller, Hold, SealAsk};
@@ -56,7 +56,8 @@ impl Control {
         }
     }
 
-    /// Deletes a snapshot of the caller's. Sandboxes that run on its layer keep what they need of it.
+    /// Deletes a snapshot of the caller's. Sandboxes that run on its layer keep what they need of
+    /// it.
     pub(crate) async fn delete_snapshot(&self, caller: &Caller, layer: LayerId) -> Result<(), Fault> {
         if !self.store.hide_snapshot(&caller.workspace, layer).await? {
             return Err(no_snapshot());
@@ -77,7 +78,8 @@ pub fn no_snapshot() -> Fault {
     Fault::new(FaultKind::Missing, "snapshot.not_found", "snapshot not found")
 }
 
-/// A layer holds the guest's view of a volume, and the volume goes on changing: together they would be damaged.
+/// A layer holds the guest's view of a volume, and the volume goes on changing: together they would
+/// be damaged.
 fn without_volumes(intent: &Intent) -> Result<(), Fault> {
     match intent.volume_names.first() {
         None => Ok(()),

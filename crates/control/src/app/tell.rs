@@ -1,4 +1,5 @@
-//! Records an event that is no change of state: in the sandbox's event stream, and for webhooks that subscribed to it.
+//! Records an event that is no change of state: in the sandbox's event stream, and for webhooks
+//! that subscribed to it.
 
 use pandastack_model::{EventKind, SandboxId};
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! Changes the terms of a running sandbox: what it may reach and how long it may be idle. The row comes first, so that a
-//! fork or a restart sees the new terms; then the host is told. `loops::compare` tells it again after a crash in between.
+//! Changes the terms of a running sandbox: what it may reach and how long it may be idle. The row
+//! comes first, so that a fork or a restart sees the new terms; then the host is told.
+//! `loops::compare` tells it again after a crash in between.
 
 use std::{
     collections::HashMap,
@@ -15,7 +16,8 @@ use crate::{
     store::{IdleLimit, KeptLimit, StoreError, Term},
 };
 
-/// One lock for each sandbox whose terms are being changed: row and host must change in the same order.
+/// One lock for each sandbox whose terms are being changed: row and host must change in the same
+/// order.
 #[derive(Default)]
 pub struct TermLocks(Mutex<HashMap<SandboxId, Weak<tokio::sync::Mutex<()>>>>);
 
@@ -44,14 +46,16 @@ impl Control {
         match self.host.set_egress(id, egress).await {
             Ok(()) => Ok(self.store.mark_applied(id, Term::Egress).await?),
             Err(fault) => {
-                // The mark stays: whatever the host has made of the call, it gets the old list again.
+                // The mark stays: whatever the host has made of the call, it gets the old list
+                // again.
                 self.store.set_egress(id, &old).await?;
                 Err(fault)
             }
         }
     }
 
-    /// Changes the idle limit, and gives how long the sandbox has been idle. If the host refuses, the old one stands.
+    /// Changes the idle limit, and gives how long the sandbox has been idle. If the host refuses,
+    /// the old one stands.
     pub(super) async fn change_idle_limit(&self, id: SandboxId, limit: IdleLimit) -> Result<Duration, Fault> {
         let _lock = self.term_locks.lock(id).await;
         let old = self.store.idle_limit(id).await?.ok_or_else(Fault::no_sandbox)?;
@@ -69,7 +73,8 @@ impl Control {
         }
     }
 
-    /// Gives the host every term of a row that it may not have. One that fails is tried at the next comparison.
+    /// Gives the host every term of a row that it may not have. One that fails is tried at the next
+    /// comparison.
     pub(crate) async fn reapply_terms(&self) -> Result<(), StoreError> {
         for (id, term) in self.store.unapplied_terms().await? {
             let _lock = self.term_locks.lock(id).await;

@@ -1,4 +1,5 @@
-//! Makes, shows, grows and deletes volumes. Control owns their names; the host owns the disks and says who may use them.
+//! Makes, shows, grows and deletes volumes. Control owns their names; the host owns the disks and
+//! says who may use them.
 
 use std::collections::HashMap;
 
@@ -104,7 +105,8 @@ impl Control {
         self.in_time("grow volume", CHANGE_MAX, work).await
     }
 
-    /// Deletes a volume that nobody uses. It is hidden first, so that nobody can begin to use it meanwhile.
+    /// Deletes a volume that nobody uses. It is hidden first, so that nobody can begin to use it
+    /// meanwhile.
     pub(crate) async fn delete_volume(&self, caller: &Caller, name: &str) -> Result<(), Fault> {
         let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         let control = self.clone();
@@ -119,7 +121,8 @@ impl Control {
         self.in_time("delete volume", CHANGE_MAX, work).await
     }
 
-    /// Refuses a workspace more room for volumes than its share. Whether the host has the room is for the host to say.
+    /// Refuses a workspace more room for volumes than its share. Whether the host has the room is
+    /// for the host to say.
     async fn admit_bytes(&self, workspace: &WorkspaceId, more: Bytes) -> Result<(), Fault> {
         let total = self.host.status().await.disk_total.get().saturating_mul(VOLUMES_OVERCOMMIT);
         let VolumeBytes { own, all } = self.store.volume_bytes(workspace).await?;

@@ -1,4 +1,5 @@
-//! Accepts a build: everything that can be wrong with the request itself is found here, before a row is written.
+//! Accepts a build: everything that can be wrong with the request itself is found here, before a
+//! row is written.
 
 use pandastack_model::{BuildId, Fault, FaultKind, TemplateName};
 use pandastack_wire_fleet::{Caller, WorkspaceId};

@@ -1,4 +1,5 @@
-//! Drives one build from the queue to its end: within its time, undone by the server's stop, and with nothing left behind.
+//! Drives one build from the queue to its end: within its time, undone by the server's stop, and
+//! with nothing left behind.
 
 use std::time::{Duration, Instant};
 
@@ -157,7 +158,8 @@ impl Control {
         Ok(Baked { layer, ground, settings })
     }
 
-    /// Starts a sandbox from the new template and runs a command in it: the first user must not be the first to try.
+    /// Starts a sandbox from the new template and runs a command in it: the first user must not be
+    /// the first to try.
     async fn prove(
         &self,
         job: &Job,
@@ -273,7 +275,8 @@ impl Control {
         }
     }
 
-    /// Gives up something that no build needs any more. What cannot be given up now is left to the next start.
+    /// Gives up something that no build needs any more. What cannot be given up now is left to the
+    /// next start.
     pub(crate) async fn give_up_holding(&self, holding: Holding) {
         let given_up = match holding {
             Holding::Sandbox(id) => self.host.remove(id).await,

@@ -1,4 +1,5 @@
-//! A build's log: a file that one task appends to and anybody replays or follows. Bounded; kept as long as the build's row.
+//! A build's log: a file that one task appends to and anybody replays or follows. Bounded; kept as
+//! long as the build's row.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,5 @@
-//! The machine that a build's steps run in: a sandbox of the host's that no caller sees. What goes on in it goes into the log.
+//! The machine that a build's steps run in: a sandbox of the host's that no caller sees. What goes
+//! on in it goes into the log.
 
 use std::{
     io,

@@ -1,5 +1,6 @@
-//! Makes templates: takes a request in, runs its steps in machines of the host, seals what they left. The row is written first and
-//! says how it ended; whatever a build holds on the host is written down before it is made, so that nothing outlives it.
+//! Makes templates: takes a request in, runs its steps in machines of the host, seals what they
+//! left. The row is written first and says how it ended; whatever a build holds on the host is
+//! written down before it is made, so that nothing outlives it.
 //!
 //! ```text
 //! queued -> running -> baking -> done

@@ -1,5 +1,6 @@
-//! Puts files into a build's machine: `COPY` and `ADD`. Bytes go from the spool to the guest's agent; nothing of them is looked at
-//! here but their first ones, and archives are unpacked in the machine.
+//! Puts files into a build's machine: `COPY` and `ADD`. Bytes go from the spool to the guest's
+//! agent; nothing of them is looked at here but their first ones, and archives are unpacked in the
+//! machine.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +90,8 @@ impl Builder<'_> {
         Ok(Box::pin(ReaderStream::new(self.open(file).await?).map_err(Fault::bug)))
     }
 
-    /// Says whether a file is an archive that `ADD` unpacks: by its name and its first bytes, as both must agree.
+    /// Says whether a file is an archive that `ADD` unpacks: by its name and its first bytes, as
+    /// both must agree.
     async fn is_archive(&self, file: usize) -> Result<bool, Failure> {
         let name = self.job.spool.files[file].path.to_ascii_lowercase();
         let mut head = Vec::new();

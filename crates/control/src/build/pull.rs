@@ -1,5 +1,6 @@
-//! Makes an image into what a build starts from. One that a workspace has used before is not fetched again, as long as its registry
-//! still gives it out and its name still stands for the same.
+//! Makes an image into what a build starts from. One that a workspace has used before is not
+//! fetched again, as long as its registry still gives it out and its name still stands for the
+//! same.
 
 use std::{collections::HashMap, io, time::Instant};
 

@@ -1,5 +1,5 @@
-//! Makes a template of an uploaded root file system. Its archive is unpacked inside of a machine, onto a volume that becomes the root
-//! disk: nothing of it touches this host.
+//! Makes a template of an uploaded root file system. Its archive is unpacked inside of a machine,
+//! onto a volume that becomes the root disk: nothing of it touches this host.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! An image that a build takes files from, without ever starting it: it need not hold a system, or anything that runs.
+//! An image that a build takes files from, without ever starting it: it need not hold a system, or
+//! anything that runs.
 
 use pandastack_model::Fault;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +36,8 @@ impl Source {
 }
 
 impl Control {
-    /// Finds out what the name of an image stands for. Nothing is fetched: the step may be in the cache.
+    /// Finds out what the name of an image stands for. Nothing is fetched: the step may be in the
+    /// cache.
     pub(super) async fn image_source(&self, job: &Job, reference: Reference) -> Result<Source, Failure> {
         job.log.say(format!("looking for image {reference}")).await;
         let auth = credentials(job, &reference);

@@ -1,4 +1,5 @@
-//! Follows a Dockerfile: its stages in order, each from what it names, each step from the cache or in a machine.
+//! Follows a Dockerfile: its stages in order, each from what it names, each step from the cache or
+//! in a machine.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -156,7 +157,8 @@ impl Control {
         Ok(Reached { key, from, builder })
     }
 
-    /// Starts a machine. A layer of the cache that is of no use is forgotten, so that the next build does without.
+    /// Starts a machine. A layer of the cache that is of no use is forgotten, so that the next
+    /// build does without.
     pub(super) async fn begin<'a>(
         &'a self,
         job: &'a Job,

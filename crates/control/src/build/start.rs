@@ -1,5 +1,6 @@
-//! Starts what a template is meant to run (`ENTRYPOINT` and `CMD`) before the template is sealed: its sandboxes begin with it running.
-//! However it ends, the build goes on: many images name a shell, which has nobody to talk to here.
+//! Starts what a template is meant to run (`ENTRYPOINT` and `CMD`) before the template is sealed:
+//! its sandboxes begin with it running. However it ends, the build goes on: many images name a
+//! shell, which has nobody to talk to here.
 
 use std::time::{Duration, Instant};
 
@@ -122,8 +123,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Ends a command that came with what the machine was made from, so that steps find no server running that they did not start,
-    /// and another can take its place.
+    /// Ends a command that came with what the machine was made from, so that steps find no server
+    /// running that they did not start, and another can take its place.
     pub(super) async fn stop_inherited(&self) -> Result<(), Failure> {
         for number in self.started().await? {
             let host = &self.control.host;

@@ -1,5 +1,5 @@
-//! `COPY --from`: takes files out of a machine of another stage or template, or out of an image, and puts them into this one. They pass
-//! through control; nothing looks into them.
+//! `COPY --from`: takes files out of a machine of another stage or template, or out of an image,
+//! and puts them into this one. They pass through control; nothing looks into them.
 
 use std::{collections::btree_map::Entry, time::Instant};
 

@@ -1,5 +1,5 @@
-//! Takes the body of a build request in: text fields into memory, files into a spool folder of the build's own. Names that a client
-//! chose never name a file on this host.
+//! Takes the body of a build request in: text fields into memory, files into a spool folder of the
+//! build's own. Names that a client chose never name a file on this host.
 
 use std::{
     io,
@@ -138,7 +138,8 @@ async fn urlencoded(body: Body, mut upload: Upload) -> Result<Upload, Fault> {
     Ok(upload)
 }
 
-/// How much a parser has taken without giving anything back: the head of a part must not fill the memory.
+/// How much a parser has taken without giving anything back: the head of a part must not fill the
+/// memory.
 #[derive(Clone, Debug, Default)]
 struct Unread(Arc<AtomicU64>);
 

@@ -1,4 +1,5 @@
-//! The API's document, as it is committed, and a page that shows it. Both are for everybody and tell nothing about tenants.
+//! The API's document, as it is committed, and a page that shows it. Both are for everybody and
+//! tell nothing about tenants.
 
 use std::{io::Read, sync::LazyLock};
 
@@ -19,7 +20,8 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
 });
 const PAGE: &str = include_str!("docs.html");
 
-/// Allows the page its own script and style by their digests, one request for the document, and nothing else.
+/// Allows the page its own script and style by their digests, one request for the document, and
+/// nothing else.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let allowed = |tag: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(inside(PAGE, tag))));
     format!(

@@ -1,4 +1,5 @@
-//! What happened to a sandbox lately, and what happens to it next. Looking neither wakes it nor counts as a use.
+//! What happened to a sandbox lately, and what happens to it next. Looking neither wakes it nor
+//! counts as a use.
 
 use axum::{
     Json,
@@ -22,7 +23,8 @@ use crate::{
     limits::{EVENTS_PER_SANDBOX_MAX, KEEPALIVE},
 };
 
-/// Lists the last events, oldest first; fewer with `tail` and `since`. With `follow` they come as they happen, after those.
+/// Lists the last events, oldest first; fewer with `tail` and `since`. With `follow` they come as
+/// they happen, after those.
 pub async fn list(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

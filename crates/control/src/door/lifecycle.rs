@@ -1,5 +1,5 @@
-//! Pause, resume, hibernate, wake, and the idle limit. Bodies of the first four are not looked at: published clients send none,
-//! under any content type.
+//! Pause, resume, hibernate, wake, and the idle limit. Bodies of the first four are not looked at:
+//! published clients send none, under any content type.
 
 use std::time::Duration;
 

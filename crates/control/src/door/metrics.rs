@@ -1,4 +1,5 @@
-//! What sandboxes use: now, over time, and as text for a Prometheus. Looking neither wakes a sandbox nor counts as a use.
+//! What sandboxes use: now, over time, and as text for a Prometheus. Looking neither wakes a
+//! sandbox nor counts as a use.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The HTTP door: one file per resource. Authenticates, parses, calls a verb, renders. No SQL, no host calls but reads.
+//! The HTTP door: one file per resource. Authenticates, parses, calls a verb, renders. No SQL, no
+//! host calls but reads.
 
 mod audit;
 mod builds;
@@ -103,7 +104,8 @@ pub fn routes() -> Routes<Control> {
         .route("/v1/host/audit", get(audit::audit))
 }
 
-/// Lets creating requests among these routes carry idempotency keys. Inside of their frame, which renders refusals.
+/// Lets creating requests among these routes carry idempotency keys. Inside of their frame, which
+/// renders refusals.
 pub fn keyed<S: Clone + Send + Sync + 'static>(control: &Control, routes: Router<S>) -> Router<S> {
     routes.layer(from_fn_with_state(control.clone(), once::once))
 }

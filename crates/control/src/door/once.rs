@@ -25,7 +25,8 @@ const KEY: &str = "idempotency-key";
 /// On an answer that was given before.
 const REPLAYED: &str = "idempotent-replayed";
 
-/// The routes whose POST creates something. A build, whose body is too large to be held, sees to its key itself.
+/// The routes whose POST creates something. A build, whose body is too large to be held, sees to
+/// its key itself.
 const CREATING: [&str; 10] = [
     "/v1/sandboxes",
     "/v1/sandboxes/{id}/fork",
@@ -39,7 +40,8 @@ const CREATING: [&str; 10] = [
     "/v1/sandboxes/{id}/repl/sessions",
 ];
 
-/// The ones among them that make something in a guest. It has no name before it is made, so it cannot be taken back by one.
+/// The ones among them that make something in a guest. It has no name before it is made, so it
+/// cannot be taken back by one.
 const IN_GUEST: [&str; 2] = ["/v1/sandboxes/{id}/processes", "/v1/sandboxes/{id}/repl/sessions"];
 
 /// Lets a request through, or answers in its place.
@@ -84,8 +86,8 @@ async fn answer(
 }
 
 impl Control {
-    /// Does work once for the key that its caller has, and answers as often as asked. Work goes to its end, whoever hangs up: a key
-    /// must not stay taken for nothing.
+    /// Does work once for the key that its caller has, and answers as often as asked. Work goes to
+    /// its end, whoever hangs up: a key must not stay taken for nothing.
     pub(super) async fn once(
         &self,
         caller: Caller,

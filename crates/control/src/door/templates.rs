@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::caller::Authenticated;
 use crate::{Control, build::Settings, store};
 
-/// Lists every template: the host's, then the caller's, each by name. A bare array, which one published client needs.
+/// Lists every template: the host's, then the caller's, each by name. A bare array, which one
+/// published client needs.
 pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Template>>> {
     let mut templates: Vec<_> = control.host.templates().await.into_iter().map(global).collect();
     templates.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,5 +1,6 @@
-//! The published clients' routes for keys are for signed-in people, as the API's specification has it, and there are no people
-//! yet: a caller with a key is refused. `/v1/api-keys` is for callers with a key.
+//! The published clients' routes for keys are for signed-in people, as the API's specification has
+//! it, and there are no people yet: a caller with a key is refused. `/v1/api-keys` is for callers
+//! with a key.
 
 use axum::extract::State;
 use pandastack_model::{Fault, FaultKind};

@@ -1,4 +1,5 @@
-//! What the server counts for a Prometheus to read. Labels are closed sets: route templates, methods, classes of status, modes.
+//! What the server counts for a Prometheus to read. Labels are closed sets: route templates,
+//! methods, classes of status, modes.
 
 use std::{fmt, sync::atomic::Ordering, time::Duration};
 

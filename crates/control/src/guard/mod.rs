@@ -1,5 +1,5 @@
-//! What stands before every route of the server: the trace id, who asks, how fast, and what is written down of it. Knows no
-//! resource.
+//! What stands before every route of the server: the trace id, who asks, how fast, and what is
+//! written down of it. Knows no resource.
 
 mod meters;
 mod rate;
@@ -38,7 +38,8 @@ const NO_ROUTE: &str = "none";
 const EXEMPT: [&str; 8] =
     ["/healthz", "/v1/healthz", "/version", "/v1/version", "/metrics", "/v1/metrics", "/openapi.json", "/docs"];
 
-/// Routes whose answers are so short that nobody can hold a connection with them. They work when all places are taken.
+/// Routes whose answers are so short that nobody can hold a connection with them. They work when
+/// all places are taken.
 const QUICK: [&str; 4] = ["/healthz", "/v1/healthz", "/version", "/v1/version"];
 
 /// Routes whose requests are a guest's: neither counted against a rate nor written down.
@@ -128,7 +129,8 @@ fn changes(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
 }
 
-/// Takes off what only our own servers say to each other about a caller. A client that sends these pretends to be one.
+/// Takes off what only our own servers say to each other about a caller. A client that sends these
+/// pretends to be one.
 fn drop_identity(headers: &mut HeaderMap) {
     // Which organisation is meant is a user's to say.
     const CHOICE: &str = "x-pandastack-org";
@@ -143,7 +145,8 @@ fn drop_identity(headers: &mut HeaderMap) {
 }
 
 impl Control {
-    /// Puts a request into the queue of the audit trail. Waits a moment for room; past it the request is only logged.
+    /// Puts a request into the queue of the audit trail. Waits a moment for room; past it the
+    /// request is only logged.
     async fn write_down(&self, entry: AuditRow) {
         if let Err(error) = self.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {
             tracing::warn!(%error, "a request is missing in the audit trail");

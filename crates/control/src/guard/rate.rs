@@ -1,4 +1,5 @@
-//! How fast workspaces ask: one bucket each, filled evenly, emptied by requests. Pure but for a lock; time comes from outside.
+//! How fast workspaces ask: one bucket each, filled evenly, emptied by requests. Pure but for a
+//! lock; time comes from outside.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,5 @@
-//! The span of a request: what is told of it, under the names that OpenTelemetry has for it. Names of our own begin with
-//! `pandastack.`.
+//! The span of a request: what is told of it, under the names that OpenTelemetry has for it. Names
+//! of our own begin with `pandastack.`.
 
 use axum::extract::Request;
 use pandastack_kit::trace::{Here, SpanKind, Work};
@@ -13,8 +13,8 @@ const SIGNED: &str = "/v1/p/";
 /// What the specification calls a method that it does not know.
 const OTHER_METHOD: &str = "_OTHER";
 
-/// Gives the place of a request, and its span. What anybody may ask as often as they like is not recorded: probes would be
-/// most of it.
+/// Gives the place of a request, and its span. What anybody may ask as often as they like is not
+/// recorded: probes would be most of it.
 pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (Here, Work) {
     let spans = control.spans.clone().filter(|_| !EXEMPT.contains(&route));
     if spans.is_none() {

@@ -1,4 +1,5 @@
-//! Ends requests whose key is revoked while they are under way: before the answer as a refusal, in its middle by cutting it off.
+//! Ends requests whose key is revoked while they are under way: before the answer as a refusal, in
+//! its middle by cutting it off.
 
 use std::{
     io,
@@ -16,7 +17,8 @@ use pandastack_wire_public::http::refuse;
 
 use crate::app::revoked_key;
 
-/// Works until the answer, or until the key is revoked. Dropping the work is what a client that hangs up does too.
+/// Works until the answer, or until the key is revoked. Dropping the work is what a client that
+/// hangs up does too.
 pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>, request: &str) -> Response {
     let response = tokio::select! {
         // First the work: a key may revoke itself, and hears that it did.

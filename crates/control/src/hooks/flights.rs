@@ -1,4 +1,5 @@
-//! What is on its way right now: how much may be, and by whom. In memory only; after a crash everything is tried again.
+//! What is on its way right now: how much may be, and by whom. In memory only; after a crash
+//! everything is tried again.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,5 @@
-//! How an event reaches a receiver: which addresses may be reached, how a delivery is signed, and one POST. Knows no database.
+//! How an event reaches a receiver: which addresses may be reached, how a delivery is signed, and
+//! one POST. Knows no database.
 
 mod flights;
 mod send;

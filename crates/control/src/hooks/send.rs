@@ -1,5 +1,5 @@
-//! One POST to one receiver, over a connection that `dial` makes. Redirects are not followed, answers are read in part, nothing
-//! is reused.
+//! One POST to one receiver, over a connection that `dial` makes. Redirects are not followed,
+//! answers are read in part, nothing is reused.
 
 use std::time::Duration;
 
@@ -118,7 +118,8 @@ impl Sender {
     }
 }
 
-/// Reads what is worth keeping. Only the head decides: a body that hangs or never ends changes nothing.
+/// Reads what is worth keeping. Only the head decides: a body that hangs or never ends changes
+/// nothing.
 async fn read(response: Response<Incoming>) -> Sent {
     let status = response.status();
     let location = response.headers().get(LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());

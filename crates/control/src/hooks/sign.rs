@@ -1,5 +1,5 @@
-//! Signatures as Standard Webhooks writes them: HMAC-SHA256 over `id.timestamp.body`, so that neither can be changed and an
-//! old delivery cannot be passed off as a new one.
+//! Signatures as Standard Webhooks writes them: HMAC-SHA256 over `id.timestamp.body`, so that
+//! neither can be changed and an old delivery cannot be passed off as a new one.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, Mac};
@@ -16,7 +16,8 @@ pub fn secret_text(secret: &WebhookSecret) -> String {
     format!("{SECRET_PREFIX}{}", STANDARD.encode(secret.reveal()))
 }
 
-/// Gives the value of `webhook-signature`: one by the present secret, and one by the old while that still counts.
+/// Gives the value of `webhook-signature`: one by the present secret, and one by the old while that
+/// still counts.
 pub fn signatures(webhook: &Webhook, id: EventId, at_ns: u64, body: &str) -> String {
     let seconds = at_ns / 1_000_000_000;
     let present = sign(&webhook.secret, id, seconds, body);
@@ -41,8 +42,8 @@ mod tests {
 
     #[test]
     fn a_signature_is_the_one_that_openssl_gives() {
-        // printf '%s' 'evt_00000000-0000-4000-8000-000000000000.1700000000.{}' | openssl dgst -sha256 -mac HMAC \
-        //   -macopt hexkey:0707…07 -binary | base64
+        // printf '%s' 'evt_00000000-0000-4000-8000-000000000000.1700000000.{}' | openssl dgst
+        // -sha256 -mac HMAC \ -macopt hexkey:0707…07 -binary | base64
         let id: EventId = "evt_00000000-0000-4000-8000-000000000000".parse().unwrap();
         let secret = Secret::new([7; 32]);
         assert_eq!(sign(&secret, id, 1_700_000_000, "{}"), "v1,Z9i5BNBBKJnelvOPkwe1XhKfZs5nVj+z9TQnvTHDGig=");

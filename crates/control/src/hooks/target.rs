@@ -1,4 +1,5 @@
-//! An address that a webhook names, checked once. What it resolves to is checked when it is reached.
+//! An address that a webhook names, checked once. What it resolves to is checked when it is
+//! reached.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,5 @@
-//! Empties the outbox: starts what is due, within the limits of webhook, workspace and server, and never waits for one of them.
+//! Empties the outbox: starts what is due, within the limits of webhook, workspace and server, and
+//! never waits for one of them.
 
 use crate::{Control, limits::WEBHOOK_LOOK_EVERY, store::StoreError};
 

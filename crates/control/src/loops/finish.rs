@@ -1,14 +1,15 @@
-//! Finishes what an earlier run of the server had begun: snapshots and volumes that were being made or deleted. Nobody was told
-//! of the former and everybody of the latter, so both go; but a volume in use stays, whose delete had to be refused. Builds that were
-//! under way have failed.
+//! Finishes what an earlier run of the server had begun: snapshots and volumes that were being made
+//! or deleted. Nobody was told of the former and everybody of the latter, so both go; but a volume
+//! in use stays, whose delete had to be refused. Builds that were under way have failed.
 
 use crate::{
     Control,
     store::{Made, StoreError, Unfinished},
 };
 
-/// How a host refuses to remove a volume that a sandbox uses. Its delete was to be refused, and nobody lives to say so: the volume
-/// is its owner's as before. Were it left hidden, it would go with the sandbox that uses it.
+/// How a host refuses to remove a volume that a sandbox uses. Its delete was to be refused, and
+/// nobody lives to say so: the volume is its owner's as before. Were it left hidden, it would go
+/// with the sandbox that uses it.
 const ATTACHED: &str = "volume.attached";
 
 const CUT_OFF: &str = "the server was stopped during the build; build again";
@@ -16,7 +17,8 @@ const CUT_OFF: &str = "the server was stopped during the build; build again";
 /// What an answer that was lost is remembered with; nobody sees it.
 const LOST_STATUS: u16 = 409;
 
-/// Gives up every layer and disk whose row is not settled. What the host cannot do now is left for the next start.
+/// Gives up every layer and disk whose row is not settled. What the host cannot do now is left for
+/// the next start.
 pub async fn finish(control: &Control) -> Result<(), StoreError> {
     for layer in control.store.unfinished_snapshots().await? {
         if let Err(fault) = control.give_up(layer).await {
@@ -37,13 +39,14 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
     take_back(control).await
 }
 
-/// Takes back what requests with an idempotency key had made when they were cut off. Their callers were told nothing, and will
-/// ask again.
+/// Takes back what requests with an idempotency key had made when they were cut off. Their callers
+/// were told nothing, and will ask again.
 async fn take_back(control: &Control) -> Result<(), StoreError> {
     for (attempt, made) in control.store.unfinished_attempts().await? {
         let mut clean = true;
         if made.iter().any(|(kind, _)| *kind == Made::InGuest) {
-            // It may be there, under a name that only its answer told. Whoever asks again hears that, and can look.
+            // It may be there, under a name that only its answer told. Whoever asks again hears
+            // that, and can look.
             control.store.answer_attempt(&attempt, LOST_STATUS, None).await?;
             continue;
         }

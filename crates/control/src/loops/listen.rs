@@ -1,4 +1,5 @@
-//! Writes down what happens to sandboxes: the one task that changes the state of a row after its sandbox has come up.
+//! Writes down what happens to sandboxes: the one task that changes the state of a row after its
+//! sandbox has come up.
 
 use pandastack_kit::trace::{self, Here, Trace};
 use pandastack_model::{EventKind, SandboxId, SandboxState};
@@ -25,7 +26,8 @@ pub async fn listen(
 ) {
     let token = control.scope.token();
     loop {
-        // Shutdown first: a host that is closing removes machines, which is no wish to delete anybody's sandbox.
+        // Shutdown first: a host that is closing removes machines, which is no wish to delete
+        // anybody's sandbox.
         let written = tokio::select! {
             biased;
             () = token.cancelled() => return,
@@ -62,8 +64,9 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             control.store.mark_failed(id, &reason, control.clock.now_ns()).await
         }
         HostEvent::Changed { view, cause: _ } => {
-            // The row gets the state of now, not that of the event: a request may have changed the sandbox since. The
-            // event tells its own state; what came later has an event of its own.
+            // The row gets the state of now, not that of the event: a request may have changed the
+            // sandbox since. The event tells its own state; what came later has an event of its
+            // own.
             let now = control.host.observe(view.id).await;
             write_state(control, now.as_ref().unwrap_or(&view), &view.state).await
         }
@@ -97,8 +100,8 @@ async fn refresh(control: &Control, id: SandboxId) -> Result<(), StoreError> {
     }
 }
 
-/// Records what the host says of a sandbox, and the event of a state. A sandbox on its way up or out keeps its row until
-/// it is there.
+/// Records what the host says of a sandbox, and the event of a state. A sandbox on its way up or
+/// out keeps its row until it is there.
 pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &SandboxState) -> Result<(), StoreError> {
     match view.state {
         SandboxState::Creating | SandboxState::Stopping => Ok(()),

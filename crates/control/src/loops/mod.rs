@@ -1,5 +1,5 @@
-//! What runs without being asked: comparing intent with reality, finishing what was cut off, listening to the host, and delivering
-//! events.
+//! What runs without being asked: comparing intent with reality, finishing what was cut off,
+//! listening to the host, and delivering events.
 
 mod compare;
 mod deliver;

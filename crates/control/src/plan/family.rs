@@ -6,7 +6,8 @@ use pandastack_model::SandboxId;
 
 use crate::store::Relative;
 
-/// Gives the family from its oldest known member down, parents before their children. `None` if the sandbox is unknown.
+/// Gives the family from its oldest known member down, parents before their children. `None` if the
+/// sandbox is unknown.
 pub fn family(everybody: Vec<Relative>, id: SandboxId) -> Option<Vec<Relative>> {
     let mut known: HashMap<SandboxId, Relative> = everybody.iter().map(|one| (one.id, one.clone())).collect();
     let mut children: HashMap<SandboxId, Vec<SandboxId>> = HashMap::new();

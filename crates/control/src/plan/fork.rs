@@ -78,7 +78,8 @@ fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: 
     }
 }
 
-/// The caller's metadata under ours. The parent's own is not copied: labels of one sandbox are wrong on another.
+/// The caller's metadata under ours. The parent's own is not copied: labels of one sandbox are
+/// wrong on another.
 fn metadata(parent: SandboxId, ask: &ForkPlanAsk, index: usize) -> BTreeMap<String, String> {
     let mut metadata = ask.wish.metadata.clone();
     let mut set = |key: &str, value: String| metadata.insert(key.to_owned(), value);
@@ -92,7 +93,8 @@ fn metadata(parent: SandboxId, ask: &ForkPlanAsk, index: usize) -> BTreeMap<Stri
     metadata
 }
 
-/// Volumes that are only read are shared with the children. A writer cannot be copied: a volume has one.
+/// Volumes that are only read are shared with the children. A writer cannot be copied: a volume has
+/// one.
 fn shared_volumes(parent: &Intent) -> Result<Vec<VolumeMount>, Fault> {
     let written = parent.spec.volumes.iter().zip(&parent.volume_names);
     match written.into_iter().find(|(mount, _)| mount.access == Access::ReadWrite) {

@@ -1,4 +1,5 @@
-//! What follows from one try to deliver: done, once more at some time, or given up; and whether its webhook is worth trying.
+//! What follows from one try to deliver: done, once more at some time, or given up; and whether its
+//! webhook is worth trying.
 
 use crate::{
     limits::{WEBHOOK_BACKOFF, WEBHOOK_FAILING_MAX},
@@ -17,7 +18,8 @@ pub struct Try {
     pub tries: u32,
     pub failing_since_ns: Option<u64>,
     pub now_ns: u64,
-    /// Anything: it moves the next try a little, so that those who failed together do not come together.
+    /// Anything: it moves the next try a little, so that those who failed together do not come
+    /// together.
     pub dice: u16,
 }
 

@@ -34,7 +34,8 @@ pub enum Made {
     Volume,
     Webhook,
     Build,
-    /// Something inside of a guest. It is named by the path that was asked, for it has no other name yet.
+    /// Something inside of a guest. It is named by the path that was asked, for it has no other
+    /// name yet.
     InGuest,
 }
 
@@ -57,7 +58,8 @@ impl Made {
 }
 
 impl Store {
-    /// Takes a key for a request, or tells what it stands for. Keys from before a time are forgotten.
+    /// Takes a key for a request, or tells what it stands for. Keys from before a time are
+    /// forgotten.
     pub async fn begin_attempt(
         &self,
         attempt: &Attempt,
@@ -66,7 +68,8 @@ impl Store {
         forget_before_ns: u64,
     ) -> Result<Begun, StoreError> {
         let Attempt { workspace, key } = attempt;
-        // A read first would make the transaction fail instead of wait when another writer is at work.
+        // A read first would make the transaction fail instead of wait when another writer is at
+        // work.
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an attempt"))?;
         sqlx::query("DELETE FROM attempt WHERE created_at < ? AND status IS NOT NULL")
             .bind(to_sql(forget_before_ns))
@@ -129,7 +132,8 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed("forget what an attempt made"))?;
-        // Newest first: whatever comes after too many others, or after too many bytes of others, goes.
+        // Newest first: whatever comes after too many others, or after too many bytes of others,
+        // goes.
         let prune = "DELETE FROM attempt WHERE workspace = ? AND status IS NOT NULL AND key IN (
                          SELECT key FROM (
                              SELECT key, ROW_NUMBER() OVER newest AS number,

@@ -100,8 +100,9 @@ impl Store {
         rows.iter().map(due).collect()
     }
 
-    /// Lists the deliveries of a webhook to try now, in the order of their events. What the list says may be over already:
-    /// who tries one reads it again with [`Self::due_delivery`] once it has it for itself.
+    /// Lists the deliveries of a webhook to try now, in the order of their events. What the list
+    /// says may be over already: who tries one reads it again with [`Self::due_delivery`] once it
+    /// has it for itself.
     pub async fn due_deliveries(
         &self,
         webhook: WebhookId,
@@ -131,7 +132,8 @@ impl Store {
         row.as_ref().map(read).transpose()
     }
 
-    /// Records a try and what follows from it. A webhook that was deleted meanwhile took its deliveries along.
+    /// Records a try and what follows from it. A webhook that was deleted meanwhile took its
+    /// deliveries along.
     pub async fn record_attempt(
         &self,
         delivery: &Delivery,
@@ -246,7 +248,8 @@ async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at
         .map_err(failed("give up a webhook's deliveries"))
 }
 
-/// Drops the oldest of what has ended. Dead ones have room of their own: success must not push them out.
+/// Drops the oldest of what has ended. Dead ones have room of their own: success must not push them
+/// out.
 async fn prune(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<(), StoreError> {
     let kept = [(Stage::Delivered, WEBHOOK_DELIVERED_KEPT_MAX), (Stage::Dead, WEBHOOK_DEAD_KEPT_MAX)];
     for (stage, most) in kept {

@@ -106,7 +106,8 @@ impl Store {
             .map_err(failed("look for a first key"))
     }
 
-    /// Makes sure that a workspace exists and has a key. A key that is already known stays as it is, revoked or not.
+    /// Makes sure that a workspace exists and has a key. A key that is already known stays as it
+    /// is, revoked or not.
     pub async fn ensure_key(&self, workspace: &WorkspaceId, key: KeyRow<'_>, now_ns: u64) -> Result<(), StoreError> {
         let limits = KeyLimits { working_max: i64::MAX as u64, ended_max: i64::MAX as u64 };
         self.add_key(workspace, key, now_ns, limits).await.map(drop)
@@ -186,7 +187,8 @@ impl Store {
         last: LastKey,
         now_ns: u64,
     ) -> Result<KeyRevoked, StoreError> {
-        // One statement looks for another key and writes, so two callers cannot revoke each other's last one.
+        // One statement looks for another key and writes, so two callers cannot revoke each other's
+        // last one.
         let revoke = "UPDATE api_key SET revoked_at = ?
                       WHERE workspace = ? AND (id = ? OR prefix = ?) AND revoked_at IS NULL
                       AND (? OR EXISTS (

@@ -1,4 +1,5 @@
-//! Families: who was forked from whom. A deleted sandbox stays known as long as it has descendants, within a limit.
+//! Families: who was forked from whom. A deleted sandbox stays known as long as it has descendants,
+//! within a limit.
 
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::WorkspaceId;
@@ -25,7 +26,8 @@ pub struct Relative {
 }
 
 impl Store {
-    /// Lists everybody in a workspace who could be related to somebody: all sandboxes, and the deleted ones that are kept.
+    /// Lists everybody in a workspace who could be related to somebody: all sandboxes, and the
+    /// deleted ones that are kept.
     pub async fn relatives(&self, workspace: &WorkspaceId) -> Result<Vec<Relative>, StoreError> {
         let sql =
             "SELECT id, parent, status, template, created_at, fork_tree_id, fork_index FROM sandbox WHERE workspace = ?
@@ -56,7 +58,8 @@ impl Store {
     }
 }
 
-/// Keeps a sandbox that is about to go if it has children, and drops the oldest ones of its workspace past the limit.
+/// Keeps a sandbox that is about to go if it has children, and drops the oldest ones of its
+/// workspace past the limit.
 pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_ns: u64) -> Result<(), StoreError> {
     let keep = "INSERT INTO fork_ancestor (id, workspace, parent, template, created_at, deleted_at)
                 SELECT id, workspace, parent, template, created_at, ? FROM sandbox AS gone WHERE id = ? AND (
@@ -86,7 +89,8 @@ pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_
 
 /// Drops the deleted ancestors that have lost their last descendant with this sandbox.
 pub(super) async fn prune(tx: &mut SqliteConnection, gone: SandboxId) -> Result<(), StoreError> {
-    // Whoever was kept has children; one without is a leaf that this burial, or one below, has just made.
+    // Whoever was kept has children; one without is a leaf that this burial, or one below, has just
+    // made.
     let leaves = "DELETE FROM fork_ancestor WHERE workspace = (SELECT workspace FROM deleted_sandbox WHERE id = ?) AND
                       NOT EXISTS (SELECT 1 FROM sandbox AS child
                           WHERE child.workspace = fork_ancestor.workspace AND child.parent = fork_ancestor.id) AND

@@ -1,4 +1,5 @@
-//! Brings a database to the present version, one numbered step at a time. A released step is never edited.
+//! Brings a database to the present version, one numbered step at a time. A released step is never
+//! edited.
 
 use sqlx::sqlite::SqlitePool;
 

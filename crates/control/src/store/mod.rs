@@ -102,8 +102,9 @@ impl Store {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(DATABASE_BUSY_MAX)
             .foreign_keys(true);
-        // SQLite takes a transaction back whose commit finds the disk full, and the library does so a second time, in vain: such a
-        // connection would take itself to be in a transaction for ever, and lock everybody out with the next one.
+        // SQLite takes a transaction back whose commit finds the disk full, and the library does so
+        // a second time, in vain: such a connection would take itself to be in a transaction for
+        // ever, and lock everybody out with the next one.
         let pool = SqlitePoolOptions::new().max_connections(DATABASE_CONNECTIONS_MAX).after_release(|connection, _| {
             Box::pin(async move {
                 // Whatever was dropped is taken back by the time this is answered.

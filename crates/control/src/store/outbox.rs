@@ -1,5 +1,6 @@
-//! The outbox: deliveries that webhooks are still owed. A row is written in the same transaction as what it tells of, so
-//! that a crash loses nothing. After the commit the same event goes to the sandbox's event stream.
+//! The outbox: deliveries that webhooks are still owed. A row is written in the same transaction as
+//! what it tells of, so that a crash loses nothing. After the commit the same event goes to the
+//! sandbox's event stream.
 
 use pandastack_kit::trace;
 use pandastack_model::{Audience, DeliveryId, EventId, EventKind, SandboxId, WebhookId};
@@ -72,8 +73,8 @@ impl Announced {
     }
 }
 
-/// Makes the events of a state if it is news: the state that was announced last is compared and replaced in the caller's
-/// transaction.
+/// Makes the events of a state if it is news: the state that was announced last is compared and
+/// replaced in the caller's transaction.
 pub(super) async fn announce(
     tx: &mut SqliteConnection,
     id: SandboxId,
@@ -182,7 +183,8 @@ async fn subscribers(
     Ok(found)
 }
 
-/// Reads the patterns of a row. One that an older or newer program knew and this one does not matches nothing.
+/// Reads the patterns of a row. One that an older or newer program knew and this one does not
+/// matches nothing.
 pub(super) fn read_patterns(row: &sqlx::sqlite::SqliteRow, id: &str) -> Result<Vec<EventPattern>, StoreError> {
     let text: String = column(row, "events")?;
     let list: Vec<String> =

@@ -1,4 +1,5 @@
-//! Declared ports, which are metadata of the server's own, and the key that previews are signed with.
+//! Declared ports, which are metadata of the server's own, and the key that previews are signed
+//! with.
 
 use pandastack_model::{GuestPort, SandboxId};
 use pandastack_wire_public::declared_key;
@@ -20,7 +21,8 @@ pub enum Declared {
 }
 
 impl Store {
-    /// Declares a port, or changes its label. Counted and written in one step, so that two callers cannot pass the limit.
+    /// Declares a port, or changes its label. Counted and written in one step, so that two callers
+    /// cannot pass the limit.
     pub async fn declare_port(
         &self,
         id: SandboxId,

@@ -28,10 +28,12 @@ impl Store {
             .map_err(failed("count sandboxes"))
     }
 
-    /// Writes intents of one workspace, all or none: other creates may have come between plan and commit, and filled it.
+    /// Writes intents of one workspace, all or none: other creates may have come between plan and
+    /// commit, and filled it.
     pub async fn commit(&self, intents: &[Intent], sandboxes_max: u64) -> Result<Committed, StoreError> {
         let Some(first) = intents.first() else { return Ok(Committed::Yes) };
-        // A read first would make the transaction fail instead of wait when another writer is at work.
+        // A read first would make the transaction fail instead of wait when another writer is at
+        // work.
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a commit"))?;
         let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sandbox WHERE workspace = ?")
             .bind(&first.workspace.0)

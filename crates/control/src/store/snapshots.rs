@@ -1,4 +1,5 @@
-//! Snapshots. A row is there before its layer and goes after it, so that no layer is ever left without a name.
+//! Snapshots. A row is there before its layer and goes after it, so that no layer is ever left
+//! without a name.
 
 use pandastack_model::{Bytes, LayerId, SandboxId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;

@@ -1,5 +1,5 @@
-//! What becomes of sandboxes: the states that the host reports, and the end. A change of state and its event are one
-//! transaction; the event reaches the stream when that is committed.
+//! What becomes of sandboxes: the states that the host reports, and the end. A change of state and
+//! its event are one transaction; the event reaches the stream when that is committed.
 
 use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{SandboxView, WorkspaceId};
@@ -17,7 +17,8 @@ use crate::events::{Details, LastingState};
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     pub view: &'a SandboxView,
-    /// The state that the event is about; an older one than the view's if that has an event of its own coming.
+    /// The state that the event is about; an older one than the view's if that has an event of its
+    /// own coming.
     pub told: &'a SandboxState,
     pub at_ns: u64,
 }
@@ -49,12 +50,14 @@ impl Store {
         Ok(true)
     }
 
-    /// Records what the host says about a sandbox that came up before, and gives the kind of the event if it is news. One
-    /// that is still `creating` belongs to its creator, and one that is to be deleted stays so.
+    /// Records what the host says about a sandbox that came up before, and gives the kind of the
+    /// event if it is news. One that is still `creating` belongs to its creator, and one that is to
+    /// be deleted stays so.
     pub async fn mark_state(&self, seen: Seen<'_>) -> Result<Option<EventKind>, StoreError> {
         let Seen { view, told, at_ns } = seen;
         let (observed, lasting) = (Observed::of(view), LastingState::of(told));
-        // The same word comes twice, from the host's event and from the request that caused it: the second is a read.
+        // The same word comes twice, from the host's event and from the request that caused it: the
+        // second is a read.
         if self.is_known(seen, &observed).await? {
             return Ok(None);
         }
@@ -117,7 +120,8 @@ impl Store {
         Ok(())
     }
 
-    /// Records that a sandbox is to be gone: from here on a delete that is cut off is finished by the next start.
+    /// Records that a sandbox is to be gone: from here on a delete that is cut off is finished by
+    /// the next start.
     pub async fn mark_leaving(&self, id: SandboxId) -> Result<(), StoreError> {
         sqlx::query("UPDATE sandbox SET status = 'stopping' WHERE id = ?")
             .bind(id.to_string())
@@ -137,15 +141,16 @@ impl Store {
             .map_err(failed("forget a sandbox"))
     }
 
-    /// Removes a sandbox and ends its events, and remembers its id for a while; ids remembered since before `forget_before_ns` are
-    /// dropped.
+    /// Removes a sandbox and ends its events, and remembers its id for a while; ids remembered
+    /// since before `forget_before_ns` are dropped.
     pub async fn delete_sandbox(
         &self,
         id: SandboxId,
         (now_ns, forget_before_ns): (u64, u64),
         reason: Option<&'static str>,
     ) -> Result<(), StoreError> {
-        // A read first would make the transaction fail instead of wait when another writer is at work.
+        // A read first would make the transaction fail instead of wait when another writer is at
+        // work.
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a delete"))?;
         let remember = "INSERT INTO deleted_sandbox (id, workspace, deleted_at) SELECT id, workspace, ? FROM sandbox
                         WHERE id = ? ON CONFLICT (id) DO NOTHING";

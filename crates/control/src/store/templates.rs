@@ -1,5 +1,6 @@
-//! Templates that belong to a workspace, and the layers that builds keep to find them again. Whatever loses its owner becomes a
-//! holding in the same transaction, so that no layer is ever left without a name.
+//! Templates that belong to a workspace, and the layers that builds keep to find them again.
+//! Whatever loses its owner becomes a holding in the same transaction, so that no layer is ever
+//! left without a name.
 
 use pandastack_model::{BuildId, Bytes, LayerId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
@@ -31,7 +32,8 @@ pub struct CachedLayer {
 }
 
 impl Store {
-    /// Ends a build with its template: the layer is the template's from now on, and what the name stood for before is given up.
+    /// Ends a build with its template: the layer is the template's from now on, and what the name
+    /// stood for before is given up.
     pub async fn finish_build(&self, build: BuildId, template: &Template) -> Result<Option<LayerId>, StoreError> {
         let Template { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a template"))?;
@@ -121,7 +123,8 @@ impl Store {
         found.map(|layer| layer.parse().map_err(corrupt)).transpose()
     }
 
-    /// Lets a layer that a build holds be found again. False if another build was faster; then it stays a holding.
+    /// Lets a layer that a build holds be found again. False if another build was faster; then it
+    /// stays a holding.
     pub async fn cache_layer(
         &self,
         workspace: &WorkspaceId,
@@ -159,8 +162,8 @@ impl Store {
             .map(drop)
     }
 
-    /// Drops a workspace's kept layers past a number or past an amount of data, those used longest ago first. They are still to
-    /// be given up.
+    /// Drops a workspace's kept layers past a number or past an amount of data, those used longest
+    /// ago first. They are still to be given up.
     pub async fn trim_cache(
         &self,
         workspace: &WorkspaceId,

@@ -1,5 +1,5 @@
-//! The terms of a sandbox that can change while it runs. A change marks the row as not yet applied, and the mark goes
-//! when the host has the new terms.
+//! The terms of a sandbox that can change while it runs. A change marks the row as not yet applied,
+//! and the mark goes when the host has the new terms.
 
 use pandastack_model::{Egress, SandboxId};
 

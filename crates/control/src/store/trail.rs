@@ -46,7 +46,8 @@ impl Store {
         tx.commit().await.map_err(failed("commit an audit"))
     }
 
-    /// Drops what is older than a time, and the oldest of each workspace that has more than so many.
+    /// Drops what is older than a time, and the oldest of each workspace that has more than so
+    /// many.
     pub async fn prune_deeds(&self, before_ns: u64, per_workspace_max: u64) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM audit WHERE at < ?")
             .bind(to_sql(before_ns))

@@ -1,4 +1,5 @@
-//! Volumes: the names that a workspace gives to disks. A row is there before its disk and goes after it.
+//! Volumes: the names that a workspace gives to disks. A row is there before its disk and goes
+//! after it.
 
 use pandastack_model::{Bytes, VolumeId};
 use pandastack_wire_fleet::WorkspaceId;
@@ -74,7 +75,8 @@ impl Store {
         Ok(Named::Yes)
     }
 
-    /// Shows a volume, with the size it has. Volumes only grow: of two growths at once the smaller may be written down last.
+    /// Shows a volume, with the size it has. Volumes only grow: of two growths at once the smaller
+    /// may be written down last.
     pub async fn show_volume(&self, id: VolumeId, size: Bytes) -> Result<(), StoreError> {
         sqlx::query("UPDATE volume SET status = 'ready', size_bytes = max(size_bytes, ?) WHERE id = ?")
             .bind(to_sql(size.get()))

@@ -97,7 +97,8 @@ impl Store {
         row.as_ref().map(read).transpose()
     }
 
-    /// Writes what a caller changed. If it is no longer taken for failing, what waits is tried at once.
+    /// Writes what a caller changed. If it is no longer taken for failing, what waits is tried at
+    /// once.
     pub async fn change_webhook(&self, webhook: &Webhook) -> Result<(), StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a webhook's change"))?;
         let sql = "UPDATE webhook SET url = ?, events = ?, description = ?, enabled = ?, disabled_reason = ?,

@@ -1,5 +1,6 @@
-//! The task that sends spans: gathers a batch, sends it, and tries again later if the collector is not there. Meanwhile the queue
-//! fills and what has no room is dropped: memory is bounded, and a request never waits.
+//! The task that sends spans: gathers a batch, sends it, and tries again later if the collector is
+//! not there. Meanwhile the queue fills and what has no room is dropped: memory is bounded, and a
+//! request never waits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +24,8 @@ use crate::limits::{
     COLLECTOR_BACKOFF, COLLECTOR_WAIT_MAX, SPAN_BATCH_MAX, SPAN_DELAY, SPAN_FLUSH_MAX, SPAN_QUEUE_MAX,
 };
 
-/// Starts to send what is put into the queue. When the scope is closed, what waits is still sent, for a short time.
+/// Starts to send what is put into the queue. When the scope is closed, what waits is still sent,
+/// for a short time.
 pub fn start(settings: TelemetrySettings, scope: &Scope) -> SpanQueue {
     let (queue, spans) = SpanQueue::new(SPAN_QUEUE_MAX);
     let (counts, token) = (queue.counts().clone(), scope.token());
@@ -99,7 +101,8 @@ impl Exporter {
         batch
     }
 
-    /// Sends a batch, several times if need be. At shutdown there is one more try and no more waiting.
+    /// Sends a batch, several times if need be. At shutdown there is one more try and no more
+    /// waiting.
     async fn send(&mut self, mut batch: Batch) {
         let body = Bytes::from(render(&self.poster.settings().service, &batch.spans));
         for pause in COLLECTOR_BACKOFF.into_iter().map(Some).chain([None]) {

@@ -1,5 +1,5 @@
-//! One POST of one batch to the collector. Keeps no connection; what the collector answers decides whether the batch is tried
-//! again.
+//! One POST of one batch to the collector. Keeps no connection; what the collector answers decides
+//! whether the batch is tried again.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Writes a batch of spans as OTLP has it in JSON. Numbers of 64 bits are texts there, ids are hexadecimal.
+//! Writes a batch of spans as OTLP has it in JSON. Numbers of 64 bits are texts there, ids are
+//! hexadecimal.
 
 use pandastack_kit::trace::{Note, Span, SpanKind};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Where spans go, read once from what the operator says and from the variables that every OpenTelemetry program knows.
+//! Where spans go, read once from what the operator says and from the variables that every
+//! OpenTelemetry program knows.
 
 use hyper::header::{HeaderName, HeaderValue};
 
@@ -34,7 +35,8 @@ pub enum TelemetryError {
 }
 
 impl TelemetrySettings {
-    /// Reads an endpoint such as `http://localhost:4318`, a list of headers as `NAME=VALUE,…` and the name of the service.
+    /// Reads an endpoint such as `http://localhost:4318`, a list of headers as `NAME=VALUE,…` and
+    /// the name of the service.
     pub fn new(endpoint: &str, headers: Option<&str>, service: Option<&str>) -> Result<Self, TelemetryError> {
         let refuse = |why: &str| TelemetryError::Endpoint { endpoint: endpoint.to_owned(), why: why.to_owned() };
         if endpoint.contains(['?', '#']) {

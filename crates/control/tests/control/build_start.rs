@@ -1,4 +1,5 @@
-//! What a template is meant to run: started before the template is sealed, replaced by what is built upon it, and no reason to fail.
+//! What a template is meant to run: started before the template is sealed, replaced by what is
+//! built upon it, and no reason to fail.
 
 use pandastack_model::GuestPort;
 use pandastack_wire_fleet::{ListeningPort, Program};

@@ -1,4 +1,5 @@
-//! Builds through the real door: what is accepted, what runs, what is kept, and that nothing is left when one fails or is cut off.
+//! Builds through the real door: what is accepted, what runs, what is kept, and that nothing is
+//! left when one fails or is cut off.
 
 use std::{sync::Arc, time::Duration};
 

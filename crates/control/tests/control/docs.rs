@@ -8,7 +8,8 @@ use reqwest::{Method, header};
 
 use crate::rig::Rig;
 
-/// What a path can be asked with, as the server says it: nothing has this method, so the refusal names those there are.
+/// What a path can be asked with, as the server says it: nothing has this method, so the refusal
+/// names those there are.
 async fn methods(rig: &Rig, path: &str) -> Vec<String> {
     let asked: String =
         path.split(['{', '}']).enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "x" }).collect();

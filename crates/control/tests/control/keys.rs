@@ -112,7 +112,8 @@ async fn the_last_key_goes_by_force_only_and_an_operator_gets_in_again() {
     assert_eq!(rig.get("/v1/me").await.0, 200);
     assert_eq!(rig.delete(&format!("{KEYS}/{id}?force=true")).await, 204);
     assert_eq!(rig.get("/v1/me").await.0, 401);
-    // The given key stays revoked; without it a start makes a new one, and so does the operator, under a running server.
+    // The given key stays revoked; without it a start makes a new one, and so does the operator,
+    // under a running server.
     let again = rig.control.bootstrap(Some(KEY.into())).await.unwrap();
     assert!(matches!(again, BootstrapKey::Revoked { .. }));
     assert_eq!(rig.get("/v1/me").await.0, 401);

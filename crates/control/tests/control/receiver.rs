@@ -221,7 +221,8 @@ impl WebhookRig {
         Self { rig: Rig::start_as(folder, host, clock.clone(), settings).await, clock }
     }
 
-    /// Ends the server in the middle of whatever it does and starts another one on the same database and host.
+    /// Ends the server in the middle of whatever it does and starts another one on the same
+    /// database and host.
     pub async fn crash(self, settings: WebhookSettings) -> Self {
         let Rig { control, host, folder, scope, .. } = self.rig;
         scope.close(Duration::from_secs(5)).await;

@@ -1,4 +1,5 @@
-//! What a start finds after a crash in the middle of something: it finishes or undoes it before serving anybody.
+//! What a start finds after a crash in the middle of something: it finishes or undoes it before
+//! serving anybody.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -22,8 +23,8 @@ async fn cut_off(rig: &Rig, path: &str, body: serde_json::Value) {
     assert!(asked.unwrap_err().is_timeout());
 }
 
-/// Starts again as after a crash: the tasks of the old server are still stuck at the gate, and the host is a new one that has
-/// what the old one had.
+/// Starts again as after a crash: the tasks of the old server are still stuck at the gate, and the
+/// host is a new one that has what the old one had.
 async fn crash(rig: Rig) -> Rig {
     let host = StubHost::default();
     *host.here.lock().unwrap() = std::mem::take(&mut *rig.host.here.lock().unwrap());
@@ -68,8 +69,8 @@ async fn a_delete_cut_off_is_finished() {
     assert!(rig.host.layers.lock().unwrap().is_empty());
 }
 
-/// The server was killed after it had hidden the volume and before its host refused. Nobody was told that the volume goes, and it must
-/// not go later, when its sandbox does.
+/// The server was killed after it had hidden the volume and before its host refused. Nobody was
+/// told that the volume goes, and it must not go later, when its sandbox does.
 #[tokio::test]
 async fn a_volume_in_use_whose_delete_was_cut_off_stays() {
     let mut rig = Rig::start().await;
@@ -152,7 +153,8 @@ async fn missed_events_are_made_up_for() {
         here.get_mut(&asleep.parse().unwrap()).unwrap().state = SandboxState::Asleep;
         here.remove(&gone.parse().unwrap());
     }
-    // More than the channel holds, at once: the listener must have missed some. None of them names these two.
+    // More than the channel holds, at once: the listener must have missed some. None of them names
+    // these two.
     for n in 0..200 {
         let id = pandastack_model::SandboxId::random();
         rig.host.events.send(HostEvent::Denied { id, target: format!("t{n}") }).unwrap();
@@ -179,9 +181,8 @@ async fn a_list_that_the_host_never_heard_of_is_applied_and_holds_for_children()
     assert!(matches!(&told, Some(Egress::Only(rules)) if rules.len() == 1), "{told:?}");
     let (status, tree) = rig.send(Method::POST, &format!("/v1/sandboxes/{id}/fork-tree"), json!({"count": 1})).await;
     assert_eq!(status, 201, "{tree}");
-    let asked = rig.host.asked.lock().unwrap();
-    assert!(asked.values().all(|ask| ask.spec.egress == Egress::Only(vec!["a.example".parse().unwrap()])));
-    drop(asked);
+    let listed = Egress::Only(vec!["a.example".parse().unwrap()]);
+    assert!(rig.host.asked.lock().unwrap().values().all(|ask| ask.spec.egress == listed));
     // What was applied is not applied again.
     let rig = crash(rig).await;
     assert!(rig.host.egress.lock().unwrap().is_empty());

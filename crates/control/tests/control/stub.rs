@@ -1,5 +1,5 @@
-//! A host that runs nothing: it remembers what it was asked, steps through the states as a real one does, fails when told to,
-//! and waits at a gate when told to.
+//! A host that runs nothing: it remembers what it was asked, steps through the states as a real one
+//! does, fails when told to, and waits at a gate when told to.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

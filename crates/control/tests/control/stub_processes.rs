@@ -1,4 +1,5 @@
-//! Background processes of the stub: nothing runs, but each is remembered, in its sandbox and in what is sealed from it.
+//! Background processes of the stub: nothing runs, but each is remembered, in its sandbox and in
+//! what is sealed from it.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -57,7 +58,8 @@ fn ended(code: i32) -> Option<ProcessEnd> {
     Some(ProcessEnd { code, signal: None, timed_out: false, at_ms: 2 })
 }
 
-/// A program called `missing` cannot be started, and one called `exit` ends with the status that follows.
+/// A program called `missing` cannot be started, and one called `exit` ends with the status that
+/// follows.
 #[async_trait]
 impl ProcessPort for StubHost {
     async fn spawn(&self, id: SandboxId, ask: SpawnAsk) -> Result<ProcessView, Fault> {

@@ -1,4 +1,5 @@
-//! What a caller can see: events as they happen, what machines use, how fast they boot, who changed what, and the meters.
+//! What a caller can see: events as they happen, what machines use, how fast they boot, who changed
+//! what, and the meters.
 
 use std::time::Duration;
 

@@ -66,7 +66,8 @@ async fn every_subscriber_is_told_what_it_asked_for_and_nothing_is_lost() {
     assert_eq!(all.seen().len(), 10, "once each when nothing fails");
 }
 
-/// While one delivery ends the next are being listed: what was listed a moment too early must not go out again.
+/// While one delivery ends the next are being listed: what was listed a moment too early must not
+/// go out again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_in_quick_succession_are_told_once_each() {
     let told = WebhookRig::start().await;

@@ -1,5 +1,5 @@
-//! Whom deliveries may go to: https with a certificate that somebody trusted vouches for, and the public internet unless the
-//! operator says otherwise.
+//! Whom deliveries may go to: https with a certificate that somebody trusted vouches for, and the
+//! public internet unless the operator says otherwise.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Webhooks at the door: making, changing, limits, other tenants, and what the documentation says about signatures.
+//! Webhooks at the door: making, changing, limits, other tenants, and what the documentation says
+//! about signatures.
 
 use std::process::Stdio;
 
@@ -144,7 +145,8 @@ async fn a_ping_tells_what_the_receiver_said() {
     assert_eq!(told.deliveries(&id, "").await.len(), 0, "nothing is kept of it");
 }
 
-/// Both programs of docs/webhooks.md, as they stand there, accept what we send and refuse what was changed.
+/// Both programs of docs/webhooks.md, as they stand there, accept what we send and refuse what was
+/// changed.
 #[tokio::test]
 async fn the_documentation_verifies_what_we_send() {
     let told = WebhookRig::start().await;
@@ -181,7 +183,8 @@ async fn the_documentation_verifies_what_we_send() {
     }
 }
 
-/// Takes the types out of the one program on the page, as a compiler would, for a Node that does not do it itself.
+/// Takes the types out of the one program on the page, as a compiler would, for a Node that does
+/// not do it itself.
 fn plain(script: &str) -> String {
     let script = script.replace(
         "import { createHmac, timingSafeEqual } from \"node:crypto\";",

@@ -1,4 +1,5 @@
-//! Running commands. `run` drives one command; `whole` collects its output into one answer, `stream` sends it as it comes.
+//! Running commands. `run` drives one command; `whole` collects its output into one answer,
+//! `stream` sends it as it comes.
 
 mod ask;
 mod budget;

@@ -1,4 +1,5 @@
-//! Drives one command: takes its events, feeds its standard input, and keeps the time. Dropping it ends the command.
+//! Drives one command: takes its events, feeds its standard input, and keeps the time. Dropping it
+//! ends the command.
 
 use std::time::Duration;
 
@@ -81,7 +82,8 @@ impl Run {
         step
     }
 
-    /// Waits for what happens. Input is fed meanwhile, since a command may not read until its output is taken.
+    /// Waits for what happens. Input is fed meanwhile, since a command may not read until its
+    /// output is taken.
     async fn wait(&mut self) -> Step {
         let Self { session, feed, backstop, .. } = self;
         let ExecSession { events, control } = session;

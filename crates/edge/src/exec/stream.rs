@@ -1,5 +1,5 @@
-//! A command's output as an event stream. Ends with exactly one `exit` or `error`: one published client takes a stream
-//! without either for a success.
+//! A command's output as an event stream. Ends with exactly one `exit` or `error`: one published
+//! client takes a stream without either for a success.
 
 use axum::{Extension, body::Body, extract::State};
 use futures_util::stream::unfold;
@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{Edge, access::Admitted};
 
-/// Runs a command and streams its output. A client that hangs up ends it; one that reads slowly slows it down, because
-/// nothing is taken from the command before the connection has room.
+/// Runs a command and streams its output. A client that hangs up ends it; one that reads slowly
+/// slows it down, because nothing is taken from the command before the connection has room.
 pub async fn stream(
     State(edge): State<Edge>,
     Admitted(id): Admitted,

@@ -1,4 +1,5 @@
-//! One command, one answer. Keeps output up to a limit and drops the rest, so that a chatty command still runs to its end.
+//! One command, one answer. Keeps output up to a limit and drops the rest, so that a chatty command
+//! still runs to its end.
 
 use std::time::Instant;
 

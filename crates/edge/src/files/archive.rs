@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{Edge, access::Admitted};
 
-/// Sends a directory as it is read. A read that fails half way breaks the connection, so the client cannot take it for the whole.
+/// Sends a directory as it is read. A read that fails half way breaks the connection, so the client
+/// cannot take it for the whole.
 pub async fn pack(
     State(edge): State<Edge>,
     Admitted(id): Admitted,

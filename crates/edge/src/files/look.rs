@@ -11,8 +11,8 @@ use pandastack_wire_public::{
 use super::path;
 use crate::{Edge, access::Admitted, limits::TREE_ENTRIES_MAX};
 
-/// Lists a directory, by name; the root if none is named. With `recursive=1` or a `depth` also what is below, each directory
-/// before what is in it.
+/// Lists a directory, by name; the root if none is named. With `recursive=1` or a `depth` also what
+/// is below, each directory before what is in it.
 pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) -> Answer<Json<DirListing>> {
     let asked = query_value(&uri, "path").filter(|path| !path.is_empty());
     let path = checked_path(Some(asked.unwrap_or_else(|| "/".to_owned())))?;

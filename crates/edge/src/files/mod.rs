@@ -1,4 +1,5 @@
-//! Files in a guest. Bodies pass through in pieces; paths are checked here, names of entries are checked again.
+//! Files in a guest. Bodies pass through in pieces; paths are checked here, names of entries are
+//! checked again.
 
 mod archive;
 mod change;

@@ -1,5 +1,6 @@
-//! Carries a tool call out. What is wrong with the call itself is a problem of the protocol; what goes wrong in the sandbox is
-//! an answer that says so, because the agent is the one who can do something about it.
+//! Carries a tool call out. What is wrong with the call itself is a problem of the protocol; what
+//! goes wrong in the sandbox is an answer that says so, because the agent is the one who can do
+//! something about it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -155,7 +156,8 @@ async fn run_code(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) ->
         }
         None => {
             let shared = CodeSessionId::shared(language);
-            // What the language's kernel needs may be missing: that is for the agent to hear, not a wrong call.
+            // What the language's kernel needs may be missing: that is for the agent to hear, not a
+            // wrong call.
             open_session(edge, id, shared, language).await.map_err(Failure::Sandbox)?.id
         }
     };
@@ -262,7 +264,8 @@ fn section(name: &str, content: &str) -> String {
     format!("\n[{name}]\n{content}")
 }
 
-/// Keeps the beginning and the end of a long text: an agent wants to see how it started and how it ended.
+/// Keeps the beginning and the end of a long text: an agent wants to see how it started and how it
+/// ended.
 fn shortened(text: String) -> String {
     if text.len() <= MCP_TEXT_BYTES_MAX {
         return text;

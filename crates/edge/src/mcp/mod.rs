@@ -1,5 +1,6 @@
-//! A sandbox as tools for agents: the Model Context Protocol, by its streamable HTTP transport without sessions. Each request is
-//! answered by itself and as plain JSON; there is nothing that we would push.
+//! A sandbox as tools for agents: the Model Context Protocol, by its streamable HTTP transport
+//! without sessions. Each request is answered by itself and as plain JSON; there is nothing that we
+//! would push.
 //!
 //! `rpc` is the envelope, `tools` what can be called, `call` how.
 

@@ -36,7 +36,8 @@ impl Problem {
 }
 
 impl Request {
-    /// Takes a message apart. `None` for those that want no answer: notifications, and answers to questions that we never ask.
+    /// Takes a message apart. `None` for those that want no answer: notifications, and answers to
+    /// questions that we never ask.
     pub fn parse(message: Value) -> Result<Option<Self>, (Value, Problem)> {
         let bad = |id: Value, text: &str| Err((id, Problem::new(INVALID_REQUEST, text)));
         let Value::Object(mut message) = message else { return bad(Value::Null, "a message is an object") };

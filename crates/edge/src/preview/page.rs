@@ -1,4 +1,5 @@
-//! What somebody without a key sees when a preview cannot be shown: a small page for people, the API's envelope for programs.
+//! What somebody without a key sees when a preview cannot be shown: a small page for people, the
+//! API's envelope for programs.
 
 use axum::{
     Json,
@@ -75,7 +76,8 @@ impl Asked {
     }
 }
 
-/// Says whether a sandbox is there but serves nothing now. The API calls that a conflict; a visitor should come back later.
+/// Says whether a sandbox is there but serves nothing now. The API calls that a conflict; a visitor
+/// should come back later.
 fn stands_still(fault: &Fault) -> bool {
     fault.kind == FaultKind::Conflict && fault.code.starts_with("sandbox.")
 }

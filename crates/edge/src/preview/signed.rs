@@ -1,6 +1,7 @@
-//! Signed links: `link-{hex}.{suffix}/v1/p/{token}/{path}`. The host name follows from the token, so programs behind different
-//! links share no origin, and none shares the API's. A browser is given a cookie for the token and sent on to `/{path}`, so
-//! that absolute paths of the program work; other clients are served at the address of the link.
+//! Signed links: `link-{hex}.{suffix}/v1/p/{token}/{path}`. The host name follows from the token,
+//! so programs behind different links share no origin, and none shares the API's. A browser is
+//! given a cookie for the token and sent on to `/{path}`, so that absolute paths of the program
+//! work; other clients are served at the address of the link.
 
 use axum::{
     extract::{Request, State},
@@ -59,7 +60,8 @@ async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Re
         }
         return pass_on(edge, &grant, path, request).await;
     }
-    // A sibling's page may have set more of them for the whole domain; only this host's own token opens it.
+    // A sibling's page may have set more of them for the whole domain; only this host's own token
+    // opens it.
     for token in cookies.iter().take(LINK_COOKIES_MAX) {
         if let Some(grant) = opened(edge, label, token).await? {
             allowed(&grant, uri.path())?;
@@ -71,7 +73,8 @@ async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Re
     Err(Failure::Fault(Fault::new(FaultKind::Unauthorized, "preview.bad_token", text)))
 }
 
-/// Opens a token if it is the one of this host name. An expired one, or one of a deleted sandbox, says so.
+/// Opens a token if it is the one of this host name. An expired one, or one of a deleted sandbox,
+/// says so.
 async fn opened(edge: &Edge, label: LinkLabel, token: &str) -> Result<Option<PreviewGrant>, Fault> {
     match edge.control.open_preview(token).await {
         Ok(grant) if grant.label == label => Ok(Some(grant)),
@@ -98,8 +101,8 @@ async fn pass_on(edge: &Edge, grant: &PreviewGrant, path: String, request: Reque
     Ok(response)
 }
 
-/// Says whether a person opens a page, and not a program or another page a part of it. A page in a frame of another site would
-/// not get its cookie back.
+/// Says whether a person opens a page, and not a program or another page a part of it. A page in a
+/// frame of another site would not get its cookie back.
 fn is_visit(method: &Method, headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let whole_page = match text("sec-fetch-dest") {

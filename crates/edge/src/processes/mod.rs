@@ -1,4 +1,5 @@
-//! Processes that outlive their requests. The guest keeps them and their output; here they are shown, read, fed and ended.
+//! Processes that outlive their requests. The guest keeps them and their output; here they are
+//! shown, read, fed and ended.
 
 mod input;
 mod look;
@@ -20,7 +21,8 @@ use std::collections::HashMap;
 
 use crate::{Edge, access::Admitted};
 
-/// A process of a sandbox that the caller may reach. Whether there is such a process only the guest knows.
+/// A process of a sandbox that the caller may reach. Whether there is such a process only the guest
+/// knows.
 pub struct Named(pub SandboxId, pub ProcessNumber);
 
 impl FromRequestParts<Edge> for Named {

@@ -1,5 +1,6 @@
-//! What a process wrote, from any offset on: as one answer, or followed as an event stream. Every piece tells the offset after
-//! it, so a reader that lost its connection goes on there; pieces hold whole characters, because the guest cuts them so.
+//! What a process wrote, from any offset on: as one answer, or followed as an event stream. Every
+//! piece tells the offset after it, so a reader that lost its connection goes on there; pieces hold
+//! whole characters, because the guest cuts them so.
 
 use axum::{
     Extension, Json,
@@ -23,8 +24,8 @@ use crate::{
     limits::{KEEPALIVE, PROCESS_OUTPUT_BYTES_MAX},
 };
 
-/// Gives output after `offset`. With `follow=1` it is a stream that ends with exactly one `exit` or `error`. A client that hangs up
-/// ends nothing but its own stream.
+/// Gives output after `offset`. With `follow=1` it is a stream that ends with exactly one `exit` or
+/// `error`. A client that hangs up ends nothing but its own stream.
 pub async fn output(
     State(edge): State<Edge>,
     Named(id, process): Named,
@@ -42,7 +43,8 @@ pub async fn output(
     })
 }
 
-/// The offset that is asked for. A browser that comes back by itself repeats its first address, and says where it was in a header.
+/// The offset that is asked for. A browser that comes back by itself repeats its first address, and
+/// says where it was in a header.
 fn offset(uri: &Uri, headers: Option<&HeaderMap>) -> Result<u64, Fault> {
     let last = headers.and_then(|headers| headers.get("last-event-id")?.to_str().ok().map(str::to_owned));
     match last.filter(|last| !last.is_empty()).or_else(|| query_value(uri, "offset")) {

@@ -1,5 +1,6 @@
-//! Which headers of a program's answer reach a browser. A sandbox runs strangers' code, so an answer may change nothing outside
-//! of its own origin: see "Headers of answers" in docs/previews.md.
+//! Which headers of a program's answer reach a browser. A sandbox runs strangers' code, so an
+//! answer may change nothing outside of its own origin: see "Headers of answers" in
+//! docs/previews.md.
 
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -24,7 +25,8 @@ static REMOVED: [HeaderName; 10] = [
     STRICT_TRANSPORT_SECURITY,
 ];
 
-/// Cookie that holds the token of a signed link. Behind TLS it has the prefix that only the host itself can set.
+/// Cookie that holds the token of a signed link. Behind TLS it has the prefix that only the host
+/// itself can set.
 pub const LINK_COOKIE: &str = "pandastack_preview";
 pub const LINK_COOKIE_TLS: &str = "__Host-pandastack_preview";
 
@@ -49,8 +51,9 @@ pub fn confine(headers: &mut HeaderMap, target: &Target) {
     }
 }
 
-/// Makes a cookie one of its host alone, by taking `Domain` off, and of the paths below a prefix if there is one. `None` for a
-/// cookie that is ours, or that has no name: a browser takes the value for the name.
+/// Makes a cookie one of its host alone, by taking `Domain` off, and of the paths below a prefix if
+/// there is one. `None` for a cookie that is ours, or that has no name: a browser takes the value
+/// for the name.
 fn confine_cookie(value: &HeaderValue, below: Option<&str>) -> Option<HeaderValue> {
     let mut parts = value.as_bytes().split(|byte| *byte == b';');
     let pair = parts.next().unwrap_or_default();
@@ -79,7 +82,8 @@ fn is_link_cookie(pair: &[u8]) -> bool {
     let (name, value) = split_pair(pair);
     let ours =
         |text: &[u8]| [LINK_COOKIE, LINK_COOKIE_TLS].iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes()));
-    // A cookie without a name is sent back as its value alone, which may read `pandastack_preview=…`.
+    // A cookie without a name is sent back as its value alone, which may read
+    // `pandastack_preview=…`.
     ours(name) || (name.is_empty() && ours(split_pair(value).0))
 }
 

@@ -1,5 +1,6 @@
-//! Passes one request on to a port in a guest and the answer back, byte by byte as they come. Holds no body: a reader that is
-//! slow slows the writer down, in both directions. Whoever goes away first takes the connection to the guest with them.
+//! Passes one request on to a port in a guest and the answer back, byte by byte as they come. Holds
+//! no body: a reader that is slow slows the writer down, in both directions. Whoever goes away
+//! first takes the connection to the guest with them.
 
 use std::{
     pin::Pin,

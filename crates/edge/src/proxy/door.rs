@@ -14,7 +14,8 @@ use super::{
 };
 use crate::Edge;
 
-/// Passes a request on to a port of the caller's sandbox, without the part of the path that names the two.
+/// Passes a request on to a port of the caller's sandbox, without the part of the path that names
+/// the two.
 pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Response> {
     let token = bearer(request.headers(), request.uri());
     // A browser asks whether it may send a credential before it does; only we can say so.

@@ -1,5 +1,5 @@
-//! Which headers go along. Those that are about one connection end here, our own credentials never reach a guest, and what the
-//! guest learns of the way is written by us and nobody else.
+//! Which headers go along. Those that are about one connection end here, our own credentials never
+//! reach a guest, and what the guest learns of the way is written by us and nobody else.
 
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
@@ -140,7 +140,8 @@ fn strip_platform(headers: &mut HeaderMap, credential: Credential) {
     });
     // The token of a signed link is a credential of ours too.
     take_link_tokens(headers);
-    // Who the caller is, as our own servers tell each other. A client that sends these pretends to be one.
+    // Who the caller is, as our own servers tell each other. A client that sends these pretends to
+    // be one.
     let identity =
         |name: &&HeaderName| name.as_str().starts_with("x-fcs-") || name.as_str().starts_with("x-pandastack-");
     let named: Vec<HeaderName> = headers.keys().filter(identity).cloned().collect();

@@ -1,4 +1,5 @@
-//! Notices when nothing moves on a connection any more. A silent connection keeps its sandbox awake, so it must not last.
+//! Notices when nothing moves on a connection any more. A silent connection keeps its sandbox
+//! awake, so it must not last.
 
 use std::{
     io,

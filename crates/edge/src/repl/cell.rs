@@ -1,5 +1,5 @@
-//! Runs one cell and collects what it said. The guest limits output and results; here they also share the memory that whole
-//! answers may take.
+//! Runs one cell and collects what it said. The guest limits output and results; here they also
+//! share the memory that whole answers may take.
 
 use std::time::Duration;
 

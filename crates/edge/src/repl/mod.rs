@@ -1,5 +1,5 @@
-//! Running code. `sessions` opens and closes what keeps its state, `cell` runs one piece of code in it, `once` runs code by
-//! itself.
+//! Running code. `sessions` opens and closes what keeps its state, `cell` runs one piece of code in
+//! it, `once` runs code by itself.
 
 mod cell;
 mod once;

@@ -39,7 +39,8 @@ pub async fn close(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Opens a session of a chosen id, or finds it. A client that hangs up meanwhile ends what was begun for it.
+/// Opens a session of a chosen id, or finds it. A client that hangs up meanwhile ends what was
+/// begun for it.
 pub async fn open_session(
     edge: &Edge,
     id: SandboxId,

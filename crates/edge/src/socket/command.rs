@@ -1,6 +1,8 @@
-//! One command on a socket that carries many. It ends with exactly one terminal frame, unless the socket is gone.
+//! One command on a socket that carries many. It ends with exactly one terminal frame, unless the
+//! socket is gone.
 //!
-//! starting → running → exit | error.   A stop (cancel, stall, server's end) at any point → the process is ended → error.
+//! starting → running → exit | error.   A stop (cancel, stall, server's end) at any point → the
+//! process is ended → error.
 
 use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc};
 
@@ -94,7 +96,8 @@ async fn stopped(stop: oneshot::Receiver<String>) -> End {
 /// Passes input and signals on, in the order they came.
 async fn pass_in(mut from: mpsc::Receiver<ExecControl>, to: mpsc::Sender<ExecControl>) -> Infallible {
     while let Some(control) = from.recv().await {
-        // A process that no longer listens has its end on the way; what comes for it until then goes nowhere.
+        // A process that no longer listens has its end on the way; what comes for it until then
+        // goes nowhere.
         let _ = to.send(control).await;
     }
     std::future::pending().await

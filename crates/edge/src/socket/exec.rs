@@ -1,4 +1,5 @@
-//! Many commands on one socket. Reads the client's frames and acts on each; the commands themselves answer.
+//! Many commands on one socket. Reads the client's frames and acts on each; the commands themselves
+//! answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +28,8 @@ use crate::{
     limits::{SOCKET_COMMANDS_MAX, SOCKET_STDIN_STALL_MAX, STDIN_PIECE_BYTES},
 };
 
-/// Opens a socket for commands. A sleeping sandbox is woken for it, and stays awake for as long as it is open.
+/// Opens a socket for commands. A sleeping sandbox is woken for it, and stays awake for as long as
+/// it is open.
 pub async fn exec(State(edge): State<Edge>, opening: Opening) -> Answer {
     let (sandbox, request, scope) = (opening.id, opening.request.clone(), edge.sockets.scope().clone());
     let traced = opening.traced;
@@ -38,8 +40,8 @@ pub async fn exec(State(edge): State<Edge>, opening: Opening) -> Answer {
     }))
 }
 
-/// The use that an open socket is, shared with its commands: a sandbox that was put to sleep under the socket and woken by a
-/// command has to be told of it again.
+/// The use that an open socket is, shared with its commands: a sandbox that was put to sleep under
+/// the socket and woken by a command has to be told of it again.
 #[derive(Clone)]
 pub struct Attendance(Arc<Mutex<Presence>>);
 
@@ -125,7 +127,8 @@ impl Switchboard {
     }
 
     fn start(&self, id: &str, ask: ExecRequest, live_stdin: bool, line: &Line) -> Result<(), String> {
-        // Taken first: whatever is wrong with a second start, it must not look like the end of the first.
+        // Taken first: whatever is wrong with a second start, it must not look like the end of the
+        // first.
         let taken = self.ids.take(id, live_stdin).map_err(|refused| match refused {
             NotTaken::InUse => "id in use".to_owned(),
             NotTaken::TooMany => {
@@ -165,7 +168,8 @@ impl Switchboard {
         self.pass(id, pieces).await;
     }
 
-    /// Hands something to a command. One that takes nothing for long is ended, because the others' frames wait behind it.
+    /// Hands something to a command. One that takes nothing for long is ended, because the others'
+    /// frames wait behind it.
     async fn pass(&self, id: &str, controls: impl IntoIterator<Item = ExecControl>) {
         let Some(to) = self.ids.control(id) else { return };
         for control in controls {
@@ -181,7 +185,8 @@ impl Switchboard {
     }
 }
 
-/// Answers a frame that cannot be acted on. A client that does not read its answers is not read from either.
+/// Answers a frame that cannot be acted on. A client that does not read its answers is not read
+/// from either.
 async fn refuse(line: &Line, id: &str, error: impl Into<String>) {
     let _ = line.tell.send(error_frame(id, error)).await;
 }

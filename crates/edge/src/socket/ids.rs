@@ -1,5 +1,6 @@
-//! The commands in flight on one socket, by the id that the client chose. An id is taken from its start frame until its
-//! terminal frame is in the queue; both happen under one lock, so nothing of a later command with the same id overtakes it.
+//! The commands in flight on one socket, by the id that the client chose. An id is taken from its
+//! start frame until its terminal frame is in the queue; both happen under one lock, so nothing of
+//! a later command with the same id overtakes it.
 
 use std::{
     collections::HashMap,
@@ -93,7 +94,8 @@ impl Ids {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        // Every change under this lock is a single step, so a panic elsewhere cannot have left it half done.
+        // Every change under this lock is a single step, so a panic elsewhere cannot have left it
+        // half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

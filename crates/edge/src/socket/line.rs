@@ -1,4 +1,5 @@
-//! An open socket. Reading is its owner's; writing is a task of its own with a short queue, so that neither waits for the other.
+//! An open socket. Reading is its owner's; writing is a task of its own with a short queue, so that
+//! neither waits for the other.
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use bytes::Bytes;
@@ -28,7 +29,8 @@ pub type Tell = mpsc::Sender<Message>;
 pub struct Line {
     pub tell: Tell,
     pub hearing: Hearing,
-    /// Cancelled when this server is about to stop, which no client may hold up, and when the key of the socket is revoked.
+    /// Cancelled when this server is about to stop, which no client may hold up, and when the key
+    /// of the socket is revoked.
     pub closing: CancellationToken,
     key: CallerKey,
     writer: JoinHandle<()>,
@@ -138,7 +140,8 @@ fn fault(error: axum::Error) -> Heard {
     Heard::Nonsense(how, format!("bad frame: {inner}"))
 }
 
-/// Writes until the last sender is gone, then says goodbye. When the client is unreachable it ends at once, and with it the queue.
+/// Writes until the last sender is gone, then says goodbye. When the client is unreachable it ends
+/// at once, and with it the queue.
 async fn write(
     mut sink: SplitSink<WebSocket, Message>,
     mut queue: mpsc::Receiver<Message>,

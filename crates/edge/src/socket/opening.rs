@@ -1,4 +1,5 @@
-//! From a request to a socket. Whatever is wrong is said before, as a status with a body; after that there are only frames.
+//! From a request to a socket. Whatever is wrong is said before, as a status with a body; after
+//! that there are only frames.
 
 use axum::{
     Extension,
@@ -51,7 +52,8 @@ impl Sockets {
     }
 }
 
-/// A request that may become a socket: its caller may reach the sandbox, and there is room for one more.
+/// A request that may become a socket: its caller may reach the sandbox, and there is room for one
+/// more.
 pub struct Opening {
     pub id: SandboxId,
     /// The request's id, for the log.
@@ -85,14 +87,16 @@ impl FromRequestParts<Edge> for Opening {
 }
 
 impl Opening {
-    /// Answers that the socket is open and lets `serve` have it. What `serve` holds is dropped if the client has left.
+    /// Answers that the socket is open and lets `serve` have it. What `serve` holds is dropped if
+    /// the client has left.
     pub fn accept<F>(self, serve: impl FnOnce(Line) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let Self { upgrade, scope, place, key, .. } = self;
         let (opened, opening) = oneshot::channel::<WebSocket>();
-        // The framework would run the socket in a task of its own that nobody waits for; it only hands it over to ours.
+        // The framework would run the socket in a task of its own that nobody waits for; it only
+        // hands it over to ours.
         let tasks = scope.clone();
         let served = async move {
             if let Ok(socket) = opening.await {

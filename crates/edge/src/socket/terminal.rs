@@ -1,4 +1,5 @@
-//! One program in a terminal on one socket: bytes both ways, sizes in between, and the end as the last frame.
+//! One program in a terminal on one socket: bytes both ways, sizes in between, and the end as the
+//! last frame.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +67,8 @@ async fn open(edge: Edge, opening: Opening, uri: &Uri, (program, spelling): (Opt
         deadline: None,
         terminal: Some((side("rows", TERMINAL_ROWS), side("cols", TERMINAL_COLS))),
     };
-    // Started before the socket is open, so that whatever is wrong has a status. A client that leaves meanwhile ends it.
+    // Started before the socket is open, so that whatever is wrong has a status. A client that
+    // leaves meanwhile ends it.
     let session = edge.host.exec(opening.id, ask).await?;
     let request = opening.request.clone();
     Ok(opening.accept(move |line| serve(line, session, spelling, request)))

@@ -1,4 +1,5 @@
-//! The stub's processes and folders: what was asked is written down, and what is answered the test has laid out.
+//! The stub's processes and folders: what was asked is written down, and what is answered the test
+//! has laid out.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,5 @@
-//! Bytes to and from a program in a guest: streams, back-pressure, upgrades, and who takes whom along when leaving.
+//! Bytes to and from a program in a guest: streams, back-pressure, upgrades, and who takes whom
+//! along when leaving.
 
 use std::time::Duration;
 
@@ -52,7 +53,8 @@ async fn a_slow_reader_stops_the_guest_and_nothing_grows() {
     let mut accepted = 0;
     while let Ok(count) = tokio::time::timeout(Duration::from_millis(500), stream.write(&piece)).await {
         accepted += count.unwrap();
-        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for ever.
+        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for
+        // ever.
         assert!(accepted < 64 << 20, "nothing holds the guest back");
     }
     let mut read = 0;

@@ -1,4 +1,5 @@
-//! A program in a guest, played by the test: it speaks HTTP on the far end of a connection, through a real server or by hand.
+//! A program in a guest, played by the test: it speaks HTTP on the far end of a connection, through
+//! a real server or by hand.
 
 use std::convert::Infallible;
 
@@ -36,7 +37,8 @@ impl Rig {
         format!("{port}-{}.box.example", self.id)
     }
 
-    /// The host name of a signed link whose token has a path after it, such as `all/x`. The stub names links by the length of their tokens.
+    /// The host name of a signed link whose token has a path after it, such as `all/x`. The stub
+    /// names links by the length of their tokens.
     pub fn link(&self, path: &str) -> String {
         let token = path.split(['/', '?']).next().unwrap_or_default();
         format!("link-{}.box.example", format!("{:02x}", token.len()).repeat(20))

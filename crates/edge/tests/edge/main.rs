@@ -1,4 +1,5 @@
-//! The edge through its real router and its real server, over a real socket; control and host are stubs.
+//! The edge through its real router and its real server, over a real socket; control and host are
+//! stubs.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

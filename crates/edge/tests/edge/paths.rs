@@ -15,7 +15,8 @@ async fn every_route_is_on_the_public_list_and_the_reverse() {
     for path in Edge::paths() {
         let asked: String =
             path.split(['{', '}']).enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "x" }).collect();
-        // Nothing has this method, so a refusal names those there are; a route without one takes every method.
+        // Nothing has this method, so a refusal names those there are; a route without one takes
+        // every method.
         let answer = rig.http.request(Method::TRACE, format!("{}{asked}", rig.url)).send().await.unwrap();
         let Some(allowed) = answer.headers().get(header::ALLOW) else {
             // With nothing behind it, it is the same route.

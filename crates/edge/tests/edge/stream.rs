@@ -101,7 +101,8 @@ async fn a_slow_reader_stops_the_command_and_nothing_grows() {
         .is_ok()
     {
         accepted += 1;
-        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for ever.
+        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for
+        // ever.
         assert!(accepted * PIECE < 64 << 20, "nothing holds the command back");
     }
     let mut read = 0;

@@ -1,5 +1,5 @@
-//! Makes a bare kernel usable: modules, root file system, mounts, network. Runs once, as the first process, before
-//! anything else of the agent; a failure here is the end of the machine.
+//! Makes a bare kernel usable: modules, root file system, mounts, network. Runs once, as the first
+//! process, before anything else of the agent; a failure here is the end of the machine.
 
 mod cmdline;
 mod mounts;
@@ -21,10 +21,12 @@ pub use cmdline::{CmdlineError, Orders, bytes_of_hex};
 const OPEN_FILES_SOFT: u64 = 65_536;
 const OPEN_FILES_HARD: u64 = 1_048_576;
 
-/// Between two sums of the kernel's memory statistics, which meanwhile may be off by some hundred pages.
+/// Between two sums of the kernel's memory statistics, which meanwhile may be off by some hundred
+/// pages.
 const STATISTICS_SECONDS: &str = "120\n";
 
-/// Name and machine id until the first rebirth gives real ones. As long as those, so that their files keep their size.
+/// Name and machine id until the first rebirth gives real ones. As long as those, so that their
+/// files keep their size.
 const FIRST_HOSTNAME: &str = "sandbox-00000000";
 const FIRST_MACHINE_ID: &str = "00000000000000000000000000000000";
 
@@ -87,7 +89,8 @@ pub fn run() -> Result<Orders, BootError> {
     Ok(orders)
 }
 
-/// Takes scheduling and throttling off the disks: the host does both, and their timers would run in every restored guest.
+/// Takes scheduling and throttling off the disks: the host does both, and their timers would run in
+/// every restored guest.
 fn quiet_disks() {
     for disk in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let _ = fs::write(disk.path().join("queue/scheduler"), "none");
@@ -95,7 +98,8 @@ fn quiet_disks() {
     }
 }
 
-/// Lets the kernel sum its memory statistics up rarely: every second is in the way of a guest that was just restored.
+/// Lets the kernel sum its memory statistics up rarely: every second is in the way of a guest that
+/// was just restored.
 fn quiet_statistics() {
     let _ = fs::write("/proc/sys/vm/stat_interval", STATISTICS_SECONDS);
 }

@@ -80,11 +80,13 @@ pub(super) fn late() {
     let _ = fs::create_dir_all("/run/lock");
 }
 
-/// Files of the sandbox's identity. Every new life rewrites them before its first user byte, so they lie in memory: a write
-/// through a disk's file system and its journal is new code for a restored guest, and took more than twice as long.
+/// Files of the sandbox's identity. Every new life rewrites them before its first user byte, so
+/// they lie in memory: a write through a disk's file system and its journal is new code for a
+/// restored guest, and took more than twice as long.
 const IDENTITY: &[&str] = &["hostname", "hosts", "machine-id", "resolv.conf"];
 
-/// Lays files in memory over those of the identity, as far as that works; without it they are only slower.
+/// Lays files in memory over those of the identity, as far as that works; without it they are only
+/// slower.
 pub(super) fn identity() {
     let _ = fs::create_dir_all("/run/pandastack");
     for name in IDENTITY {

@@ -61,7 +61,8 @@ impl Addresses {
         interfaces.set_address(INTERFACE, self.address, self.prefix)?;
         interfaces.bring_up(INTERFACE)?;
         interfaces.set_gateway(self.gateway)?;
-        // There is no IPv6 beyond the interface; without an address programs do not try, and the kernel solicits nobody.
+        // There is no IPv6 beyond the interface; without an address programs do not try, and the
+        // kernel solicits nobody.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6"), "1\n");
         match fs::write(RESOLV_CONF, format!("nameserver {}\n", self.nameserver)) {
             // A file system without /etc still deserves to run.

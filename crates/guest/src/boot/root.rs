@@ -50,7 +50,8 @@ fn wait_for(device: &str) -> Result<(), BootError> {
     Ok(())
 }
 
-/// Deletes the initial file system's files. Only ever touches a file system in memory, and never what is mounted on it.
+/// Deletes the initial file system's files. Only ever touches a file system in memory, and never
+/// what is mounted on it.
 fn free_initial() {
     let in_memory = statfs("/").is_ok_and(|stat| [TMPFS_MAGIC, RAMFS].contains(&stat.filesystem_type()));
     if let (true, Ok(root)) = (in_memory, fs::symlink_metadata("/")) {

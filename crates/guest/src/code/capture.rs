@@ -1,5 +1,5 @@
-//! What a kernel, and whatever it started, writes to one of its streams: read all the time, so that nobody is stopped by it, and
-//! kept up to a limit until the next cell's end takes it.
+//! What a kernel, and whatever it started, writes to one of its streams: read all the time, so that
+//! nobody is stopped by it, and kept up to a limit until the next cell's end takes it.
 
 use std::{
     cell::{Cell, RefCell},

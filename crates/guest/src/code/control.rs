@@ -1,7 +1,9 @@
-//! The conversation with a kernel over its control socket. The kernel runs a user's code, so what it says is not trusted: a
-//! word out of place is an error, and its length is limited before it is kept.
+//! The conversation with a kernel over its control socket. The kernel runs a user's code, so what
+//! it says is not trusted: a word out of place is an error, and its length is limited before it is
+//! kept.
 //!
-//! Asked: `<number> <length>\n` and the code, with the trace as a third word if there is one. Answered: `<number> <exit> <length>\n` and JSON.
+//! Asked: `<number> <length>\n` and the code, with the trace as a third word if there is one.
+//! Answered: `<number> <exit> <length>\n` and JSON.
 
 use std::io;
 
@@ -92,7 +94,8 @@ impl Control {
     }
 }
 
-/// Says whether a trace can stand in a line: what comes from the host is not looked at by the kernels.
+/// Says whether a trace can stand in a line: what comes from the host is not looked at by the
+/// kernels.
 fn is_word(trace: &str) -> bool {
     (1..=limits::TRACE_BYTES_MAX).contains(&trace.len())
         && trace.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')

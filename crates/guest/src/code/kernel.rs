@@ -1,7 +1,8 @@
-//! One kernel process: started once, asked for one cell at a time, interrupted when a cell is late, killed when that does not
-//! help. It dies with this value.
+//! One kernel process: started once, asked for one cell at a time, interrupted when a cell is late,
+//! killed when that does not help. It dies with this value.
 //!
-//! running → interrupted (INT to the kernel) → its group interrupted (a program it waits for may be what hangs) → killed.
+//! running → interrupted (INT to the kernel) → its group interrupted (a program it waits for may be
+//! what hangs) → killed.
 
 use std::{
     os::{fd::AsFd, unix::net::UnixStream as StdStream},

@@ -6,8 +6,9 @@ use pandastack_wire_guest::Language;
 pub(super) struct Recipe {
     /// Looked up in the sandbox's PATH.
     pub(super) interpreter: &'static str,
-    /// Flag and text of the first program. Where there is a second, the first only reads it: command lines are seen by everybody
-    /// who looks at the list of processes, and should fit a screen.
+    /// Flag and text of the first program. Where there is a second, the first only reads it:
+    /// command lines are seen by everybody who looks at the list of processes, and should fit a
+    /// screen.
     pub(super) boot: [&'static str; 2],
     /// Sent over the control socket before anything else.
     pub(super) program: Option<&'static str>,

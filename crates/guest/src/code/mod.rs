@@ -1,5 +1,5 @@
-//! Code sessions: kernels that keep their state from cell to cell. They belong to the agent and not to a connection, so that
-//! they outlive every link and are in every copy of the guest.
+//! Code sessions: kernels that keep their state from cell to cell. They belong to the agent and not
+//! to a connection, so that they outlive every link and are in every copy of the guest.
 
 mod capture;
 mod control;
@@ -87,7 +87,8 @@ pub(crate) fn close(agent: &Agent, channel: &Channel, ask: &CodeClose) -> Result
     Ok(done(channel))
 }
 
-/// Runs a cell. A host that cancels interrupts it; one that is gone for good does too, because nobody waits for it then.
+/// Runs a cell. A host that cancels interrupts it; one that is gone for good does too, because
+/// nobody waits for it then.
 pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, ask: CodeRun) -> Result<Frame, Fault> {
     let session = agent.sessions.find(&ask.id).ok_or_else(gone)?;
     let work = async {

@@ -1,5 +1,6 @@
-//! One code session: its cells take turns, and its kernel is replaced when it is lost. Lives in the agent, so it is where its
-//! guest is: asleep, woken, copied, whoever has lost or restarted the link meanwhile.
+//! One code session: its cells take turns, and its kernel is replaced when it is lost. Lives in the
+//! agent, so it is where its guest is: asleep, woken, copied, whoever has lost or restarted the
+//! link meanwhile.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -181,7 +182,8 @@ impl Turn<'_> {
         Ok(self.conclude(agent, outcome, anew, began.elapsed()))
     }
 
-    /// Brings the kernel to rest: a cell that was left alone is ended, and a kernel that is gone is forgotten.
+    /// Brings the kernel to rest: a cell that was left alone is ended, and a kernel that is gone is
+    /// forgotten.
     async fn settle(&mut self, agent: &Agent) {
         let State { kernel: Some(kernel), unfinished, number, lost } = &mut *self.state else { return };
         let survived = match (kernel.has_ended(), *unfinished) {

@@ -1,4 +1,5 @@
-//! Kernels as processes of this machine: our programs by their own tests, and a session from its start to its end.
+//! Kernels as processes of this machine: our programs by their own tests, and a session from its
+//! start to its end.
 
 use std::{path::PathBuf, process::Command, rc::Rc, time::Duration};
 
@@ -28,7 +29,8 @@ fn with_session(language: Language, body: impl AsyncFnOnce(&Rc<Agent>, Rc<Sessio
     runtime.block_on(LocalSet::new().run_until(async {
         let reaping = agent.clone();
         let reaper = tokio::task::spawn_local(async move { reaping.reaper.run().await });
-        // The agent has one thread. A test's process has more, and any of them may swallow the signal of an ended child.
+        // The agent has one thread. A test's process has more, and any of them may swallow the
+        // signal of an ended child.
         let reminder = tokio::task::spawn_local(async {
             loop {
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -25,7 +25,8 @@ pub(crate) enum AccountError {
     },
 }
 
-/// Finds a user by name or number, with another group after a colon. A number without an entry is a user without name and home.
+/// Finds a user by name or number, with another group after a colon. A number without an entry is a
+/// user without name and home.
 pub(super) fn find(user: &str) -> Result<Account, AccountError> {
     let passwd = read("/etc/passwd")?;
     let group = read("/etc/group")?;

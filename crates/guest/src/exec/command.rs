@@ -1,5 +1,6 @@
-//! Turns a `Start` into what the system needs: program candidates, arguments, environment, folder, user.
-//! Everything that can be wrong with a request is found here or by the kernel, and is told apart.
+//! Turns a `Start` into what the system needs: program candidates, arguments, environment, folder,
+//! user. Everything that can be wrong with a request is found here or by the kernel, and is told
+//! apart.
 
 use std::{
     collections::BTreeMap,
@@ -89,8 +90,8 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Checks a request and fills in what it leaves out. Later sources of the environment win: ours, the user's, the
-    /// machine's, the sandbox's, the request's.
+    /// Checks a request and fills in what it leaves out. Later sources of the environment win:
+    /// ours, the user's, the machine's, the sandbox's, the request's.
     pub(crate) fn resolve(start: &Start, sandbox_env: &[Variable]) -> Result<Self, StartError> {
         let account = start.user.as_deref().map(account::find).transpose()?;
         let (name, home) = match &account {

@@ -1,5 +1,6 @@
-//! The machine-wide variables of `/etc/environment`, which a template sets for every program. Read for each start, so that a
-//! change holds from the next one on; a line that makes no sense is left out, as at a login.
+//! The machine-wide variables of `/etc/environment`, which a template sets for every program. Read
+//! for each start, so that a change holds from the next one on; a line that makes no sense is left
+//! out, as at a login.
 
 use std::{fs::File, io::Read};
 

@@ -24,8 +24,8 @@ use crate::{
 use streams::Streams;
 use supervise::{Verdict, supervise};
 
-/// Starts what the host asked for and stays until it ended. The main process's end is the end, even if a detached child
-/// keeps a pipe open; everything written until then is sent before it.
+/// Starts what the host asked for and stays until it ended. The main process's end is the end, even
+/// if a detached child keeps a pipe open; everything written until then is sent before it.
 pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) -> Result<Frame, Fault> {
     let command = Command::resolve(&start, &agent.env())?;
     let (group, ended, streams) = launch(agent, &command, &start)?;
@@ -49,8 +49,8 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
     Ok(Exit { code, timed_out, signal }.frame(channel.id))
 }
 
-/// Makes streams and process. Nothing is awaited between the start and the registration with the reaper, so an exit
-/// cannot be missed.
+/// Makes streams and process. Nothing is awaited between the start and the registration with the
+/// reaper, so an exit cannot be missed.
 fn launch(agent: &Agent, command: &Command, start: &Start) -> Result<(Group, reaper::Ended, Streams), Fault> {
     let (streams, far) = match start.terminal {
         Some(size) => streams::terminal(size)?,

@@ -1,4 +1,5 @@
-//! Takes in every ended child: those somebody waits for, and orphans that became ours because we are the first process.
+//! Takes in every ended child: those somebody waits for, and orphans that became ours because we
+//! are the first process.
 
 use std::{
     cell::RefCell,
@@ -55,7 +56,8 @@ impl Reaper {
         loop {
             self.reap();
             if let Ok(mut ready) = signals.readable().await {
-                // Many ended children may be one signal: the count means nothing, only that there is something to reap.
+                // Many ended children may be one signal: the count means nothing, only that there
+                // is something to reap.
                 while let Ok(Ok(_)) = ready.try_io(|signals| Ok(nix::unistd::read(signals.get_ref(), &mut note)?)) {}
             }
         }

@@ -1,5 +1,6 @@
-//! Moves bytes between one process and its channel. Output is read only when the host has given credit for it and the
-//! connection has a place for it, so a slow reader stops the process and nothing grows.
+//! Moves bytes between one process and its channel. Output is read only when the host has given
+//! credit for it and the connection has a place for it, so a slow reader stops the process and
+//! nothing grows.
 
 use std::{
     cell::RefCell,
@@ -87,8 +88,8 @@ pub(super) fn terminal(size: Resize) -> Result<(Streams, FarEnds), StreamsError>
 }
 
 impl Streams {
-    /// Moves bytes both ways for as long as it is polled. Dropping it loses nothing: bytes are taken out of a pipe only
-    /// in the very step that hands them on.
+    /// Moves bytes both ways for as long as it is polled. Dropping it loses nothing: bytes are
+    /// taken out of a pipe only in the very step that hands them on.
     pub(super) async fn flow(&self, agent: &Agent, channel: &Channel) -> Infallible {
         match self {
             Self::Pipes { stdin, stdout, stderr } => {
@@ -128,8 +129,9 @@ impl Streams {
         }
     }
 
-    /// Lets go of a process that has ended. Detached children may still hold its pipes: those are emptied to nowhere for
-    /// as long as that lasts, because a server started in the background must not die of its next log line.
+    /// Lets go of a process that has ended. Detached children may still hold its pipes: those are
+    /// emptied to nowhere for as long as that lasts, because a server started in the background
+    /// must not die of its next log line.
     pub(super) fn release_layer(self, agent: &Rc<Agent>) {
         let Self::Pipes { stdout, stderr, .. } = self else { return };
         for pipe in [stdout, stderr].into_iter().filter(is_held) {
@@ -178,7 +180,8 @@ async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: Kind) {
             Err(_would_block) => {}
         }
     }
-    // Mostly the process ends right after its streams, and its end says it all: one frame instead of three.
+    // Mostly the process ends right after its streams, and its end says it all: one frame instead
+    // of three.
     tokio::time::sleep(limits::STREAM_END_AFTER).await;
     channel.send(Frame::new(channel.id, kind, Bytes::new()).end()).await;
 }
@@ -219,7 +222,8 @@ fn read(agent: &Agent, source: BorrowedFd<'_>, bytes: usize) -> io::Result<Bytes
     Ok(Bytes::copy_from_slice(&scratch[..count]))
 }
 
-/// Writes input until its end. Input nobody reads is consumed all the same, so that the host is not stopped by it.
+/// Writes input until its end. Input nobody reads is consumed all the same, so that the host is not
+/// stopped by it.
 async fn feed(channel: &Channel, sink: Option<&Watched>) {
     while let Some(bytes) = channel.take_input().await {
         put(sink, &bytes).await;

@@ -1,4 +1,5 @@
-//! Watches over one process group: passes signals and sizes on, enforces the deadline, and ends it on request.
+//! Watches over one process group: passes signals and sizes on, enforces the deadline, and ends it
+//! on request.
 //!
 //! running → asked to end (TERM; deadline or cancel) → forced to end (KILL, a grace later) → ended.
 
@@ -34,7 +35,8 @@ impl Group {
     }
 
     pub(crate) fn signal(&self, number: i32) {
-        // The only refusals are a group that is gone and a number that is no signal: both leave nothing to do.
+        // The only refusals are a group that is gone and a number that is no signal: both leave
+        // nothing to do.
         let _ = process::signal_group(self.id, number);
     }
 

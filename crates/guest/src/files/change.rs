@@ -33,7 +33,8 @@ pub(crate) async fn make_dir(agent: &Rc<Agent>, channel: &Channel, ask: MakeDir)
     }
 }
 
-/// Moves a path. Folders above the new place are not made; a folder is never replaced unless it is empty.
+/// Moves a path. Folders above the new place are not made; a folder is never replaced unless it is
+/// empty.
 pub(crate) async fn move_path(agent: &Rc<Agent>, channel: &Channel, ask: Move) -> Result<Frame, Fault> {
     let (from, to) = (absolute(&ask.from)?, absolute(&ask.to)?);
     agent.writable().await;
@@ -45,7 +46,8 @@ pub(crate) async fn move_path(agent: &Rc<Agent>, channel: &Channel, ask: Move) -
     }
 }
 
-/// Sets permission bits. A link that is named leads to what gets them; links that are found below are left alone.
+/// Sets permission bits. A link that is named leads to what gets them; links that are found below
+/// are left alone.
 pub(crate) async fn chmod(agent: &Rc<Agent>, channel: &Channel, ask: Chmod) -> Result<Frame, Fault> {
     let path = absolute(&ask.path)?;
     let mode = ask.mode & PERMISSIONS;

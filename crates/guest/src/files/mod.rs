@@ -1,5 +1,6 @@
-//! Files of the guest: read, write, list, stat, delete; and folders as wholes: make, move, set modes, walk, watch, pack, unpack. Contents are streamed, so no file is ever held in memory.
-//! Disk work happens on the serving thread in small steps, with a turn for the others between them.
+//! Files of the guest: read, write, list, stat, delete; and folders as wholes: make, move, set
+//! modes, walk, watch, pack, unpack. Contents are streamed, so no file is ever held in memory. Disk
+//! work happens on the serving thread in small steps, with a turn for the others between them.
 
 mod change;
 mod delete;

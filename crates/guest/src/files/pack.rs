@@ -1,5 +1,6 @@
-//! Sends a folder, or one file, as a tar archive, as fast as the host takes it. Names are relative to the folder. Links stay
-//! links; devices, sockets and pipes are left out, and so is what the kernel only pretends to have.
+//! Sends a folder, or one file, as a tar archive, as fast as the host takes it. Names are relative
+//! to the folder. Links stay links; devices, sockets and pipes are left out, and so is what the
+//! kernel only pretends to have.
 
 use std::{
     ffi::OsString,
@@ -99,7 +100,8 @@ async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString
     Ok(())
 }
 
-/// Sends a file of the size it has when it is opened: one that shrinks meanwhile is filled up, one that grows is cut.
+/// Sends a file of the size it has when it is opened: one that shrinks meanwhile is filled up, one
+/// that grows is cut.
 async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault> {
     // Without blocking, should it have become a pipe.
     let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);

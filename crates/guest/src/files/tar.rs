@@ -1,5 +1,5 @@
-//! The blocks of a tar archive: written in the GNU form, which holds any name and size; read in the GNU, the POSIX and the
-//! old form. Pure: bytes in, values out.
+//! The blocks of a tar archive: written in the GNU form, which holds any name and size; read in the
+//! GNU, the POSIX and the old form. Pure: bytes in, values out.
 
 /// Everything in an archive is a multiple of this.
 pub(super) const BLOCK_BYTES: usize = 512;

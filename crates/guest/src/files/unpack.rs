@@ -1,6 +1,7 @@
-//! Takes a tar archive in and puts what it holds below a folder. Names that are absolute or have `..` in them are refused, and so are links
-//! that lead outside; and the kernel is asked to resolve every name beneath the folder, so that no chain of links, in the
-//! archive or there before, leads a write out of it. What was put in place before a refusal stays.
+//! Takes a tar archive in and puts what it holds below a folder. Names that are absolute or have
+//! `..` in them are refused, and so are links that lead outside; and the kernel is asked to resolve
+//! every name beneath the folder, so that no chain of links, in the archive or there before, leads
+//! a write out of it. What was put in place before a refusal stays.
 
 use std::{
     ffi::OsStr,
@@ -74,7 +75,8 @@ impl From<UnpackError> for Fault {
             UnpackError::System { cause, .. } => match kind_of(cause) {
                 // What is in the way is no folder, or is one.
                 ErrorKind::Failed if cause.kind() == io::ErrorKind::AlreadyExists => ErrorKind::WrongType,
-                // No path of the caller's is missing: the archive names something that is not in it.
+                // No path of the caller's is missing: the archive names something that is not in
+                // it.
                 ErrorKind::Missing => ErrorKind::Invalid,
                 kind => kind,
             },

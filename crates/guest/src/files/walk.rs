@@ -1,4 +1,5 @@
-//! Lists a folder with what is below it, each folder before what is in it. Links are never followed, so a walk ends.
+//! Lists a folder with what is below it, each folder before what is in it. Links are never
+//! followed, so a walk ends.
 
 use std::{ffi::OsString, mem, path::PathBuf};
 

@@ -1,8 +1,8 @@
-//! Tells what changes at a path, by inotify. Everything is watched before the host is told so: what happens after that is
-//! told, or it is told that something was not.
+//! Tells what changes at a path, by inotify. Everything is watched before the host is told so: what
+//! happens after that is told, or it is told that something was not.
 //!
-//! A folder that appears below is watched as soon as we hear of it; what is found in it then is told as created, so a change may be
-//! told twice but is not missed.
+//! A folder that appears below is watched as soon as we hear of it; what is found in it then is
+//! told as created, so a change may be told twice but is not missed.
 
 use std::{
     cell::Cell,

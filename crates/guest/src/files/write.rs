@@ -1,5 +1,5 @@
-//! Takes a file's new contents in. They gather in a temporary file beside the target, which then takes the target's place
-//! in one step: readers see the old file or the new one, never a part.
+//! Takes a file's new contents in. They gather in a temporary file beside the target, which then
+//! takes the target's place in one step: readers see the old file or the new one, never a part.
 
 use std::{
     cell::Cell,

@@ -1,9 +1,9 @@
-//! The last of what a process wrote: bytes of both its streams in the order in which they were read, the oldest dropped
-//! when there is no room. Pure; knows no process.
+//! The last of what a process wrote: bytes of both its streams in the order in which they were
+//! read, the oldest dropped when there is no room. Pure; knows no process.
 //!
-//! Characters are kept whole. A character of which only the beginning has come waits until it is complete or its stream ends,
-//! and a reader is never given a part of one: so every offset that a reader was told is a good place to go on from, also for
-//! somebody who reads text.
+//! Characters are kept whole. A character of which only the beginning has come waits until it is
+//! complete or its stream ends, and a reader is never given a part of one: so every offset that a
+//! reader was told is a good place to go on from, also for somebody who reads text.
 
 use std::collections::VecDeque;
 
@@ -78,8 +78,8 @@ impl Log {
         self.append(side, &bytes[..len]);
     }
 
-    /// Gives what follows an offset, up to a number of bytes that has room for a character, all of one stream.
-    /// `None` if nothing follows, or what does is dropped.
+    /// Gives what follows an offset, up to a number of bytes that has room for a character, all of
+    /// one stream. `None` if nothing follows, or what does is dropped.
     pub(super) fn read(&self, offset: u64, bytes_max: usize) -> Option<(Side, Bytes)> {
         let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         let mut before = 0;

@@ -1,5 +1,6 @@
-//! Processes that outlive whoever asked for them: started, listed, read, fed, signalled, forgotten. They and their output
-//! are the agent's own memory, so they are still there after a sleep, in every fork, and for a host that starts anew.
+//! Processes that outlive whoever asked for them: started, listed, read, fed, signalled, forgotten.
+//! They and their output are the agent's own memory, so they are still there after a sleep, in
+//! every fork, and for a host that starts anew.
 
 mod log;
 mod process;
@@ -85,8 +86,8 @@ pub(crate) fn list(agent: &Agent, channel: &Channel, Which { id }: Which) -> Res
     Ok(ProcessList { processes }.frame(channel.id))
 }
 
-/// Sends output from an offset on, as fast as the host takes it. A process never waits for that: a reader who falls behind by
-/// more than is kept is told where it goes on.
+/// Sends output from an offset on, as fast as the host takes it. A process never waits for that: a
+/// reader who falls behind by more than is kept is told where it goes on.
 pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Result<Frame, Fault> {
     let Attach { id, offset, follow } = ask;
     let process = agent.processes.find(id)?;

@@ -1,5 +1,6 @@
-//! One process that outlives its request. It runs as every process of ours does, on a channel of its own whose far end is not
-//! a connection but the log: so it starts, takes signals and input, keeps its deadline and ends by the same code.
+//! One process that outlives its request. It runs as every process of ours does, on a channel of
+//! its own whose far end is not a connection but the log: so it starts, takes signals and input,
+//! keeps its deadline and ends by the same code.
 
 use std::{
     cell::{Cell, RefCell},
@@ -39,8 +40,8 @@ pub(super) struct Process {
 type Outcome = Result<(), Frame>;
 
 impl Process {
-    /// Starts a process. It is known from now on, whether or not its caller stays to hear so; if it fails to start, nothing is
-    /// left of it.
+    /// Starts a process. It is known from now on, whether or not its caller stays to hear so; if it
+    /// fails to start, nothing is left of it.
     pub(super) async fn start(agent: &Rc<Agent>, id: u64, ask: wire::Spawn) -> Result<Rc<Self>, Frame> {
         let wire::Spawn { start, tag } = ask;
         let (lanes, outlet) = open_lanes();
@@ -143,7 +144,8 @@ impl Process {
         self.channel.doom(Fate::Cancelled);
     }
 
-    /// Hands input over, waiting for a process that reads slowly but not for one that does not read.
+    /// Hands input over, waiting for a process that reads slowly but not for one that does not
+    /// read.
     pub(super) async fn feed(&self, piece: &[u8]) -> Result<(), Fault> {
         loop {
             self.check_takes_input()?;

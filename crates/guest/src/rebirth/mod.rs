@@ -37,9 +37,10 @@ impl From<RebirthError> for Fault {
     }
 }
 
-/// Takes everything on that makes this guest different from its siblings. Runs in one go: nothing of the guest's agent
-/// happens between the old life and the new one. Who knows our secret already is still in the same life: after a pause it
-/// renews the clock and the random generator, and nothing ends.
+/// Takes everything on that makes this guest different from its siblings. Runs in one go: nothing
+/// of the guest's agent happens between the old life and the new one. Who knows our secret already
+/// is still in the same life: after a pause it renews the clock and the random generator, and
+/// nothing ends.
 pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> {
     let Rebirth { wall_clock_ns, entropy, secret, identity } = rebirth;
     if secret.is_empty() {
@@ -66,8 +67,9 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
     Ok(Reborn { wall_clock_ns: system.clock(), generation: Some(GENERATION) })
 }
 
-/// Ends the connections of the old life a little later. Whoever gave us the new one waits for an answer, and may ask something at once;
-/// in a restored guest, closing a socket is new code. Nothing that still comes on those connections is heeded meanwhile.
+/// Ends the connections of the old life a little later. Whoever gave us the new one waits for an
+/// answer, and may ask something at once; in a restored guest, closing a socket is new code.
+/// Nothing that still comes on those connections is heeded meanwhile.
 pub(crate) fn end_old_life(agent: &Rc<Agent>) {
     let agent = agent.clone();
     tokio::task::spawn_local(async move {
@@ -76,7 +78,8 @@ pub(crate) fn end_old_life(agent: &Rc<Agent>) {
     });
 }
 
-/// Sets the clock, unless it is only a little ahead: then the message was late, not we, and nobody's time goes back.
+/// Sets the clock, unless it is only a little ahead: then the message was late, not we, and
+/// nobody's time goes back.
 fn set_clock(system: &dyn System, wanted_ns: u64) -> std::io::Result<()> {
     let ahead = Duration::from_nanos(system.clock().saturating_sub(wanted_ns));
     if !ahead.is_zero() && ahead <= limits::CLOCK_AHEAD_MAX {

@@ -1,4 +1,5 @@
-//! The system an agent acts on: the machine it is the first process of, or nothing at all when it only serves a test.
+//! The system an agent acts on: the machine it is the first process of, or nothing at all when it
+//! only serves a test.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,8 +15,8 @@ use pandastack_wire_guest::Identity;
 
 use crate::{boot::network, volumes::Disks};
 
-/// Says which life this is, to programs that must do something in each: other contents each time, readable by everybody,
-/// in memory, written in place so that it can be watched.
+/// Says which life this is, to programs that must do something in each: other contents each time,
+/// readable by everybody, in memory, written in place so that it can be watched.
 const GENERATION_FILE: &str = "/run/pandastack/generation";
 
 /// What a rebirth, a seal or an end changes about a system.
@@ -28,7 +29,8 @@ pub trait System {
     fn reseed(&self, entropy: &[u8]) -> io::Result<()>;
     /// Takes hostname, machine id and addresses on.
     fn take_identity(&self, identity: &Identity) -> io::Result<()>;
-    /// Tells programs that a new life has begun. The random generator must have been given its new start.
+    /// Tells programs that a new life has begun. The random generator must have been given its new
+    /// start.
     fn begin_generation(&self) -> io::Result<()>;
     /// Stops writes to disk.
     fn freeze(&self) -> io::Result<()>;
@@ -42,8 +44,9 @@ pub trait System {
 
 /// The machine whose first process we are.
 ///
-/// A new life needs a few files, and a restored guest would look each of them up with code that its CPU has not
-/// translated yet. So they are opened once, at boot, and the open descriptors are sealed with the guest.
+/// A new life needs a few files, and a restored guest would look each of them up with code that its
+/// CPU has not translated yet. So they are opened once, at boot, and the open descriptors are
+/// sealed with the guest.
 #[derive(Debug)]
 pub struct Machine {
     disks: Disks,
@@ -178,7 +181,8 @@ fn wall_clock_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A small file of the identity, open for good. Should the sandbox's owner unmount it, the file below keeps its contents.
+/// A small file of the identity, open for good. Should the sandbox's owner unmount it, the file
+/// below keeps its contents.
 #[derive(Debug)]
 struct Kept {
     path: &'static str,
@@ -191,8 +195,8 @@ impl Kept {
         Self { path, file: writable(path).ok() }
     }
 
-    /// Replaces the contents in place. No truncation first: that makes a disk's file system flush on close, which a
-    /// restore would wait for, and most of these contents keep their length.
+    /// Replaces the contents in place. No truncation first: that makes a disk's file system flush
+    /// on close, which a restore would wait for, and most of these contents keep their length.
     fn overwrite(&self, contents: &[u8]) -> io::Result<()> {
         match &self.file {
             Some(file) => replace(file, contents),

@@ -1,6 +1,6 @@
-//! One channel's state, shared by the connection that receives for it and the future that works on it. It is a set of
-//! cells rather than a queue, so that nothing a host sends can make it grow: input is limited by the window, signals are
-//! a set, a newer size replaces an older one.
+//! One channel's state, shared by the connection that receives for it and the future that works on
+//! it. It is a set of cells rather than a queue, so that nothing a host sends can make it grow:
+//! input is limited by the window, signals are a set, a newer size replaces an older one.
 
 use std::cell::{Cell, RefCell};
 
@@ -61,7 +61,8 @@ impl Room<'_> {
     /// Sends data. A connection that is gone swallows it.
     pub(crate) fn send(self, frame: Frame) {
         assert!(frame.payload.len() <= self.bytes, "{} bytes sent on credit for {}", frame.payload.len(), self.bytes);
-        // Small frames cost more than their bytes, so that they cannot fill the host's queue with bookkeeping.
+        // Small frames cost more than their bytes, so that they cannot fill the host's queue with
+        // bookkeeping.
         self.channel.credit.set(self.channel.credit.get().saturating_sub(frame_cost(frame.payload.len())));
         if let Some(place) = self.place {
             place.send(frame);
@@ -140,7 +141,8 @@ impl Channel {
 
     // The work's side.
 
-    /// Waits until something may have changed. Check first, then wait: nothing is missed on one thread.
+    /// Waits until something may have changed. Check first, then wait: nothing is missed on one
+    /// thread.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -214,8 +216,8 @@ impl Channel {
         }
     }
 
-    /// Waits for credit and a place for one frame of so many bytes, which must be well below half a window: the host credits
-    /// in halves.
+    /// Waits for credit and a place for one frame of so many bytes, which must be well below half a
+    /// window: the host credits in halves.
     pub(crate) async fn room_for(&self, bytes: usize) -> Room<'_> {
         loop {
             while self.credit.get() < bytes.max(FRAME_COST_MIN) {

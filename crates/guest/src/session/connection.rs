@@ -1,5 +1,5 @@
-//! One connection from `Hello` to its end: joins the transport (`transport`, `lanes`) to the dispatcher, and decides how it
-//! ends.
+//! One connection from `Hello` to its end: joins the transport (`transport`, `lanes`) to the
+//! dispatcher, and decides how it ends.
 
 use std::rc::Rc;
 

@@ -1,6 +1,7 @@
-//! Hands each frame to its handler: requests open a channel, other frames go to the channel they name. Knows which ability
-//! answers which request, and nothing of sockets: frames come in one by one and leave through the lanes.
-//! Every channel it opens ends with exactly one terminal frame, sent here and nowhere else.
+//! Hands each frame to its handler: requests open a channel, other frames go to the channel they
+//! name. Knows which ability answers which request, and nothing of sockets: frames come in one by
+//! one and leave through the lanes. Every channel it opens ends with exactly one terminal frame,
+//! sent here and nowhere else.
 
 use std::{
     cell::{Cell, RefCell},
@@ -210,7 +211,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Runs a request's work on its new channel. A request (not a process) is dropped when the host loses interest.
+    /// Runs a request's work on its new channel. A request (not a process) is dropped when the host
+    /// loses interest.
     fn begin<F>(&mut self, frame: Frame, work: Work, answer: F)
     where
         F: AsyncFnOnce(&Rc<Agent>, &Rc<Channel>, &Frame) -> Result<Frame, Fault> + 'static,
@@ -258,8 +260,9 @@ impl Dispatcher {
         }
     }
 
-    /// Ends what the connection started once nobody listens: at once, except that processes have a little time in which
-    /// a rebirth tells that we are a copy, whose processes live on without an audience.
+    /// Ends what the connection started once nobody listens: at once, except that processes have a
+    /// little time in which a rebirth tells that we are a copy, whose processes live on without an
+    /// audience.
     pub(super) async fn wind_up(mut self) {
         for (work, channel) in self.channels.borrow().values() {
             match work {

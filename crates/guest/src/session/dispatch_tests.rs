@@ -9,7 +9,8 @@ use crate::{
     session::lanes::{self, Outlet},
 };
 
-/// Runs a test's body with a dispatcher and the frames that it sends, on one thread as the agent does.
+/// Runs a test's body with a dispatcher and the frames that it sends, on one thread as the agent
+/// does.
 fn with_dispatcher(body: impl AsyncFnOnce(&Rc<Agent>, Dispatcher, Outlet)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).expect("an agent");

@@ -1,5 +1,5 @@
-//! Counts the bytes that one connection's peer has in our memory: input that waits, and requests under way. A window bounds each
-//! channel; this bounds all of them together.
+//! Counts the bytes that one connection's peer has in our memory: input that waits, and requests
+//! under way. A window bounds each channel; this bounds all of them together.
 
 use std::{cell::Cell, rc::Rc};
 

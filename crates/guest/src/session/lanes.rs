@@ -1,5 +1,5 @@
-//! The way out of a connection: two bounded lanes into one socket. Short answers overtake bulk; within a lane, whoever
-//! waits longest goes next, so a busy channel cannot starve the others.
+//! The way out of a connection: two bounded lanes into one socket. Short answers overtake bulk;
+//! within a lane, whoever waits longest goes next, so a busy channel cannot starve the others.
 
 use bytes::{Buf, BytesMut};
 use pandastack_wire_guest::Frame;
@@ -12,7 +12,8 @@ use tokio::{
 use super::held::Held;
 use crate::limits;
 
-/// The senders' ends. Once the connection is gone, sending goes nowhere and nobody is stopped by it.
+/// The senders' ends. Once the connection is gone, sending goes nowhere and nobody is stopped by
+/// it.
 #[derive(Clone)]
 pub(crate) struct Lanes {
     control: Sender<Frame>,
@@ -56,8 +57,8 @@ impl Lanes {
 }
 
 impl Outlet {
-    /// Writes frames until all senders are gone or the socket fails. After that the lanes lead nowhere and stop nobody, so
-    /// processes whose output nobody hears can go on.
+    /// Writes frames until all senders are gone or the socket fails. After that the lanes lead
+    /// nowhere and stop nobody, so processes whose output nobody hears can go on.
     pub(crate) async fn run(mut self, mut socket: OwnedWriteHalf) {
         let mut batch = BytesMut::new();
         while let Some(frame) = self.next().await {

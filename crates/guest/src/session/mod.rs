@@ -1,5 +1,5 @@
-//! Speaks the protocol: accepts connections, checks the secret, opens channels, moves frames. Knows no request's meaning
-//! beyond which ability answers it.
+//! Speaks the protocol: accepts connections, checks the secret, opens channels, moves frames. Knows
+//! no request's meaning beyond which ability answers it.
 
 mod channel;
 mod connection;
@@ -29,8 +29,8 @@ pub async fn serve(listener: TcpListener, agent: Rc<Agent>) -> Infallible {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if connections.len() <= limits::CONNECTIONS_MAX => {
                     connections.spawn_local(connection::run(stream, agent.clone()));
-                    // Looking for a second connection at once would cost a restored guest, in which every first step is
-                    // slow, more than serving the first.
+                    // Looking for a second connection at once would cost a restored guest, in which
+                    // every first step is slow, more than serving the first.
                     tokio::time::sleep(limits::ACCEPT_PAUSE).await;
                 }
                 Ok(_) => {}

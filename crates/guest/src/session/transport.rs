@@ -1,5 +1,5 @@
-//! The way in of a connection: cuts what a socket brings into frames. Holds one unfinished frame and what came with it, no
-//! more. `lanes` is the way out. Knows no frame's meaning.
+//! The way in of a connection: cuts what a socket brings into frames. Holds one unfinished frame
+//! and what came with it, no more. `lanes` is the way out. Knows no frame's meaning.
 
 use pandastack_wire_guest::{Decoder, Frame, FrameError};
 use tokio::io::{AsyncRead, AsyncReadExt};

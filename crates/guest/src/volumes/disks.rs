@@ -1,4 +1,5 @@
-//! The disks that volumes come on: found once at boot by their serial numbers, then mounted, grown, frozen.
+//! The disks that volumes come on: found once at boot by their serial numbers, then mounted, grown,
+//! frozen.
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +54,8 @@ struct Disk {
 }
 
 impl Disks {
-    /// Finds the disks of this machine. Asking a disk for its serial number is a request to it, so this is done once.
+    /// Finds the disks of this machine. Asking a disk for its serial number is a request to it, so
+    /// this is done once.
     pub(crate) fn look() -> Self {
         let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let found = disks.filter_map(|entry| {
@@ -65,7 +67,8 @@ impl Disks {
         Self { by_serial: Arc::new(found.collect()), used: Arc::default() }
     }
 
-    /// Mounts volumes, in the order given: the first is `/dev/vdb`, whichever of our disks it is on.
+    /// Mounts volumes, in the order given: the first is `/dev/vdb`, whichever of our disks it is
+    /// on.
     pub(super) fn mount(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
         self.used.store(true, Ordering::Relaxed);
         let mounted = look()?;
@@ -78,14 +81,16 @@ impl Disks {
             let device = disk.name_device(letter)?;
             mount_at(&device, volume)?;
             if !volume.read_only {
-                // One that cannot grow is still the one its owner wants; who asks for growth is told.
+                // One that cannot grow is still the one its owner wants; who asks for growth is
+                // told.
                 let _ = disk.fill(&volume.path, KIND);
             }
         }
         Ok(())
     }
 
-    /// Grows the file systems of volumes. One that its owner has unmounted is grown when it is next mounted by us.
+    /// Grows the file systems of volumes. One that its owner has unmounted is grown when it is next
+    /// mounted by us.
     pub(super) fn grow(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
         let mounted = look()?;
         for volume in volumes.iter().filter(|volume| !volume.read_only) {
@@ -98,7 +103,8 @@ impl Disks {
         Ok(())
     }
 
-    /// Flushes the volumes and stops writes to them: what is on the disks then is whole without its journal.
+    /// Flushes the volumes and stops writes to them: what is on the disks then is whole without its
+    /// journal.
     pub(crate) fn freeze(&self) -> io::Result<()> {
         self.writable()?.iter().try_for_each(|(disk, mount)| init::freeze(disk.root(&mount.path, &mount.kind)?.as_fd()))
     }
@@ -143,8 +149,9 @@ impl Disk {
         Ok(sectors.saturating_mul(SECTOR_BYTES))
     }
 
-    /// Makes the device of that letter stand for this disk, and gives its path. The kernel named the disks in the order of their
-    /// slots, of which those for reading come last; owners count volumes in the order they asked for them.
+    /// Makes the device of that letter stand for this disk, and gives its path. The kernel named
+    /// the disks in the order of their slots, of which those for reading come last; owners count
+    /// volumes in the order they asked for them.
     fn name_device(&self, letter: u8) -> Result<String, VolumeError> {
         let name = format!("vd{}", char::from(letter));
         let path = format!("/dev/{name}");
@@ -173,8 +180,9 @@ impl Disk {
         opened
     }
 
-    /// Opens the root of the disk's file system, which is mounted at a path. Its owner may have mounted something else over it,
-    /// or over a folder above it; then it is mounted once more, where nothing is, only to be opened.
+    /// Opens the root of the disk's file system, which is mounted at a path. Its owner may have
+    /// mounted something else over it, or over a folder above it; then it is mounted once more,
+    /// where nothing is, only to be opened.
     fn root(&self, path: &str, kind: &str) -> io::Result<File> {
         match File::open(path) {
             Ok(root) if self.has(&root)? => Ok(root),
@@ -205,8 +213,8 @@ impl Disk {
         Ok(format!("{}:{}", major(number), minor(number)) == self.number)
     }
 
-    /// Lets the file system mounted at a path fill the disk. One that fills it already is left alone, and so is one that its owner
-    /// has made and that is no ext4.
+    /// Lets the file system mounted at a path fill the disk. One that fills it already is left
+    /// alone, and so is one that its owner has made and that is no ext4.
     fn fill(&self, path: &str, kind: &str) -> Result<(), VolumeError> {
         let failed = |cause: io::Error| VolumeError::Grow { path: path.to_owned(), cause };
         let Some(Extent { blocks, block_bytes }) = self.open().and_then(|disk| extent(&disk)).map_err(failed)? else {
@@ -233,7 +241,8 @@ fn mount_at(device: &str, volume: &Volume) -> Result<(), VolumeError> {
             _ => VolumeError::Directory { path, cause },
         });
     }
-    // Without `noload`: a reader must not be shown a file system whose journal waits to be replayed, and the kernel refuses it.
+    // Without `noload`: a reader must not be shown a file system whose journal waits to be
+    // replayed, and the kernel refuses it.
     let (flags, options) = match volume.read_only {
         true => (MsFlags::MS_RDONLY, ""),
         false => (MsFlags::empty(), "errors=remount-ro"),
@@ -302,8 +311,8 @@ mod tests {
         }
     }
 
-    /// An owner with root may mount what it likes where it likes. A volume that could not be flushed then would not be whole
-    /// when its sandbox sleeps.
+    /// An owner with root may mount what it likes where it likes. A volume that could not be
+    /// flushed then would not be whole when its sandbox sleeps.
     #[test]
     fn a_volume_under_another_mount_is_frozen_and_thawed() {
         let ground = Ground::make();

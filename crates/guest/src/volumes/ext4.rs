@@ -1,5 +1,6 @@
-//! How large a disk's ext4 is, read from its superblock. The kernel tells a mounted file system's size without what it needs for
-//! itself, and refuses to grow one that has seen an error even if there is nothing to grow.
+//! How large a disk's ext4 is, read from its superblock. The kernel tells a mounted file system's
+//! size without what it needs for itself, and refuses to grow one that has seen an error even if
+//! there is nothing to grow.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 

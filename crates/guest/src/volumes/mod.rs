@@ -1,5 +1,6 @@
-//! Mounts the sandbox's volumes where their owner wants them, and lets their file systems fill disks that have grown.
-//! The disks are there from the first boot, empty; the host exchanges what is in them while we stand still.
+//! Mounts the sandbox's volumes where their owner wants them, and lets their file systems fill
+//! disks that have grown. The disks are there from the first boot, empty; the host exchanges what
+//! is in them while we stand still.
 
 mod disks;
 mod ext4;
@@ -80,7 +81,8 @@ pub(crate) async fn grow(agent: &Rc<Agent>, channel: &Channel, volumes: Volumes)
     Ok(done(channel))
 }
 
-/// Off the agent's thread: a journal that must be replayed, or a large disk that grows, takes its time.
+/// Off the agent's thread: a journal that must be replayed, or a large disk that grows, takes its
+/// time.
 async fn on_disks(
     agent: &Rc<Agent>,
     work: impl FnOnce(Disks) -> Result<(), VolumeError> + Send + 'static,

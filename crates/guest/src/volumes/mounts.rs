@@ -1,4 +1,5 @@
-//! What is mounted where, as the kernel tells it in `/proc/self/mountinfo`. Pure, but for reading that file.
+//! What is mounted where, as the kernel tells it in `/proc/self/mountinfo`. Pure, but for reading
+//! that file.
 
 use std::{fs, io};
 
@@ -22,7 +23,8 @@ fn parse(text: &str) -> Vec<Mounted> {
     text.lines().filter_map(parse_line).collect()
 }
 
-/// A line is `id parent major:minor root path options ... - kind source options`. The last options are the file system's.
+/// A line is `id parent major:minor root path options ... - kind source options`. The last options
+/// are the file system's.
 fn parse_line(line: &str) -> Option<Mounted> {
     let mut words = line.split(' ').skip(2);
     let (number, path) = (words.next()?, words.nth(1)?);

@@ -1,5 +1,6 @@
-//! The first file system of a guest: our agent as init and the few kernel modules it needs to find its disk and network.
-//! Written uncompressed: unpacking would cost an emulated CPU more than reading does.
+//! The first file system of a guest: our agent as init and the few kernel modules it needs to find
+//! its disk and network. Written uncompressed: unpacking would cost an emulated CPU more than
+//! reading does.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,7 +27,8 @@ pub enum InitramfsError {
     Write(#[source] io::Error),
 }
 
-/// Writes an initramfs from the agent's binary and a kernel's module folder (`.../lib/modules/VERSION`).
+/// Writes an initramfs from the agent's binary and a kernel's module folder
+/// (`.../lib/modules/VERSION`).
 pub fn write_initramfs(agent: &Path, modules: &Path, to: &Path) -> Result<(), InitramfsError> {
     let read = |path: &Path| fs::read(path).map_err(|cause| InitramfsError::Read { path: path.to_owned(), cause });
     let mut archive = Vec::new();
@@ -45,7 +47,8 @@ pub fn write_initramfs(agent: &Path, modules: &Path, to: &Path) -> Result<(), In
     fs::File::create(to).and_then(|mut file| file.write_all(&archive)).map_err(InitramfsError::Write)
 }
 
-/// Lists module files so that each comes after what it needs. The text is `modules.dep`: `file: needed needed`.
+/// Lists module files so that each comes after what it needs. The text is `modules.dep`: `file:
+/// needed needed`.
 fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, InitramfsError> {
     let needs: HashMap<&str, Vec<&str>> = dependencies
         .lines()

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// From machine start to the guest agent's first answer. An emulated boot on a loaded host takes its time.
+/// From machine start to the guest agent's first answer. An emulated boot on a loaded host takes
+/// its time.
 pub const BOOT_DEADLINE: Duration = Duration::from_secs(180);
 
 /// Between two attempts to reach the agent while the guest boots.

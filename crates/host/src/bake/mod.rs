@@ -1,4 +1,5 @@
-//! Bakes a template: recipe -> root file system -> first boot -> sealed layer. The only place that boots a machine.
+//! Bakes a template: recipe -> root file system -> first boot -> sealed layer. The only place that
+//! boots a machine.
 
 mod initramfs;
 mod limits;

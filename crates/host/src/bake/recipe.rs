@@ -1,4 +1,5 @@
-//! What a template is made of, read from `images/NAME/recipe.toml`. The built-in recipes are part of the program.
+//! What a template is made of, read from `images/NAME/recipe.toml`. The built-in recipes are part
+//! of the program.
 
 use std::{fs, io, path::Path};
 

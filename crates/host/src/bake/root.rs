@@ -1,5 +1,5 @@
-//! Boots a root file system that a volume holds, and seals it as a layer. The volume was filled inside of a machine: nothing of it is
-//! mounted, unpacked or run on this host.
+//! Boots a root file system that a volume holds, and seals it as a layer. The volume was filled
+//! inside of a machine: nothing of it is mounted, unpacked or run on this host.
 
 use std::sync::Arc;
 
@@ -150,7 +150,8 @@ async fn until_stopped<T>(scope: &Scope, work: impl Future<Output = Result<T, Fa
     }
 }
 
-/// What went wrong is the root's doing more often than ours, so its owner reads what the console said.
+/// What went wrong is the root's doing more often than ours, so its owner reads what the console
+/// said.
 fn boot_fault(error: BakeError) -> Fault {
     let text = match &error {
         BakeError::Silent { .. } | BakeError::Died { .. } => error.to_string(),

@@ -1,5 +1,5 @@
-//! Makes a recipe's root file system, natively, in a chroot: our recipes are trusted, what users bring is not built here.
-//! The result is cached under the digest of everything that went into it.
+//! Makes a recipe's root file system, natively, in a chroot: our recipes are trusted, what users
+//! bring is not built here. The result is cached under the digest of everything that went into it.
 //!
 //! ```text
 //! <cache>/rootfs/<recipe>-<digest>/{root.ext4, vmlinuz, modules/...}
@@ -59,8 +59,8 @@ pub enum RootFsError {
     NoKernel,
 }
 
-/// Runs inside `mmdebstrap` once packages are in. The host's resolver and certificates serve only the making, unless the
-/// certificates are to stay.
+/// Runs inside `mmdebstrap` once packages are in. The host's resolver and certificates serve only
+/// the making, unless the certificates are to stay.
 const CUSTOMIZE: &str = r#"set -eu
 root=$1
 install -d "$root/etc/ssl/certs" "$root/tmp"
@@ -224,9 +224,10 @@ fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command,
     Ok(command)
 }
 
-/// A program in a mount and a process namespace of its own, which ends with this process: however that ends, nothing goes on
-/// in the chroot, and nothing stays mounted under a folder that is removed afterwards. It has the usual umask: what it makes are
-/// the files of a guest, which has users of its own, while this process makes private files only.
+/// A program in a mount and a process namespace of its own, which ends with this process: however
+/// that ends, nothing goes on in the chroot, and nothing stays mounted under a folder that is
+/// removed afterwards. It has the usual umask: what it makes are the files of a guest, which has
+/// users of its own, while this process makes private files only.
 fn enclosed(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--pid", "--fork"]);
@@ -236,7 +237,8 @@ fn enclosed(program: &str) -> Command {
 
 async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progress) -> Result<(), RootFsError> {
     let mut command = Command::new("mke2fs");
-    // The file is all holes: no guest is to write its tables again, which each copy of a layer sealed meanwhile would go on with.
+    // The file is all holes: no guest is to write its tables again, which each copy of a layer
+    // sealed meanwhile would go on with.
     command.args(["-q", "-t", "ext4", "-F", "-m", "0", "-L", "root", "-J", "size=16"]);
     command.args(["-E", "root_owner=0:0,assume_storage_prezeroed=1", "-d"]);
     command.arg(root).arg(disk).arg(format!("{}M", size.as_mib()));

@@ -120,7 +120,8 @@ pub async fn bake(
     Ok(baked)
 }
 
-/// Refuses what would come to stand still on a full disk: the guest would wait for room, and the bake for the guest.
+/// Refuses what would come to stand still on a full disk: the guest would wait for room, and the
+/// bake for the guest.
 fn check_room(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
     let disk = root.disk.metadata().map_err(|cause| BakeError::Io { action: "look at the root disk", cause })?;
     let needed = Bytes::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
@@ -270,7 +271,8 @@ pub(super) async fn get_ready(
             None
         }
     };
-    // The agent ends a closed connection's work at once; wait for that, so that no child wakes up to it.
+    // The agent ends a closed connection's work at once; wait for that, so that no child wakes up
+    // to it.
     tokio::time::sleep(Duration::from_millis(300)).await;
     machine.pause().await?;
     let link = spare.and_then(|spare| spare.state());

@@ -1,5 +1,5 @@
-//! Counts who uses a guest, and since when nobody does. Every channel on the link is a use for as long as it is open, so that
-//! a long exec or a slow download never looks idle.
+//! Counts who uses a guest, and since when nobody does. Every channel on the link is a use for as
+//! long as it is open, so that a long exec or a slow download never looks idle.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -97,7 +97,8 @@ impl Activity {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        // Every change under this lock is a single step, so a panic elsewhere cannot have left it half done.
+        // Every change under this lock is a single step, so a panic elsewhere cannot have left it
+        // half done.
         self.shared.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

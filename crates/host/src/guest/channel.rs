@@ -42,14 +42,15 @@ impl Channel {
         self.reader.next().await.ok_or(LinkError::Closed)
     }
 
-    /// Expects an answer of many frames that guests send without credit. The caller must take each frame as it comes: while
-    /// the queue is full, nothing else is read from the guest.
+    /// Expects an answer of many frames that guests send without credit. The caller must take each
+    /// frame as it comes: while the queue is full, nothing else is read from the guest.
     pub fn without_credit(self) -> Self {
         self.reader.wait_when_full();
         self
     }
 
-    /// Says that a data frame was passed on. Credit goes back in halves of the window, not frame by frame.
+    /// Says that a data frame was passed on. Credit goes back in halves of the window, not frame by
+    /// frame.
     pub async fn consumed(&mut self, payload: &Bytes) -> Result<(), LinkError> {
         self.owed += frame_cost(payload.len());
         if self.owed >= WINDOW_BYTES / 2 {
@@ -59,8 +60,9 @@ impl Channel {
         Ok(())
     }
 
-    /// Leaves the channel. If it has not ended the guest is told to stop, however long the link has no room for that: the
-    /// farewell of a drop does not wait, and a process that missed it would run for nobody.
+    /// Leaves the channel. If it has not ended the guest is told to stop, however long the link has
+    /// no room for that: the farewell of a drop does not wait, and a process that missed it would
+    /// run for nobody.
     pub async fn leave(mut self) {
         // A guest that is told to stop sends the rest without credit, and nobody reads it.
         self.shared.close(self.number);

@@ -86,7 +86,8 @@ struct Cell {
     room: Room,
 }
 
-/// What the guest may still send. Its window bounds what is on the way; this bounds what whoever collects it must hold.
+/// What the guest may still send. Its window bounds what is on the way; this bounds what whoever
+/// collects it must hold.
 struct Room {
     stdout: usize,
     stderr: usize,
@@ -143,7 +144,8 @@ impl Cell {
     }
 }
 
-/// Opens a channel to a guest that has sessions. An older one would take the first word about them for nonsense.
+/// Opens a channel to a guest that has sessions. An older one would take the first word about them
+/// for nonsense.
 fn channel(session: &Session) -> Result<Channel, Fault> {
     if session.generation() < CODE_SINCE {
         let text = "this sandbox is older than code sessions; make a new one from a template";

@@ -1,4 +1,5 @@
-//! Runs a process in the guest: one channel, a task that passes frames on as fast as the caller reads them.
+//! Runs a process in the guest: one channel, a task that passes frames on as fast as the caller
+//! reads them.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -20,7 +21,8 @@ use super::{
     session::{LinkError, Session},
 };
 
-/// Starts a process and returns once it runs. Faults of the start (no such directory, user, program) come as `Err`.
+/// Starts a process and returns once it runs. Faults of the start (no such directory, user,
+/// program) come as `Err`.
 pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<ExecSession, Fault> {
     let deadline = ask.deadline;
     let mut channel = session.channel()?;
@@ -58,12 +60,14 @@ struct Relay {
     channel: Channel,
     events: mpsc::Sender<ExecEvent>,
     deadline: Option<Duration>,
-    /// What the caller has no room for yet. While there is any, nothing is taken from the guest; signals and input still pass,
-    /// because a caller who is behind must be able to stop the process that floods it.
+    /// What the caller has no room for yet. While there is any, nothing is taken from the guest;
+    /// signals and input still pass, because a caller who is behind must be able to stop the
+    /// process that floods it.
     waiting: VecDeque<Waiting>,
     /// What the guest still lets us send.
     window: usize,
-    /// Input taken from the caller but not yet allowed by the window. While there is any, no more is taken.
+    /// Input taken from the caller but not yet allowed by the window. While there is any, no more
+    /// is taken.
     input: Bytes,
     /// Cancelled when the host closes, which must not wait for a caller who does not read.
     closing: CancellationToken,
@@ -86,7 +90,8 @@ impl Relay {
     async fn run(mut self, mut control: mpsc::Receiver<ExecControl>) -> Channel {
         let (events, closing) = (self.events.clone(), self.closing.clone());
         let mut controls_open = true;
-        // The guest keeps the deadline; one that hangs does not, and must not hold the caller for ever.
+        // The guest keeps the deadline; one that hangs does not, and must not hold the caller for
+        // ever.
         let mut overdue_at =
             self.deadline.and_then(|deadline| Instant::now().checked_add(deadline.saturating_add(EXEC_OVERDUE)));
         loop {
@@ -132,7 +137,8 @@ impl Relay {
     async fn take(&mut self, frame: Frame) -> Result<Step, LinkError> {
         let payload = frame.payload;
         self.waiting.push_back(match frame.kind {
-            // The guest may close a stream with an empty frame; the caller learns of the end by the exit.
+            // The guest may close a stream with an empty frame; the caller learns of the end by the
+            // exit.
             Kind::Stdout | Kind::Stderr if payload.is_empty() => return Ok(Step::GoOn),
             Kind::Stdout => Waiting::Output(ExecEvent::Stdout(payload.clone()), payload),
             Kind::Stderr => Waiting::Output(ExecEvent::Stderr(payload.clone()), payload),

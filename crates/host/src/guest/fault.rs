@@ -5,7 +5,8 @@ use pandastack_wire_guest::{Error, ErrorKind, Frame, Kind, Message};
 
 use super::session::LinkError;
 
-/// Renders the guest's own refusal. Its text comes from an untrusted guest and only reaches that guest's owner.
+/// Renders the guest's own refusal. Its text comes from an untrusted guest and only reaches that
+/// guest's owner.
 pub fn guest_fault(error: Error) -> Fault {
     let (kind, code) = match error.kind {
         ErrorKind::Invalid => (FaultKind::Caller, "request.invalid"),

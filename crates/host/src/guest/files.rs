@@ -53,8 +53,8 @@ pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) 
     Ok(parse::<Written>(upload(&mut channel, &mut body).await?)?.bytes)
 }
 
-/// Sends a body as the guest takes it, and gives the guest's last word. A body that breaks off is a fault; the dropped channel
-/// then tells the guest to throw away what it has.
+/// Sends a body as the guest takes it, and gives the guest's last word. A body that breaks off is a
+/// fault; the dropped channel then tells the guest to throw away what it has.
 pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Result<Frame, Fault> {
     let number = channel.number();
     let mut window = WINDOW_BYTES;
@@ -64,7 +64,8 @@ pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Resu
                 Some(piece) => piece?,
                 None => break,
             },
-            // A guest that refuses or dies is heard at once, however long the sender takes for its next piece.
+            // A guest that refuses or dies is heard at once, however long the sender takes for its
+            // next piece.
             frame = channel.next() => {
                 let frame = frame?;
                 if frame.kind != Kind::Credit {

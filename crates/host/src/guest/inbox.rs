@@ -1,5 +1,5 @@
-//! The queue of frames that wait for one channel's reader. Bounded in bytes, for the channel and for all channels of the link
-//! together, because the guest decides what is in it.
+//! The queue of frames that wait for one channel's reader. Bounded in bytes, for the channel and
+//! for all channels of the link together, because the guest decides what is in it.
 
 use std::sync::{
     Arc,
@@ -46,8 +46,9 @@ pub(super) fn open() -> (Arc<Inbox>, Reader) {
 }
 
 impl Inbox {
-    /// Queues a frame. Waits while the whole link has no room: a guest that obeys its credit can fill every channel. No room
-    /// on the channel means that the guest ignores its credit, which is an error.
+    /// Queues a frame. Waits while the whole link has no room: a guest that obeys its credit can
+    /// fill every channel. No room on the channel means that the guest ignores its credit, which is
+    /// an error.
     pub(super) async fn put(&self, mut frame: Frame, link: &Arc<Semaphore>) -> Result<(), LinkError> {
         let cost = frame_cost(frame.payload.len()) as u32;
         let channel = match self.room.clone().try_acquire_many_owned(cost) {
@@ -56,7 +57,8 @@ impl Inbox {
             Err(_) => return Err(LinkError::Overrun { channel: frame.channel }),
         };
         let link = acquire(link, cost).await?;
-        // A slice of the decoder's buffer would keep all of that buffer alive, and one byte would count for many.
+        // A slice of the decoder's buffer would keep all of that buffer alive, and one byte would
+        // count for many.
         frame.payload = Bytes::copy_from_slice(&frame.payload);
         match self.frames.try_send(Queued { frame, _channel: channel, _link: link }) {
             // A reader that has left needs no more frames.
@@ -76,8 +78,8 @@ impl Reader {
         self.frames.recv().await.map(|queued| queued.frame)
     }
 
-    /// Stops the link's reader while this queue is full, instead of closing the link. For answers that guests send without
-    /// credit; only for readers that never wait for somebody else.
+    /// Stops the link's reader while this queue is full, instead of closing the link. For answers
+    /// that guests send without credit; only for readers that never wait for somebody else.
     pub(super) fn wait_when_full(&self) {
         self.waits.store(true, Ordering::Relaxed);
     }

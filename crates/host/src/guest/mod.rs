@@ -1,4 +1,5 @@
-//! The host's end of the link into a guest: one connection, many channels, credit instead of buffers.
+//! The host's end of the link into a guest: one connection, many channels, credit instead of
+//! buffers.
 
 mod activity;
 mod channel;

@@ -1,5 +1,5 @@
-//! The guest's own ports: which ones somebody listens on, and connections to them. A connection is made inside the machine's
-//! namespace, as the link is; the guest's agent takes no part in it.
+//! The guest's own ports: which ones somebody listens on, and connections to them. A connection is
+//! made inside the machine's namespace, as the link is; the guest's agent takes no part in it.
 
 use std::{
     io,
@@ -71,7 +71,8 @@ async fn dial(netns: &Netns, port: GuestPort) -> io::Result<TcpStream> {
     socket.connect(SocketAddr::from((GUEST, port.get()))).await
 }
 
-/// Says why a connection was refused: most often a program listens, but only for the sandbox itself.
+/// Says why a connection was refused: most often a program listens, but only for the sandbox
+/// itself.
 async fn refused(session: &Session, port: GuestPort) -> Fault {
     let ports = session.ports().await.map(|list| list.ports).unwrap_or_default();
     let inward = ports.iter().any(|listening| listening.port == port.get() && listening.loopback_only);
@@ -83,7 +84,8 @@ async fn refused(session: &Session, port: GuestPort) -> Fault {
     Fault::new(FaultKind::Conflict, "port.not_listening", text)
 }
 
-/// A connection to a port. It breaks when the machine it leads to is given up, which sends no farewell.
+/// A connection to a port. It breaks when the machine it leads to is given up, which sends no
+/// farewell.
 struct PortStream {
     stream: TcpStream,
     over: Pin<Box<WaitForCancellationFutureOwned>>,

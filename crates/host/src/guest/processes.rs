@@ -1,4 +1,5 @@
-//! Processes that outlive their requests: asks the guest, which keeps them, and checks what it says.
+//! Processes that outlive their requests: asks the guest, which keeps them, and checks what it
+//! says.
 
 use futures_util::stream;
 use pandastack_model::{Fault, FaultKind};

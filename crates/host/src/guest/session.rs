@@ -1,5 +1,6 @@
-//! One connection to a guest agent: handshake, channel table, reader and writer tasks.
-//! The guest is not trusted: what it sends is checked here, and a link that talks nonsense is closed, nothing else.
+//! One connection to a guest agent: handshake, channel table, reader and writer tasks. The guest is
+//! not trusted: what it sends is checked here, and a link that talks nonsense is closed, nothing
+//! else.
 
 use std::{
     collections::HashMap,
@@ -102,7 +103,8 @@ struct Table {
 }
 
 impl Session {
-    /// Shakes hands and, if there is one, delivers the rebirth in the same write: one exchange before the first user byte.
+    /// Shakes hands and, if there is one, delivers the rebirth in the same write: one exchange
+    /// before the first user byte.
     pub async fn open(
         mut link: Box<dyn Link>,
         secret: &[u8],
@@ -117,7 +119,8 @@ impl Session {
         Ok(Self::start(link, decoder, generation, scope))
     }
 
-    /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest a new life.
+    /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest
+    /// a new life.
     pub(super) async fn resume(mut link: Box<dyn Link>, rebirth: &Rebirth, scope: &Scope) -> Result<Self, LinkError> {
         let mut first = BytesMut::new();
         rebirth.frame(0).encode(&mut first);
@@ -185,12 +188,14 @@ impl Session {
         self.shared.streams.clone().try_acquire_owned().map_err(|_| LinkError::Busy)
     }
 
-    /// Cancelled when this life of the guest is over for us: put to sleep, removed, or dialled again.
+    /// Cancelled when this life of the guest is over for us: put to sleep, removed, or dialled
+    /// again.
     pub(super) fn ended(&self) -> CancellationToken {
         self.shared.end.clone()
     }
 
-    /// Opens a channel for something that guests can do only since a generation. An older one would hang up on it.
+    /// Opens a channel for something that guests can do only since a generation. An older one would
+    /// hang up on it.
     pub(super) fn channel_since(&self, generation: u32) -> Result<Channel, LinkError> {
         match self.shared.generation >= generation {
             true => self.channel(),
@@ -240,7 +245,8 @@ impl Session {
         self.ask(|number| rebirth.frame(number), Kind::Reborn).await.map(drop)
     }
 
-    /// Lets the guest flush and freeze its file systems. Of the host's own accord, so also when nobody may use it any more.
+    /// Lets the guest flush and freeze its file systems. Of the host's own accord, so also when
+    /// nobody may use it any more.
     pub async fn quiesce(&self) -> Result<(), LinkError> {
         let question = |number| Frame::new(number, Kind::Quiesce, bytes::Bytes::new());
         ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
@@ -312,8 +318,8 @@ fn answer<M: Message>(frame: &Frame) -> Result<M, LinkError> {
     Ok(M::parse(&frame.payload)?)
 }
 
-/// Shakes hands, and sends more in the same write. What the guest answers to that is still to be read. Gives the generation that
-/// the guest speaks.
+/// Shakes hands, and sends more in the same write. What the guest answers to that is still to be
+/// read. Gives the generation that the guest speaks.
 pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -> Result<(Decoder, u32), LinkError> {
     let mut first = BytesMut::new();
     Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0).encode(&mut first);

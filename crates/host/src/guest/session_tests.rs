@@ -1,5 +1,5 @@
-//! A guest that breaks the rules of the link, on a link in memory. Time is virtual: a deadline passes when nothing else can
-//! happen, so "the guest cannot send more" needs no waiting.
+//! A guest that breaks the rules of the link, on a link in memory. Time is virtual: a deadline
+//! passes when nothing else can happen, so "the guest cannot send more" needs no waiting.
 
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ fn data(number: u32, bytes: usize) -> BytesMut {
     encoded(&Frame::new(number, Kind::Data, vec![7; bytes]))
 }
 
-/// Sends frames for each number in turn until the link ends, takes no more, or the flood is over. Gives the bytes that were taken.
+/// Sends frames for each number in turn until the link ends, takes no more, or the flood is over.
+/// Gives the bytes that were taken.
 async fn flood(guest: &mut DuplexStream, numbers: &[u32], frame_bytes: usize, bytes_max: usize) -> usize {
     let mut taken = 0;
     for number in numbers.iter().cycle() {

@@ -1,11 +1,13 @@
-//! A greeted connection that nobody uses, kept so that copies of the guest need none of their own: sealed with the guest, it
-//! is open in each copy, and the copy's first message goes straight to the agent.
+//! A greeted connection that nobody uses, kept so that copies of the guest need none of their own:
+//! sealed with the guest, it is open in each copy, and the copy's first message goes straight to
+//! the agent.
 //!
 //! ```text
 //! running guest:  Spare::open ... pause, Spare::state, seal, resume     (the spare stays, for the next seal)
 //! its copy:       restore, resume, take_up(state, rebirth)              -> Session
 //! ```
-//! The guest's end of every other connection is closed by the rebirth, so a copy never speaks on a stream of its source.
+//! The guest's end of every other connection is closed by the rebirth, so a copy never speaks on a
+//! stream of its source.
 
 use std::{
     sync::{Arc, Mutex, Weak},
@@ -36,8 +38,9 @@ impl Spare {
         Ok(Self { link })
     }
 
-    /// What a copy's host needs to take the connection up. The guest must be paused, and sealed before it runs again.
-    /// `None` if the connection is lost or not at rest: copies then dial, which is only slower.
+    /// What a copy's host needs to take the connection up. The guest must be paused, and sealed
+    /// before it runs again. `None` if the connection is lost or not at rest: copies then dial,
+    /// which is only slower.
     pub fn state(&self) -> Option<LinkState> {
         match self.link.state() {
             Ok(state) => Some(state),
@@ -49,11 +52,13 @@ impl Spare {
     }
 }
 
-/// The place of a living machine's spare connection. It is filled when there is time for it, and again before a seal.
+/// The place of a living machine's spare connection. It is filled when there is time for it, and
+/// again before a seal.
 #[derive(Clone)]
 pub struct SparePlace {
     spare: Arc<Mutex<Option<Spare>>>,
-    /// Whoever fills the place: a second one waits for the first instead of opening another connection.
+    /// Whoever fills the place: a second one waits for the first instead of opening another
+    /// connection.
     turn: Arc<Semaphore>,
 }
 
@@ -115,9 +120,9 @@ impl SparePlace {
     }
 }
 
-/// Takes a sealed connection up in a machine that was just resumed, and gives its guest a new life on it. If that fails, or
-/// the guest stays silent for a short time, nothing is known about the guest: it may have been reborn, and then knows the
-/// secret of that life only.
+/// Takes a sealed connection up in a machine that was just resumed, and gives its guest a new life
+/// on it. If that fails, or the guest stays silent for a short time, nothing is known about the
+/// guest: it may have been reborn, and then knows the secret of that life only.
 pub async fn take_up(
     machine: &dyn Machine,
     state: &LinkState,

@@ -1,4 +1,5 @@
-//! Folders of a guest as wholes: asks the guest, checks the names it tells, streams archives both ways.
+//! Folders of a guest as wholes: asks the guest, checks the names it tells, streams archives both
+//! ways.
 
 use futures_util::stream;
 use pandastack_model::{Fault, FaultKind};

@@ -30,7 +30,8 @@ async fn ask(session: &Session, volumes: &Volumes, kind: Kind) -> Result<(), Fau
     }
 }
 
-/// A path that is a file is the caller's mistake, and shown in the guest's words; what else goes wrong is a volume that cannot be used.
+/// A path that is a file is the caller's mistake, and shown in the guest's words; what else goes
+/// wrong is a volume that cannot be used.
 fn refusal(error: Error) -> Fault {
     match error.kind {
         ErrorKind::WrongType | ErrorKind::Invalid => Fault::new(FaultKind::Caller, "volume.path", error.text),

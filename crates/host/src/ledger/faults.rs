@@ -1,5 +1,6 @@
-//! A ledger whose nth write fails, for tests: triggers in its file count down, as a full or dying disk would choose its moment.
-//! They work for every connection, also for those of a host that knows nothing of it.
+//! A ledger whose nth write fails, for tests: triggers in its file count down, as a full or dying
+//! disk would choose its moment. They work for every connection, also for those of a host that
+//! knows nothing of it.
 
 use super::{Ledger, LedgerError, sql};
 
@@ -31,7 +32,8 @@ impl LedgerFaults {
         let when = if lost == Lost::Yes { "BEFORE" } else { "AFTER" };
         for table in &tables {
             for change in ["INSERT", "UPDATE", "DELETE"] {
-                // FAIL ends the statement and keeps what it did so far: the count, and the line if it was written before.
+                // FAIL ends the statement and keeps what it did so far: the count, and the line if
+                // it was written before.
                 let trigger = format!(
                     "CREATE TRIGGER fail_{table}_{change} {when} {change} ON {table} BEGIN
                          UPDATE faults SET left = left - 1 WHERE left >= 0;

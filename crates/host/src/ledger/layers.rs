@@ -1,5 +1,5 @@
-//! Layers that were sealed on this host. A layer is used by the machines that run on it, the sandbox that sleeps in it, and
-//! its owner while it is kept; the last user takes its data along.
+//! Layers that were sealed on this host. A layer is used by the machines that run on it, the
+//! sandbox that sleeps in it, and its owner while it is kept; the last user takes its data along.
 
 use std::collections::HashSet;
 
@@ -86,8 +86,8 @@ impl Ledger {
         rows.iter().map(read).collect()
     }
 
-    /// Lists every layer that a line of this ledger needs: those recorded, and those of templates that machines run on. A machine's
-    /// process may outlive the server that wrote its line.
+    /// Lists every layer that a line of this ledger needs: those recorded, and those of templates
+    /// that machines run on. A machine's process may outlive the server that wrote its line.
     pub async fn needed_layers(&self) -> Result<HashSet<LayerId>, LedgerError> {
         let recorded = self.layers().await?.into_iter().map(|row| row.id);
         let run_on = self.machines().await?.into_iter().filter_map(|row| row.layer);

@@ -29,7 +29,8 @@ pub struct MachineRow {
 }
 
 impl Ledger {
-    /// Records that a machine is about to be made, or that one which waited for its layer is about to get it.
+    /// Records that a machine is about to be made, or that one which waited for its layer is about
+    /// to get it.
     pub async fn intend(&self, id: MachineId, slot: &str, layer: Option<LayerId>) -> Result<(), LedgerError> {
         let intended = "INSERT INTO machines (id, slot, layer) VALUES (?, ?, ?)
                         ON CONFLICT (id) DO UPDATE SET layer = excluded.layer";
@@ -54,8 +55,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records which sandbox a machine serves from now on, and that no other does: a line of its last machine that could not be
-    /// removed must not be taken for this one.
+    /// Records which sandbox a machine serves from now on, and that no other does: a line of its
+    /// last machine that could not be removed must not be taken for this one.
     pub async fn assigned(&self, id: MachineId, sandbox: SandboxId) -> Result<(), LedgerError> {
         sqlx::query("UPDATE machines SET sandbox = iif(id = ?1, ?2, NULL) WHERE id = ?1 OR sandbox = ?2")
             .bind(id.to_string())

@@ -1,5 +1,6 @@
-//! What this host has, written down before it is made and after it is gone. SQLite with a write-ahead log: a killed process
-//! loses nothing that was recorded, and what must outlive a power cut is written through. The only SQL of this room.
+//! What this host has, written down before it is made and after it is gone. SQLite with a
+//! write-ahead log: a killed process loses nothing that was recorded, and what must outlive a power
+//! cut is written through. The only SQL of this room.
 //!
 //! ```text
 //! machines    one line per machine process and what it holds, from before its start until nothing of it is left
@@ -86,7 +87,8 @@ pub struct Ledger {
 impl Ledger {
     /// Opens or makes the ledger file.
     pub async fn open(file: &Path) -> Result<Self, LedgerError> {
-        // The ledger names every machine and its secrets; SQLite would follow the umask, and gives its other files the same mode.
+        // The ledger names every machine and its secrets; SQLite would follow the umask, and gives
+        // its other files the same mode.
         let made = private::file().append(true).open(file);
         made.map_err(|cause| sql("make the ledger")(sqlx::Error::Io(cause)))?;
         let options = SqliteConnectOptions::new()
@@ -94,9 +96,9 @@ impl Ledger {
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Normal);
-        // One connection: the ledger has one writer, and SQLite would only queue the others.
-        // It is given up if it takes itself to be in a transaction when nobody has it: SQLite itself has taken one back, because the
-        // disk was full, and the library knows nothing of it.
+        // One connection: the ledger has one writer, and SQLite would only queue the others. It is
+        // given up if it takes itself to be in a transaction when nobody has it: SQLite itself has
+        // taken one back, because the disk was full, and the library knows nothing of it.
         let pool = SqlitePoolOptions::new().max_connections(1).after_release(|connection, _| {
             Box::pin(async move {
                 connection.ping().await?;

@@ -32,7 +32,8 @@ pub struct SandboxRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub state: SandboxState,
-    /// The layer it sleeps in: present from falling asleep until its machine runs again, or it is gone.
+    /// The layer it sleeps in: present from falling asleep until its machine runs again, or it is
+    /// gone.
     pub layer: Option<LayerId>,
     /// What its agent wants to hear from who connects.
     pub secret: Option<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! Who uses which volume, and which volumes are on their way out. What a volume is lies in its file; only what files cannot say is
-//! written down here, before it is acted on.
+//! Who uses which volume, and which volumes are on their way out. What a volume is lies in its
+//! file; only what files cannot say is written down here, before it is acted on.
 
 use pandastack_model::{Access, SandboxId, VolumeId, VolumeMount};
 use pandastack_vmm::VolumeSlot;
@@ -102,7 +102,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records that a volume is about to be removed, unless somebody uses it: those are listed then.
+    /// Records that a volume is about to be removed, unless somebody uses it: those are listed
+    /// then.
     pub async fn volume_goes(&self, volume: VolumeId) -> Result<Vec<SandboxId>, LedgerError> {
         let mut work = self.pool.begin().await.map_err(sql("begin a removal"))?;
         let users = users_in(&mut work, volume).await?;

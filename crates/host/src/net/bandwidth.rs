@@ -1,5 +1,6 @@
-//! Owns how fast a slot's guest may talk to the outside: a token bucket on each end of its uplink, for the direction that
-//! leaves there. Never touches the tap, so that the host's own talk with the guest's agent is not slowed down.
+//! Owns how fast a slot's guest may talk to the outside: a token bucket on each end of its uplink,
+//! for the direction that leaves there. Never touches the tap, so that the host's own talk with the
+//! guest's agent is not slowed down.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

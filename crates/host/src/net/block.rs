@@ -1,7 +1,8 @@
-//! Owns the claim on a block of addresses: which /22 this instance uses between its slots and the host.
-//! The claim is a route over a link of our own. The kernel refuses a second route to the same network, so two instances that
-//! start together cannot both get a block; and packets to a slot that does not exist end there instead of leaving the host.
-//! Never frees a block: that is done by removing the link, with everything else of the instance.
+//! Owns the claim on a block of addresses: which /22 this instance uses between its slots and the
+//! host. The claim is a route over a link of our own. The kernel refuses a second route to the same
+//! network, so two instances that start together cannot both get a block; and packets to a slot
+//! that does not exist end there instead of leaving the host. Never frees a block: that is done by
+//! removing the link, with everything else of the instance.
 
 use nix::net::if_::if_nametoindex;
 use serde::Deserialize;
@@ -23,7 +24,8 @@ pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
             return Ok(block);
         }
     } else {
-        // A tun device because taps need the same driver: no other is asked for just to hold a route.
+        // A tun device because taps need the same driver: no other is asked for just to hold a
+        // route.
         let lines =
             format!("tuntap add dev {anchor} mode tun\nlink set {anchor} addrgenmode none\nlink set {anchor} up\n");
         ip(Batch::StopAtError, &lines, None).await.map_err(failed)?;
@@ -40,7 +42,8 @@ pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
     Err(NetError::NoBlock)
 }
 
-/// Lists the candidates that no route of the host overlaps. The default route overlaps everything and says nothing.
+/// Lists the candidates that no route of the host overlaps. The default route overlaps everything
+/// and says nothing.
 fn free_blocks(names: &Names, taken: &[Cidr]) -> impl Iterator<Item = Cidr> {
     names.blocks().filter(|block| !taken.iter().any(|network| network.bits() > 0 && network.overlaps(*block)))
 }

@@ -1,4 +1,5 @@
-//! Owns the IPv4 network value: an address and a prefix length, parsed once. Never asks the host anything.
+//! Owns the IPv4 network value: an address and a prefix length, parsed once. Never asks the host
+//! anything.
 
 use std::{fmt, net::Ipv4Addr, str::FromStr};
 

@@ -1,5 +1,6 @@
-//! Owns running `ip`, `nft` and `tc`: one process per call, commands on its standard input, its complaint in the error.
-//! Never builds the commands; nothing from outside ever reaches a command line.
+//! Owns running `ip`, `nft` and `tc`: one process per call, commands on its standard input, its
+//! complaint in the error. Never builds the commands; nothing from outside ever reaches a command
+//! line.
 
 use std::{io, process::Stdio};
 
@@ -59,7 +60,8 @@ impl Call<'_> {
         let mut child = self.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(self.input.as_bytes()).await {
-                // It ended before it read everything: its exit status and complaint say more than this error.
+                // It ended before it read everything: its exit status and complaint say more than
+                // this error.
                 Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {}
                 written => written?,
             }

@@ -1,6 +1,6 @@
-//! Owns the news of what restricted guests were refused: names that the relay turned down, and packets that the slot's
-//! rules logged. A guest that hammers at a wall makes as much noise as one that knocks: each target is told once a minute, and
-//! a slot has only so many targets a minute.
+//! Owns the news of what restricted guests were refused: names that the relay turned down, and
+//! packets that the slot's rules logged. A guest that hammers at a wall makes as much noise as one
+//! that knocks: each target is told once a minute, and a slot has only so many targets a minute.
 //! Never decides what is refused.
 
 use std::{
@@ -20,7 +20,8 @@ use super::limits::{DENIALS_PER_WINDOW, DENIALS_WINDOW};
 
 /// The log group of a slot's namespace that refused packets go to.
 pub const LOG_GROUP: u16 = 57;
-/// What is kept of a refused packet: the longest IPv4 header, or the one of IPv6, and the ports behind it.
+/// What is kept of a refused packet: the longest IPv4 header, or the one of IPv6, and the ports
+/// behind it.
 pub const LOG_BYTES: u32 = 64;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -34,8 +35,8 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(50);
 pub struct Denial {
     /// The slot's name.
     pub slot: String,
-    /// A name as it was asked for, `name (address)` if the name is allowed but its address is not, or where a packet went:
-    /// `203.0.113.9:443/tcp`, `203.0.113.9/icmp`, `[2001:db8::9]:443/tcp`.
+    /// A name as it was asked for, `name (address)` if the name is allowed but its address is not,
+    /// or where a packet went: `203.0.113.9:443/tcp`, `203.0.113.9/icmp`, `[2001:db8::9]:443/tcp`.
     pub target: String,
 }
 
@@ -77,7 +78,8 @@ impl Recent {
     }
 }
 
-/// A task that reads a slot's log of refused packets. Dropping it ends the task soon; `stop` also waits for that.
+/// A task that reads a slot's log of refused packets. Dropping it ends the task soon; `stop` also
+/// waits for that.
 #[derive(Debug)]
 pub struct Watch {
     end: DropGuard,
@@ -100,8 +102,9 @@ impl Watch {
     }
 }
 
-/// The call is deprecated because it also takes types that only claim to own their descriptor; a `PacketLog` does own its
-/// one, and the proposed replacement is `unsafe`, which this room does not say.
+/// The call is deprecated because it also takes types that only claim to own their descriptor; a
+/// `PacketLog` does own its one, and the proposed replacement is `unsafe`, which this room does not
+/// say.
 #[expect(deprecated)]
 fn awaited(log: PacketLog) -> io::Result<AsyncFd<PacketLog>> {
     AsyncFd::new(log)
@@ -149,7 +152,8 @@ fn of_version_4(packet: &[u8]) -> Option<PacketFields<'_>> {
     Some((to.into(), header[9], packet.get(usize::from(header[0] & 0xf) * 4..)))
 }
 
-/// Headers in between are not looked through: what such a packet carries is told by the number of the first.
+/// Headers in between are not looked through: what such a packet carries is told by the number of
+/// the first.
 fn of_version_6(packet: &[u8]) -> Option<PacketFields<'_>> {
     let (header, rest) = packet.split_first_chunk::<40>()?;
     let to: &[u8; 16] = header.last_chunk()?;

@@ -1,9 +1,11 @@
-//! Owns the relay that answers a guest's DNS questions: sockets on the gateway's address inside the slot's namespace,
-//! resolvers asked from the host's own. It exists because the host's resolver is often a loopback or private address, which a
-//! guest can never reach itself. It is also where an egress list meets names: of a restricted guest's questions only those for
-//! names on the list are asked, and what an answer names is open before the guest knows it (`filter`, `egress`).
-//! Nothing but an ordinary query leaves for a resolver, also from an unrestricted guest (`query`); no message is kept.
-//! One task per slot does it all; questions in flight are futures it owns, so that nothing outlives it.
+//! Owns the relay that answers a guest's DNS questions: sockets on the gateway's address inside the
+//! slot's namespace, resolvers asked from the host's own. It exists because the host's resolver is
+//! often a loopback or private address, which a guest can never reach itself. It is also where an
+//! egress list meets names: of a restricted guest's questions only those for names on the list are
+//! asked, and what an answer names is open before the guest knows it (`filter`, `egress`). Nothing
+//! but an ordinary query leaves for a resolver, also from an unrestricted guest (`query`); no
+//! message is kept. One task per slot does it all; questions in flight are futures it owns, so that
+//! nothing outlives it.
 
 use std::{
     io,
@@ -63,7 +65,8 @@ impl Relay {
     }
 }
 
-/// Reads the resolvers out of a `resolv.conf`. Scoped addresses are left out: their scope has a meaning on one link only.
+/// Reads the resolvers out of a `resolv.conf`. Scoped addresses are left out: their scope has a
+/// meaning on one link only.
 pub fn resolvers(resolv_conf: &str) -> Vec<SocketAddr> {
     let mut found: Vec<SocketAddr> = Vec::new();
     for line in resolv_conf.lines() {
@@ -183,8 +186,8 @@ async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, checked: Result<DnsQ
     }
 }
 
-/// Asks from a socket of its own: a fresh port for every question makes forged answers hard, and `connect` keeps out
-/// datagrams from anybody but the resolver.
+/// Asks from a socket of its own: a fresh port for every question makes forged answers hard, and
+/// `connect` keeps out datagrams from anybody but the resolver.
 async fn ask_datagram(resolver: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
     let socket = match resolver {
         SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?,

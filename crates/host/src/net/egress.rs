@@ -1,15 +1,17 @@
-//! Owns one slot's egress list: what is applied, which addresses its names stand for, and every change of the slot's rules.
-//! The relay asks here before it answers; whoever owns the slot changes the list here. Never parses a message, never decides
-//! by itself what is allowed.
+//! Owns one slot's egress list: what is applied, which addresses its names stand for, and every
+//! change of the slot's rules. The relay asks here before it answers; whoever owns the slot changes
+//! the list here. Never parses a message, never decides by itself what is allowed.
 //!
-//! Rules, marks and sets work together so that every change is one transaction and nothing must be looked up in the kernel:
-//! - A list has a *mark*, a hash of its rules. Connections that it let through carry the mark; the rules of another list
-//!   look at them anew, and cut those they would not have let through.
-//! - Addresses of names are in a set, each with the mark of the list whose names led there, so that another list never sees
-//!   them and a restarted host still finds them.
+//! Rules, marks and sets work together so that every change is one transaction and nothing must be
+//! looked up in the kernel:
+//! - A list has a *mark*, a hash of its rules. Connections that it let through carry the mark; the
+//!   rules of another list look at them anew, and cut those they would not have let through.
+//! - Addresses of names are in a set, each with the mark of the list whose names led there, so that
+//!   another list never sees them and a restarted host still finds them.
 //!
-//! Every write of addresses costs a process, and a guest decides how many names it asks for. So one write opens what all
-//! waiting answers need, a slot has a rate of writes (`pace`), and the instance has a number of writes at a time.
+//! Every write of addresses costs a process, and a guest decides how many names it asks for. So one
+//! write opens what all waiting answers need, a slot has a rate of writes (`pace`), and the
+//! instance has a number of writes at a time.
 
 use std::{
     collections::BTreeMap,
@@ -56,7 +58,8 @@ impl NamedFor {
         ttl.max(self.floor).min(self.ceiling)
     }
 
-    /// What is added when an address is written, so that the same answer a moment later finds it still open long enough.
+    /// What is added when an address is written, so that the same answer a moment later finds it
+    /// still open long enough.
     fn slack(self) -> Duration {
         self.floor / 2
     }
@@ -120,7 +123,8 @@ pub struct GateParts {
 /// What is known of the list in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// An earlier process applied it, or a change failed: nothing is answered until a list is applied.
+    /// An earlier process applied it, or a change failed: nothing is answered until a list is
+    /// applied.
     Unknown,
     As(Egress),
 }
@@ -128,7 +132,8 @@ pub enum Applied {
 #[derive(Debug)]
 struct State {
     applied: Applied,
-    /// Until when the address of a name is open; the past is kept too, because connections outlive it.
+    /// Until when the address of a name is open; the past is kept too, because connections outlive
+    /// it.
     answers: BTreeMap<(String, Ipv4Addr), Instant>,
     /// Until when the kernel has an address open for the applied list, whichever name led there.
     open: BTreeMap<Ipv4Addr, Instant>,
@@ -226,8 +231,8 @@ impl Gate {
         self.reporter.report(target);
     }
 
-    /// Opens what a name was found to stand for. Costs nothing if that is open already. Otherwise it waits for its turn,
-    /// within bounds, and shares one write with all other answers that wait.
+    /// Opens what a name was found to stand for. Costs nothing if that is open already. Otherwise
+    /// it waits for its turn, within bounds, and shares one write with all other answers that wait.
     pub async fn admit(&self, name: &str, found: &[Found]) -> Result<Admission, CommandError> {
         if self.state().claim(name, found, self.named_for, Instant::now()) {
             return Ok(Admission::Open);
@@ -305,7 +310,8 @@ impl Gate {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change under this lock is a single step, so a panic elsewhere cannot have left it half done.
+        // Every change under this lock is a single step, so a panic elsewhere cannot have left it
+        // half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -358,7 +364,8 @@ impl State {
         held
     }
 
-    /// Tells whether a name is on the list and its addresses are open for as long as the answer says.
+    /// Tells whether a name is on the list and its addresses are open for as long as the answer
+    /// says.
     fn holds(&self, name: &str, found: &[Found], named_for: NamedFor, now: Instant) -> bool {
         self.open_until(name, found, |found| now + named_for.bounded(found.ttl))
     }
@@ -373,7 +380,8 @@ impl State {
         self.names(name) && (self.is(&Egress::Open) || found.iter().all(open))
     }
 
-    /// Takes what waits and is still wanted. Addresses beyond the room are left out, and so are their answers.
+    /// Takes what waits and is still wanted. Addresses beyond the room are left out, and so are
+    /// their answers.
     fn batch(&mut self, named_for: NamedFor, now: Instant) -> Option<Batch> {
         let waiting = std::mem::take(&mut self.waiting);
         self.open.retain(|_, until| *until > now);
@@ -431,7 +439,8 @@ impl State {
             EgressRule::Host(_) | EgressRule::Below(_) => None,
         });
         let answers = match self.applied {
-            // What an earlier process wrote for this list is still right, and for another list it is out of sight.
+            // What an earlier process wrote for this list is still right, and for another list it
+            // is out of sight.
             Applied::Unknown => None,
             Applied::As(_) => Some(self.answers_for(rules, now)),
         };
@@ -455,7 +464,8 @@ impl State {
     }
 }
 
-/// Gives a list's mark: the same for the same rules in any order, in every process, and never zero, which is no mark.
+/// Gives a list's mark: the same for the same rules in any order, in every process, and never zero,
+/// which is no mark.
 fn mark_of(rules: &[EgressRule]) -> u32 {
     let mut lines: Vec<String> = rules.iter().map(|rule| format!("{rule}\n")).collect();
     lines.sort_unstable();

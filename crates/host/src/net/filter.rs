@@ -1,6 +1,7 @@
-//! Owns what a restricted guest may ask of DNS, and what of an answer it is told. Pure: bytes in, bytes out.
-//! Never forwards a byte as it came: questions to resolvers and answers to guests are written anew from what was understood,
-//! so that neither side can say more through the relay than a question and its answer.
+//! Owns what a restricted guest may ask of DNS, and what of an answer it is told. Pure: bytes in,
+//! bytes out. Never forwards a byte as it came: questions to resolvers and answers to guests are
+//! written anew from what was understood, so that neither side can say more through the relay than
+//! a question and its answer.
 //!
 //! ```text
 //! guest's bytes --check_query--> Asked --question--> resolver's bytes --filter--> Filtered --encode--> guest's bytes
@@ -25,9 +26,9 @@ const PLAIN_UDP_BYTES: u16 = 512;
 const UDP_BYTES_MAX: u16 = 1232;
 const TCP_BYTES_MAX: u16 = u16::MAX;
 
-/// Types that are asked for on a guest's behalf. All others get an empty answer: those with IPv6 addresses, because guests
-/// have none; those with addresses beside other things (HTTPS, SVCB), because such addresses would not be opened; and those
-/// for servers rather than clients.
+/// Types that are asked for on a guest's behalf. All others get an empty answer: those with IPv6
+/// addresses, because guests have none; those with addresses beside other things (HTTPS, SVCB),
+/// because such addresses would not be opened; and those for servers rather than clients.
 const FORWARDED: [RecordType; 7] = [
     RecordType::A,
     RecordType::CNAME,
@@ -111,8 +112,8 @@ impl Asked {
         shown.strip_suffix('.').filter(|front| !front.is_empty()).unwrap_or(&shown).to_owned()
     }
 
-    /// Writes the question to a resolver, or `None` if the type is answered with nothing. The id is not the guest's: one
-    /// that knew it could have a helper outside forge the answer.
+    /// Writes the question to a resolver, or `None` if the type is answered with nothing. The id is
+    /// not the guest's: one that knew it could have a helper outside forge the answer.
     pub fn question(&self, id: u16) -> Option<Vec<u8>> {
         if !FORWARDED.contains(&self.query.query_type) {
             return None;
@@ -126,9 +127,9 @@ impl Asked {
         message.to_vec().ok()
     }
 
-    /// The answer for a name that is not on the list: there is no such name. A definite answer ends the asking at once, where
-    /// "refused" makes some clients try for seconds; and as it names no zone, it may not be remembered, so that a longer list
-    /// works at once.
+    /// The answer for a name that is not on the list: there is no such name. A definite answer ends
+    /// the asking at once, where "refused" makes some clients try for seconds; and as it names no
+    /// zone, it may not be remembered, so that a longer list works at once.
     pub fn unlisted(&self, way: Way) -> Vec<u8> {
         self.encode(&self.response(ResponseCode::NXDomain), way)
     }
@@ -143,8 +144,9 @@ impl Asked {
         self.encode(&self.response(ResponseCode::ServFail), way)
     }
 
-    /// Gives what the guest may know of a resolver's answer: the records of the type it asked for, at the name it asked for
-    /// or where aliases lead from there, without addresses that nobody may reach.
+    /// Gives what the guest may know of a resolver's answer: the records of the type it asked for,
+    /// at the name it asked for or where aliases lead from there, without addresses that nobody may
+    /// reach.
     pub fn filter(&self, answer: &[u8], sieve: &Sieve<impl Fn(Ipv4Addr) -> bool>) -> Result<Filtered, Misfit> {
         let answer = Message::from_vec(answer).map_err(|_| Misfit)?;
         let [echo] = answer.queries.as_slice() else { return Err(Misfit) };
@@ -200,7 +202,8 @@ impl Asked {
         message
     }
 
-    /// Writes a message no longer than the guest takes; one that would be longer is cut and says so.
+    /// Writes a message no longer than the guest takes; one that would be longer is cut and says
+    /// so.
     fn encode(&self, message: &Message, way: Way) -> Vec<u8> {
         let bytes_max = match way {
             Way::Datagram => self.offered.unwrap_or(PLAIN_UDP_BYTES),
@@ -247,8 +250,8 @@ fn edns(bytes_max: u16) -> Edns {
     edns
 }
 
-/// Writes a name as rules do: lower case, no final dot. A label with any other byte, a dot within it above all, makes a name
-/// that only looks like one on the list.
+/// Writes a name as rules do: lower case, no final dot. A label with any other byte, a dot within
+/// it above all, makes a name that only looks like one on the list.
 fn plain_name(name: &Name) -> Option<String> {
     let mut text = String::new();
     for label in name.iter() {

@@ -167,7 +167,8 @@ fn some_record() -> impl Strategy<Value = Record> {
 }
 
 proptest! {
-    /// Whatever a resolver says, a guest learns addresses of the asked name's chain only, and no more than were found.
+    /// Whatever a resolver says, a guest learns addresses of the asked name's chain only, and no
+    /// more than were found.
     #[test]
     fn what_is_told_is_what_is_opened(records in vec(some_record(), 0..40)) {
         let to = asked("a.example.", RecordType::A);
@@ -193,7 +194,8 @@ proptest! {
         prop_assert_eq!(told_addresses, filtered.found.len());
     }
 
-    /// Bytes that look like a message and bytes that do not: every one is answered or refused, none does harm.
+    /// Bytes that look like a message and bytes that do not: every one is answered or refused, none
+    /// does harm.
     #[test]
     fn any_bytes_are_read_without_harm(bytes in vec(any::<u8>(), 0..600), header in any::<bool>()) {
         let mut bytes = bytes;

@@ -1,11 +1,13 @@
-//! Owns every limit and deadline of the host's network. Never holds a policy: what may be reached is in `policy`.
+//! Owns every limit and deadline of the host's network. Never holds a policy: what may be reached
+//! is in `policy`.
 
 use std::time::Duration;
 
 /// Slots that one instance can have: each takes four addresses of a /22.
 pub const SLOTS_MAX: usize = 250;
-/// Descriptors of this process that one machine needs: its namespace, DNS sockets, filter log, monitor, agent, process handle
-/// and console, and some of its guest's DNS questions. A quarter of all descriptors is for machines.
+/// Descriptors of this process that one machine needs: its namespace, DNS sockets, filter log,
+/// monitor, agent, process handle and console, and some of its guest's DNS questions. A quarter of
+/// all descriptors is for machines.
 pub const DESCRIPTORS_PER_SLOT: u64 = 16;
 pub const SLOTS_PART_OF_DESCRIPTORS: u64 = 4;
 const _: () = assert!(SLOTS_MAX * 4 <= 1 << (32 - super::names::BLOCK_BITS), "every slot must have its own /30");
@@ -19,11 +21,13 @@ pub const REFILL_PAUSE: Duration = Duration::from_secs(2);
 /// Quiet time after a slot was taken before the next is made ahead.
 pub const REFILL_SETTLE: Duration = Duration::from_millis(250);
 
-/// Connections that one guest may have open to the outside, so that it cannot fill the host's connection table.
+/// Connections that one guest may have open to the outside, so that it cannot fill the host's
+/// connection table.
 pub const CONNECTIONS_MAX: u32 = 4096;
 
-/// New connections that one guest may begin in a second, TCP, UDP and ICMP alike. Closed TCP connections stay in the host's
-/// table for two minutes and do not count as open, so this bounds them.
+/// New connections that one guest may begin in a second, TCP, UDP and ICMP alike. Closed TCP
+/// connections stay in the host's table for two minutes and do not count as open, so this bounds
+/// them.
 pub const FLOWS_PER_SECOND: u32 = 100;
 
 /// New connections that a guest which was quiet may begin at once.
@@ -36,7 +40,8 @@ const _: () = assert!(
     "one guest must not fill the connection table of a small host"
 );
 
-/// DNS questions of one guest that wait for an answer over UDP; more stay in the socket's buffer or are lost.
+/// DNS questions of one guest that wait for an answer over UDP; more stay in the socket's buffer or
+/// are lost.
 pub const DNS_UDP_MAX: usize = 64;
 
 /// DNS connections of one guest; more wait to be accepted.
@@ -58,22 +63,25 @@ const _: () = assert!(DNS_TRY.as_millis() * 2 < DNS_DEADLINE.as_millis(), "a sec
 /// Questions that one TCP connection may carry.
 pub const DNS_QUESTIONS_PER_CONNECTION: usize = 64;
 
-/// Slots that are made or removed at the same time; the kernel does most of this work under one lock anyway.
+/// Slots that are made or removed at the same time; the kernel does most of this work under one
+/// lock anyway.
 pub const MAKERS_MAX: u32 = 4;
 
-/// Shortest time that an address stays open after a restricted guest was told it: applications connect a little later than
-/// they ask, and some names have a TTL of zero.
+/// Shortest time that an address stays open after a restricted guest was told it: applications
+/// connect a little later than they ask, and some names have a TTL of zero.
 pub const NAMED_FLOOR: Duration = Duration::from_secs(60);
 
 /// Longest time that an address stays open after an answer; TTLs in answers are cut down to it.
 pub const NAMED_CEILING: Duration = Duration::from_secs(3600);
 const _: () = assert!(NAMED_FLOOR.as_secs() <= NAMED_CEILING.as_secs(), "the bounds must leave something");
 
-/// Addresses that one restricted guest has open by name at a time, and answers that are remembered for it.
+/// Addresses that one restricted guest has open by name at a time, and answers that are remembered
+/// for it.
 pub const NAMED_MAX: usize = 4096;
 
-/// Writes of such addresses to the kernel that one slot may make in a second, each of which is a process: what a guest that
-/// asks for one new name after the other costs. Answers that come together share a write.
+/// Writes of such addresses to the kernel that one slot may make in a second, each of which is a
+/// process: what a guest that asks for one new name after the other costs. Answers that come
+/// together share a write.
 pub const NAMED_WRITES_PER_SECOND: u32 = 10;
 
 /// Writes that a slot which was quiet may make at once.
@@ -82,10 +90,12 @@ pub const NAMED_WRITES_AT_ONCE: u32 = 20;
 /// Writes under way in all slots of an instance.
 pub const NAMED_WRITERS_MAX: usize = 4;
 
-/// Answers of one slot that wait for a write, each with at most [`ADDRESSES_PER_ANSWER`] addresses; more are "server failure".
+/// Answers of one slot that wait for a write, each with at most [`ADDRESSES_PER_ANSWER`] addresses;
+/// more are "server failure".
 pub const NAMED_WAITING_MAX: usize = 2 * (DNS_UDP_MAX + DNS_TCP_MAX);
 
-/// How long an answer waits for its turn to be written; then it is "server failure". Clients ask again after five seconds.
+/// How long an answer waits for its turn to be written; then it is "server failure". Clients ask
+/// again after five seconds.
 pub const NAMED_WITHIN: Duration = Duration::from_secs(3);
 const _: () = assert!(NAMED_WITHIN.as_millis() as u32 > 2 * 1000 / NAMED_WRITES_PER_SECOND, "one turn must fit");
 

@@ -1,9 +1,11 @@
-//! Owns the nftables rules of a slot with an egress list. Pure text, like `policy`, whose walls stand around these.
+//! Owns the nftables rules of a slot with an egress list. Pure text, like `policy`, whose walls
+//! stand around these.
 //!
-//! A packet of a connection that carries the list's mark passes. Any other is held against the policy and then the list:
-//! networks in `nets`; addresses that allowed names led to, in `named`, which forgets them in time; and, for connections that
-//! an earlier list let through, addresses that such names led to at any time, in `kept`. Replies are held against the same:
-//! what counts is where the guest went. Sets that hold addresses of names have the list's mark in their key.
+//! A packet of a connection that carries the list's mark passes. Any other is held against the
+//! policy and then the list: networks in `nets`; addresses that allowed names led to, in `named`,
+//! which forgets them in time; and, for connections that an earlier list let through, addresses
+//! that such names led to at any time, in `kept`. Replies are held against the same: what counts is
+//! where the guest went. Sets that hold addresses of names have the list's mark in their key.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,8 +40,8 @@ pub struct Answers {
     pub kept: BTreeSet<Ipv4Addr>,
 }
 
-/// Declares the sets and chains of lists. They are in every slot, so that a list can come at any time. There is room in
-/// `named` for addresses that an earlier list left.
+/// Declares the sets and chains of lists. They are in every slot, so that a list can come at any
+/// time. There is room in `named` for addresses that an earlier list left.
 pub fn declared() -> String {
     let (room, seen, window) = (NAMED_MAX * 2, DENIALS_PER_WINDOW, DENIALS_WINDOW.as_secs());
     format!(
@@ -56,8 +58,8 @@ pub fn declared() -> String {
     )
 }
 
-/// Gives the elements of a list's sets; without a list they are emptied. What was told of the list before is forgotten: who
-/// listens may be another.
+/// Gives the elements of a list's sets; without a list they are emptied. What was told of the list
+/// before is forgotten: who listens may be another.
 pub fn elements(listed: Option<&Listed>) -> String {
     let forgotten = ["seen_ports", "seen_others"].map(|set| refill(set, "")).concat();
     let Some(Listed { mark, nets, answers }) = listed else {
@@ -119,9 +121,9 @@ pub fn chains(listed: &Listed) -> String {
     )
 }
 
-/// Gives the rules that tell of IPv6, where there is a list. A slot does not have IPv6, so that its packets end before rules of
-/// other families see them; these stand at the guest's link itself. What a card asks around when it is switched on is nobody's
-/// attempt, and is not told.
+/// Gives the rules that tell of IPv6, where there is a list. A slot does not have IPv6, so that its
+/// packets end before rules of other families see them; these stand at the guest's link itself.
+/// What a card asks around when it is switched on is nobody's attempt, and is not told.
 pub fn at_the_link(listed: Option<&Listed>) -> String {
     let none = format!("table netdev {TABLE} {{ }}\ndelete table netdev {TABLE}\n");
     if listed.is_none() {
@@ -152,8 +154,8 @@ fn log() -> String {
     format!("log group {LOG_GROUP} snaplen {LOG_BYTES}")
 }
 
-/// Opens addresses of names for a list. An address that is there already gets the new time: to add what exists would leave
-/// the old one on most kernels.
+/// Opens addresses of names for a list. An address that is there already gets the new time: to add
+/// what exists would leave the old one on most kernels.
 pub fn add_named(mark: u32, addresses: impl Iterator<Item = (Ipv4Addr, Duration)>) -> String {
     let mut longest: BTreeMap<Ipv4Addr, Duration> = BTreeMap::new();
     for (address, left) in addresses {

@@ -1,7 +1,7 @@
-//! The host's network: a pool of namespaces made ahead, one per machine, with the same addresses in each.
-//! Owns names, addresses, links, nftables rules, egress lists and the DNS relays of one instance, and removes all of it again. Never starts a
-//! machine, never talks to a guest's agent, never touches a table or link that it did not make. `docs/network.md` has the
-//! picture.
+//! The host's network: a pool of namespaces made ahead, one per machine, with the same addresses in
+//! each. Owns names, addresses, links, nftables rules, egress lists and the DNS relays of one
+//! instance, and removes all of it again. Never starts a machine, never talks to a guest's agent,
+//! never touches a table or link that it did not make. `docs/network.md` has the picture.
 
 mod bandwidth;
 mod block;
@@ -47,9 +47,11 @@ pub struct NetSettings {
     pub max: usize,
     /// Resolvers that guests' questions go to; those of the host's `/etc/resolv.conf` if empty.
     pub resolvers: Vec<SocketAddr>,
-    /// Networks that guests may reach although the default policy refuses them. Never opens the host or other sandboxes.
+    /// Networks that guests may reach although the default policy refuses them. Never opens the
+    /// host or other sandboxes.
     pub allow_nets: Vec<Cidr>,
-    /// Networks that guests may not reach in addition to the default policy; stronger than `allow_nets`.
+    /// Networks that guests may not reach in addition to the default policy; stronger than
+    /// `allow_nets`.
     pub deny_nets: Vec<Cidr>,
     /// How long addresses stay open to a restricted guest after it was told them.
     pub named_for: NamedFor,

@@ -1,8 +1,8 @@
-//! Owns how things in the kernel are named and numbered: which names belong to which instance, and which addresses to which
-//! slot. Pure; never looks at the host.
+//! Owns how things in the kernel are named and numbered: which names belong to which instance, and
+//! which addresses to which slot. Pure; never looks at the host.
 //!
-//! An *instance* is one data folder. Everything it makes carries its prefix, so that two instances on one host, or tests that
-//! run in parallel, never touch each other's things.
+//! An *instance* is one data folder. Everything it makes carries its prefix, so that two instances
+//! on one host, or tests that run in parallel, never touch each other's things.
 
 use std::net::Ipv4Addr;
 
@@ -11,8 +11,8 @@ use super::{cidr::Cidr, limits::SLOTS_MAX};
 /// Prefix length of the block of addresses that one instance uses between its slots and the host.
 pub const BLOCK_BITS: u8 = 22;
 
-/// Where blocks come from, in order: shared address space of carriers, then the range set aside for benchmarks. Neither is
-/// used on the Internet, and both are rare in private networks.
+/// Where blocks come from, in order: shared address space of carriers, then the range set aside for
+/// benchmarks. Neither is used on the Internet, and both are rare in private networks.
 const POOLS: [Cidr; 2] = [Cidr::new(Ipv4Addr::new(100, 64, 0, 0), 10), Cidr::new(Ipv4Addr::new(198, 18, 0, 0), 15)];
 
 /// Names of one instance.
@@ -58,8 +58,8 @@ impl Names {
         format!("pandastack_{}", self.hex)
     }
 
-    /// Lists the blocks that the instance may use, best first. It starts somewhere of its own in each pool, so that instances
-    /// rarely meet and the same instance comes back to the same block.
+    /// Lists the blocks that the instance may use, best first. It starts somewhere of its own in
+    /// each pool, so that instances rarely meet and the same instance comes back to the same block.
     pub fn blocks(&self) -> impl Iterator<Item = Cidr> + '_ {
         POOLS.into_iter().flat_map(move |pool| {
             let count = 1_u32 << (BLOCK_BITS - pool.bits());

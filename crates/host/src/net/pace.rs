@@ -1,4 +1,5 @@
-//! Owns the rate at which one slot may write addresses of names. Pure: the caller brings the time and does the waiting.
+//! Owns the rate at which one slot may write addresses of names. Pure: the caller brings the time
+//! and does the waiting.
 
 use std::time::{Duration, Instant};
 

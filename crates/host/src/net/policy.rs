@@ -1,11 +1,13 @@
 //! Owns what a guest may reach, as nftables rules. Pure text; `slot` and `pool` apply it.
 //!
-//! There are two walls. The one inside the slot's namespace knows the guest: its one address and its one MAC, where it may go,
-//! what may come in. The one on the host trusts none of that: it knows only which links lead to slots, and holds even if the
-//! wall inside were gone. Both are tables of our own; no other table is ever read or changed.
+//! There are two walls. The one inside the slot's namespace knows the guest: its one address and
+//! its one MAC, where it may go, what may come in. The one on the host trusts none of that: it
+//! knows only which links lead to slots, and holds even if the wall inside were gone. Both are
+//! tables of our own; no other table is ever read or changed.
 
 //!
-//! A slot with an egress list has other chains inside (`listed.rs` has them); the wall on the host knows nothing of lists.
+//! A slot with an egress list has other chains inside (`listed.rs` has them); the wall on the host
+//! knows nothing of lists.
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 
@@ -53,21 +55,23 @@ const DENIED: [Cidr; 14] = [
 /// What the operator changes about the default policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exceptions {
-    /// Networks that guests may reach although they are private. Never opens the host itself or another sandbox.
+    /// Networks that guests may reach although they are private. Never opens the host itself or
+    /// another sandbox.
     pub allow: Vec<Cidr>,
     /// Networks that guests may not reach although they are public.
     pub deny: Vec<Cidr>,
 }
 
 impl Exceptions {
-    /// Tells whether the policy lets guests reach an address, leaving aside whose it is and what a list says.
+    /// Tells whether the policy lets guests reach an address, leaving aside whose it is and what a
+    /// list says.
     pub fn permits(&self, address: Ipv4Addr) -> bool {
         let among = |networks: &[Cidr]| networks.iter().any(|network| network.overlaps(Cidr::new(address, 32)));
         !among(&self.deny) && (among(&self.allow) || !among(&DENIED))
     }
 
-    /// The sets of networks. Where several hold an address, `allowed` wins over the built-in list only: rules look at
-    /// `refused` first.
+    /// The sets of networks. Where several hold an address, `allowed` wins over the built-in list
+    /// only: rules look at `refused` first.
     fn networks(&self) -> [(&'static str, &[Cidr]); 3] {
         [("refused", &self.deny), ("allowed", &self.allow), ("denied", &DENIED)]
     }
@@ -94,8 +98,9 @@ pub struct Wall<'a> {
     pub listed: Option<Listed>,
 }
 
-/// Gives the rules inside a slot's namespace. They replace whatever rules of ours are there in one transaction, keep
-/// connections, and keep what the set `named` has unless the list says what it should have.
+/// Gives the rules inside a slot's namespace. They replace whatever rules of ours are there in one
+/// transaction, keep connections, and keep what the set `named` has unless the list says what it
+/// should have.
 pub fn slot_rules(wall: &Wall) -> String {
     let Wall { uplink, exceptions, listed } = wall;
     let inner = uplink.inner;
@@ -149,8 +154,9 @@ pub fn slot_rules(wall: &Wall) -> String {
     text
 }
 
-/// Lets the guest speak for its own card and address only when it speaks ARP, which no other rule sees. The kernel remembers
-/// whoever asks, in a table that all namespaces share: a guest that asks in many names would fill it for everybody.
+/// Lets the guest speak for its own card and address only when it speaks ARP, which no other rule
+/// sees. The kernel remembers whoever asks, in a table that all namespaces share: a guest that asks
+/// in many names would fill it for everybody.
 fn own_arp() -> String {
     format!(
         "table arp {TABLE} {{
@@ -186,9 +192,10 @@ fn declared() -> &'static str {
 "
 }
 
-/// What a new connection of the guest must pass. The first rule counts open ones. It does not see TCP connections that are
-/// closed, which stay in the kernel's table for two minutes, so the second bounds how fast new ones come. Both count what they
-/// drop. DNS over UDP is not tracked at all (`prerouting`, `untracked`).
+/// What a new connection of the guest must pass. The first rule counts open ones. It does not see
+/// TCP connections that are closed, which stay in the kernel's table for two minutes, so the second
+/// bounds how fast new ones come. Both count what they drop. DNS over UDP is not tracked at all
+/// (`prerouting`, `untracked`).
 fn flows() -> String {
     let refuse = "counter name refused_flows drop";
     format!(
@@ -219,7 +226,8 @@ fn open_chains() -> String {
     .to_owned()
 }
 
-/// Gives the rules on the host, for all slots of the instance at once. Replaces an older version in the same transaction.
+/// Gives the rules on the host, for all slots of the instance at once. Replaces an older version in
+/// the same transaction.
 pub fn host_rules(names: &Names, block: Cidr, exceptions: &Exceptions) -> String {
     let sets = exceptions.sets();
     let table = names.table();

@@ -1,5 +1,5 @@
-//! Owns the slots of one instance: makes a few ahead, hands them out, removes them when they come back.
-//! Never decides what a guest may reach (`policy`), and never waits for a guest.
+//! Owns the slots of one instance: makes a few ahead, hands them out, removes them when they come
+//! back. Never decides what a guest may reach (`policy`), and never waits for a guest.
 //!
 //! ```text
 //!           refill, or take on demand          take
@@ -52,7 +52,8 @@ pub struct NetPool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotCounts {
     pub ready: usize,
-    /// All that exist: ready, taken, being made, and those of an earlier process that nobody adopted.
+    /// All that exist: ready, taken, being made, and those of an earlier process that nobody
+    /// adopted.
     pub present: usize,
 }
 
@@ -63,17 +64,18 @@ struct Books {
     used: BTreeSet<usize>,
     /// Numbers of slots found at start; they wait to be adopted.
     orphans: BTreeSet<usize>,
-    /// Numbers of slots that nobody has and whose removal failed. They stay used, because what is left under such a name must not
-    /// meet a new slot, until the audit has removed that.
+    /// Numbers of slots that nobody has and whose removal failed. They stay used, because what is
+    /// left under such a name must not meet a new slot, until the audit has removed that.
     stuck: BTreeSet<usize>,
-    /// Where the search for a free number starts: numbers, and with them addresses, are not used again at once.
+    /// Where the search for a free number starts: numbers, and with them addresses, are not used
+    /// again at once.
     next: usize,
     closed: bool,
 }
 
 impl NetPool {
-    /// Prepares the host and starts to make slots ahead. Slots of an earlier process are left alone and can be adopted;
-    /// `sweep` removes them, and belongs before this.
+    /// Prepares the host and starts to make slots ahead. Slots of an earlier process are left alone
+    /// and can be adopted; `sweep` removes them, and belongs before this.
     pub async fn start(settings: NetSettings, scope: &Scope) -> Result<Arc<NetPool>, NetError> {
         let NetSettings { instance, ready, max, resolvers, allow_nets, deny_nets, named_for } = settings;
         if max == 0 || max > SLOTS_MAX || ready > max {
@@ -120,7 +122,8 @@ impl NetPool {
                 self.bell.notify_one();
                 return Ok(slot);
             }
-            // The new slot goes through the ready list, so that it is not lost if this call is dropped meanwhile.
+            // The new slot goes through the ready list, so that it is not lost if this call is
+            // dropped meanwhile.
             let pool = self.clone();
             self.site.scope.run("make slot", async move { pool.make_one().await }).await??;
         }
@@ -132,8 +135,9 @@ impl NetPool {
         self.site.scope.run("remove slot", async move { pool.remove_one(slot).await }).await?
     }
 
-    /// Takes over a slot that an earlier process of this instance had taken, and applies an egress list whatever was applied
-    /// before. Connections that the same list had let through go on. A call that fails or is dropped can be repeated.
+    /// Takes over a slot that an earlier process of this instance had taken, and applies an egress
+    /// list whatever was applied before. Connections that the same list had let through go on. A
+    /// call that fails or is dropped can be repeated.
     pub async fn adopt(&self, name: &str, egress: &Egress) -> Result<Slot, NetError> {
         let unknown = || NetError::Unknown { name: name.to_owned() };
         let number = self.site.names.number(name).ok_or_else(unknown)?;
@@ -145,7 +149,8 @@ impl NetPool {
         if self.books().orphans.remove(&number) { Ok(slot) } else { Err(unknown()) }
     }
 
-    /// Removes a slot of an earlier process that was not adopted. Does nothing about one that was, or that never was.
+    /// Removes a slot of an earlier process that was not adopted. Does nothing about one that was,
+    /// or that never was.
     pub async fn discard(&self, name: &str) -> Result<(), NetError> {
         let Some(number) = self.site.names.number(name) else { return Ok(()) };
         if !self.books().orphans.remove(&number) {
@@ -154,8 +159,8 @@ impl NetPool {
         self.removed(number, super::slot::remove(&[name.to_owned()]).await)
     }
 
-    /// Gives what restricted guests are refused from now on, of all slots. Each target comes once a minute and slot; a
-    /// receiver that is too slow loses the oldest.
+    /// Gives what restricted guests are refused from now on, of all slots. Each target comes once a
+    /// minute and slot; a receiver that is too slow loses the oldest.
     pub fn denials(&self) -> broadcast::Receiver<Denial> {
         self.site.denials.subscribe()
     }
@@ -171,18 +176,20 @@ impl NetPool {
         books.used.difference(&books.stuck).map(|number| self.site.names.slot(*number)).collect()
     }
 
-    /// Names the slots whose removal failed. There may be nothing left of one by now; its number comes back all the same only with
-    /// `remove_stray`.
+    /// Names the slots whose removal failed. There may be nothing left of one by now; its number
+    /// comes back all the same only with `remove_stray`.
     pub fn stuck(&self) -> BTreeSet<String> {
         self.books().stuck.iter().map(|number| self.site.names.slot(*number)).collect()
     }
 
-    /// Removes a namespace or link of this instance that no slot of the pool has, and what is left of a slot whose removal
-    /// failed; the number is free then. It is removed even if this call is dropped.
+    /// Removes a namespace or link of this instance that no slot of the pool has, and what is left
+    /// of a slot whose removal failed; the number is free then. It is removed even if this call is
+    /// dropped.
     pub async fn remove_stray(self: &Arc<Self>, name: &str) -> Result<(), NetError> {
         let unknown = || NetError::Unknown { name: name.to_owned() };
         let number = self.site.names.number(name).ok_or_else(unknown)?;
-        // Taken first: nobody makes a slot of this number meanwhile, and of two calls at once only one goes on.
+        // Taken first: nobody makes a slot of this number meanwhile, and of two calls at once only
+        // one goes on.
         if !self.books().claim_stray(number) {
             return Err(unknown());
         }
@@ -215,7 +222,8 @@ impl NetPool {
         super::slot::remove(&ready).await
     }
 
-    /// Stops making slots, waits for work under way, and gives the slots nobody took. Their relays have ended.
+    /// Stops making slots, waits for work under way, and gives the slots nobody took. Their relays
+    /// have ended.
     async fn end(&self) -> Result<Vec<Slot>, NetError> {
         self.books().closed = true;
         self.site.scope.token().cancel();
@@ -249,7 +257,8 @@ impl NetPool {
         }
     }
 
-    /// Waits until a slot was taken, and then until its machine has had time to start: making the next one would compete.
+    /// Waits until a slot was taken, and then until its machine has had time to start: making the
+    /// next one would compete.
     async fn rung(&self) {
         self.bell.notified().await;
         tokio::time::sleep(REFILL_SETTLE).await;
@@ -299,7 +308,8 @@ impl NetPool {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        // Every change under this lock is a single step, so a panic elsewhere cannot have left it half done.
+        // Every change under this lock is a single step, so a panic elsewhere cannot have left it
+        // half done.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -320,7 +330,8 @@ impl Books {
         Ok(number)
     }
 
-    /// Marks a number as used that nobody has: one that is free, or stuck. `false` if somebody has it.
+    /// Marks a number as used that nobody has: one that is free, or stuck. `false` if somebody has
+    /// it.
     fn claim_stray(&mut self, number: usize) -> bool {
         self.stuck.remove(&number) || self.used.insert(number)
     }

@@ -1,6 +1,7 @@
-//! Checks what a guest sends to the DNS relay. Pure: bytes in, a checked query or the answer to a bad one out.
-//! Only an ordinary query passes: opcode QUERY, one question of class IN, no zone transfer, no records except EDNS. The
-//! host's resolver may trust the host, so UPDATE, NOTIFY, transfers and key exchange must never reach it from a guest.
+//! Checks what a guest sends to the DNS relay. Pure: bytes in, a checked query or the answer to a
+//! bad one out. Only an ordinary query passes: opcode QUERY, one question of class IN, no zone
+//! transfer, no records except EDNS. The host's resolver may trust the host, so UPDATE, NOTIFY,
+//! transfers and key exchange must never reach it from a guest.
 
 use hickory_proto::{
     op::{Edns, Query, ResponseCode},
@@ -19,7 +20,8 @@ const OPCODE_BITS: u8 = 0x78;
 const RECURSION_BIT: u8 = 0x01;
 /// "Recursion available" in the fourth byte.
 const AVAILABLE_BIT: u8 = 0x80;
-/// Types for questions and for the protocol itself (RFC 6895): transfers, TKEY and TSIG among them. `ANY` is in the range too.
+/// Types for questions and for the protocol itself (RFC 6895): transfers, TKEY and TSIG among them.
+/// `ANY` is in the range too.
 const META_TYPES: std::ops::RangeInclusive<u16> = 128..=255;
 
 /// A guest's message that may be sent to a resolver.
@@ -45,7 +47,8 @@ impl DnsQuery {
         self.bytes[2] & RECURSION_BIT != 0
     }
 
-    /// Turns the query into the answer that no resolver could be reached, so that the guest need not wait.
+    /// Turns the query into the answer that no resolver could be reached, so that the guest need
+    /// not wait.
     pub fn into_failure(self) -> Vec<u8> {
         let mut bytes = self.bytes;
         bytes[2] |= ANSWER_BIT;
@@ -65,7 +68,8 @@ pub struct BadQuery {
 /// Why a message goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// Too short, too long, or an answer. It gets no answer: two servers could answer each other for ever.
+    /// Too short, too long, or an answer. It gets no answer: two servers could answer each other
+    /// for ever.
     #[error("not a query")]
     NotQuery,
     #[error("malformed, or not exactly one question")]
@@ -77,7 +81,8 @@ pub enum Reason {
 }
 
 impl BadQuery {
-    /// Gives the answer for the guest: a header with the response code. `None` means that there is none to give.
+    /// Gives the answer for the guest: a header with the response code. `None` means that there is
+    /// none to give.
     pub fn reply(&self) -> Option<Vec<u8>> {
         let code = match self.reason {
             Reason::NotQuery => return None,
@@ -91,7 +96,8 @@ impl BadQuery {
     }
 }
 
-/// Checks one message of a guest. `ANY` passes: it asks about one name, and resolvers answer it briefly (RFC 8482).
+/// Checks one message of a guest. `ANY` passes: it asks about one name, and resolvers answer it
+/// briefly (RFC 8482).
 pub fn check_query(bytes: &[u8]) -> Result<DnsQuery, BadQuery> {
     let bad = |reason, head| Err(BadQuery { reason, head });
     let Some(&[high, low, flags, _, q1, q0, a1, a0, n1, n0, r1, r0]) = bytes.first_chunk::<HEADER_BYTES>() else {

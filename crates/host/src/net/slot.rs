@@ -1,6 +1,6 @@
-//! Owns one slot: a network namespace with a tap for the guest and an uplink to the host. Makes it, adopts it after a restart
-//! of the host's process, removes it.
-//! Never reuses one: a slot that had a guest is removed, because a new one costs less than the proof that the old one is clean.
+//! Owns one slot: a network namespace with a tap for the guest and an uplink to the host. Makes it,
+//! adopts it after a restart of the host's process, removes it. Never reuses one: a slot that had a
+//! guest is removed, because a new one costs less than the proof that the old one is clean.
 
 use std::{
     io,
@@ -43,8 +43,9 @@ pub(super) struct Site {
     pub scope: Scope,
 }
 
-/// A place in the network for one machine. Dropping it ends its DNS relay but leaves the namespace where it is, with its
-/// number taken: that is how machines outlive the host's process. `NetPool::give_back` removes it.
+/// A place in the network for one machine. Dropping it ends its DNS relay but leaves the namespace
+/// where it is, with its number taken: that is how machines outlive the host's process.
+/// `NetPool::give_back` removes it.
 #[derive(Debug)]
 pub struct Slot {
     number: usize,
@@ -58,9 +59,10 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Says what the guest may reach, from now on and for connections it has open as well. All of it changes at once, also if
-    /// this call is dropped. Nothing is done if nothing changes. When it fails, the rules are the old ones and the relay
-    /// answers nothing until a later call succeeds.
+    /// Says what the guest may reach, from now on and for connections it has open as well. All of
+    /// it changes at once, also if this call is dropped. Nothing is done if nothing changes. When
+    /// it fails, the rules are the old ones and the relay answers nothing until a later call
+    /// succeeds.
     pub async fn set_egress(&self, egress: &Egress) -> Result<(), NetError> {
         if self.gate.is(egress) {
             return Ok(());
@@ -69,8 +71,8 @@ impl Slot {
         self.scope.run("set egress", async move { gate.set(&egress).await }).await?
     }
 
-    /// Limits how fast the guest talks to the outside, in megabits per second in each direction, or lifts the limit. Nothing
-    /// is done if nothing changes.
+    /// Limits how fast the guest talks to the outside, in megabits per second in each direction, or
+    /// lifts the limit. Nothing is done if nothing changes.
     pub async fn set_bandwidth(&self, mbps: Option<u32>) -> Result<(), NetError> {
         if self.pipe.is(mbps) {
             return Ok(());
@@ -119,7 +121,8 @@ impl Slot {
         match Slot::build(site, number).await {
             Ok(slot) => Ok(slot),
             Err(error) => {
-                // The first error tells what went wrong; should the removal fail as well, the next sweep repeats it.
+                // The first error tells what went wrong; should the removal fail as well, the next
+                // sweep repeats it.
                 let _ = remove(&[site.names.slot(number)]).await;
                 Err(error)
             }
@@ -144,8 +147,8 @@ impl Slot {
         slot.serve(site, gate, Shape::Limited(None))
     }
 
-    /// Takes over a slot that an earlier process of this instance made. What that one had applied is not asked for: the rules
-    /// are written anew, and the relay starts when they are there.
+    /// Takes over a slot that an earlier process of this instance made. What that one had applied
+    /// is not asked for: the rules are written anew, and the relay starts when they are there.
     pub(super) async fn adopt(site: &Site, number: usize, egress: &Egress) -> Result<Slot, NetError> {
         let slot = Slot::open(number, site.names.slot(number), Uplink::of(site.block, number))?;
         let gate = slot.gate(site, Applied::Unknown);
@@ -214,7 +217,8 @@ pub(super) async fn destroy(slot: Slot) -> Result<(), NetError> {
 pub(super) async fn remove(names: &[String]) -> Result<(), NetError> {
     let mut lines = String::new();
     for name in names {
-        // The link first: removing it takes effect at once, while the kernel takes a namespace apart later.
+        // The link first: removing it takes effect at once, while the kernel takes a namespace
+        // apart later.
         if if_nametoindex(name.as_str()).is_ok() {
             lines.push_str(&format!("link del {name}\n"));
         }
@@ -229,7 +233,8 @@ pub(super) async fn remove(names: &[String]) -> Result<(), NetError> {
     let left: Vec<_> =
         names.iter().filter(|name| path_of(name).exists() || if_nametoindex(name.as_str()).is_ok()).cloned().collect();
     match ran {
-        // A complaint about something that is gone anyway is of no interest: two removals may have met.
+        // A complaint about something that is gone anyway is of no interest: two removals may have
+        // met.
         _ if left.is_empty() => Ok(()),
         Ok(()) => Err(NetError::Remains { names: left }),
         Err(cause) => Err(NetError::Command { action: "remove slots", cause }),
@@ -268,7 +273,8 @@ fn inner_links(uplink: Uplink) -> String {
     )
 }
 
-/// Runs inside the namespace: these settings belong to the namespace of the thread that writes them.
+/// Runs inside the namespace: these settings belong to the namespace of the thread that writes
+/// them.
 fn route_only_ipv4() -> io::Result<()> {
     for every in ["all", "default"] {
         match std::fs::write(format!("/proc/sys/net/ipv6/conf/{every}/disable_ipv6"), "1") {

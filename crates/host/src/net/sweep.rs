@@ -1,5 +1,6 @@
-//! Owns what is left of an instance in the kernel: lists it, and removes it. Everything is found by name, so it works without
-//! any memory of an earlier run. Never touches a name that lacks the instance's prefix.
+//! Owns what is left of an instance in the kernel: lists it, and removes it. Everything is found by
+//! name, so it works without any memory of an earlier run. Never touches a name that lacks the
+//! instance's prefix.
 
 use std::io;
 
@@ -38,8 +39,8 @@ pub async fn leftovers(instance: &str) -> Result<Leftovers, NetError> {
     Ok(Leftovers { namespaces: namespaces(&names)?, links: links(&names)?, tables })
 }
 
-/// Removes what an earlier process of the instance left behind, except the slots to keep. With nothing to keep, the
-/// instance's block of addresses and its table go as well.
+/// Removes what an earlier process of the instance left behind, except the slots to keep. With
+/// nothing to keep, the instance's block of addresses and its table go as well.
 pub async fn sweep(instance: &str, keep: &[String]) -> Result<(), NetError> {
     let names = Names::of(instance);
     let Leftovers { namespaces, links, tables } = leftovers(instance).await?;

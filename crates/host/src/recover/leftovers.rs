@@ -22,9 +22,10 @@ const DEATH_DEADLINE: Duration = Duration::from_secs(10);
 /// A machine process and the id of its machine.
 pub type MachineProcess = (Pid, String);
 
-/// Finds the processes of machines below a folder. A process in a control group of ours is that group's machine, whatever it says
-/// of itself: a guest that has taken over its process can rewrite the arguments. Arguments count only for a process in no such
-/// group, because the host has no groups, or because its server was killed before it entered its group and no guest ran in it yet.
+/// Finds the processes of machines below a folder. A process in a control group of ours is that
+/// group's machine, whatever it says of itself: a guest that has taken over its process can rewrite
+/// the arguments. Arguments count only for a process in no such group, because the host has no
+/// groups, or because its server was killed before it entered its group and no guest ran in it yet.
 pub fn machine_processes(run_root: &Path) -> Vec<MachineProcess> {
     let (groups, mark) = (groups_of(run_root), format!("{}/mch_", run_root.display()));
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -126,7 +127,8 @@ mod tests {
         child
     }
 
-    /// One machine's process says nothing of itself, another says that it is a machine which is kept. Both are ended.
+    /// One machine's process says nothing of itself, another says that it is a machine which is
+    /// kept. Both are ended.
     #[tokio::test]
     async fn machines_are_known_by_their_control_groups_and_not_by_their_arguments() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! What the host does first after a start: goes on with what an earlier process of the same data folder left, and removes
-//! what was half-made or nobody's. The ledger says what was meant; reality says what is left of it.
+//! What the host does first after a start: goes on with what an earlier process of the same data
+//! folder left, and removes what was half-made or nobody's. The ledger says what was meant; reality
+//! says what is left of it.
 //!
 //! ```text
 //! ledger says       machine lives          machine gone
@@ -76,8 +77,8 @@ pub async fn plan(ledger: &Ledger) -> Result<Plan, RecoverError> {
     Ok(Plan::of(ledger.sandboxes().await?, ledger.machines().await?))
 }
 
-/// Removes everything that a process left which kept no ledger: the machines below a folder of its own with their disks, the
-/// folder, and a network of its own.
+/// Removes everything that a process left which kept no ledger: the machines below a folder of its
+/// own with their disks, the folder, and a network of its own.
 pub async fn clear_abandoned(run_root: &Path, layers: &LayerStore, instance: &str) -> Result<(), RecoverError> {
     let nobody = HashSet::new();
     leftovers::end_processes(run_root, &nobody).await?;

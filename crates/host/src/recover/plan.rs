@@ -1,4 +1,5 @@
-//! Decides, from the ledger alone, what becomes of each sandbox and machine of an earlier run. Pure.
+//! Decides, from the ledger alone, what becomes of each sandbox and machine of an earlier run.
+//! Pure.
 
 use std::collections::HashSet;
 

@@ -59,7 +59,8 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
                 found.asleep += 1;
                 found.sandboxes.push((row.id, row.generation, row.spec, Start::Asleep(layer)));
             }
-            // Its line stays as it is: what is in the layer may come back, what is forgotten does not.
+            // Its line stays as it is: what is in the layer may come back, what is forgotten does
+            // not.
             Err(error) => {
                 tracing::error!(sandbox = %row.id, %error, "a sandbox cannot be woken");
                 let reason = format!("the layer it sleeps in cannot be read: {error}");
@@ -145,8 +146,8 @@ impl Adopted {
     }
 }
 
-/// Says why a machine could not be taken over, in the words of who would have watched it die if that is known. Asked before its
-/// control group is removed.
+/// Says why a machine could not be taken over, in the words of who would have watched it die if
+/// that is known. Asked before its control group is removed.
 fn why_lost(context: &HostContext, machine: &MachineRow, error: &AdoptError) -> String {
     if !was_short_of_memory(&context.run_root, &machine.id.to_string()) {
         return format!("its machine could not be taken over: {error}");
@@ -159,7 +160,8 @@ fn why_lost(context: &HostContext, machine: &MachineRow, error: &AdoptError) -> 
     }
 }
 
-/// Remembers to remove a slot of the last run that was not taken over. One that was is given back by who has it.
+/// Remembers to remove a slot of the last run that was not taken over. One that was is given back
+/// by who has it.
 fn hold_orphan(context: &Arc<HostContext>, name: &str, undo: &mut Undo) {
     let (context, name) = (context.clone(), name.to_owned());
     undo.hold("orphaned slot", move || async move {
@@ -193,14 +195,16 @@ async fn adopt(
     let adopted: Arc<dyn Machine> = Arc::from(context.driver.adopt(spec, machine.pid).await?);
     hold_machine(&adopted, undo);
     let secret = row.record.secret.clone().unwrap_or_default();
-    // The last run may have been cut off in the middle of a seal: the ledger says whether the guest should run.
+    // The last run may have been cut off in the middle of a seal: the ledger says whether the guest
+    // should run.
     let wanted = if row.record.state == SandboxState::Paused { Power::Paused } else { Power::Running };
     if adopted.power().await? != Power::Running {
         adopted.resume().await?;
     }
     let is_waking = row.record.state == SandboxState::Waking;
     let session = if is_waking {
-        // Cut off in the middle of a wake that cannot be undone: its guest may have heard of its new secret, or not yet.
+        // Cut off in the middle of a wake that cannot be undone: its guest may have heard of its
+        // new secret, or not yet.
         greet(context, &*adopted, &layer, &|| Life::Same.rebirth(&secret)).await.map_err(|_| AdoptError::Silent)?
     } else {
         match dial_again(context, &*adopted, &secret).await {

@@ -1,5 +1,5 @@
-//! Decides whether another machine fits on this host. Pure: a view of the host goes in, yes or a reason comes out, and a
-//! refused create has created nothing.
+//! Decides whether another machine fits on this host. Pure: a view of the host goes in, yes or a
+//! reason comes out, and a refused create has created nothing.
 
 use pandastack_model::{Bytes, VOLUMES_OVERCOMMIT};
 
@@ -8,7 +8,8 @@ use pandastack_model::{Bytes, VOLUMES_OVERCOMMIT};
 pub struct View {
     /// Memory that could be given to processes now, reclaimable caches included.
     pub memory_free: Bytes,
-    /// Machines that were let in and whose process does not run yet: what they take at once is still free.
+    /// Machines that were let in and whose process does not run yet: what they take at once is
+    /// still free.
     pub machines_starting: u64,
     /// All memory of the host.
     pub memory_total: Bytes,
@@ -23,7 +24,8 @@ pub struct View {
 pub struct Terms {
     /// Stays free for the host itself.
     pub memory_reserve: Bytes,
-    /// How many times its memory a host may promise: guests share the pages of their layer and rarely use all of theirs.
+    /// How many times its memory a host may promise: guests share the pages of their layer and
+    /// rarely use all of theirs.
     pub overcommit_percent: u64,
     /// Stays free on the data volume.
     pub disk_reserve: Bytes,

@@ -1,5 +1,6 @@
-//! Processes that wait for a layer, by the shape of the machine they will be. A fork, a wake and a create without a standby machine
-//! take one and save most of a process's start. They hold no guest memory; [`super::Standby`] makes them when nothing else is to be done.
+//! Processes that wait for a layer, by the shape of the machine they will be. A fork, a wake and a
+//! create without a standby machine take one and save most of a process's start. They hold no guest
+//! memory; [`super::Standby`] makes them when nothing else is to be done.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -38,7 +39,8 @@ impl Blanks {
         blanks
     }
 
-    /// Takes a living process that fits a layer; from now on its shape is kept. Dead ones come beside it.
+    /// Takes a living process that fits a layer; from now on its shape is kept. Dead ones come
+    /// beside it.
     pub fn take(&self, manifest: &Manifest) -> (Option<MachineSlot>, Vec<MachineSlot>) {
         let shape = Shape::of(manifest);
         let mut dead = Vec::new();

@@ -1,4 +1,5 @@
-//! What a sandbox's driver does when asked: pause, resume, seal, sleep, wake, new terms. `step` decides, this acts.
+//! What a sandbox's driver does when asked: pause, resume, seal, sleep, wake, new terms. `step`
+//! decides, this acts.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,8 @@ use crate::{
 const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
 
 impl Owned<'_> {
-    /// Carries a request out for who has waited since then, and answers it. Who asked may have left; the work is done all the same,
-    /// except for a wake: who comes next asks again.
+    /// Carries a request out for who has waited since then, and answers it. Who asked may have
+    /// left; the work is done all the same, except for a wake: who comes next asks again.
     pub(super) async fn answer(&mut self, request: Request, since: Instant) {
         match request {
             Request::Remove(..) => unreachable!("removal ends the driver and is handled there"),
@@ -75,7 +76,8 @@ impl Owned<'_> {
         }
         living.session.activity().touch();
         if let Err(error) = self.write_down(SandboxState::Paused).await {
-            // The next start would let it go on: it must not be said to stand still. The line may have been written all the same.
+            // The next start would let it go on: it must not be said to stand still. The line may
+            // have been written all the same.
             go_on(&*living.machine).await.map_err(machine_fault)?;
             self.log(self.write_down(SandboxState::Running).await);
             self.set_clock().await;
@@ -118,7 +120,8 @@ impl Owned<'_> {
         }
     }
 
-    /// Tells a guest what time it is after it stood still: its clock did too. One that does not answer is no worse off.
+    /// Tells a guest what time it is after it stood still: its clock did too. One that does not
+    /// answer is no worse off.
     pub(super) async fn set_clock(&self) {
         let Body::Living(living) = &self.body else { return };
         let told = async {
@@ -240,8 +243,8 @@ impl Owned<'_> {
         }
     }
 
-    /// Seals the machine and gives it up. Nothing is given up before the layer is durable and the ledger says so; any failure
-    /// before that leaves the machine as it was.
+    /// Seals the machine and gives it up. Nothing is given up before the layer is durable and the
+    /// ledger says so; any failure before that leaves the machine as it was.
     pub(super) async fn fall_asleep(&mut self) -> Result<(), Fault> {
         let before = self.tell.borrow().view.state.clone();
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
@@ -275,7 +278,8 @@ impl Owned<'_> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
         let (durability, then) = (Durability::Now, Then::StayPaused);
         let plan = SealPlan { layer, source: self.id, durability, then, defaults: None };
-        // The sleeper may be deleted without ever waking: what it wrote must be on its volumes then. A paused one runs for this.
+        // The sleeper may be deleted without ever waking: what it wrote must be on its volumes
+        // then. A paused one runs for this.
         living.claim.flush(&*living.machine, &living.session).await;
         let sealed = seal(&self.context, living, plan).await;
         let halted_again = async || {
@@ -295,7 +299,8 @@ impl Owned<'_> {
         let secret = Some(living.secret.reveal().clone());
         let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret };
         if let Err(error) = self.context.ledger.record_durably(self.id, &asleep).await {
-            // The line may have been written all the same. A sandbox that runs on must not be found asleep.
+            // The line may have been written all the same. A sandbox that runs on must not be found
+            // asleep.
             let awake = Record { state: before.clone(), layer: None, ..asleep };
             self.log(self.context.ledger.record(self.id, &awake).await);
             go_on(&*living.machine).await.map_err(machine_fault)?;
@@ -305,15 +310,17 @@ impl Owned<'_> {
         tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "fell asleep");
         // On the way out the others need the disk.
         if !self.context.is_crowded() && !self.context.scope.token().is_cancelled() {
-            // Who wakes it soon finds in memory what its guest reads first, and the wake need not share the disk and a CPU
-            // with the reading. The kernel forgets it before anything that somebody uses.
+            // Who wakes it soon finds in memory what its guest reads first, and the wake need not
+            // share the disk and a CPU with the reading. The kernel forgets it before anything that
+            // somebody uses.
             self.context.read_ahead(sealed.layer.files.clone());
         }
         Ok(())
     }
 
-    /// Wakes the sandbox for who has waited since then. An attempt that has failed meanwhile was theirs as well: a guest that never
-    /// answers must not be waited for as often as there are uses.
+    /// Wakes the sandbox for who has waited since then. An attempt that has failed meanwhile was
+    /// theirs as well: a guest that never answers must not be waited for as often as there are
+    /// uses.
     async fn wake_for(&mut self, since: Instant) -> Result<(), Fault> {
         if let Some((ended, fault)) = &self.unwoken
             && since < *ended
@@ -321,7 +328,8 @@ impl Owned<'_> {
             return Err(fault.clone());
         }
         let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
-        // Nobody may collect it between two lines of the ledger, or because one of them is not written.
+        // Nobody may collect it between two lines of the ledger, or because one of them is not
+        // written.
         self.context.protect_layer(layer);
         let woken = self.wake(layer).await;
         match self.body {
@@ -333,14 +341,15 @@ impl Owned<'_> {
             Body::Asleep(_) if self.is_unwritten => {}
             Body::Asleep(_) | Body::Dead => self.context.release_layer(layer).await,
         }
-        // One that was broken off for a removal says nothing about the next: the removal may be refused.
+        // One that was broken off for a removal says nothing about the next: the removal may be
+        // refused.
         let failed = woken.as_ref().err().filter(|_| !self.given_up.is_cancelled());
         self.unwoken = failed.map(|fault| (Instant::now(), fault.clone()));
         woken
     }
 
-    /// Restores the machine from the layer the sandbox sleeps in. A failure leaves it asleep, unless its guest may have written to
-    /// a volume by then.
+    /// Restores the machine from the layer the sandbox sleeps in. A failure leaves it asleep,
+    /// unless its guest may have written to a volume by then.
     async fn wake(&mut self, layer: LayerId) -> Result<(), Fault> {
         self.tell.send_modify(|now| now.without(SandboxState::Waking));
         let claim = match self.context.volumes.held(self.id).await {
@@ -361,7 +370,8 @@ impl Owned<'_> {
                 }
                 Err((living, fault)) => {
                     if !claim.writes() {
-                        // The line may have been written all the same, and nothing else names the layer that it sleeps in.
+                        // The line may have been written all the same, and nothing else names the
+                        // layer that it sleeps in.
                         self.sleep_on().await;
                     }
                     living.undo.unwind().await;
@@ -402,7 +412,8 @@ impl Owned<'_> {
                 if fault.kind == FaultKind::Quota {
                     return Err(fault);
                 }
-                // Whatever was short, the caller asked for something that exists: it is only not available now.
+                // Whatever was short, the caller asked for something that exists: it is only not
+                // available now.
                 let text = format!("auto-wake: {}", fault.text);
                 let woken = Fault::new(FaultKind::Unavailable, "sandbox.wake_failed", text);
                 Err(fault.detail.into_iter().fold(woken, Fault::with_detail))
@@ -410,7 +421,8 @@ impl Owned<'_> {
         }
     }
 
-    /// Writes down that a sandbox which could not be woken sleeps on, whatever was written meanwhile.
+    /// Writes down that a sandbox which could not be woken sleeps on, whatever was written
+    /// meanwhile.
     async fn sleep_on(&mut self) {
         let written = self.write_down(SandboxState::Asleep).await;
         self.is_unwritten = written.is_err();
@@ -429,7 +441,8 @@ impl Owned<'_> {
 
     /// Puts a sandbox on new terms, all of them or none.
     async fn respecify(&mut self, new: SandboxSpec) -> Result<(), Fault> {
-        // Written down first: after a crash the next start sets what was asked for, and a ledger that fails leaves the guest alone.
+        // Written down first: after a crash the next start sets what was asked for, and a ledger
+        // that fails leaves the guest alone.
         let written = self.context.ledger.respecified(self.id, &new).await.map_err(Fault::from);
         let set = match written {
             Ok(()) => self.restrict(&new.egress).await,
@@ -438,7 +451,8 @@ impl Owned<'_> {
         match set {
             Ok(()) => self.spec = new,
             Err(fault) => {
-                // The line may have been written all the same. Who heard of a failure must not find it done after the next start.
+                // The line may have been written all the same. Who heard of a failure must not find
+                // it done after the next start.
                 self.log(self.context.ledger.respecified(self.id, &self.spec).await);
                 if let Err(error) = self.restrict(&self.spec.egress).await {
                     tracing::error!(sandbox = %self.id, %error, "rules not set back");

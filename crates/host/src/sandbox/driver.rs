@@ -27,8 +27,8 @@ use crate::{
     volumes::Growth,
 };
 
-/// Which part of a launch's deadline a guest that lives has to be reached again. Longer than a loaded host takes, short enough for
-/// who waits in the sandbox.
+/// Which part of a launch's deadline a guest that lives has to be reached again. Longer than a
+/// loaded host takes, short enough for who waits in the sandbox.
 const RELINK_PARTS: u32 = 2;
 
 /// Between two attempts.
@@ -139,8 +139,8 @@ enum Happening {
     Closing,
 }
 
-/// Drives a sandbox to its end. When this returns, the sandbox is gone or belongs to the next process; the fault says why it
-/// never ran.
+/// Drives a sandbox to its end. When this returns, the sandbox is gone or belongs to the next
+/// process; the fault says why it never ran.
 pub async fn drive(
     context: Arc<HostContext>,
     standby: Arc<Standby>,
@@ -253,7 +253,8 @@ impl Owned<'_> {
         Ok(())
     }
 
-    /// Takes a machine that just came to life: ledger first, then the world. Gives it back if the ledger cannot be written.
+    /// Takes a machine that just came to life: ledger first, then the world. Gives it back if the
+    /// ledger cannot be written.
     pub(super) async fn come_alive(&mut self, living: Living, what: &'static str) -> Result<(), (Box<Living>, Fault)> {
         let secret = Some(living.secret.reveal().clone());
         let now = Record { state: SandboxState::Running, layer: None, secret };
@@ -325,7 +326,8 @@ impl Owned<'_> {
         self.set_clock().await;
     }
 
-    /// A line that could not be written is repaired by the next start; somebody should look all the same.
+    /// A line that could not be written is repaired by the next start; somebody should look all the
+    /// same.
     pub(super) fn log(&self, written: Result<(), LedgerError>) {
         if let Err(error) = written {
             tracing::error!(sandbox = %self.id, %error, "ledger line not written");
@@ -358,7 +360,8 @@ pub async fn dial_again(context: &HostContext, machine: &dyn Machine, secret: &[
     let deadline = context.settings.launch_deadline / RELINK_PARTS;
     let reached = tokio::time::timeout(deadline, async {
         while *machine.watch().borrow() == MachineState::Alive {
-            // One connection may be lost on the way, or stay silent on a host that is too busy for it.
+            // One connection may be lost on the way, or stay silent on a host that is too busy for
+            // it.
             let opened = tokio::time::timeout(deadline / RELINK_PARTS, async {
                 let link = machine.dial().await.ok()?;
                 Session::open(link, secret, None, &context.scope).await.ok()

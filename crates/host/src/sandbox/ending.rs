@@ -10,7 +10,8 @@ use super::{
 use crate::ledger::Record;
 
 impl Owned<'_> {
-    /// Gives up a sandbox whose machine is dead or must not go on. What it was is told until its owner removes it.
+    /// Gives up a sandbox whose machine is dead or must not go on. What it was is told until its
+    /// owner removes it.
     pub(super) async fn fail(&mut self, reason: String) {
         tracing::info!(sandbox = %self.id, reason, "sandbox failed");
         let living = match std::mem::replace(&mut self.body, Body::Dead) {
@@ -19,7 +20,8 @@ impl Owned<'_> {
             Body::Dead => return,
         };
         if let Some(living) = &living {
-            // The link of a killed machine stays silent instead of breaking: end it, and with it what waits on it.
+            // The link of a killed machine stays silent instead of breaking: end it, and with it
+            // what waits on it.
             living.session.close();
         }
         let failed = SandboxState::Failed { reason: reason.clone() };
@@ -34,11 +36,11 @@ impl Owned<'_> {
         self.context.collect_layers().await;
     }
 
-    /// Removes the sandbox and everything it held. One whose end cannot be written down stays as it is: the next start would
-    /// find it on the ledger and bring it back.
+    /// Removes the sandbox and everything it held. One whose end cannot be written down stays as it
+    /// is: the next start would find it on the ledger and bring it back.
     pub(super) async fn take_down(&mut self, why: RemovedBy) -> Result<(), Fault> {
-        // Written down first: a crash from here on is finished by the next start. The line of a sleeper still names its layer: if only
-        // the answer is lost, it sleeps on in that.
+        // Written down first: a crash from here on is finished by the next start. The line of a
+        // sleeper still names its layer: if only the answer is lost, it sleeps on in that.
         if let Err(error) = self.write_down(SandboxState::Stopping).await {
             tracing::error!(sandbox = %self.id, %error, "not removed: the ledger cannot be written");
             // The line may have been written all the same.

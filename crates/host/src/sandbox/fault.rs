@@ -8,7 +8,8 @@ use pandastack_model::{Fault, FaultKind, Origin, Refusal, SandboxSpec, SandboxSt
 use super::{admission::Full, launch::LaunchError, prepare::PrepareError, seal::SealError};
 use crate::net::NetError;
 
-/// Explains a refused launch. Nothing was created, so the fault may invite a repeat where room may come.
+/// Explains a refused launch. Nothing was created, so the fault may invite a repeat where room may
+/// come.
 pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
     let detail = chain(&error);
     let fault = match &error {

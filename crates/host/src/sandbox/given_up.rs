@@ -1,4 +1,5 @@
-//! Whether anybody asks for a sandbox's end just now: whatever it waits for need not be waited for then.
+//! Whether anybody asks for a sandbox's end just now: whatever it waits for need not be waited for
+//! then.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +26,8 @@ impl GivenUp {
         Self { host, removals: Arc::new(Mutex::new(Removals { count: 0, token })) }
     }
 
-    /// Gives the sandbox up, until the removal is dropped: it may be refused, and who asked for it may leave.
+    /// Gives the sandbox up, until the removal is dropped: it may be refused, and who asked for it
+    /// may leave.
     pub fn ask(&self) -> Removal {
         let mut removals = self.removals.lock().expect("no holder panics");
         removals.count += 1;

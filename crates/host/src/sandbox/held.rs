@@ -1,5 +1,6 @@
-//! Room for memory that is held back while its guest already goes on. What does not fit is written while the guest stands still:
-//! a host with many seals under way must not pay for all of them at once.
+//! Room for memory that is held back while its guest already goes on. What does not fit is written
+//! while the guest stands still: a host with many seals under way must not pay for all of them at
+//! once.
 
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ const HELD_MAX: Bytes = Bytes::mib(128);
 /// Most that all of them hold.
 const ALL_MAX: Bytes = Bytes::mib(384);
 
-/// What a guest mostly changes between the look at its memory and its pause, beside a sixteenth of what it has changed already. Room
-/// for it is made beforehand.
+/// What a guest mostly changes between the look at its memory and its pause, beside a sixteenth of
+/// what it has changed already. Room for it is made beforehand.
 const SLACK: Bytes = Bytes::mib(1);
 
-/// What a busy guest may change in that time, beside a quarter of what it has changed already. Who changes more stands still until it
-/// is written.
+/// What a busy guest may change in that time, beside a quarter of what it has changed already. Who
+/// changes more stands still until it is written.
 const MARGIN: Bytes = Bytes::mib(8);
 
 /// Counted in these.
@@ -91,7 +92,8 @@ mod tests {
         assert_eq!((some.bytes() as u64, some.most()), (Bytes::mib(18).get(), Bytes::mib(28)));
     }
 
-    /// Whatever the sizes, what may be held with all permits together is no more than there is room for.
+    /// Whatever the sizes, what may be held with all permits together is no more than there is room
+    /// for.
     #[test]
     fn permits_cover_what_they_allow() {
         for changed in [0, 1, 5 << 20, (24 << 20) + 1, 90 << 20, HELD_MAX.get()] {

@@ -1,5 +1,5 @@
-//! Turns a request into a machine whose guest answers: standby or cold, resume, one exchange with the guest. A create and a
-//! fork give the guest a new identity; a wake keeps it.
+//! Turns a request into a machine whose guest answers: standby or cold, resume, one exchange with
+//! the guest. A create and a fork give the guest a new identity; a wake keeps it.
 
 use std::{
     collections::BTreeMap,
@@ -120,7 +120,8 @@ pub async fn create(context: &Arc<HostContext>, standby: &Standby, wanted: &Want
     start_life(context, prepared, mode, started, wanted, &life).await
 }
 
-/// Counts a machine of a layer against its owner's share. A layer that cannot be read is found out by who opens it.
+/// Counts a machine of a layer against its owner's share. A layer that cannot be read is found out
+/// by who opens it.
 fn share_of_owner(
     context: &HostContext,
     layer: LayerId,
@@ -137,7 +138,8 @@ fn hold_share(share: Option<&Arc<OwnedShare>>, prepared: &mut Prepared) {
     }
 }
 
-/// The environment of a new sandbox: its own over that of its layer. A layer that cannot be read is found out by who opens it.
+/// The environment of a new sandbox: its own over that of its layer. A layer that cannot be read is
+/// found out by who opens it.
 fn birth_env(context: &HostContext, layer: LayerId, spec: &SandboxSpec) -> BTreeMap<String, String> {
     let below = context.layers.manifest(layer).map(|manifest| defaults_of(&manifest).env);
     let mut env = below.unwrap_or_default();
@@ -218,7 +220,8 @@ async fn start_life(
     let living = tokio::select! {
         biased;
         () = wanted.given_up.cancelled() => Err(LaunchError::Abandoned),
-        // The link of a dead machine stays silent, so that waiting for its guest would only run into the deadline.
+        // The link of a dead machine stays silent, so that waiting for its guest would only run
+        // into the deadline.
         reason = death(&*machine) => Err(LaunchError::Died { reason }),
         living = trace::span("guest.start", mode, alive) => living,
     };
@@ -275,9 +278,10 @@ async fn bring_to_life(
     context.ledger.assigned(machine.id(), wanted.id).await?;
     wanted.claim.attach(machine).await?;
     if matches!(life, Life::Same) && wanted.claim.writes() {
-        // Once the guest runs, its volumes become newer than the memory it slept in. Woken from that a second time it would write
-        // what it remembers over what it has written since. So there is no way back, whatever happens to us from here on.
-        // The line still names the layer: if only the answer to it is lost, the sandbox sleeps on in that.
+        // Once the guest runs, its volumes become newer than the memory it slept in. Woken from
+        // that a second time it would write what it remembers over what it has written since. So
+        // there is no way back, whatever happens to us from here on. The line still names the
+        // layer: if only the answer to it is lost, the sandbox sleeps on in that.
         let slept_in = Some(layer.manifest.layer);
         let waking = Record { state: SandboxState::Waking, layer: slept_in, secret: Some(secret.to_vec()) };
         context.ledger.record_durably(wanted.id, &waking).await?;
@@ -315,7 +319,8 @@ async fn reborn(context: &HostContext, session: &Session, rebirth: Rebirth) -> R
     reborn.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?.map_err(LaunchError::Rebirth)
 }
 
-/// Tells the time once more if the rebirth took so long that the clock it brought is late. The guest is warm by now.
+/// Tells the time once more if the rebirth took so long that the clock it brought is late. The
+/// guest is warm by now.
 async fn correct_clock(session: &Session, rebirth: &Rebirth, told: Instant) -> Result<(), LinkError> {
     if told.elapsed() <= CLOCK_EXCHANGE_MAX {
         return Ok(());
@@ -323,7 +328,8 @@ async fn correct_clock(session: &Session, rebirth: &Rebirth, told: Instant) -> R
     set_clock(session, &rebirth.secret).await
 }
 
-/// Greets, and goes on with it for longer where giving up would lose the sandbox: it was told apart from its layer, and lives.
+/// Greets, and goes on with it for longer where giving up would lose the sandbox: it was told apart
+/// from its layer, and lives.
 async fn greet_surely(
     context: &HostContext,
     machine: &dyn Machine,
@@ -346,7 +352,8 @@ async fn greet_surely(
     }
 }
 
-/// Reaches the guest of a machine that was just resumed and gives it its new life in the first exchange.
+/// Reaches the guest of a machine that was just resumed and gives it its new life in the first
+/// exchange.
 pub async fn greet(
     context: &HostContext,
     machine: &dyn Machine,

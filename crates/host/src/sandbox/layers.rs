@@ -1,4 +1,5 @@
-//! Which layers may go: those that no machine runs on, nobody sleeps in, no owner keeps and nobody has in hand.
+//! Which layers may go: those that no machine runs on, nobody sleeps in, no owner keeps and nobody
+//! has in hand.
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ impl HostContext {
         self.protected_layers.lock().expect("no holder panics").contains(&layer)
     }
 
-    /// Tells what a start from a layer is: of a fork if its maker still has it in hand, else of a snapshot.
+    /// Tells what a start from a layer is: of a fork if its maker still has it in hand, else of a
+    /// snapshot.
     pub fn mode_of(&self, layer: LayerId) -> &'static str {
         if self.protected_layers.lock().expect("no holder panics").contains(&layer) { "fork" } else { "snapshot" }
     }
@@ -49,7 +51,8 @@ impl HostContext {
             if self.is_protected(layer) {
                 continue;
             }
-            // Asked again, and after that: whoever had it in hand during the first look has written down by now who uses it.
+            // Asked again, and after that: whoever had it in hand during the first look has written
+            // down by now who uses it.
             match self.ledger.is_unused(layer).await {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -72,7 +75,8 @@ impl HostContext {
         }
     }
 
-    /// Writes a fresh layer out to disk in the background, so that the next clone of it does not have to.
+    /// Writes a fresh layer out to disk in the background, so that the next clone of it does not
+    /// have to.
     pub fn flush_later(&self, layer: Layer) {
         let scope = self.scope.clone();
         self.scope.start("flush layer", async move {

@@ -1,4 +1,5 @@
-//! The one message after every restore: what is renewed, and for whom. `docs/fork-correctness.md` is the contract.
+//! The one message after every restore: what is renewed, and for whom. `docs/fork-correctness.md`
+//! is the contract.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,8 @@ use pandastack_wire_guest::{Identity, Rebirth, Variable};
 
 use crate::guest::{LinkError, Session};
 
-/// The clock of a guest that took longer to answer may be off by as much, so it is told the time again.
+/// The clock of a guest that took longer to answer may be off by as much, so it is told the time
+/// again.
 pub const CLOCK_EXCHANGE_MAX: Duration = Duration::from_millis(100);
 
 /// Most attempts on a host so busy that none is quick.
@@ -54,8 +56,8 @@ impl Life<'_> {
     }
 }
 
-/// Tells a guest the time within its life, until it has heard it quickly enough. It gets fresh entropy with it and keeps
-/// everything else; whatever runs on the session goes on.
+/// Tells a guest the time within its life, until it has heard it quickly enough. It gets fresh
+/// entropy with it and keeps everything else; whatever runs on the session goes on.
 pub async fn set_clock(session: &Session, secret: &[u8]) -> Result<(), LinkError> {
     for _ in 0..CLOCK_TRIES_MAX {
         let told = Instant::now();

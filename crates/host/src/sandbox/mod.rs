@@ -1,4 +1,5 @@
-//! Sandboxes on this host: how a machine is prepared, launched and sealed, and the one task that owns each sandbox.
+//! Sandboxes on this host: how a machine is prepared, launched and sealed, and the one task that
+//! owns each sandbox.
 
 mod admission;
 mod blanks;

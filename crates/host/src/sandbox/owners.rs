@@ -1,5 +1,5 @@
-//! What each owner of sandboxes has of this host: network slots and guest memory. One owner never has all of either, so that
-//! another one's create or wake finds room.
+//! What each owner of sandboxes has of this host: network slots and guest memory. One owner never
+//! has all of either, so that another one's create or wake finds room.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,8 +32,8 @@ pub struct OwnedShare {
 }
 
 impl Owners {
-    /// Counts a machine that is about to be made, unless its owner has its share. Whether the host has room at all is for
-    /// admission to say.
+    /// Counts a machine that is about to be made, unless its owner has its share. Whether the host
+    /// has room at all is for admission to say.
     pub fn take(&self, owner: &Owner, memory: Bytes, totals: Totals) -> Result<OwnedShare, Fault> {
         let mut books = self.books();
         let running = books.slots.held(owner);

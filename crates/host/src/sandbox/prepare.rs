@@ -1,6 +1,6 @@
-//! Acquires what one machine needs and starts it paused: network slot, disk, folder, process. Each thing acquired is
-//! remembered with its release; failure unwinds, success hands the list on. A machine of an earlier process is taken over
-//! with the very same list.
+//! Acquires what one machine needs and starts it paused: network slot, disk, folder, process. Each
+//! thing acquired is remembered with its release; failure unwinds, success hands the list on. A
+//! machine of an earlier process is taken over with the very same list.
 //!
 //! ```text
 //! machine_slot: slot, ledger line, folder   (+ empty disk, waiting process: a blank)
@@ -101,7 +101,8 @@ pub enum PrepareError {
     },
 }
 
-/// The size of a machine, and what runs it: a process that was started for one layer of a shape fits every other.
+/// The size of a machine, and what runs it: a process that was started for one layer of a shape
+/// fits every other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     memory: Bytes,
@@ -131,7 +132,8 @@ pub struct MachineSlot {
 }
 
 impl MachineSlot {
-    /// Gives the machine's description and what is to be released after it. For a machine_slot without a process.
+    /// Gives the machine's description and what is to be released after it. For a machine_slot
+    /// without a process.
     pub fn into_parts(self) -> (MachineSpec, Undo) {
         (self.spec, self.undo)
     }
@@ -268,7 +270,8 @@ impl HostContext {
         }
     }
 
-    /// Writes down that a machine is about to be made, from a layer if it has one, unless that has gone since it was opened.
+    /// Writes down that a machine is about to be made, from a layer if it has one, unless that has
+    /// gone since it was opened.
     async fn begin_use(&self, id: MachineId, slot: &str, layer: Option<&Layer>) -> Result<(), PrepareError> {
         let _gate = self.layer_gate.lock().await;
         let used = layer.map(|layer| layer.manifest.layer);
@@ -286,7 +289,8 @@ impl HostContext {
         });
     }
 
-    /// Counts a machine's memory, if it fits. Until its process runs it counts as one that is being started.
+    /// Counts a machine's memory, if it fits. Until its process runs it counts as one that is being
+    /// started.
     pub fn promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) -> Result<Starting, Full> {
         let settings = &self.settings;
         let terms = Terms {
@@ -295,10 +299,12 @@ impl HostContext {
             disk_reserve: settings.disk_reserve,
         };
         let disk_free = Bytes::new(self.volume.free_bytes());
-        // Looked at and counted under one lock, so that two at a time cannot both get the last place.
+        // Looked at and counted under one lock, so that two at a time cannot both get the last
+        // place.
         let mut promised = self.promised.lock().expect("no holder panics");
         let memory_promised = Bytes::new(*promised);
-        // Before the look at what is free: a process that has started between the two is seen twice, rather than not at all.
+        // Before the look at what is free: a process that has started between the two is seen
+        // twice, rather than not at all.
         let machines_starting = self.starting.count();
         let (memory_total, memory_free) = self.memory().unwrap_or((Bytes::new(u64::MAX), Bytes::new(u64::MAX)));
         let view = View { memory_free, machines_starting, memory_total, memory_promised, disk_free };
@@ -317,8 +323,9 @@ impl HostContext {
         Totals { slots: u64::try_from(self.net.max()).unwrap_or(u64::MAX), memory }
     }
 
-    /// Refuses a volume of a size, new or grown, that cannot be or that there is no room for. Nobody else is let in until what is
-    /// given here is dropped, so that two at a time cannot both get the last room.
+    /// Refuses a volume of a size, new or grown, that cannot be or that there is no room for.
+    /// Nobody else is let in until what is given here is dropped, so that two at a time cannot both
+    /// get the last room.
     pub async fn admit_volume(&self, volume: VolumeId, size: Bytes) -> Result<Room, Fault> {
         check_size(size)?;
         let room = self.volumes.room().await;

@@ -1,6 +1,7 @@
-//! Lets a machine take its first steps before anybody needs it. An emulated CPU translates code before its first use, so the
-//! first exchange and the first process of a restored guest cost ten times the second: a primed machine has them behind it,
-//! is paused again, and is reborn when it is given away.
+//! Lets a machine take its first steps before anybody needs it. An emulated CPU translates code
+//! before its first use, so the first exchange and the first process of a restored guest cost ten
+//! times the second: a primed machine has them behind it, is paused again, and is reborn when it is
+//! given away.
 
 use pandastack_kit::random_bytes;
 use pandastack_wire_fleet::{ExecAsk, ExecEvent};

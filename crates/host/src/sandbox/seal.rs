@@ -1,6 +1,6 @@
-//! Seals a machine into a layer: device state, the memory its guest has changed, and its disk, all of one moment. Nothing is
-//! needed of the guest, so that no guest can hinder it, and no memory is streamed: what is unchanged is shared with the layer
-//! below.
+//! Seals a machine into a layer: device state, the memory its guest has changed, and its disk, all
+//! of one moment. Nothing is needed of the guest, so that no guest can hinder it, and no memory is
+//! streamed: what is unchanged is shared with the layer below.
 //!
 //! ```text
 //! beforehand   record the layer, clone the memory file, make room for what has changed, write the disk's pending data out,
@@ -62,7 +62,8 @@ pub struct Sealed {
     pub own: Bytes,
 }
 
-/// Nothing was sealed. What is left of the attempt has its line, and goes when the caller lets the layer go. The machine does what it did before, if it lives.
+/// Nothing was sealed. What is left of the attempt has its line, and goes when the caller lets the
+/// layer go. The machine does what it did before, if it lives.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     #[error(transparent)]
@@ -86,12 +87,14 @@ pub enum SealError {
 /// Seals a living machine, whose CPUs run.
 pub async fn seal(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
     check_room(context, Bytes::new(0))?;
-    // Written down first: a crash from here on leaves a line without a layer, or a layer that nobody uses.
+    // Written down first: a crash from here on leaves a line without a layer, or a layer that
+    // nobody uses.
     context.ledger.sealing(plan.layer, plan.source).await?;
     draft_and_take(context, living, plan).await
 }
 
-/// Refuses what would use the reserve up: guests that run write to the same volume, and must not meet its end.
+/// Refuses what would use the reserve up: guests that run write to the same volume, and must not
+/// meet its end.
 fn check_room(context: &HostContext, changed: Bytes) -> Result<(), SealError> {
     let free = Bytes::new(context.volume.free_bytes());
     let needed = context.settings.disk_reserve.get().saturating_add(changed.get());
@@ -114,7 +117,8 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
         copied("clone the memory", &base, &files.mem)?;
         // Only hints, so that the first machine on this layer need not wait for the disk.
         let _ = hot::write(&files.hot, &used.read);
-        // A clone waits until the source's pending data is written, so most of that is done while the guest still runs.
+        // A clone waits until the source's pending data is written, so most of that is done while
+        // the guest still runs.
         let written = fs::File::open(&disk).and_then(|disk| disk.sync_data());
         written.map_err(|cause| SealError::Io { action: "write the disk out", cause })?;
         Ok((draft, buffer(room)))
@@ -123,8 +127,9 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
     let (draft, ()) = tokio::join!(drafted, living.spare.fill_quickly(&*living.machine, &living.secret));
     let (draft, room) = draft??;
     if plan.then == Then::GoOn {
-        // Somebody may start from it in a moment. Begun after the pause it would come too late for that (fork 180 ms instead of
-        // 140), and waited for before the pause it costs what it saves.
+        // Somebody may start from it in a moment. Begun after the pause it would come too late for
+        // that (fork 180 ms instead of 140), and waited for before the pause it costs what it
+        // saves.
         context.read_ahead(draft.files());
     }
     let drafted = begun.elapsed();
@@ -167,9 +172,9 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
     }
 }
 
-/// Lets a guest go on that was paused only to be sealed, or that may have been: an answer that was an error may only have been late.
-/// One that never does is stopped: its sandbox has failed then, for everybody to see, instead of standing still while it is
-/// called running.
+/// Lets a guest go on that was paused only to be sealed, or that may have been: an answer that was
+/// an error may only have been late. One that never does is stopped: its sandbox has failed then,
+/// for everybody to see, instead of standing still while it is called running.
 pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
     let mut told = machine.resume().await;
     for _ in 1..TELLS_MAX {
@@ -185,8 +190,8 @@ pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
     told
 }
 
-/// Lets a guest stand still that its owner has paused and that may have gone on. One that cannot be told goes on: that costs its host
-/// something, and its owner nothing that could be lost.
+/// Lets a guest stand still that its owner has paused and that may have gone on. One that cannot be
+/// told goes on: that costs its host something, and its owner nothing that could be lost.
 pub async fn stand_still(machine: &dyn Machine) -> Result<(), MachineError> {
     let mut told = machine.pause().await;
     for _ in 1..TELLS_MAX {
@@ -231,7 +236,8 @@ async fn memory(
     copy: &Path,
     room: Option<(Vec<u8>, Bytes)>,
 ) -> Result<(Option<MemoryDelta>, Bytes), MachineError> {
-    // What the guest has changed since the look at its memory may be more than it has leave to hold.
+    // What the guest has changed since the look at its memory may be more than it has leave to
+    // hold.
     if let Some((room, most)) = room
         && let Some(delta) = machine.hold_memory(base, room, most).await?
     {

@@ -1,6 +1,7 @@
 //! Machines kept ready: restored, primed, paused. A create from one is only a resume and a rebirth.
-//! Every template has a shelf, from the host's start or from its first use; under burst, creates go first and refilling waits.
-//! Keeps the [`Blanks`] as well, after the shelves: one task decides what this host does with time that nobody needs.
+//! Every template has a shelf, from the host's start or from its first use; under burst, creates go
+//! first and refilling waits. Keeps the [`Blanks`] as well, after the shelves: one task decides
+//! what this host does with time that nobody needs.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -22,21 +23,24 @@ use super::{
 };
 use crate::settings::HostSettings;
 
-/// Quiet time after a create before refilling starts, so that it does not compete with the next one.
+/// Quiet time after a create before refilling starts, so that it does not compete with the next
+/// one.
 const SETTLE: Duration = Duration::from_millis(40);
 
 /// After a failed attempt.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How often memory and the machines that stand by are looked at while shelves are full. What has died is not replaced sooner either:
-/// a machine that dies as soon as it stands there must not keep the host busy.
+/// How often memory and the machines that stand by are looked at while shelves are full. What has
+/// died is not replaced sooner either: a machine that dies as soon as it stands there must not keep
+/// the host busy.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The standby machines of a host: its warm pool.
 pub struct Standby {
     shelves: Mutex<HashMap<LayerId, Shelf>>,
     launching: Mutex<usize>,
-    /// Held while something is added: it has its memory already, and cannot give way before it is on its shelf.
+    /// Held while something is added: it has its memory already, and cannot give way before it is
+    /// on its shelf.
     adding: tokio::sync::Mutex<()>,
     bell: Notify,
     wanted: usize,
@@ -76,7 +80,8 @@ impl Standby {
         self.shelves.lock().expect("no holder panics")
     }
 
-    /// Takes a living standby machine of a template's layer; from now on the layer has a shelf. Dead ones come beside it.
+    /// Takes a living standby machine of a template's layer; from now on the layer has a shelf.
+    /// Dead ones come beside it.
     pub fn take(&self, template: &TemplateName, layer: LayerId) -> (Option<Prepared>, Vec<Prepared>) {
         let mut shelves = self.locked();
         let shelf = shelves.entry(layer).or_insert_with(|| self.shelf(template));
@@ -103,8 +108,8 @@ impl Standby {
         all
     }
 
-    /// Gives every template a shelf, and takes down those of layers that no template stands for any more: one that was baked again
-    /// beside us. Gives their machines, which nobody will ask for.
+    /// Gives every template a shelf, and takes down those of layers that no template stands for any
+    /// more: one that was baked again beside us. Gives their machines, which nobody will ask for.
     fn restock(&self, layers: &LayerStore) -> Vec<Prepared> {
         let templates = layers.templates();
         let mut shelves = self.locked();
@@ -116,13 +121,14 @@ impl Standby {
         retired.flat_map(|(_, shelf)| shelf.machines).collect()
     }
 
-    /// Takes any standby machine off its shelf, from the fullest one: somebody needs its memory more.
+    /// Takes any standby machine off its shelf, from the fullest one: somebody needs its memory
+    /// more.
     fn yield_one(&self) -> Option<Prepared> {
         self.locked().values_mut().max_by_key(|shelf| shelf.machines.len())?.machines.pop_back()
     }
 
-    /// Lets something give way to a machine that does not fit, and says whether that is worth another try. What saves the least
-    /// time goes first, and nothing does that would not help.
+    /// Lets something give way to a machine that does not fit, and says whether that is worth
+    /// another try. What saves the least time goes first, and nothing does that would not help.
     pub async fn make_room(&self, full: &Full, launching: &Launching<'_>) -> bool {
         let blank = match full {
             Full::Memory { .. } => self.blanks.yield_one(),
@@ -143,8 +149,8 @@ impl Standby {
         self.settled(launching).await
     }
 
-    /// Waits for what is being added, if something is, so that it can give way; says whether something was. Whoever waits is
-    /// launching, so that nothing else is added meanwhile.
+    /// Waits for what is being added, if something is, so that it can give way; says whether
+    /// something was. Whoever waits is launching, so that nothing else is added meanwhile.
     async fn settled(&self, _launching: &Launching<'_>) -> bool {
         let adding = self.adding.try_lock().is_err();
         if adding {
@@ -164,7 +170,8 @@ impl Standby {
         Launching(self)
     }
 
-    /// Fills shelves until told to stop, then empties them. Under memory pressure it takes machines off instead.
+    /// Fills shelves until told to stop, then empties them. Under memory pressure it takes machines
+    /// off instead.
     pub async fn keep_filled(self: Arc<Self>, context: Arc<HostContext>) {
         let token = context.scope.token();
         loop {
@@ -203,7 +210,8 @@ impl Standby {
         }
     }
 
-    /// Removes what is left of machines and processes that died while nobody used them; says whether there were any.
+    /// Removes what is left of machines and processes that died while nobody used them; says
+    /// whether there were any.
     async fn clear_dead(&self) -> bool {
         let (machines, blanks) = (self.take_dead(), self.blanks.take_dead());
         let died = machines.len() + blanks.len();

@@ -1,4 +1,5 @@
-//! Counts the machines that were let in and whose process does not run yet: the host's free memory does not show them.
+//! Counts the machines that were let in and whose process does not run yet: the host's free memory
+//! does not show them.
 
 use std::sync::{
     Arc,

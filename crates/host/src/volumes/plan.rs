@@ -1,4 +1,5 @@
-//! Decides where a sandbox's volumes go, or says why they cannot. Pure: nothing is looked up, nothing is changed.
+//! Decides where a sandbox's volumes go, or says why they cannot. Pure: nothing is looked up,
+//! nothing is changed.
 
 use std::{collections::HashSet, path::Path};
 

@@ -1,5 +1,6 @@
-//! One at a time grows a volume or tells a machine of its size. A machine that is told of a size makes its file that large, also
-//! when that is smaller; so nobody may grow the file between the look at its size and the machine's answer.
+//! One at a time grows a volume or tells a machine of its size. A machine that is told of a size
+//! makes its file that large, also when that is smaller; so nobody may grow the file between the
+//! look at its size and the machine's answer.
 
 use std::{
     collections::HashMap,
@@ -17,7 +18,8 @@ pub struct Turns {
     queues: Mutex<HashMap<VolumeId, Weak<AsyncMutex<()>>>>,
 }
 
-/// The file of one volume and the queue of those who change or tell its size. Clones stand in the same queue.
+/// The file of one volume and the queue of those who change or tell its size. Clones stand in the
+/// same queue.
 #[derive(Clone, Debug)]
 pub struct Disk {
     file: PathBuf,

@@ -1,5 +1,6 @@
-//! Owns the stage for network tests: a *world*, which is a network namespace that plays the host, and a *guest*, which is a
-//! namespace in the place of a machine. Nothing here touches the network of the machine that runs the tests.
+//! Owns the stage for network tests: a *world*, which is a network namespace that plays the host,
+//! and a *guest*, which is a namespace in the place of a machine. Nothing here touches the network
+//! of the machine that runs the tests.
 
 use std::{
     future::Future,
@@ -23,7 +24,8 @@ pub mod zone;
 
 use outside::{Outside, ip, unique};
 
-/// Longer than any answer between namespaces of one machine takes, short enough to wait for where none may come.
+/// Longer than any answer between namespaces of one machine takes, short enough to wait for where
+/// none may come.
 pub const PATIENCE: Duration = Duration::from_millis(700);
 
 /// A host of its own: a fresh network namespace, and an instance in it.
@@ -33,7 +35,8 @@ pub struct World {
 }
 
 impl World {
-    /// Runs a test in a fresh world, on one thread: threads started from it are in the same namespace.
+    /// Runs a test in a fresh world, on one thread: threads started from it are in the same
+    /// namespace.
     pub fn run<F, W>(test: F)
     where
         F: FnOnce(Arc<World>) -> W + Send + 'static,
@@ -112,7 +115,8 @@ impl Guest {
              neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n\
              route add default via {GATEWAY}\n"
         ));
-        // The kernel drops what is sent before it has noticed that both ends are up, and it takes its time under load.
+        // The kernel drops what is sent before it has noticed that both ends are up, and it takes
+        // its time under load.
         for (namespace, link) in [(&guest.name, "eth0"), (&guest.slot, TAP)] {
             until_up(namespace, link);
         }
@@ -174,7 +178,8 @@ pub fn here() -> Netns {
     Netns::open(Path::new("/proc/thread-self/ns/net")).unwrap()
 }
 
-/// An outside world with a greeter on port 80 of every address, and an echo on port 7 of the last one.
+/// An outside world with a greeter on port 80 of every address, and an echo on port 7 of the last
+/// one.
 pub fn outside(addresses: &[&str]) -> (Outside, Arc<std::sync::atomic::AtomicUsize>) {
     let parsed: Vec<Ipv4Addr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
     let mut outside = Outside::new(&parsed).unwrap();

@@ -1,4 +1,5 @@
-//! A resolver on loopback of the world's host that knows a test's names, and a guest's side of asking it.
+//! A resolver on loopback of the world's host that knows a test's names, and a guest's side of
+//! asking it.
 
 use std::{
     collections::BTreeMap,

@@ -4,7 +4,8 @@ use super::*;
 
 const MARKS: Marks = Marks { mode: 0o644, owner: 1, group: 2, changed_at: 3 };
 
-/// Makes a tree of layers. `a/` is a folder, `a -> b` a link, `a = b` another name of b, everything else a file.
+/// Makes a tree of layers. `a/` is a folder, `a -> b` a link, `a = b` another name of b, everything
+/// else a file.
 fn tree(layers: &[&[&str]]) -> Result<Tree, String> {
     let mut tree = Tree::default();
     for (layer, entries) in layers.iter().enumerate() {
@@ -126,7 +127,8 @@ fn what_is_replaced_is_not_counted() {
     assert_eq!(listing.bytes(), 20);
 }
 
-/// A folder with a path of `levels` long names, and a link `l` to it, which is made through shorter links.
+/// A folder with a path of `levels` long names, and a link `l` to it, which is made through shorter
+/// links.
 fn deep(tree: &mut Tree, levels: usize) -> Result<(), String> {
     let name = "d".repeat(NAME_BYTES_MAX);
     tree.bring(b"l0", Brought::Link(b"/".to_vec()), MARKS)?;

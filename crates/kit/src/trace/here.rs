@@ -1,4 +1,5 @@
-//! The place in a trace that belongs to the running task. `Scope::run` takes it along; what is started for nobody has none.
+//! The place in a trace that belongs to the running task. `Scope::run` takes it along; what is
+//! started for nobody has none.
 
 use std::{
     fmt::Display,
@@ -80,7 +81,8 @@ pub fn note(name: &'static str, value: impl Display) {
     });
 }
 
-/// Begins a piece of the running task's work, and gives the place of what it does in turn. Nothing if nobody records it.
+/// Begins a piece of the running task's work, and gives the place of what it does in turn. Nothing
+/// if nobody records it.
 pub fn begin(name: &'static str) -> (Work, Option<Here>) {
     match below(name) {
         Some((work, below)) => (work, Some(below)),

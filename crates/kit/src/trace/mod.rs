@@ -1,5 +1,6 @@
-//! Where in which trace the present work is, and what is told of it. `Trace` names a place, `here` is the place of the running
-//! task, `Work` is one piece of it, and finished pieces go into a `SpanQueue` that never makes anybody wait. Sends nothing.
+//! Where in which trace the present work is, and what is told of it. `Trace` names a place, `here`
+//! is the place of the running task, `Work` is one piece of it, and finished pieces go into a
+//! `SpanQueue` that never makes anybody wait. Sends nothing.
 
 mod here;
 mod queue;

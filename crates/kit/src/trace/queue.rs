@@ -1,4 +1,5 @@
-//! The way of finished spans to who sends them on. Who puts one in never waits: without room it is dropped and counted.
+//! The way of finished spans to who sends them on. Who puts one in never waits: without room it is
+//! dropped and counted.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,5 @@
-//! One piece of work, from its beginning to its end. Without anybody who records it, it is nothing at all.
+//! One piece of work, from its beginning to its end. Without anybody who records it, it is nothing
+//! at all.
 
 use std::{borrow::Cow, time::Instant};
 

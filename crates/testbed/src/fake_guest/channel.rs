@@ -43,7 +43,8 @@ impl Channel {
         self.say(Error { kind, text: text.to_owned() }).await;
     }
 
-    /// Waits for a frame that is no credit; credit is booked. Nothing comes after a lost connection.
+    /// Waits for a frame that is no credit; credit is booked. Nothing comes after a lost
+    /// connection.
     pub(super) async fn next(&mut self) -> Option<Frame> {
         if let Some(frame) = self.early.pop_front() {
             return Some(frame);
@@ -57,8 +58,8 @@ impl Channel {
         }
     }
 
-    /// Sends data as soon as the host's window has room for it. A frame that is neither credit nor input ends the wait and
-    /// is given.
+    /// Sends data as soon as the host's window has room for it. A frame that is neither credit nor
+    /// input ends the wait and is given.
     pub(super) async fn data(&mut self, frame: Frame) -> Option<Frame> {
         let cost = frame_cost(frame.payload.len());
         while self.credit < cost {

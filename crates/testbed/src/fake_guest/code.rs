@@ -1,4 +1,5 @@
-//! Code sessions of a fake guest: ids that are refused on purpose, and cells whose text says how they end.
+//! Code sessions of a fake guest: ids that are refused on purpose, and cells whose text says how
+//! they end.
 
 use bytes::Bytes;
 use pandastack_wire_guest::{
@@ -27,7 +28,8 @@ pub(super) async fn serve(frame: Frame, channel: &mut Channel) {
     }
 }
 
-/// Runs a cell: `echo …`, `late`, `flood` (more than a cell may say), or one that never ends by itself.
+/// Runs a cell: `echo …`, `late`, `flood` (more than a cell may say), or one that never ends by
+/// itself.
 async fn run(frame: Frame, channel: &mut Channel) {
     if CodeRun::parse(&frame.payload).is_ok_and(|ask| ask.id == "none") {
         return channel.refuse(ErrorKind::Missing, "session not found").await;

@@ -1,4 +1,5 @@
-//! One connection from the handshake to its end. Everything runs inside one future, so that a paused machine does nothing.
+//! One connection from the handshake to its end. Everything runs inside one future, so that a
+//! paused machine does nothing.
 
 use std::collections::HashMap;
 
@@ -84,7 +85,8 @@ async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mp
         let Some(frame) = frame else { return };
         inputs.retain(|_, input| !input.is_closed());
         match inputs.get(&frame.channel) {
-            // A program that does not take its input loses it: the host keeps to its window in the tests.
+            // A program that does not take its input loses it: the host keeps to its window in the
+            // tests.
             Some(input) => drop(input.try_send(frame)),
             None => {
                 let (input, rx) = mpsc::channel(QUEUE);
@@ -181,7 +183,8 @@ async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) 
     Verdict::GoOn
 }
 
-/// Remembers volumes by the paths they are at. A path in `/files` is a file, and cannot be mounted at.
+/// Remembers volumes by the paths they are at. A path in `/files` is a file, and cannot be mounted
+/// at.
 async fn take_volumes(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) {
     match Volumes::parse(frame.kind, &frame.payload) {
         Ok(asked) if asked.volumes.iter().any(|volume| volume.path.starts_with("/files/")) => {

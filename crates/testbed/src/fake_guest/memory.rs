@@ -1,4 +1,5 @@
-//! A fake guest's memory as bytes, for layers: a mark, the secret it expects, then its files, each piece after its length.
+//! A fake guest's memory as bytes, for layers: a mark, the secret it expects, then its files, each
+//! piece after its length.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ pub(super) fn write(secret: &[u8], files: &Files) -> Vec<u8> {
     bytes
 }
 
-/// Reads it back. What follows the last piece is left from an older, longer memory and means nothing.
+/// Reads it back. What follows the last piece is left from an older, longer memory and means
+/// nothing.
 pub(super) fn read(bytes: &[u8]) -> Option<(Vec<u8>, Files)> {
     let mut rest = bytes.strip_prefix(MARK)?;
     let mut piece = || {

@@ -1,5 +1,6 @@
-//! A guest agent in memory that speaks the guest protocol: a handful of programs, files in a map, and bad
-//! manners on request. One per fake machine; what tests steer and count is the bed's one [`Script`].
+//! A guest agent in memory that speaks the guest protocol: a handful of programs, files in a map,
+//! and bad manners on request. One per fake machine; what tests steer and count is the bed's one
+//! [`Script`].
 
 mod channel;
 mod code;
@@ -87,7 +88,8 @@ impl Script {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// Counts what guests are at work on for users: programs, files, cells, watches and readers of processes.
+    /// Counts what guests are at work on for users: programs, files, cells, watches and readers of
+    /// processes.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
@@ -107,7 +109,8 @@ impl Script {
         *locked(&self.hesitation) = hesitation;
     }
 
-    /// Lets the next so many answers to a new life be lost with their connection, though the life has begun.
+    /// Lets the next so many answers to a new life be lost with their connection, though the life
+    /// has begun.
     pub fn lose_answers(&self, count: usize) {
         self.answers_to_lose.store(count, Ordering::Relaxed);
     }
@@ -199,7 +202,8 @@ impl FakeGuest for ScriptedGuest {
     }
 }
 
-/// Locks a value whose every change is one step, so that a panic elsewhere cannot have left it half done.
+/// Locks a value whose every change is one step, so that a panic elsewhere cannot have left it half
+/// done.
 fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,6 @@
-//! Processes of a fake guest that outlive their requests. Each is as long as its command says, whoever looks: `echo …` has
-//! ended, `yes` always has more to say, `none` is no program, and everything else runs without a word.
+//! Processes of a fake guest that outlive their requests. Each is as long as its command says,
+//! whoever looks: `echo …` has ended, `yes` always has more to say, `none` is no program, and
+//! everything else runs without a word.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,5 @@
-//! Watches of a fake guest: below `/busy` something always changes, anywhere else nothing ever does.
+//! Watches of a fake guest: below `/busy` something always changes, anywhere else nothing ever
+//! does.
 
 use bytes::Bytes;
 use pandastack_wire_guest::{Change, ChangeKind, Changes, ErrorKind, Frame, Kind, Message, Watch};

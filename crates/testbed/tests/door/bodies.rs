@@ -1,4 +1,5 @@
-//! Every route that takes a body, with bodies that are wrong in every way: each gets a 4xx with a code, and leaves nothing.
+//! Every route that takes a body, with bodies that are wrong in every way: each gets a 4xx with a
+//! code, and leaves nothing.
 
 use pandastack_wire_public::endpoint::{ENDPOINTS, Endpoint};
 use reqwest::Method;
@@ -104,7 +105,8 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
         let mut tried = 0;
         for endpoint in json_routes() {
             for (what, body) in &broken {
-                // These speak JSON-RPC, whose errors have another shape and may be answers to arrays.
+                // These speak JSON-RPC, whose errors have another shape and may be answers to
+                // arrays.
                 let tools = endpoint.path.ends_with("/mcp");
                 let what = format!("{what} at {} {}", endpoint.method, endpoint.path);
                 let request = door.call(endpoint.method.parse().unwrap(), &ground.path(endpoint)).body(body.clone());
@@ -189,7 +191,8 @@ async fn a_body_past_its_limit_is_refused_however_it_comes() {
             let said = raw.until(|text| text.contains("request_id")).await;
             assert!(said.starts_with("HTTP/1.1 413 ") && said.contains("body.too_large"), "{method} {path}: {said}");
         }
-        // In chunks, which tell no size beforehand. The server may hang up before it has heard all of it.
+        // In chunks, which tell no size beforehand. The server may hang up before it has heard all
+        // of it.
         let mut raw = door.raw().await;
         raw.say(head("POST", "/v1/sandboxes", "transfer-encoding: chunked\r\n")).await;
         let piece = format!("10000\r\n{}\r\n", "x".repeat(0x10000));

@@ -1,4 +1,5 @@
-//! What is under way when a client or a guest goes away: it ends, it says so, and nothing of it stays.
+//! What is under way when a client or a guest goes away: it ends, it says so, and nothing of it
+//! stays.
 
 #![allow(clippy::async_yields_async, reason = "what is begun is handed over to be awaited while the guest dies")]
 
@@ -54,8 +55,8 @@ async fn begun(door: &Door<'_>, path: &str, body: &Value) -> Raw {
     raw
 }
 
-/// Waits until only what was there before is there: no task of a request, no link to a guest but the one of each machine, and
-/// nothing that a guest is at work on.
+/// Waits until only what was there before is there: no task of a request, no link to a guest but
+/// the one of each machine, and nothing that a guest is at work on.
 async fn only_what_was(door: &Door<'_>, before: (usize, usize)) {
     wait_for("what was under way to end", SOON, async || {
         let now = (door.scope.tasks(), door.bed.driver.links());
@@ -169,7 +170,8 @@ async fn watches_and_readers_of_processes_cut_at_any_byte_are_gone_from_the_gues
         let paths = guests_streams(door, &id).await;
         let before = (door.scope.tasks(), door.bed.driver.links());
         for path in &paths {
-            // Before anything is heard, in the head, between the events and in the middle of one. The quiet ones have little to tell.
+            // Before anything is heard, in the head, between the events and in the middle of one.
+            // The quiet ones have little to tell.
             let last = if path.contains("quiet") || *path == paths[1] { 120 } else { 900 };
             for cut in (0..=last).step_by(29) {
                 let mut raw = door.raw().await;
@@ -180,7 +182,8 @@ async fn watches_and_readers_of_processes_cut_at_any_byte_are_gone_from_the_gues
             }
             only_what_was(door, before).await;
         }
-        // More than a guest allows at once have come and gone; one that stays is served as ever, and hears of the process's end.
+        // More than a guest allows at once have come and gone; one that stays is served as ever,
+        // and hears of the process's end.
         let path = format!("/v1/sandboxes/{id}/processes");
         let ended = door.make(&path, json!({"cmd": "echo last"})).await;
         let mut raw = door.raw().await;
@@ -195,7 +198,8 @@ async fn watches_and_readers_of_processes_cut_at_any_byte_are_gone_from_the_gues
     .await;
 }
 
-/// Starts something on a sandbox and waits until the guest has it; kills the machine; the caller hears how it ended.
+/// Starts something on a sandbox and waits until the guest has it; kills the machine; the caller
+/// hears how it ended.
 async fn killed_under<T, W: Future<Output = T>>(door: &Door<'_>, start: impl AsyncFnOnce(String) -> W) -> T {
     let (id, machine) = sandbox(door).await;
     let (other, _) = sandbox(door).await;

@@ -1,4 +1,5 @@
-//! A server that may open few files: connections never take the descriptors that its own work needs.
+//! A server that may open few files: connections never take the descriptors that its own work
+//! needs.
 
 use std::{
     io::{BufRead, BufReader, Read},

@@ -1,5 +1,5 @@
-//! The whole server on fake machines, through its public door: every route, asked by the wrong people, with the wrong bytes, and
-//! by clients and guests that go away in the middle.
+//! The whole server on fake machines, through its public door: every route, asked by the wrong
+//! people, with the wrong bytes, and by clients and guests that go away in the middle.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -27,7 +27,8 @@ impl Raw {
         let _ = self.0.write_all(bytes.as_ref()).await;
     }
 
-    /// Reads until the text so far satisfies somebody, and gives it. An end before that is given as it is.
+    /// Reads until the text so far satisfies somebody, and gives it. An end before that is given as
+    /// it is.
     pub async fn until(&mut self, enough: impl Fn(&str) -> bool) -> String {
         let mut text = Vec::new();
         let reading = async {

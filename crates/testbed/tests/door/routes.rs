@@ -1,5 +1,5 @@
-//! The list of public routes is the list of routes: what is registered is listed and the reverse, so that tests over the list miss
-//! none.
+//! The list of public routes is the list of routes: what is registered is listed and the reverse,
+//! so that tests over the list miss none.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! One workspace takes all it can get of what there is only once. It is refused at its share, and another one is still served.
+//! One workspace takes all it can get of what there is only once. It is refused at its share, and
+//! another one is still served.
 
 use pandastack_edge::ServeSettings;
 use pandastack_testbed::wait_for;
@@ -20,7 +21,8 @@ use crate::{
 const OF_FOUR: usize = 3;
 const OF_SIXTEEN: usize = 12;
 
-/// Asks until it is refused. Gives what was answered, which holds what it was given, and the refusal.
+/// Asks until it is refused. Gives what was answered, which holds what it was given, and the
+/// refusal.
 async fn all(door: &Door<'_>, method: &Method, path: &str, body: &serde_json::Value) -> (Vec<Response>, u16, String) {
     let mut held = Vec::new();
     loop {
@@ -42,7 +44,8 @@ async fn connections_of_one_workspace_leave_room_for_another() {
     with_door_as(settings, async |door| {
         let path = format!("/v1/sandboxes/{}/exec/stream", door.sandbox().await);
         let (held, status, code) = all(door, &Method::POST, &path, &json!({"cmd": "sleep 1000"})).await;
-        // Of sixteen connections fifteen have a place, and three quarters of those are one workspace's.
+        // Of sixteen connections fifteen have a place, and three quarters of those are one
+        // workspace's.
         assert_eq!((held.len(), status, code.as_str()), (11, 429, "quota.connections"));
         let (status, made) =
             answer(door.stranger(Method::POST, "/v1/sandboxes").json(&json!({"template": "mini"}))).await;

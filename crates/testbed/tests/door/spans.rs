@@ -1,4 +1,5 @@
-//! Spans of requests over the whole server: what a collector is sent, and that nobody waits for one.
+//! Spans of requests over the whole server: what a collector is sent, and that nobody waits for
+//! one.
 
 use pandastack_kit::trace::SpanQueue;
 use pandastack_testbed::{Collector, PATIENCE, Reception, SeenSpan, wait_for};
@@ -164,7 +165,8 @@ async fn an_event_names_the_trace_of_the_request_that_it_happened_for() {
     let collector = Collector::start(Reception::Takes).await.unwrap();
     with_traced_door(&collector.url, async |door| {
         door.make("/v1/webhooks", json!({"url": receiver.url, "events": ["*"]})).await;
-        // Each is heard before the next request: what happens to a sandbox that is deleted meanwhile nobody tells.
+        // Each is heard before the next request: what happens to a sandbox that is deleted
+        // meanwhile nobody tells.
         let heard = async |kind: &str| {
             let of_kind = async || receiver.sent().into_iter().find(|sent| sent.body["type"] == kind);
             let sent = wait_for(kind, PATIENCE, of_kind).await;

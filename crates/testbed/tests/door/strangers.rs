@@ -1,4 +1,5 @@
-//! Every route with an id of another tenant's: it answers as if there were no such thing, to the letter, and nothing happens.
+//! Every route with an id of another tenant's: it answers as if there were no such thing, to the
+//! letter, and nothing happens.
 
 use pandastack_wire_public::endpoint::ENDPOINTS;
 use reqwest::Method;
@@ -117,7 +118,8 @@ async fn things_of_others_are_not_there_on_any_route() {
         let (nobodys, theirs) = (nothing(&theirs).with(&same), theirs.with(&same));
         let mut tried = 0;
         for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.path.contains('{')) {
-            // Neither names a tenant's thing: keys are not managed by keys, and a signed preview is for whoever has it.
+            // Neither names a tenant's thing: keys are not managed by keys, and a signed preview is
+            // for whoever has it.
             if endpoint.path.contains("{prefix}") || endpoint.path.contains("{token}") {
                 continue;
             }

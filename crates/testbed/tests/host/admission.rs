@@ -103,7 +103,8 @@ async fn standby_machines_give_way() {
         wait_for("the shelf", SOON, stands).await;
     };
     standing_by(2).await;
-    // A fork needs machines of its own layer: the third place, then those of the machines that stand by.
+    // A fork needs machines of its own layer: the third place, then those of the machines that
+    // stand by.
     let parent = SandboxId::random();
     assert_eq!(bed.ensure(parent).await.unwrap().boot_mode, "standby");
     let outcomes = bed.host.fork(fork_of(parent, 2).0).await.unwrap().children;
@@ -137,7 +138,8 @@ async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
     bed.host.close().await;
 }
 
-/// Memory as if each living machine had what a process takes, with room for one of them and a little more.
+/// Memory as if each living machine had what a process takes, with room for one of them and a
+/// little more.
 fn room_for_one(ground: &FakeGround) -> MemorySource {
     let driver = ground.driver.clone();
     let free = move || Bytes::mib(60).get().saturating_sub(driver.live().len() as u64 * Bytes::mib(48).get());

@@ -1,4 +1,5 @@
-//! The audit finds what nobody owns: one leak of each kind is planted, named, removed, and not found again.
+//! The audit finds what nobody owns: one leak of each kind is planted, named, removed, and not
+//! found again.
 
 use std::{
     io::Write as _,
@@ -28,7 +29,8 @@ async fn named_and_gone(bed: &FakeBed, expected: &[String]) {
     assert_eq!(bed.audited().await, (1, bed.driver.live().len()));
 }
 
-/// Runs a body on a host whose first audit, which comes by itself, is over: it must not find what is planted later.
+/// Runs a body on a host whose first audit, which comes by itself, is over: it must not find what
+/// is planted later.
 async fn with_quiet_bed(body: impl AsyncFnOnce(&FakeBed)) {
     with_fake_bed(FakeBed::settings(), async |bed| {
         assert_eq!(bed.audited().await, (1, 0));
@@ -148,7 +150,8 @@ async fn a_namespace_and_a_link_of_no_slot_are_removed() {
     .await;
 }
 
-/// The only slot of a host cannot be removed after its use: nobody gets one until the audit has done it.
+/// The only slot of a host cannot be removed after its use: nobody gets one until the audit has
+/// done it.
 #[tokio::test]
 async fn a_slot_whose_removal_failed_is_removed_by_the_audit_and_its_number_comes_back() {
     with_small_fake_bed(FakeBed::settings(), 1, async |bed| {
@@ -223,7 +226,8 @@ async fn a_use_of_a_volume_by_nobody_is_ended() {
     .await;
 }
 
-/// Nobody has it: its process is dead, and its sandbox is not here. What it held goes with its line.
+/// Nobody has it: its process is dead, and its sandbox is not here. What it held goes with its
+/// line.
 #[tokio::test]
 async fn a_line_of_a_dead_machine_goes_with_all_that_it_names() {
     with_quiet_bed(async |bed| {
@@ -262,7 +266,8 @@ async fn a_line_of_a_sandbox_that_was_never_made_is_removed() {
     .await;
 }
 
-/// Nobody but a person can tell whether it may go: it is named as long as it is so, with its machine.
+/// Nobody but a person can tell whether it may go: it is named as long as it is so, with its
+/// machine.
 #[tokio::test]
 async fn a_sandbox_that_nobody_drives_is_named_again_and_again() {
     with_quiet_bed(async |bed| {

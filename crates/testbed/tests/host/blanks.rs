@@ -1,4 +1,5 @@
-//! Processes that wait for a layer: used by forks, wakes and creates, replaced, skipped when dead, given back at the end.
+//! Processes that wait for a layer: used by forks, wakes and creates, replaced, skipped when dead,
+//! given back at the end.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! A host that is cut off, as by `kill -9`, at every driver call and at swept moments of every operation. Its runtime is
-//! dropped with all its tasks; machines, folder and ledger stay. The next host must go on with what was whole, and nothing
-//! may be left of what was not.
+//! A host that is cut off, as by `kill -9`, at every driver call and at swept moments of every
+//! operation. Its runtime is dropped with all its tasks; machines, folder and ledger stay. The next
+//! host must go on with what was whole, and nothing may be left of what was not.
 
 use std::{
     io::Write as _,
@@ -93,7 +93,8 @@ async fn noted(bed: &FakeBed) -> SandboxId {
     id
 }
 
-/// Ends a host without a word to it. What it does in blocking calls comes to its end, as a system call would.
+/// Ends a host without a word to it. What it does in blocking calls comes to its end, as a system
+/// call would.
 pub(crate) fn cut_off(runtime: Runtime) {
     runtime.shutdown_timeout(SOON);
 }
@@ -113,8 +114,8 @@ impl World {
         world
     }
 
-    /// Starts a host, checks what the last one left, begins an operation and cuts the host off. Tells whether it was cut off
-    /// before the operation's end.
+    /// Starts a host, checks what the last one left, begins an operation and cuts the host off.
+    /// Tells whether it was cut off before the operation's end.
     fn cut(&mut self, operation: Operation, cut: Cut) -> bool {
         let runtime = runtime();
         let finished = runtime.block_on(async {
@@ -131,8 +132,8 @@ impl World {
         !finished
     }
 
-    /// Checks that the witnesses are as they were and that the last operation is finished or undone; then removes what it
-    /// was about. Nothing else may be there.
+    /// Checks that the witnesses are as they were and that the last operation is finished or
+    /// undone; then removes what it was about. Nothing else may be there.
     async fn check(&mut self, bed: &FakeBed) {
         let context = self.last.as_ref().map(|scene| (scene.operation, scene.finished));
         assert_eq!(bed.state(self.running).await, Some(SandboxState::Running), "{context:?}");
@@ -219,7 +220,8 @@ impl Scene {
         done.unwrap();
     }
 
-    /// Checks that the operation is finished or was never begun, and removes what is left of its subject.
+    /// Checks that the operation is finished or was never begun, and removes what is left of its
+    /// subject.
     async fn check(self, bed: &FakeBed) {
         use SandboxState::{Asleep, Paused, Running};
         let Scene { operation, id, children, layer, finished } = self;
@@ -267,7 +269,8 @@ impl Scene {
     }
 }
 
-/// Cuts the host off at the first, second, … driver call of an operation, until one comes to its end.
+/// Cuts the host off at the first, second, … driver call of an operation, until one comes to its
+/// end.
 fn at_every_call(operation: Operation, calls_min: u64) {
     let mut world = World::new();
     for nth in 1..CALLS_MAX {
@@ -326,7 +329,8 @@ fn a_sleep_is_cut_off_before_its_machine_ends() {
     at_the_stop(Operation::Sleep);
 }
 
-/// Between the calls too, in the middle of files, ledger lines and network commands: every operation at swept moments.
+/// Between the calls too, in the middle of files, ledger lines and network commands: every
+/// operation at swept moments.
 #[test]
 fn operations_are_cut_off_at_swept_moments() {
     const MOMENTS: u32 = 7;
@@ -383,7 +387,8 @@ fn a_start_is_cut_off_at_every_call() {
     panic!("a start makes no end of calls");
 }
 
-/// A machine that cannot be taken over is ended, and its sandbox says so; the others are none the worse.
+/// A machine that cannot be taken over is ended, and its sandbox says so; the others are none the
+/// worse.
 #[test]
 fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(600), ..FakeBed::settings() };

@@ -1,4 +1,5 @@
-//! Fail at every step: whatever goes wrong in a create, the caller learns the right fault and nothing is left.
+//! Fail at every step: whatever goes wrong in a create, the caller learns the right fault and
+//! nothing is left.
 
 use std::{
     os::unix::fs::FileExt,
@@ -17,7 +18,8 @@ fn hasty() -> HostSettings {
     HostSettings { launch_deadline: Duration::from_millis(200), ..FakeBed::settings() }
 }
 
-/// Creates once under the trouble, then once without: the fault is as expected, nothing is left, and the host still works.
+/// Creates once under the trouble, then once without: the fault is as expected, nothing is left,
+/// and the host still works.
 async fn check(settings: HostSettings, cause: impl FnOnce(&FakeBed), expected: (FaultKind, &str)) {
     with_fake_bed(settings, async |bed| {
         cause(bed);
@@ -173,7 +175,8 @@ async fn the_disk_cannot_be_copied() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.host.remove(id).await.unwrap();
-        // Layers are checked once in a process; what goes missing later is found by the step that needs it.
+        // Layers are checked once in a process; what goes missing later is found by the step that
+        // needs it.
         std::fs::remove_file(bed.mini().join("disk")).unwrap();
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Bug, "{fault}");

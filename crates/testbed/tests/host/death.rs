@@ -73,7 +73,8 @@ async fn a_host_with_running_and_failed_sandboxes_closes_cleanly() {
     .await;
 }
 
-/// Nobody reads the output of a program while the host closes; the close does not wait for that reader.
+/// Nobody reads the output of a program while the host closes; the close does not wait for that
+/// reader.
 #[tokio::test]
 async fn an_unread_exec_does_not_hold_the_close_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {

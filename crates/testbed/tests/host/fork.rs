@@ -1,4 +1,5 @@
-//! Forks and snapshots: children carry their parent's state, fail alone, and the last user of a layer takes it along.
+//! Forks and snapshots: children carry their parent's state, fail alone, and the last user of a
+//! layer takes it along.
 
 use futures_util::{StreamExt, future::join_all, stream};
 use pandastack_host::HostSettings;
@@ -64,7 +65,8 @@ async fn a_fork_of_a_fork_needs_its_grandparent_no_more() {
     .await;
 }
 
-/// Every child in turn fails to be restored, resumed or reached: that child leaves nothing, and its siblings run.
+/// Every child in turn fails to be restored, resumed or reached: that child leaves nothing, and its
+/// siblings run.
 #[tokio::test]
 async fn a_child_that_fails_hinders_no_sibling() {
     for step in [Step::Restore, Step::Resume] {
@@ -188,7 +190,8 @@ async fn a_snapshot_stays_until_its_owner_and_its_last_user_let_it_go() {
     .await;
 }
 
-/// A fork may be asked for under the id of a snapshot that is there already: the snapshot is its owner's all the same.
+/// A fork may be asked for under the id of a snapshot that is there already: the snapshot is its
+/// owner's all the same.
 #[tokio::test]
 async fn a_fork_from_a_kept_layer_does_not_give_it_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -220,7 +223,8 @@ async fn a_layer_belongs_to_the_sandbox_it_was_made_from() {
     .await;
 }
 
-/// Who starts from a snapshot while its owner lets it go either gets it whole or is told that it is gone.
+/// Who starts from a snapshot while its owner lets it go either gets it whole or is told that it is
+/// gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_never_takes_a_layer_from_under_a_create() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -243,7 +247,8 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
             for (id, made) in users.iter().zip(made) {
                 match made {
                     Ok(_) => {
-                        // What it runs on must still be there: a machine without its layer can never be sealed.
+                        // What it runs on must still be there: a machine without its layer can
+                        // never be sealed.
                         bed.host.sleep(*id).await.unwrap();
                         assert_eq!(bed.text(*id, "/note").await.unwrap(), "kept");
                         bed.host.remove(*id).await.unwrap();
@@ -258,7 +263,8 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
     .await;
 }
 
-/// What nobody uses is removed while others fall asleep. Whoever looked for it before they did may not take what they sleep in by now.
+/// What nobody uses is removed while others fall asleep. Whoever looked for it before they did may
+/// not take what they sleep in by now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_removal_takes_a_layer_from_who_falls_asleep_meanwhile() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -323,8 +329,8 @@ async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
     .await;
 }
 
-/// Between the look at its memory and its pause a guest may change more than there is leave to hold. That is written while it stands
-/// still, and nothing of it is missing.
+/// Between the look at its memory and its pause a guest may change more than there is leave to
+/// hold. That is written while it stands still, and nothing of it is missing.
 #[tokio::test]
 async fn what_a_guest_changes_at_the_last_moment_is_written_and_not_held() {
     with_fake_bed(FakeBed::settings(), async |bed| {

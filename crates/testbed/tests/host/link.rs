@@ -34,7 +34,8 @@ async fn loses_only_its_link(command: &str, fault_code: &str) {
     .await;
 }
 
-/// A paused guest cannot answer a new link. It is not given up for that: it is dialled when it goes on.
+/// A paused guest cannot answer a new link. It is not given up for that: it is dialled when it goes
+/// on.
 #[tokio::test]
 async fn a_link_lost_while_paused_is_found_after_the_resume() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -120,7 +121,8 @@ async fn a_dial_that_fails_once_is_repeated() {
     .await;
 }
 
-/// A program that nobody reads stops when its window is full; everything else on the same link goes on.
+/// A program that nobody reads stops when its window is full; everything else on the same link goes
+/// on.
 #[tokio::test]
 async fn a_slow_reader_stops_the_program_and_nothing_else() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -144,7 +146,8 @@ async fn a_slow_reader_stops_the_program_and_nothing_else() {
     .await;
 }
 
-/// A guest that is paused behind our back leaves its requests unanswered; they end with the machine.
+/// A guest that is paused behind our back leaves its requests unanswered; they end with the
+/// machine.
 #[tokio::test]
 async fn an_exec_in_a_stopped_machine_ends_with_its_removal() {
     with_fake_bed(FakeBed::settings(), async |bed| {

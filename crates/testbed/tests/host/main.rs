@@ -1,4 +1,5 @@
-//! The host on fake machines: what it does when steps fail, come twice, are cut off, or when a guest misbehaves.
+//! The host on fake machines: what it does when steps fail, come twice, are cut off, or when a
+//! guest misbehaves.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,5 +1,5 @@
-//! A driver that panics: its sandbox is what the ledger says without a machine, everything that the driver held is released, and
-//! nobody else notices.
+//! A driver that panics: its sandbox is what the ledger says without a machine, everything that the
+//! driver held is released, and nobody else notices.
 
 use pandastack_model::{FaultKind, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, alarms, wait_for, with_fake_bed};

@@ -1,6 +1,7 @@
-//! A wake without a way back. Once the guest of a sandbox that writes a volume runs again, its volume becomes newer than the memory it
-//! slept in: woken from that a second time, it would write what it remembers over what it has written since. So whatever goes wrong
-//! before the call that resumes it leaves it asleep, and whatever goes wrong from that call on never does.
+//! A wake without a way back. Once the guest of a sandbox that writes a volume runs again, its
+//! volume becomes newer than the memory it slept in: woken from that a second time, it would write
+//! what it remembers over what it has written since. So whatever goes wrong before the call that
+//! resumes it leaves it asleep, and whatever goes wrong from that call on never does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -253,7 +254,8 @@ async fn a_readers_wake_that_fails_leaves_it_asleep() {
     any_call_may(Trouble::Fail, Access::ReadOnly).await;
 }
 
-/// An answer that is lost on the way is no reason to give up a guest that lives: its new life may have begun.
+/// An answer that is lost on the way is no reason to give up a guest that lives: its new life may
+/// have begun.
 #[tokio::test]
 async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
@@ -270,8 +272,8 @@ async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
     .await;
 }
 
-/// The line that there is no way back still names the layer: if the host hears of an error though it was written, the sandbox sleeps on in
-/// it, and nobody may collect it meanwhile.
+/// The line that there is no way back still names the layer: if the host hears of an error though
+/// it was written, the sandbox sleeps on in it, and nobody may collect it meanwhile.
 #[tokio::test]
 async fn the_line_of_a_writer_that_wakes_names_its_layer() {
     with_fake_bed(FakeBed::settings(), async |bed| {

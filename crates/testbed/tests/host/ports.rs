@@ -1,4 +1,5 @@
-//! Connections to the guest's own ports. The program that listens is the test, inside of the machine's namespace.
+//! Connections to the guest's own ports. The program that listens is the test, inside of the
+//! machine's namespace.
 
 use std::{
     io::{Read, Write},

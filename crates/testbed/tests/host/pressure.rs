@@ -1,4 +1,5 @@
-//! The warm pool: as many machines as a template is to have, and fewer of them when the host's memory is short.
+//! The warm pool: as many machines as a template is to have, and fewer of them when the host's
+//! memory is short.
 
 use std::sync::{
     Arc,
@@ -47,7 +48,8 @@ async fn a_template_that_is_to_have_none_has_none() {
     .await;
 }
 
-/// What saves the least time goes first; a sandbox never does. Everything comes back once there is memory again.
+/// What saves the least time goes first; a sandbox never does. Everything comes back once there is
+/// memory again.
 #[tokio::test]
 async fn machines_that_nobody_uses_give_way_when_memory_is_short() {
     let free = Arc::new(AtomicU64::new(Bytes::gib(8).get()));
@@ -58,7 +60,8 @@ async fn machines_that_nobody_uses_give_way_when_memory_is_short() {
         comes_to(bed, (1, 1)).await;
         let id = bed.ensure(SandboxId::random()).await.unwrap().id;
         comes_to(bed, (1, 1)).await;
-        // Between the reserve and twice as much: nobody new is kept ready, but who asks gets a machine.
+        // Between the reserve and twice as much: nobody new is kept ready, but who asks gets a
+        // machine.
         free.store(Bytes::mib(700).get(), Ordering::Relaxed);
         comes_to(bed, (1, 0)).await;
         comes_to(bed, (0, 0)).await;

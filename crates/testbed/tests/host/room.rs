@@ -1,5 +1,5 @@
-//! A guest that stands still because the host's disk is full: it lives, whatever becomes of its link and of its host, and goes on
-//! when there is room.
+//! A guest that stands still because the host's disk is full: it lives, whatever becomes of its
+//! link and of its host, and goes on when there is room.
 
 use std::{sync::Arc, time::Duration};
 

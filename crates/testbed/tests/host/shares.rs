@@ -1,4 +1,5 @@
-//! Owners of sandboxes share the host: one that has its share is refused, and another one is still served.
+//! Owners of sandboxes share the host: one that has its share is refused, and another one is still
+//! served.
 
 use pandastack_host::{HostSettings, MemorySource};
 use pandastack_model::{Bytes, Fault, FaultKind, Owner, SandboxId, SandboxSpec};
@@ -24,7 +25,8 @@ async fn check(settings: HostSettings, slots: usize, share: usize, code: &str) {
         };
         assert_eq!((made.len(), fault.kind, fault.code), (share, FaultKind::Quota, code), "{fault}");
         ensure(bed, "other", SandboxId::random()).await.unwrap();
-        // What the other one has now is no longer left for this one, so its wake is refused like a create.
+        // What the other one has now is no longer left for this one, so its wake is refused like a
+        // create.
         bed.host.sleep(made[0]).await.unwrap();
         let fault = bed.host.wake(made[0]).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Quota, code), "{fault}");

@@ -59,8 +59,8 @@ async fn concurrent_uses_share_one_wake() {
     .await;
 }
 
-/// Who waited for an attempt that failed has its fault; who comes after it tries again. On one thread, so that all have come before the
-/// attempt begins.
+/// Who waited for an attempt that failed has its fault; who comes after it tries again. On one
+/// thread, so that all have come before the attempt begins.
 #[tokio::test]
 async fn concurrent_uses_share_one_wake_that_fails() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -377,7 +377,8 @@ async fn a_wake_that_fails_leaves_it_asleep_and_a_later_one_works() {
     .await;
 }
 
-/// A woken machine that dies fails its sandbox: its sleep is over, and nobody may believe it slept on.
+/// A woken machine that dies fails its sandbox: its sleep is over, and nobody may believe it slept
+/// on.
 #[tokio::test]
 async fn a_machine_that_dies_after_its_wake_fails_its_sandbox() {
     with_fake_bed(FakeBed::settings(), async |bed| {

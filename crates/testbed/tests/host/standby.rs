@@ -87,7 +87,8 @@ async fn a_standby_machine_that_dies_when_woken_is_replaced_by_another() {
     .await;
 }
 
-/// Somebody bakes the template again beside the running host: what stands by of the old one would stand there for ever.
+/// Somebody bakes the template again beside the running host: what stands by of the old one would
+/// stand there for ever.
 #[tokio::test]
 async fn machines_of_a_template_that_was_baked_again_go_and_new_ones_come() {
     with_fake_bed(with_standby(), async |bed| {

@@ -1,5 +1,6 @@
-//! Fail at every step: one driver call after the other fails, is done but says that it failed, or kills its machine, until an operation is through before its
-//! turn comes. After each, nothing leaks, the sandbox is in a state it may be in, and the operation can be repeated.
+//! Fail at every step: one driver call after the other fails, is done but says that it failed, or
+//! kills its machine, until an operation is through before its turn comes. After each, nothing
+//! leaks, the sandbox is in a state it may be in, and the operation can be repeated.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ async fn witness(bed: &FakeBed) -> SandboxId {
     id
 }
 
-/// Whether a sandbox lives on, with what it had. A machine that the trouble killed has failed instead.
+/// Whether a sandbox lives on, with what it had. A machine that the trouble killed has failed
+/// instead.
 async fn lives(bed: &FakeBed, id: SandboxId, trouble: Trouble, disturbed: bool) -> bool {
     let state = wait_for("a state that stays", SOON, async || {
         let state = bed.state(id).await?;
@@ -275,7 +277,8 @@ async fn any_call_of_a_pause_or_resume_may_be_late() {
     check_pause(Trouble::Late).await;
 }
 
-/// A machine that cannot go on after its seal, however often it is told to, has failed: it must not look as if it ran.
+/// A machine that cannot go on after its seal, however often it is told to, has failed: it must not
+/// look as if it ran.
 #[tokio::test]
 async fn a_machine_that_never_goes_on_after_its_seal_has_failed() {
     with_fake_bed(hasty(), async |bed| {
@@ -312,7 +315,8 @@ async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
     }
 }
 
-/// The data volume is full to the last byte: whoever cannot sleep goes on, and sleeps once there is room.
+/// The data volume is full to the last byte: whoever cannot sleep goes on, and sleeps once there is
+/// room.
 #[tokio::test]
 async fn nobody_falls_asleep_on_a_full_disk() {
     let settings = HostSettings { disk_reserve: pandastack_model::Bytes::new(0), ..hasty() };

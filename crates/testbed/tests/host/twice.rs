@@ -107,8 +107,8 @@ async fn an_id_can_be_used_again_after_its_removal() {
     .await;
 }
 
-/// A removal that comes while the machine is being restored wins: the driver's call cannot be broken off, but what comes of
-/// it is taken down.
+/// A removal that comes while the machine is being restored wins: the driver's call cannot be
+/// broken off, but what comes of it is taken down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_during_the_create_wins() {
     for step in [Step::Restore, Step::Resume, Step::Dial] {
@@ -204,7 +204,8 @@ async fn sleeps_and_wakes_may_come_twice() {
     .await;
 }
 
-/// Everything at once, in any order: whatever each answers, the sandbox ends in one state and nothing doubles.
+/// Everything at once, in any order: whatever each answers, the sandbox ends in one state and
+/// nothing doubles.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_at_once_end_in_one_state() {
     with_fake_bed(FakeBed::settings(), async |bed| {

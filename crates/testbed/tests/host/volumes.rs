@@ -1,4 +1,5 @@
-//! Volumes on fake machines: who gets them, what each step's failure leaves, and what the machine and its guest are told.
+//! Volumes on fake machines: who gets them, what each step's failure leaves, and what the machine
+//! and its guest are told.
 
 use pandastack_host::HostSettings;
 use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, VolumeId, VolumeMount};
@@ -187,7 +188,8 @@ async fn growth_reaches_the_machine_and_its_guest() {
     .await;
 }
 
-/// Checks that no machine was told of less than before, and that the last word is the size there is.
+/// Checks that no machine was told of less than before, and that the last word is the size there
+/// is.
 async fn is_never_cut(bed: &FakeBed, growing: VolumeId) {
     let told = bed.driver.told(bed.driver.live()[0]);
     assert!(told.is_sorted_by_key(|told| told.size), "a machine was told of less than before: {told:?}");
@@ -349,7 +351,8 @@ async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
     .await;
 }
 
-/// Together they would be promised more than all volumes may have; whoever asks, and however many at a time.
+/// Together they would be promised more than all volumes may have; whoever asks, and however many
+/// at a time.
 #[tokio::test]
 async fn volumes_made_or_grown_side_by_side_do_not_get_more_than_all_may_have() {
     let ground = std::sync::Arc::new(FakeGround::with_small_volume(64 << 20).await.unwrap());

@@ -1,6 +1,7 @@
-//! The host when its ledger fails: one write after the other, in every operation, until an operation is through before its turn
-//! comes. What the host says afterwards must be true, also for the next host on the same data, and the operation can be
-//! repeated. A program of its own: each failure is logged as an error, which other tests take for a failure of theirs.
+//! The host when its ledger fails: one write after the other, in every operation, until an
+//! operation is through before its turn comes. What the host says afterwards must be true, also for
+//! the next host on the same data, and the operation can be repeated. A program of its own: each
+//! failure is logged as an error, which other tests take for a failure of theirs.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -39,7 +40,8 @@ async fn next_host(bed: FakeBed) -> FakeBed {
     host(&bed.ground).await
 }
 
-/// What two audits say: the first may find what the fault left, and removes it; the second finds nothing.
+/// What two audits say: the first may find what the fault left, and removes it; the second finds
+/// nothing.
 async fn comes_clean(bed: &FakeBed) {
     let first = bed.host.audit().await.unwrap();
     assert_eq!(first.leaks, first.repaired, "a leak that nobody repairs");
@@ -231,7 +233,8 @@ async fn any_write_of_the_removal_of_a_volume_may_fail() {
     check(Operation::RemoveVolume, 2).await;
 }
 
-/// Somebody asked for a removal, which the ledger refused. The next one is as strong as the first: a wake does not keep it waiting.
+/// Somebody asked for a removal, which the ledger refused. The next one is as strong as the first:
+/// a wake does not keep it waiting.
 #[tokio::test]
 async fn a_removal_after_a_refused_one_waits_for_no_wake() {
     let Stage { ground, faults, .. } = Stage::make(Lost::Yes).await;

@@ -129,7 +129,8 @@ impl Scene {
         tokio::time::timeout(SOON, acting).await.expect("the operation hangs")
     }
 
-    /// The state that the sandbox may be in after the operation. A writer that was not woken may also have failed.
+    /// The state that the sandbox may be in after the operation. A writer that was not woken may
+    /// also have failed.
     pub fn expected(&self, done: bool) -> Option<SandboxState> {
         use Operation::*;
         match (self.operation, done) {
@@ -173,8 +174,8 @@ impl Scene {
         volumes.into_iter().find(|view| view.volume == self.volume).expect("the volume is here").users
     }
 
-    /// Looks whether a sandbox is on the terms that its owner was told of, in the ledger and in its driver's hands: that writes all of
-    /// them whenever one is changed.
+    /// Looks whether a sandbox is on the terms that its owner was told of, in the ledger and in its
+    /// driver's hands: that writes all of them whenever one is changed.
     pub async fn is_on_terms(&self, bed: &FakeBed, ledger: &Ledger, done: bool) {
         let SandboxSpec { ttl_seconds, persistent, egress, .. } = spec("mini");
         let before = Lifecycle { ttl_seconds, persistent };

@@ -2,13 +2,14 @@
 
 use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
-/// Gives `scheme://host[:port]` as the client sees it: a proxy in front says whether it spoke TLS. Nothing if the client did not
-/// say which host it asked.
+/// Gives `scheme://host[:port]` as the client sees it: a proxy in front says whether it spoke TLS.
+/// Nothing if the client did not say which host it asked.
 pub fn public_base(headers: &HeaderMap, uri: &Uri) -> String {
     authority(headers, uri).map(|host| format!("{}://{host}", forwarded_proto(headers))).unwrap_or_default()
 }
 
-/// Gives `scheme://name[:port]` for another host name of this server: the scheme and the port are the ones the client used.
+/// Gives `scheme://name[:port]` for another host name of this server: the scheme and the port are
+/// the ones the client used.
 pub fn base_of(name: &str, headers: &HeaderMap, uri: &Uri) -> String {
     let port = authority(headers, uri).and_then(|host| host.port_u16());
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();

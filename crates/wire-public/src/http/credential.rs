@@ -4,11 +4,12 @@ use axum::http::{HeaderMap, Uri, header};
 
 use super::query_value;
 
-/// How a browser, which can choose nothing else of a socket's request, names its token among the protocols.
+/// How a browser, which can choose nothing else of a socket's request, names its token among the
+/// protocols.
 const PROTOCOL_PREFIX: &str = "bearer.";
 
-/// Gives the bearer token, or for clients that cannot send headers the `access_token` of the query, or the one among the
-/// protocols of a socket.
+/// Gives the bearer token, or for clients that cannot send headers the `access_token` of the query,
+/// or the one among the protocols of a socket.
 pub fn bearer(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     from_header(headers)
         .or_else(|| query_value(uri, "access_token").filter(|token| !token.is_empty()))

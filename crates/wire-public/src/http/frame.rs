@@ -1,4 +1,5 @@
-//! What surrounds every handler: the request id, the cross-origin headers, the rendering of faults, and a net under panics.
+//! What surrounds every handler: the request id, the cross-origin headers, the rendering of faults,
+//! and a net under panics.
 
 use std::panic::AssertUnwindSafe;
 
@@ -26,13 +27,14 @@ pub fn frame<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     router.layer(from_fn(surround))
 }
 
-/// Puts around every route of a router what an answer of a guest's may have: no cross-origin headers of ours, no `OPTIONS`
-/// answered in its name.
+/// Puts around every route of a router what an answer of a guest's may have: no cross-origin
+/// headers of ours, no `OPTIONS` answered in its name.
 pub fn bare_frame<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     router.layer(from_fn(|request: Request, next: Next| pass(request, |request| next.run(request))))
 }
 
-/// Surrounds work whose answer is a guest's: the request id, the rendering of our own faults, and the net under panics.
+/// Surrounds work whose answer is a guest's: the request id, the rendering of our own faults, and
+/// the net under panics.
 pub async fn pass<W: Future<Output = Response>>(mut request: Request, work: impl FnOnce(Request) -> W) -> Response {
     let id = ensure_request_id(&mut request);
     let mut response = netted(work(request)).await;
@@ -43,7 +45,8 @@ pub async fn pass<W: Future<Output = Response>>(mut request: Request, work: impl
     response
 }
 
-/// Gives the id of a request and makes sure that it has one: the caller's if it is short printable ASCII, else a new one.
+/// Gives the id of a request and makes sure that it has one: the caller's if it is short printable
+/// ASCII, else a new one.
 pub fn ensure_request_id(request: &mut Request) -> String {
     if let Some(RequestId(id)) = request.extensions().get() {
         return id.clone();

@@ -1,4 +1,5 @@
-//! These types over HTTP: what both doors do with every request, written once. Knows no sandbox and no tenant.
+//! These types over HTTP: what both doors do with every request, written once. Knows no sandbox and
+//! no tenant.
 
 mod base;
 mod body;

@@ -1,4 +1,5 @@
-//! The sandbox that a path names. Text that is no id names no sandbox: that is a miss, not a mistake worth telling apart.
+//! The sandbox that a path names. Text that is no id names no sandbox: that is a miss, not a
+//! mistake worth telling apart.
 
 use axum::{
     extract::{FromRequestParts, RawPathParams},

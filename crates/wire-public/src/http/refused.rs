@@ -1,5 +1,5 @@
-//! A fault on its way out. It travels as an extension of the response until the frame, which knows the request id, renders
-//! and logs it.
+//! A fault on its way out. It travels as an extension of the response until the frame, which knows
+//! the request id, renders and logs it.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},

@@ -1,4 +1,5 @@
-//! Routes that remember their paths. A router cannot be asked what it has, and the document of the API must know.
+//! Routes that remember their paths. A router cannot be asked what it has, and the document of the
+//! API must know.
 
 use axum::{Router, routing::MethodRouter};
 

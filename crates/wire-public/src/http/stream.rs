@@ -1,4 +1,5 @@
-//! Event streams as answers: the headers that published clients need, and nothing that holds text back.
+//! Event streams as answers: the headers that published clients need, and nothing that holds text
+//! back.
 
 use axum::{
     body::Body,
@@ -9,7 +10,8 @@ use futures_util::{Stream, StreamExt, stream::poll_fn};
 
 use crate::sse;
 
-/// Answers with pieces of event-stream text as they come. Nothing is taken from the stream before the connection has room.
+/// Answers with pieces of event-stream text as they come. Nothing is taken from the stream before
+/// the connection has room.
 pub fn event_stream<S>(pieces: S) -> Response
 where
     S: Stream<Item = String> + Send + 'static,

@@ -1,4 +1,5 @@
-//! The trace of a request over HTTP: from the caller's `traceparent` to what the request starts in a guest.
+//! The trace of a request over HTTP: from the caller's `traceparent` to what the request starts in
+//! a guest.
 
 use std::{collections::BTreeMap, convert::Infallible};
 

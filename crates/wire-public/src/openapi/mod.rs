@@ -1,7 +1,9 @@
-//! The public API as an OpenAPI 3.1 document, made from the types of this room and the list of endpoints.
+//! The public API as an OpenAPI 3.1 document, made from the types of this room and the list of
+//! endpoints.
 //!
-//! `operation` is one route in words of its own, `schemas` the types, and the other files the routes by subject. Only
-//! `cargo xtask openapi` and its tests build this; the server serves the committed file.
+//! `operation` is one route in words of its own, `schemas` the types, and the other files the
+//! routes by subject. Only `cargo xtask openapi` and its tests build this; the server serves the
+//! committed file.
 
 mod access;
 mod copies;
@@ -83,9 +85,27 @@ pub fn document() -> Value {
                 },
             },
             "responses": refusals(),
-            "schemas": schemas.finish(),
+            "schemas": on_one_line(schemas.finish()),
         },
     })
+}
+
+/// Joins the lines of descriptions: a comment's line breaks are the source's, not the reader's.
+fn on_one_line(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let one = |(name, field): (String, Value)| match field {
+                Value::String(text) if name == "description" => {
+                    let paragraphs: Vec<_> = text.split("\n\n").map(|part| part.replace('\n', " ")).collect();
+                    (name, Value::String(paragraphs.join("\n\n")))
+                }
+                field => (name, on_one_line(field)),
+            };
+            Value::Object(fields.into_iter().map(one).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(on_one_line).collect()),
+        other => other,
+    }
 }
 
 /// Writes a document for people who compare two of them: a line for each route and each schema.

@@ -258,7 +258,8 @@ impl Operation {
                 Content::Other(kind, schema) => (*kind, json!({"schema": schema})),
                 Content::Events(events) => ("text/event-stream", json!({"schema": event_schema(events, schemas)})),
             };
-            // A status may come in two forms; a refusal of our own kind gives way to what the route says of it.
+            // A status may come in two forms; a refusal of our own kind gives way to what the route
+            // says of it.
             if let Some(before) = responses.get(&name).filter(|before| before.get("content").is_some()) {
                 fresh = before.clone();
             }
@@ -302,7 +303,8 @@ fn meaning(status: u16) -> &'static str {
     }
 }
 
-/// Makes a name such as `postSandboxesIdExec`; what does not lie below `/v1` is said to be at the root.
+/// Makes a name such as `postSandboxesIdExec`; what does not lie below `/v1` is said to be at the
+/// root.
 fn operation_id(method: &str, path: &str) -> String {
     let mut id = method.to_lowercase();
     let inside = path.strip_prefix("/v1/");

@@ -1,5 +1,5 @@
-//! The types as schemas. What a type cannot say of itself, because it reads loosely and checks later, is said here with the
-//! limits that are checked.
+//! The types as schemas. What a type cannot say of itself, because it reads loosely and checks
+//! later, is said here with the limits that are checked.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,8 @@ impl Schemas {
             all.insert(name, schema);
         }
         all.values_mut().for_each(plain);
-        // As a tuple it would say more, but the program that tries our API cannot read tuples of this version.
+        // As a tuple it would say more, but the program that tries our API cannot read tuples of
+        // this version.
         let pair = json!({"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2});
         let pairs = json!({"type": "array", "items": pair});
         property(&mut all, "MetricSeries", "series").insert("additionalProperties".to_owned(), pairs);
@@ -112,7 +113,8 @@ fn never_null(schema: &mut Value) {
     }
 }
 
-/// Takes away what only says how Rust fills a field that is left out, and widths of numbers that JSON does not have.
+/// Takes away what only says how Rust fills a field that is left out, and widths of numbers that
+/// JSON does not have.
 fn plain(value: &mut Value) {
     match value {
         Value::Object(fields) => {

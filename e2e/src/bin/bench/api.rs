@@ -1,5 +1,6 @@
-//! The public API of the built server over loopback: the published Python client from its first call to the first output,
-//! commands over a socket, many small requests, and the server's memory while slow readers download.
+//! The public API of the built server over loopback: the published Python client from its first
+//! call to the first output, commands over a socket, many small requests, and the server's memory
+//! while slow readers download.
 
 use std::{
     process::Command,
@@ -33,7 +34,8 @@ const BYTES_PER_READER: usize = 256 << 20;
 const SIP_BYTES: usize = 1 << 20;
 const REST: Duration = Duration::from_millis(25);
 
-/// Times each create with its first command; the shelf is filled again in between, as it is between two users.
+/// Times each create with its first command; the shelf is filled again in between, as it is between
+/// two users.
 const FIRST_OUTPUT: &str = "
 import sys, time
 from pandastack import Sandbox

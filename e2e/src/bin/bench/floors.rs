@@ -1,5 +1,5 @@
-//! What the machine under us can do at its best while we measure. A figure that doubles together with its floor says that the machine
-//! was slow, not that we are.
+//! What the machine under us can do at its best while we measure. A figure that doubles together
+//! with its floor says that the machine was slow, not that we are.
 
 use std::{
     fs::{self, File},
@@ -43,7 +43,8 @@ pub fn start_ms() -> Result<Vec<f64>> {
     Ok(times)
 }
 
-/// Writes so many megabytes to a new file of this folder and waits until they are on disk. Whoever falls asleep waits for as much.
+/// Writes so many megabytes to a new file of this folder and waits until they are on disk. Whoever
+/// falls asleep waits for as much.
 pub fn flush_ms(folder: &Path, mb: usize) -> Result<f64> {
     let (path, block) = (folder.join("flush"), vec![7; 1 << 20]);
     let started = Instant::now();
@@ -85,7 +86,8 @@ impl CpuPace {
     }
 }
 
-/// CPU time of this machine since its start, in ticks: all of it, and what its own host gave to others meanwhile.
+/// CPU time of this machine since its start, in ticks: all of it, and what its own host gave to
+/// others meanwhile.
 #[derive(Clone, Copy)]
 pub struct CpuTime {
     all: u64,

@@ -1,6 +1,7 @@
-//! `make bench`: measures, prints a table, writes it as JSON, and puts it into the README and `docs/bench.svg`.
-//! `bench state` and `bench api` measure one part and write nothing; `bench publish` only puts the last figures there.
-//! Times of one run compare with each other only; machines are noisy.
+//! `make bench`: measures, prints a table, writes it as JSON, and puts it into the README and
+//! `docs/bench.svg`. `bench state` and `bench api` measure one part and write nothing; `bench
+//! publish` only puts the last figures there. Times of one run compare with each other only;
+//! machines are noisy.
 
 mod api;
 mod figures;

@@ -1,4 +1,5 @@
-//! Puts figures where people look: the table in the README, and a plot of every figure against its target.
+//! Puts figures where people look: the table in the README, and a plot of every figure against its
+//! target.
 
 use std::{fmt::Write as _, fs, path::Path};
 

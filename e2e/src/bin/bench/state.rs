@@ -18,7 +18,8 @@ const TREES: usize = 3;
 const TREE: usize = 10;
 const SLEEPS: usize = 10;
 
-/// Memory that the guest changes before a fork and before a sleep, so that with what it changes anyway it is about 24 and 50.
+/// Memory that the guest changes before a fork and before a sleep, so that with what it changes
+/// anyway it is about 24 and 50.
 const FORK_DIRT_MB: usize = 20;
 const SLEEP_DIRT_MB: usize = 44;
 
@@ -28,11 +29,13 @@ const SLEEP_FLUSH_MB: usize = 48;
 /// How long the host is left in peace between two steps.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// How long nobody has used a guest that falls asleep. Right after its start it would sleep with a spare link that was opened a moment
-/// ago, and have that moment's work to finish when it wakes (decision 12); who sleeps has been idle for longer.
+/// How long nobody has used a guest that falls asleep. Right after its start it would sleep with a
+/// spare link that was opened a moment ago, and have that moment's work to finish when it wakes
+/// (decision 12); who sleeps has been idle for longer.
 const IDLE: Duration = Duration::from_millis(1500);
 
-/// Measures it all on a host without standby machines: nothing else shall run. Everything else is as a server has it.
+/// Measures it all on a host without standby machines: nothing else shall run. Everything else is
+/// as a server has it.
 pub async fn measure(table: &mut Table) -> Result<()> {
     let settings = HostSettings { standby: 0, ..HostSettings::default() };
     let bed = Bed::start_with(settings, |net| net).await?;
@@ -134,8 +137,8 @@ async fn sleeps(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> 
     Ok(())
 }
 
-/// How long the disk alone takes for what a sleeper writes. Not in turns with the sleeps: the disk would have worked its backlog off
-/// for them.
+/// How long the disk alone takes for what a sleeper writes. Not in turns with the sleeps: the disk
+/// would have worked its backlog off for them.
 async fn flushes(bed: &Bed, table: &mut Table) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..SLEEPS {
@@ -146,7 +149,8 @@ async fn flushes(bed: &Bed, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Tells how much the sleepers have changed, by a seal of one more like them: a seal of their own would have warmed them up.
+/// Tells how much the sleepers have changed, by a seal of one more like them: a seal of their own
+/// would have warmed them up.
 async fn changed_before_sleep(bed: &Bed) -> Result<f64> {
     let id = bed.create().await?;
     change_memory(bed, id, SLEEP_DIRT_MB).await?;

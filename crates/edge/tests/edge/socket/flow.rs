@@ -25,7 +25,8 @@ async fn fill(played: &Played) -> usize {
         .is_ok()
     {
         taken += PIECE;
-        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for ever.
+        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for
+        // ever.
         assert!(taken < 64 << 20, "nothing holds the process back");
     }
     taken

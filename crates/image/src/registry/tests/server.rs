@@ -1,4 +1,5 @@
-//! A server of the tests' own: each request gets what the test says, byte by byte, so that it may also be wrong.
+//! A server of the tests' own: each request gets what the test says, byte by byte, so that it may
+//! also be wrong.
 
 use std::sync::{Arc, Mutex};
 
