@@ -10,7 +10,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 GUEST_TARGET := x86_64-unknown-linux-gnu
 GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/guest/guestd
 
-.PHONY: help setup build guestd server mini demo test test-deep check bench
+.PHONY: help setup build guestd server mini demo test test-deep check fuzz-targets bench
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -41,8 +41,11 @@ demo: setup ## From nothing to a machine that runs Python and Node, with the tim
 check: setup ## Format, lints and the project's own rules
 	@cargo xtask check
 
-test: setup check mini ## Every check and every test but the long ones
+test: setup check fuzz-targets mini ## Every check and every test but the long ones
 	@scripts/test
+
+fuzz-targets: setup
+	@cargo xtask fuzz --build
 
 test-deep: mini ## The long tests: cycles, kills, the KVM tier, fuzzing; ONLY=NAME runs a part
 	@scripts/test-deep $(ONLY)

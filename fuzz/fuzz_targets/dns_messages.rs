@@ -9,6 +9,11 @@ mod filter;
 #[allow(dead_code)]
 #[path = "../../crates/host/src/net/limits.rs"]
 mod limits;
+/// What `limits.rs` is compared with at compile time.
+#[allow(dead_code)]
+mod names {
+    pub const BLOCK_BITS: u8 = 22;
+}
 #[allow(dead_code)]
 #[path = "../../crates/host/src/net/query.rs"]
 mod query;
