@@ -23,7 +23,7 @@ use pandastack_vmm_qemu::{Jail, QemuDriver, choose_tier};
 use serde_json::json;
 
 use crate::{
-    place::{Place, cache_dir, default_data_dir},
+    place::{DEFAULT_DATA_DIR, Place, cache_dir},
     progress::Steps,
     stop::asked_to_stop,
 };
@@ -51,7 +51,8 @@ pub struct Bake {
     /// Trust the host's CA certificates inside the machine (for networks with an inspecting proxy)
     #[arg(long)]
     host_ca: bool,
-    #[arg(long, default_value_os_t = default_data_dir(), value_name = "DIR")]
+    /// Data folder of the server that is to have the template
+    #[arg(long, env = "PANDASTACK_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR")]
     data_dir: PathBuf,
     /// Pin the tier: kvm or emulated
     #[arg(long)]

@@ -15,12 +15,13 @@ use serde_json::json;
 
 use crate::{
     bake::find_agent,
-    place::{RUN_FOLDER, default_data_dir, run_root_of, warn_of_tier},
+    place::{DEFAULT_DATA_DIR, RUN_FOLDER, run_root_of, warn_of_tier},
 };
 
 #[derive(Args)]
 pub struct Doctor {
-    #[arg(long, default_value_os_t = default_data_dir(), value_name = "DIR")]
+    /// Data folder to look at
+    #[arg(long, env = "PANDASTACK_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR")]
     data_dir: PathBuf,
     /// Print as JSON
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! The one binary: server, operator's tools and command line client. Wiring only.
 
 mod bake;
+mod docs;
 mod doctor;
 mod key;
 mod place;
@@ -34,6 +35,9 @@ enum Command {
     Key(key::Key),
     /// Say what this machine can do, what is missing, and how to fix it
     Doctor(doctor::Doctor),
+    /// Print pages of the documentation that are made from the program
+    #[command(subcommand, hide = true)]
+    Docs(docs::Docs),
     #[command(flatten)]
     Client(pandastack_cli::Command),
 }
@@ -45,7 +49,7 @@ impl Command {
         match self {
             Command::Up(_) | Command::Template(bake::Template::Bake(_)) => true,
             Command::Key(key) => key.writes_data(),
-            Command::Template(_) | Command::Doctor(_) | Command::Client(_) => false,
+            Command::Template(_) | Command::Doctor(_) | Command::Docs(_) | Command::Client(_) => false,
         }
     }
 }
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
             Command::Template(template) => template.run(&options.global).await,
             Command::Key(key) => key.run(&options.global).await,
             Command::Doctor(doctor) => doctor.run(),
+            Command::Docs(docs) => docs.run(Options::command()),
             Command::Client(command) => pandastack_cli::execute(command, &options.global, Options::command).await,
         }
     });

@@ -49,12 +49,7 @@ pub fn warn_of_tier(warning: &str) -> String {
 }
 
 /// Where data goes if nobody says otherwise.
-pub fn default_data_dir() -> PathBuf {
-    match std::env::var_os("PANDASTACK_DATA_DIR") {
-        Some(folder) => folder.into(),
-        None => "/var/lib/pandastack".into(),
-    }
-}
+pub const DEFAULT_DATA_DIR: &str = "/var/lib/pandastack";
 
 /// Where things that can be made again are kept.
 pub fn cache_dir() -> PathBuf {

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
-    place::{Place, default_data_dir, warn_of_tier},
+    place::{DEFAULT_DATA_DIR, Place, warn_of_tier},
     stop::asked_to_stop,
 };
 
@@ -48,7 +48,8 @@ pub struct Up {
     /// Where the API listens
     #[arg(long, default_value = "127.0.0.1:8080", env = "PANDASTACK_LISTEN")]
     listen: SocketAddr,
-    #[arg(long, default_value_os_t = default_data_dir(), value_name = "DIR")]
+    /// Where databases, templates and disks are kept
+    #[arg(long, env = "PANDASTACK_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR")]
     data_dir: PathBuf,
     /// Do not write ~/.config/pandastack/config.json for the clients
     #[arg(long)]
