@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use pandastack_kit::trace;
-use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
+use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, Ensure, SandboxView, WorkspaceId};
 use pandastack_wire_public::{SandboxAsk, Start};
 
@@ -39,6 +39,7 @@ impl Control {
             wanted,
         };
         let mut intent = plan::place(&view, ask)?;
+        intent.spec.owner = self.owner(&caller.workspace).await?;
         trace::note(SANDBOX, intent.id);
         self.note_made(&caller, Made::Sandbox, &[intent.id.to_string()]).await?;
         match self.store.commit(std::slice::from_ref(&intent), self.settings.sandboxes_max).await? {
@@ -58,6 +59,12 @@ impl Control {
                 Err(fault)
             }
         }
+    }
+
+    /// Gives the owner that the host counts shares for. A workspace that has the server for itself
+    /// has no share: nobody else could want the rest.
+    pub(crate) async fn owner(&self, workspace: &WorkspaceId) -> Result<Option<Owner>, Fault> {
+        Ok(self.store.has_several_workspaces().await?.then(|| workspace.owner()))
     }
 
     async fn view(&self, caller: &Caller, wanted: &SandboxAsk) -> Result<plan::View, Fault> {

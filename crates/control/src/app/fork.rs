@@ -105,7 +105,9 @@ impl Control {
             tree: (family == Family::Tree).then(|| format!("tree_{}", random_hex::<16>())),
             created_at_ns: self.clock.now_ns(),
         };
-        let children = plan::fork(&view, &ask)?;
+        let mut children = plan::fork(&view, &ask)?;
+        let owner = self.owner(&caller.workspace).await?;
+        children.iter_mut().for_each(|child| child.spec.owner = owner.clone());
         let ids: Vec<_> = children.iter().map(|child| child.id.to_string()).collect();
         self.note_made(caller, Made::Sandbox, &ids).await?;
         match self.store.commit(&children, self.settings.sandboxes_max).await? {

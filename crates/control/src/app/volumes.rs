@@ -124,6 +124,9 @@ impl Control {
     /// Refuses a workspace more room for volumes than its share. Whether the host has the room is
     /// for the host to say.
     async fn admit_bytes(&self, workspace: &WorkspaceId, more: Bytes) -> Result<(), Fault> {
+        if self.owner(workspace).await?.is_none() {
+            return Ok(());
+        }
         let total = self.host.status().await.disk_total.get().saturating_mul(VOLUMES_OVERCOMMIT);
         let VolumeBytes { own, all } = self.store.volume_bytes(workspace).await?;
         let Err(NoShare::Share { held, most }) = admit_share(total, all - own, own, more.get()) else { return Ok(()) };

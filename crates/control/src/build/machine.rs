@@ -72,7 +72,7 @@ impl<'a> Builder<'a> {
         deadline: Instant,
     ) -> Result<Self, Failure> {
         let id = SandboxId::random();
-        let owner = Some(job.build.workspace.owner());
+        let owner = control.owner(&job.build.workspace).await?;
         let spec = SandboxSpec { owner, ttl_seconds: BUILDER_IDLE_SECONDS, ..spec };
         control.store.hold(job.build.id, Holding::Sandbox(id)).await?;
         let started = Instant::now();

@@ -78,6 +78,13 @@ pub fn key_id(hash: &str) -> String {
 }
 
 impl Store {
+    /// Tells whether more than one workspace has keys.
+    pub async fn has_several_workspaces(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT COUNT(*) FROM (SELECT DISTINCT workspace FROM api_key LIMIT 2)";
+        let count: i64 = sqlx::query_scalar(sql).fetch_one(&self.pool).await.map_err(failed("count workspaces"))?;
+        Ok(count > 1)
+    }
+
     /// Finds the key that has a hash.
     pub async fn key_by_hash(&self, hash: &str) -> Result<Option<KnownKey>, StoreError> {
         let found: Option<(String, Option<i64>, Option<i64>)> =

@@ -53,7 +53,9 @@ async fn every_subscriber_is_told_what_it_asked_for_and_nothing_is_lost() {
         assert_eq!(one.headers["content-type"], "application/json");
     }
     assert_eq!(seen[0].json()["sandbox_id"], json!(id));
-    assert_eq!(seen[0].json()["payload"], json!({"boot_ms": 12, "boot_mode": "snapshot-natid"}));
+    let phases = json!({"prepare_ms": 7, "guest_ms": 5});
+    let running = json!({"boot_ms": 12, "boot_mode": "snapshot-natid", "phases": phases, "isolation": "fake"});
+    assert_eq!(seen[0].json()["payload"], running, "as in the sandbox's own list of events");
     assert_eq!(seen[9].json()["payload"], json!({"reason": "request"}));
     let mut kinds = {
         some.wait(2).await;
