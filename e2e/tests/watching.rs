@@ -66,7 +66,7 @@ async fn consoles_survive_the_servers_restart() {
     assert_eq!(client.get(&id).await.unwrap().status, "hibernated");
     assert!(client.logs(&id, None).await.unwrap().ends_with("before\n"));
     let kinds: Vec<_> = client.events(&id).await.unwrap().into_iter().map(|event| event.kind).collect();
-    assert_eq!(kinds, ["recover.hibernated"]);
+    assert_eq!(kinds, ["sandbox.hibernated", "recover.hibernated"]);
     client.delete(&id).await.unwrap();
     assert_eq!(std::fs::read_dir(data.path().join("volume/consoles")).unwrap().count(), 0, "nothing stays behind");
 }
