@@ -124,7 +124,8 @@ mod tests {
         assert_eq!((taken.len(), code), (6, "quota.running"));
         assert!(owners.take(&owner("other"), Bytes::mib(64), TOTALS).is_ok());
         drop(taken);
-        assert_eq!((owners.books().slots.all(), owners.books().memory.all()), (0, 0));
+        let books = owners.books();
+        assert_eq!((books.slots.all(), books.memory.all()), (0, 0));
     }
 
     #[test]

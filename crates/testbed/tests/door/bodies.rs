@@ -30,7 +30,8 @@ const BODILESS: [&str; 12] = [
 const BYTES: [&str; 4] = ["/fs", "/fs/tar", "/stdin", "/templates/build"];
 
 /// Routes whose body may be left out.
-const OPTIONAL: [&str; 6] = ["/lifecycle", "/fork", "/fork-tree", "/promote", "/rotate-secret", "/repl/sessions"];
+const OPTIONAL: [&str; 7] =
+    ["/api-keys", "/lifecycle", "/fork", "/fork-tree", "/promote", "/rotate-secret", "/repl/sessions"];
 
 fn ends(endpoint: &Endpoint, with: &[&str]) -> bool {
     with.iter().any(|end| endpoint.path.ends_with(end))
@@ -46,7 +47,9 @@ fn json_routes() -> impl Iterator<Item = &'static Endpoint> {
 /// What a tenant has, to be compared.
 async fn holdings(door: &Door<'_>) -> Vec<(String, Value)> {
     let mut all = Vec::new();
-    for path in ["/v1/sandboxes", "/v1/snapshots", "/v1/volumes", "/v1/webhooks", "/v1/templates/builds"] {
+    for path in
+        ["/v1/sandboxes", "/v1/snapshots", "/v1/volumes", "/v1/webhooks", "/v1/templates/builds", "/v1/api-keys"]
+    {
         let (_, mut listed) = door.get(path).await;
         // Being asked is being used.
         for sandbox in listed.as_array_mut().into_iter().flatten() {
@@ -88,7 +91,17 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
         let ground = Ground::make(door).await;
         let before = holdings(door).await;
         // In fields that are known: what is in others is passed over without being looked at.
-        let names = ["ttl_seconds", "port", "count", "language", "grace_seconds", "enabled", "size_mb", "tree_id"];
+        let names = [
+            "ttl_seconds",
+            "port",
+            "count",
+            "language",
+            "grace_seconds",
+            "enabled",
+            "size_mb",
+            "tree_id",
+            "expires_in_days",
+        ];
         let all =
             |value: &str| format!("{{{}}}", names.map(|name| format!("\"{name}\":{value}")).join(",")).into_bytes();
         let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));

@@ -80,7 +80,8 @@ async fn an_unread_exec_does_not_hold_the_close_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         let unread = bed.exec(id, "yes").await.unwrap();
-        wait_for("the output piles up", SOON, async || (unread.events.len() == 16).then_some(())).await;
+        let piled_up = async || (unread.events.len() == unread.events.max_capacity()).then_some(());
+        wait_for("the output piles up", SOON, piled_up).await;
         tokio::time::timeout(SOON, bed.host.close()).await.expect("close waits for a reader");
         drop(unread);
     })
