@@ -1,5 +1,5 @@
-//! Requests with an idempotency key that make something: what they make is written down first, and
-//! taken back by the next start if their answer was never given.
+//! Requests with an idempotency key that create something. The result is recorded before it is
+//! made. The next start removes it if no response was given.
 
 use pandastack_model::{Fault, LayerId, SandboxId, VolumeId, WebhookId};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
@@ -11,14 +11,14 @@ use crate::{
 };
 
 impl Control {
-    /// Writes down what the caller's request is about to make, if it has a key.
+    /// Records what the caller's request is about to make, if it has an idempotency key.
     pub(crate) async fn note_made(&self, caller: &Caller, made: Made, ids: &[String]) -> Result<(), Fault> {
         let Some(key) = &caller.attempt else { return Ok(()) };
         let attempt = Attempt { workspace: caller.workspace.clone(), key: key.to_string() };
         Ok(self.store.note_made(&attempt, made, ids).await?)
     }
 
-    /// Takes one thing back that nobody was told of. Things that are not there are fine.
+    /// Removes a result that no caller knows of. A missing result is not an error.
     pub(crate) async fn take_back_made(&self, workspace: &WorkspaceId, made: Made, id: &str) -> Result<(), Fault> {
         match made {
             Made::Sandbox => {
@@ -35,7 +35,7 @@ impl Control {
                 let id = id.parse::<WebhookId>().map_err(Fault::bug)?;
                 Ok(self.store.drop_webhook(workspace, id).await.map(drop)?)
             }
-            // A build that a stop of the server cut off has failed, which frees its name.
+            // A build that was interrupted by a shutdown has failed, which frees its name.
             Made::Build | Made::InGuest => Ok(()),
         }
     }

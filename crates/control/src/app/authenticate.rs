@@ -1,6 +1,6 @@
-//! Turns a key into a caller. Keys are looked up by their SHA-256, never compared byte by byte;
-//! good ones are remembered for a short time because every request brings one. A revoked key is
-//! forgotten at once, and its open requests are told.
+//! Turns an API key into a caller. Keys are looked up by their SHA-256, never compared byte by
+//! byte. Valid keys are cached for a short time, because every request carries one. A revoked key
+//! leaves the cache at once, and its open requests end.
 
 use std::{
     collections::HashMap,
@@ -17,11 +17,11 @@ use crate::{
     store::key_id,
 };
 
-/// What every API key starts with.
+/// Prefix of every API key.
 pub const KEY_PREFIX: &str = "pds_";
 const KEY_HEX: usize = 32;
 
-/// Good keys seen lately, and who waits for the revocation of a key. Only hashes are kept.
+/// Valid keys used recently, and watches for the revocation of keys. Only hashes are kept.
 #[derive(Default)]
 pub struct KeyCache {
     inner: Mutex<Remembering>,
@@ -31,17 +31,17 @@ pub struct KeyCache {
 struct Remembering {
     entries: HashMap<String, Remembered>,
     watches: HashMap<String, WeakCallerKey>,
-    /// Grows with every revocation. A key that was looked up before one is not remembered after it.
+    /// Number of revocations. A key that was looked up before a revocation is not cached after it.
     revocations: u64,
 }
 
-/// A good key.
+/// A cached valid key.
 #[derive(Clone)]
 struct Remembered {
     workspace: WorkspaceId,
     since_ns: u64,
     expires_at_ns: Option<u64>,
-    /// Held, so that requests with this key share one.
+    /// Held so that all requests with this key share one `CallerKey`.
     key: CallerKey,
 }
 
@@ -54,8 +54,7 @@ impl KeyCache {
         good.then(|| (workspace.clone(), key.clone()))
     }
 
-    /// Begins a look-up: from now on a revocation of the key is noticed by who holds what this
-    /// gives.
+    /// Starts a look-up. From now on a revocation of the key marks the returned `CallerKey`.
     fn watch(&self, hash: &str) -> (CallerKey, u64) {
         let mut inner = self.lock();
         if let Some(key) = inner.watches.get(hash).and_then(WeakCallerKey::upgrade) {
@@ -69,21 +68,21 @@ impl KeyCache {
         (key, inner.revocations)
     }
 
-    /// Remembers a good key, unless one was revoked since its look-up began: it may be that one.
+    /// Caches a valid key, unless any key was revoked since its look-up started.
     fn put(&self, hash: String, key: Remembered, revocations: u64) {
         let mut inner = self.lock();
         if inner.revocations != revocations {
             return;
         }
-        // Starting over is simple and rare: only real keys get here.
+        // Clearing everything is simple and rare: only valid keys get here.
         if inner.entries.len() >= KEY_CACHE_ENTRIES_MAX {
             inner.entries.clear();
         }
         inner.entries.insert(hash, key);
     }
 
-    /// Forgets revoked keys and tells whoever was let in with them. The database knows of the
-    /// revocation already.
+    /// Removes revoked keys from the cache and ends the requests that use them. The database
+    /// already has the revocation.
     pub fn forget(&self, hashes: &[String]) {
         let mut inner = self.lock();
         inner.revocations += 1;
@@ -101,7 +100,7 @@ impl KeyCache {
 }
 
 impl Control {
-    /// Finds out who sent a token.
+    /// Authenticates the sender of a token.
     pub(crate) async fn caller(&self, token: Option<&str>) -> Result<Caller, Fault> {
         let token = token.ok_or_else(|| unauthorized("no credential: send Authorization: Bearer <API key>"))?;
         if !is_key(token) {
@@ -126,8 +125,7 @@ impl Control {
         Ok(Caller::of(workspace).with_key(key))
     }
 
-    /// Writes down that a key is used: once for as long as it is remembered, and beside the
-    /// request.
+    /// Records the use of a key: once per cache entry, and without delaying the request.
     fn note_use(&self, hash: &str, now_ns: u64) {
         let (store, hash) = (self.store.clone(), hash.to_owned());
         self.scope.start("key use", async move {
@@ -138,18 +136,18 @@ impl Control {
     }
 }
 
-/// What is said to the bearer of a revoked key.
+/// The fault for a request with a revoked key.
 pub fn revoked_key() -> Fault {
     unauthorized("this API key was revoked")
 }
 
-/// Says whether text has the shape of a key.
+/// Returns whether text has the form of a key.
 pub fn is_key(text: &str) -> bool {
     let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     text.strip_prefix(KEY_PREFIX).is_some_and(|rest| rest.len() == KEY_HEX && rest.bytes().all(hex))
 }
 
-/// Gives the form in which a key is kept.
+/// Returns the hash under which a key is stored.
 pub fn key_hash(key: &str) -> String {
     Sha256::digest(key.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -188,7 +186,7 @@ mod tests {
     fn a_revocation_during_a_look_up_is_not_missed() {
         let cache = KeyCache::default();
         let (key, revocations) = cache.watch("h");
-        // The row was read before it was revoked; what was read must not be believed afterwards.
+        // The row was read before the revocation; the result must not be used after it.
         cache.forget(&["h".to_owned()]);
         let workspace = WorkspaceId("w".into());
         let remembered = Remembered { workspace, since_ns: 0, expires_at_ns: None, key: key.clone() };

@@ -1,4 +1,4 @@
-//! Makes the first key, so that a fresh server can be used at once.
+//! Creates the first API key, so that a new server can be used at once.
 
 use pandastack_kit::{Secret, random_hex};
 use pandastack_wire_fleet::WorkspaceId;
@@ -9,30 +9,30 @@ use crate::{
     store::{KeyRow, OPERATOR, StoreError},
 };
 
-/// The workspace that the first key belongs to.
+/// The workspace of the first key.
 pub const FIRST_WORKSPACE: &str = "default";
-/// How much of a key may be shown.
+/// Number of bytes of a key that may be shown.
 const SHOWN_BYTES: usize = KEY_PREFIX.len() + 8;
 
-/// Gives the part of a key that may be shown.
+/// Returns the part of a key that may be shown.
 pub fn shown_prefix(key: &str) -> &str {
     key.get(..SHOWN_BYTES).unwrap_or_default()
 }
 
-/// The first workspace's key after a start.
+/// The key of the first workspace after a start.
 pub enum BootstrapKey {
-    /// Made just now. Only its hash is kept, so this is the one time it can be shown.
+    /// A new key. Only its hash is stored, so it can be shown only now.
     Made(Secret<String>),
-    /// The one that was given; it works whether or not it did before.
+    /// The given key. It is stored and not revoked.
     Given(Secret<String>),
-    /// The one that was given has been revoked, and stays so.
+    /// The given key was revoked earlier and stays revoked.
     Revoked { prefix: String },
-    /// Keys exist from an earlier start; this is the beginning of the oldest that works.
+    /// Keys exist from an earlier start. This is the prefix of the oldest one that works.
     Kept { prefix: String },
 }
 
 impl BootstrapKey {
-    /// Gives the whole key, if it is known.
+    /// Returns the whole key, if it is known.
     pub fn reveal(&self) -> Option<&str> {
         match self {
             BootstrapKey::Made(key) | BootstrapKey::Given(key) => Some(key.reveal()),
@@ -40,7 +40,7 @@ impl BootstrapKey {
         }
     }
 
-    /// Gives the part of the key that may be shown.
+    /// Returns the part of the key that may be shown.
     pub fn prefix(&self) -> &str {
         match self {
             BootstrapKey::Made(key) | BootstrapKey::Given(key) => &key.reveal()[..SHOWN_BYTES],
@@ -59,7 +59,7 @@ pub enum BootstrapError {
 }
 
 impl Control {
-    /// Makes sure that the first workspace has a key: the given one, one from before, or a new one.
+    /// Ensures that the first workspace has a key: the given one, an existing one, or a new one.
     pub async fn bootstrap(&self, key: Option<String>) -> Result<BootstrapKey, BootstrapError> {
         let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());
         if let Some(key) = key {
@@ -79,12 +79,12 @@ impl Control {
         Ok(BootstrapKey::Made(Secret::new(key)))
     }
 
-    /// Makes sure that a workspace exists and that this key opens it.
+    /// Ensures that a workspace exists and that this key is stored. A stored key does not change.
     pub async fn ensure_key(&self, workspace: &WorkspaceId, key: &str, label: &str) -> Result<(), BootstrapError> {
         self.ensure_key_until(workspace, key, label, None).await
     }
 
-    /// Does the same for a key that works only until a time.
+    /// Like `ensure_key`, for a key with an expiry time.
     pub async fn ensure_key_until(
         &self,
         workspace: &WorkspaceId,

@@ -1,5 +1,5 @@
-//! What pause, resume, hibernate and wake have in common: the caller's sandbox, one question to the
-//! host, a deadline for the answer, and the row brought up to date before it.
+//! Shared by pause, resume, hibernate and wake: check the caller, call the host, update the row,
+//! and respond within a timeout.
 
 use std::{future::Future, time::Duration};
 
@@ -9,8 +9,8 @@ use pandastack_wire_fleet::{Caller, SandboxView};
 use crate::{Control, limits::CHANGE_MAX};
 
 impl Control {
-    /// Changes a sandbox of the caller's. The change comes to its own end even if the caller hangs
-    /// up or the time is over.
+    /// Changes a sandbox of the caller. The change runs to its end even if the caller disconnects
+    /// or the timeout passes.
     pub(super) async fn change<F>(
         &self,
         name: &'static str,
@@ -31,7 +31,7 @@ impl Control {
         self.in_time(name, CHANGE_MAX, work).await
     }
 
-    /// Runs work to its end, but answers after a time.
+    /// Runs work to its end, but returns a fault after a timeout.
     pub(super) async fn in_time<F, T>(&self, name: &'static str, time: Duration, work: F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, Fault>> + Send + 'static,

@@ -1,6 +1,5 @@
-//! Creates a sandbox: view, plan, commit, ensure. The commit is the point of no return; whatever
-//! fails after it is undone before the caller hears of it, so that a refusal always means that
-//! nothing was made.
+//! Creates a sandbox: view, plan, commit, ensure. A failure after the commit is undone before the
+//! caller gets the response, so that a refusal always means that nothing was made.
 
 use std::time::Duration;
 
@@ -18,12 +17,12 @@ use crate::{
     store::{Committed, Intent, Made, Observed, Size},
 };
 
-/// Between two attempts to forget a failed create.
+/// Delay between two tries to forget a failed create.
 const FORGET_PAUSE: Duration = Duration::from_secs(2);
 
 impl Control {
-    /// Creates a sandbox and answers when it is usable. Goes on to a clean end even if the caller
-    /// hangs up.
+    /// Creates a sandbox and returns when it is usable. Runs to its end even if the caller
+    /// disconnects.
     pub(crate) async fn create(&self, caller: Caller, wanted: SandboxAsk) -> Result<Intent, Fault> {
         let control = self.clone();
         let work = async move { control.create_to_the_end(caller, wanted).await };
@@ -61,8 +60,8 @@ impl Control {
         }
     }
 
-    /// Gives the owner that the host counts shares for. A workspace that has the server for itself
-    /// has no share: nobody else could want the rest.
+    /// Returns the owner for whom the host counts shares. A workspace that is alone on the server
+    /// has no owner and so no share: no other workspace needs the rest.
     pub(crate) async fn owner(&self, workspace: &WorkspaceId) -> Result<Option<Owner>, Fault> {
         Ok(self.store.has_several_workspaces().await?.then(|| workspace.owner()))
     }
@@ -86,14 +85,14 @@ impl Control {
         Ok(plan::View { templates, own, snapshot, volumes, sandboxes, sandboxes_max: self.settings.sandboxes_max })
     }
 
-    /// Notes that a sandbox came up. Its state may have changed since the host answered, hence the
-    /// second look.
+    /// Records that a sandbox is running. Refreshes its row, because its state may have changed
+    /// since the host responded.
     pub(super) fn came_up(&self, intent: &Intent, seen: &SandboxView) {
         self.booted(&intent.workspace, intent.spec.template.as_str(), seen);
         self.settle_soon(seen.id);
     }
 
-    /// Counts a boot.
+    /// Records a boot in the metrics and the boot statistics.
     pub(crate) fn booted(&self, workspace: &WorkspaceId, template: &str, seen: &SandboxView) {
         let Observed { boot_ms, boot_mode: mode, .. } = Observed::of(seen);
         self.meters.booted(&mode);
@@ -101,12 +100,11 @@ impl Control {
         self.boots.add(workspace, Boot { at_ns, sandbox: seen.id, template, mode, boot_ms });
     }
 
-    /// Asks the host and records its answer.
+    /// Asks the host for the sandbox and records the result.
     async fn bring_up(&self, intent: &Intent) -> Result<SandboxView, Fault> {
         let host = self.host.clone();
         let ask = Ensure { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
-        // In its own task: past the deadline it must still come to its own end, not be cut in the
-        // middle.
+        // In its own task: after the timeout it must still run to its end.
         let asked = self.scope.run("ensure sandbox", async move { host.ensure(ask).await });
         let seen = match tokio::time::timeout(CREATE_MAX, asked).await {
             Ok(answer) => answer.map_err(Fault::bug)??,
@@ -121,8 +119,8 @@ impl Control {
         Err(Fault::new(FaultKind::Conflict, "sandbox.deleted", "the sandbox was deleted while it was being created"))
     }
 
-    /// Takes back what a failed create may have left, the row last: while it is there, DELETE can
-    /// still repair.
+    /// Removes the remains of a failed create, the row last. While the row exists, a DELETE can
+    /// still clean up.
     pub(super) async fn undo_create(&self, id: SandboxId) {
         if let Err(fault) = self.host.remove(id).await {
             tracing::warn!(sandbox = %id, %fault, "a failed create could not be removed from the host");
@@ -139,8 +137,8 @@ impl Control {
         }
     }
 
-    /// Forgets a failed create as soon as the database can be written again. Nothing else would
-    /// before the next start, and its owner would see it being made until then.
+    /// Forgets a failed create as soon as the database is writable again. Otherwise the sandbox
+    /// would be shown as `creating` until the next start.
     fn forget_later(&self, id: SandboxId) {
         let (store, token) = (self.store.clone(), self.scope.token());
         self.scope.start("forget a create", async move {
@@ -157,7 +155,7 @@ impl Control {
     }
 }
 
-/// The API's word for a boot mode. Standby, warm and cold are all a restore from the template:
+/// Returns the API's name of a boot mode. Standby, warm and cold boots all restore the template:
 /// `snapshot-natid`.
 pub(crate) fn public_boot_mode(mode: &str) -> &str {
     if matches!(mode, "standby" | "warm" | "cold") { "snapshot-natid" } else { mode }

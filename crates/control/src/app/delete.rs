@@ -1,5 +1,5 @@
-//! Deletes a sandbox, from any state, as often as asked. What is wanted is written first and the
-//! row goes last, so that a delete which is cut off in between is finished by the next start.
+//! Deletes a sandbox in any state; a repeated delete succeeds. The row is marked first and removed
+//! last, so that the next start finishes an interrupted delete.
 
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::Caller;
@@ -7,7 +7,7 @@ use pandastack_wire_fleet::Caller;
 use crate::{Control, limits::DELETED_REMEMBERED};
 
 impl Control {
-    /// Deletes a sandbox of the caller's. An id deleted a short time ago is fine too.
+    /// Deletes a sandbox of the caller. Succeeds also for an id that was deleted recently.
     pub(crate) async fn delete(&self, caller: Caller, id: SandboxId) -> Result<(), Fault> {
         let control = self.clone();
         let work = async move { control.delete_to_the_end(caller, id).await };

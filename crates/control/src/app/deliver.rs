@@ -1,4 +1,4 @@
-//! Delivers: tries once and records what came of it, tries anew when asked, and pings.
+//! Delivers events: makes one try and records the result, retries on request, and sends pings.
 
 use std::time::Instant;
 
@@ -18,28 +18,27 @@ use crate::{
 };
 
 impl Control {
-    /// Tries a delivery. It stays in the outbox until what came of it is written down, so a crash
-    /// means another try.
+    /// Tries a delivery. It stays in the outbox until the result is recorded, so a crash leads to
+    /// another try.
     pub(crate) async fn deliver(&self, id: DeliveryId, _flight: Flight) {
         match self.try_delivery(id).await {
             Ok(()) => {}
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(delivery = %id, %error, ?cause, "an attempt could not be recorded");
-                // It is due still: without a pause it would be sent as fast as the receiver takes
-                // it.
+                // The delivery is still due. Without a pause it would be sent in a tight loop.
                 self.scope.token().run_until_cancelled(tokio::time::sleep(WEBHOOK_LOOK_EVERY)).await;
             }
         }
     }
 
     async fn try_delivery(&self, id: DeliveryId) -> Result<(), StoreError> {
-        // Another flight may have ended, with what came of it written down, after this one was
-        // listed and before it started.
+        // Another flight may have delivered it and recorded the result after this one was listed
+        // and before it started.
         let Some(delivery) = self.store.due_delivery(id, self.clock.now_ns()).await? else { return Ok(()) };
         let Some(webhook) = self.store.any_webhook(delivery.webhook).await? else { return Ok(()) };
         let send = self.attempt(&webhook, delivery.event_id, &delivery.body, delivery.cause.as_deref());
-        // Cut off by the end of the server: the next start tries again.
+        // Interrupted by a shutdown: the next start tries again.
         let Some(attempt) = self.scope.token().run_until_cancelled(send).await else { return Ok(()) };
         let [one, two] = random_bytes();
         let verdict = plan::after(plan::Try {
@@ -71,15 +70,15 @@ impl Control {
                 };
                 self.sender.send(letter).await
             }
-            // The operator may have narrowed what is allowed since.
+            // The operator may have restricted the allowed addresses since.
             Err(fault) => Sent { error: Some(fault.text), ..Sent::default() },
         };
         let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Sending { at_ns, took_ms, status, error, answer }
     }
 
-    /// Sends a test event at once, whatever the webhook asks for and also if it is switched off.
-    /// Nothing is kept of it.
+    /// Sends a test event at once, even if the webhook is disabled or did not subscribe to it. The
+    /// result is not stored.
     pub(crate) async fn ping(&self, caller: &Caller, id: WebhookId) -> Result<(EventId, Sending), Fault> {
         let webhook = self.webhook(caller, id).await?;
         let place = (webhook.id, DeliveryId::random());
@@ -104,12 +103,12 @@ impl Control {
         Ok((event, attempt))
     }
 
-    /// Finds a delivery of the caller's.
+    /// Finds a delivery of the caller.
     pub(crate) async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<Delivery, Fault> {
         self.store.find_delivery(&caller.workspace, id).await?.ok_or_else(no_delivery)
     }
 
-    /// Delivers once more, however it ended before; one that waits does not wait any longer.
+    /// Delivers again, whatever the earlier result. A pending delivery becomes due at once.
     pub(crate) async fn replay(&self, caller: &Caller, id: DeliveryId) -> Result<Delivery, Fault> {
         let delivery = self.delivery(caller, id).await?;
         let webhook = self.webhook(caller, delivery.webhook).await?;
@@ -123,7 +122,7 @@ impl Control {
     }
 }
 
-/// The fault for a delivery that is not there or not the caller's.
+/// The fault for a delivery that does not exist or belongs to another workspace.
 pub(crate) fn no_delivery() -> Fault {
     Fault::new(FaultKind::Missing, "delivery.not_found", "delivery not found; only the last ones are kept")
 }

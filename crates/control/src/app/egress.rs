@@ -1,4 +1,4 @@
-//! Shows and changes what a sandbox may reach.
+//! Shows and changes the egress rules of a sandbox.
 
 use pandastack_model::{Egress, Fault, SandboxId};
 use pandastack_wire_fleet::Caller;
@@ -6,13 +6,13 @@ use pandastack_wire_fleet::Caller;
 use crate::{Control, limits::CHANGE_MAX};
 
 impl Control {
-    /// Gives what a sandbox may reach.
+    /// Returns the egress rules of a sandbox.
     pub(crate) async fn egress(&self, caller: &Caller, id: SandboxId) -> Result<Egress, Fault> {
         let intent = self.store.find(&caller.workspace, id).await?;
         Ok(intent.ok_or_else(Fault::no_sandbox)?.spec.egress)
     }
 
-    /// Changes what a sandbox may reach.
+    /// Changes the egress rules of a sandbox.
     pub(crate) async fn set_egress(&self, caller: &Caller, id: SandboxId, egress: Egress) -> Result<Egress, Fault> {
         self.reachable(caller, id).await?;
         let control = self.clone();

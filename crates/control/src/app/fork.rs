@@ -1,7 +1,6 @@
-//! Forks a sandbox: view, plan, commit, one question to the host, one record for each child. The
-//! commit is the point of no return; a child that did not come up is forgotten before the caller
-//! hears of it, and a fork that takes too long is taken back as a whole, by the same task that
-//! carries it out.
+//! Forks a sandbox: view, plan, commit, one call to the host, one record for each child. A child
+//! that failed is forgotten before the caller gets the response. A fork that exceeds its timeout is
+//! undone as a whole, by the task that runs it.
 
 use pandastack_kit::{random_hex, trace};
 use pandastack_model::{EventKind, Fault, FaultKind, LayerId, SandboxId, SandboxState};
@@ -18,29 +17,29 @@ use crate::{
     store::{Committed, Intent, Made, Observed, Size},
 };
 
-/// Whether the children of a fork belong together.
+/// Whether the children of a fork form a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Each stands for itself.
+    /// The children are independent.
     Loose,
-    /// They share a tree id, by which one can be promoted.
+    /// The children share a tree id, by which one of them can be promoted.
     Tree,
 }
 
-/// What became of a fork: at least one child runs.
+/// The result of a fork: at least one child runs.
 pub struct Forks {
     pub parent: SandboxId,
     pub layer: LayerId,
     pub tree: Option<String>,
     pub at_ns: u64,
-    /// By index.
+    /// Ordered by index.
     pub children: Vec<Intent>,
-    /// Index and reason of each child that is not there.
+    /// Index and reason of each child that failed.
     pub failures: Vec<(usize, Fault)>,
 }
 
 impl Control {
-    /// Makes running copies of a sandbox. Goes on to a clean end even if the caller hangs up.
+    /// Makes running copies of a sandbox. Runs to its end even if the caller disconnects.
     pub(crate) async fn fork(
         &self,
         caller: &Caller,
@@ -54,8 +53,8 @@ impl Control {
         self.scope.run("fork", work).await.map_err(Fault::bug)?
     }
 
-    /// Waits for the fork, but not for ever. In a task of its own, so that only time ends the wait,
-    /// not a hung-up caller.
+    /// Waits for the fork, with a timeout. The fork runs in a task of its own, so that it is undone
+    /// only after the timeout, and not when the caller disconnects.
     async fn fork_in_time(
         &self,
         caller: Caller,
@@ -67,7 +66,7 @@ impl Control {
         let (answer, mut wait) = oneshot::channel();
         let work = async move {
             let forked = control.fork_to_the_end(&caller, id, wish, family).await;
-            // Nobody waits any more: who got no answer has no children.
+            // The wait timed out. A caller that got a timeout must have no children.
             if let Err(Ok(forks)) = answer.send(forked) {
                 control.take_back(forks).await;
             }
@@ -77,7 +76,7 @@ impl Control {
             Ok(forked) => forked.map_err(Fault::bug)?,
             Err(_) => {
                 wait.close();
-                // It may have come in the very last moment.
+                // The result may have arrived just before the close.
                 wait.try_recv().unwrap_or_else(|_| {
                     let text = format!("fork timeout after {}s; nothing was kept, try again", FORK_MAX.as_secs());
                     Err(Fault::new(FaultKind::Timeout, "sandbox.fork_timeout", text))
@@ -125,13 +124,13 @@ impl Control {
         self.carry_out(forks).await
     }
 
-    /// Asks the host once and records every outcome.
+    /// Calls the host once and records the result of every child.
     async fn carry_out(&self, mut forks: Forks) -> Result<Forks, Fault> {
         let planned = std::mem::take(&mut forks.children);
         let ensure = |child: &Intent| Ensure { id: child.id, generation: child.generation, spec: child.spec.clone() };
         let children = planned.iter().map(ensure).collect();
         let asked = self.host.fork(ForkAsk { parent: forks.parent, layer: forks.layer, children }).await;
-        // A parent that slept was woken for it.
+        // A sleeping parent was woken by the fork.
         self.settle_soon(forks.parent);
         let outcomes = match asked {
             Ok(forked) => {
@@ -169,7 +168,7 @@ impl Control {
         Ok(forks)
     }
 
-    /// Writes down what became of one child; one that failed is forgotten.
+    /// Records the result of one child. A failed child is forgotten.
     async fn record(&self, mut child: Intent, outcome: Result<SandboxView, Fault>) -> Result<Intent, Fault> {
         let written = match &outcome {
             Ok(seen) => {

@@ -1,6 +1,6 @@
-//! API keys: make, list and revoke them. A key sees and changes the keys of its own workspace only.
-//! Revoking one takes effect before the answer: it is forgotten, and what was opened with it is
-//! closed.
+//! Creates, lists and revokes API keys. A key can access only the keys of its own workspace. A
+//! revocation takes effect before the response: the key leaves the cache, and connections that use
+//! it are closed.
 
 use std::path::Path;
 
@@ -22,13 +22,13 @@ use crate::{
 const NS_PER_SECOND: u64 = 1_000_000_000;
 const LIMITS: KeyLimits = KeyLimits { working_max: KEYS_PER_WORKSPACE_MAX, ended_max: KEYS_ENDED_MAX };
 
-/// A key that was just made. Only its hash is kept, so this is the one time it can be shown.
+/// A new key. Only its hash is stored, so it can be shown only now.
 pub struct MadeKey {
     pub key: Secret<String>,
     pub stored: StoredKey,
 }
 
-/// Why no key was made without a server.
+/// Why a key could not be made without a server.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineKeyError {
     #[error("open the control database")]
@@ -55,12 +55,12 @@ impl Control {
     }
 
     /// Revokes keys of the caller's workspace by id or prefix. Afterwards no request with them is
-    /// let in, and what was opened with them ends.
+    /// accepted, and open connections that use them end.
     pub(crate) async fn revoke_key(&self, caller: &Caller, name: &str, last: LastKey) -> Result<(), Fault> {
         let revoked = self.store.revoke_keys(&caller.workspace, name, last, self.clock.now_ns()).await?;
         match revoked {
             KeyRevoked::Yes(hashes) => {
-                // The last step: it may end this very request.
+                // This must be the last step: it may end this request.
                 self.keys.forget(&hashes);
                 Ok(())
             }
@@ -73,8 +73,8 @@ impl Control {
         }
     }
 
-    /// Makes a key of the first workspace in a database, whether or not a server uses it: for an
-    /// operator who has lost every key.
+    /// Makes a key for the first workspace directly in the database, whether or not a server uses
+    /// it. This is for an operator that lost every key.
     pub async fn make_key_offline(database: &Path, ask: &KeyAsk, now_ns: u64) -> Result<MadeKey, OfflineKeyError> {
         let store = Store::open(database, now_ns).await.map_err(OfflineKeyError::Database)?;
         let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());
@@ -84,7 +84,7 @@ impl Control {
     }
 }
 
-/// Adds a fresh key. `None` if the workspace has too many.
+/// Adds a new key. Returns `None` if the workspace has too many.
 async fn add(
     store: &Store,
     workspace: &WorkspaceId,

@@ -1,5 +1,5 @@
-//! Shows and changes how long a sandbox may be idle. Looking is no use of the sandbox: it neither
-//! wakes nor counts.
+//! Shows and changes the idle limit of a sandbox. Reading it is not activity: it neither wakes the
+//! sandbox nor resets its idle time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pandastack_wire_public::LifecycleChange;
 use crate::{Control, limits::CHANGE_MAX, store::IdleLimit};
 
 impl Control {
-    /// Gives the idle limit, and how long the sandbox has been idle.
+    /// Returns the idle limit, and how long the sandbox has been idle.
     pub(crate) async fn lifecycle(&self, caller: &Caller, id: SandboxId) -> Result<(IdleLimit, Duration), Fault> {
         let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
         let idle = self.host.observe(id).await.map_or(Duration::ZERO, |seen| seen.idle);
@@ -18,7 +18,7 @@ impl Control {
         Ok((limit, idle))
     }
 
-    /// Changes the idle limit; what the change does not name stays.
+    /// Changes the idle limit. Fields that the change does not name keep their values.
     pub(crate) async fn set_lifecycle(
         &self,
         caller: &Caller,

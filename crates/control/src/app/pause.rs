@@ -6,7 +6,7 @@ use pandastack_wire_fleet::Caller;
 use crate::Control;
 
 impl Control {
-    /// Makes a sandbox be paused: its CPUs stand still, its memory stays.
+    /// Pauses a sandbox: its CPUs stop, its memory stays.
     pub(crate) async fn pause(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
         let host = self.host.clone();
         self.change("pause", caller, id, async move { host.pause(id).await }).await.map(drop)

@@ -1,4 +1,4 @@
-//! Ports of a sandbox: what its guest listens on, and what its owner declared.
+//! Ports of a sandbox: the ports its guest listens on, and the declared ports.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use pandastack_wire_public::{DeclaredPort, declared_ports, is_hidden, limits::DE
 
 use crate::{Control, store::Declared};
 
-/// A port as its owner sees it.
+/// A port as the API shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenPort {
     pub port: GuestPort,
-    /// The label it was declared with.
+    /// The label of a declared port.
     pub label: Option<String>,
-    /// Who listens on it.
+    /// The process that listens on it.
     pub listener: Option<ListeningPort>,
 }
 
 impl Control {
-    /// Lists the ports by number. Asking the guest is a use: it wakes a sleeper.
+    /// Lists the ports by number. This asks the guest, so it wakes a sleeping sandbox.
     pub(crate) async fn ports(&self, caller: &Caller, id: SandboxId) -> Result<Vec<SeenPort>, Fault> {
         self.reachable(caller, id).await?;
         let listening = self.host.listening(id).await?;
-        // Read after the wake, which may have taken a while.
+        // Read the row after the wake, which may have taken long.
         let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
         Ok(merge(declared_ports(&intent.spec.metadata), listening))
     }
 
-    /// Declares a port. Declaring it again changes its label.
+    /// Declares a port. A second declaration changes the label.
     pub(crate) async fn declare_port(
         &self,
         caller: &Caller,
@@ -49,13 +49,13 @@ impl Control {
         }
     }
 
-    /// Takes a declaration back; fine if there is none.
+    /// Removes a declaration. Succeeds if there is none.
     pub(crate) async fn undeclare_port(&self, caller: &Caller, id: SandboxId, port: GuestPort) -> Result<(), Fault> {
         self.owned(caller, id).await?;
         Ok(self.store.undeclare_port(id, port).await?)
     }
 
-    /// Gives the listening ports of a sandbox that runs. Declaring a port does not wake one.
+    /// Returns the listening ports of a running sandbox. Does not wake a sleeping one.
     async fn listeners(&self, id: SandboxId) -> Vec<ListeningPort> {
         match self.host.observe(id).await {
             Some(SandboxView { state: SandboxState::Running, .. }) => self.host.listening(id).await.unwrap_or_default(),
@@ -63,7 +63,7 @@ impl Control {
         }
     }
 
-    /// Passes if the sandbox is the caller's, whatever state it is in.
+    /// Checks that the sandbox belongs to the caller's workspace, in any state.
     async fn owned(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
         self.store.state(&caller.workspace, id).await?.map(drop).ok_or_else(Fault::no_sandbox)
     }

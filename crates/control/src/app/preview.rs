@@ -1,6 +1,6 @@
-//! Signed previews: `base64url(claims) . base64url(HMAC-SHA256)`. Nothing is kept of a token but
-//! the key that signs all of them; a sandbox that is gone takes its tokens with it because every
-//! use asks for the sandbox.
+//! Signed previews: `base64url(claims) . base64url(HMAC-SHA256)`. Tokens are not stored; one key
+//! signs all of them. Each use checks that the sandbox exists, so the tokens of a deleted sandbox
+//! stop working.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac};
@@ -13,20 +13,20 @@ use sha2::{Digest, Sha256};
 
 use crate::{Control, limits::PREVIEW_TOKEN_BYTES_MAX, store::SIGNING_KEY_BYTES};
 
-/// The form of the claims. Another number is another form, which an older server refuses.
+/// Version of the claims. An older server refuses a newer version.
 const VERSION: u32 = 1;
-/// What is signed begins with this, so that no other signature by the same key is ever a preview's.
+/// Prefix of the signed data, so that no other signature by the same key is valid for a preview.
 const DOMAIN: &[u8] = b"pandastack preview\0";
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A token and when it ends.
+/// A token and its expiry time.
 pub struct SignedPreview {
     pub token: String,
     pub label: LinkLabel,
     pub expires_at_ns: u64,
 }
 
-/// What a token says.
+/// The content of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Claims {
     version: u32,
@@ -39,13 +39,13 @@ struct Claims {
     paths: Vec<String>,
 }
 
-/// Signs tokens and checks them.
+/// Signs and verifies tokens.
 pub struct PreviewSigner {
     key: Secret<[u8; SIGNING_KEY_BYTES]>,
 }
 
 impl PreviewSigner {
-    /// Takes the key.
+    /// Makes a signer with this key.
     pub fn new(key: [u8; SIGNING_KEY_BYTES]) -> Self {
         Self { key: Secret::new(key) }
     }
@@ -56,14 +56,14 @@ impl PreviewSigner {
         format!("{}.{}", BASE64.encode(&claims), BASE64.encode(signature))
     }
 
-    /// Reads a token that this key signed. Says nothing about time or sandbox.
+    /// Reads a token that this key signed. Does not check the expiry time or the sandbox.
     fn read(&self, token: &str) -> Option<Claims> {
         if token.len() > PREVIEW_TOKEN_BYTES_MAX {
             return None;
         }
         let (claims, signature) = token.split_once('.')?;
         let (claims, signature) = (BASE64.decode(claims).ok()?, BASE64.decode(signature).ok()?);
-        // Takes the same time however much of a forged signature is right.
+        // Constant time, so that a forger learns nothing from the duration.
         self.mac(&claims).verify_slice(&signature).ok()?;
         serde_json::from_slice(&claims).ok().filter(|claims: &Claims| claims.version == VERSION)
     }
@@ -77,7 +77,7 @@ impl PreviewSigner {
 }
 
 impl Control {
-    /// Signs a preview of the caller's own sandbox.
+    /// Signs a preview of a sandbox of the caller.
     pub(crate) async fn sign_preview(
         &self,
         caller: &Caller,
@@ -99,7 +99,7 @@ impl Control {
         Ok(SignedPreview { label: label_of(&token), token, expires_at_ns })
     }
 
-    /// Gives what a token lets its bearer reach.
+    /// Returns the access that a token grants.
     pub(crate) async fn read_preview(&self, token: &str) -> Result<PreviewGrant, Fault> {
         let claims = self.signer.read(token).ok_or_else(|| refused("this preview link is not valid"))?;
         if claims.expires <= self.clock.now_ns() / NS_PER_SECOND {
@@ -112,8 +112,8 @@ impl Control {
     }
 }
 
-/// Gives the host name of a token's link. Links share no origin, so their programs share no cookies
-/// and no storage.
+/// Returns the host name label of a token's link. Links have different origins, so their programs
+/// share no cookies and no storage.
 fn label_of(token: &str) -> LinkLabel {
     let digest = Sha256::digest(token.as_bytes());
     let mut label = [0; LINK_LABEL_BYTES];

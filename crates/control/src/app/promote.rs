@@ -1,5 +1,5 @@
-//! Promotes a child of a fork tree: it gets its parent's idle limit back and stands for itself; its
-//! siblings go if asked.
+//! Promotes a child of a fork tree. The child gets the idle limit of its parent. Its siblings are
+//! deleted on request.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -17,18 +17,18 @@ use crate::{
     limits::{CHANGE_MAX, REAPED_AT_ONCE_MAX},
 };
 
-/// The trees that are being cut down to one.
+/// The trees with a promotion that deletes siblings.
 #[derive(Default)]
 pub struct Promotions(Mutex<HashSet<String>>);
 
-/// The right to do so with one tree, until it is dropped.
+/// The exclusive right to promote in one tree, until it is dropped.
 pub struct Turn {
     trees: Arc<Promotions>,
     tree: String,
 }
 
 impl Promotions {
-    /// Takes a tree, unless somebody else has it.
+    /// Takes a tree, unless another promotion has it.
     fn take(self: &Arc<Self>, tree: &str) -> Result<Turn, Fault> {
         if self.trees().insert(tree.to_owned()) {
             return Ok(Turn { trees: self.clone(), tree: tree.to_owned() });
@@ -49,7 +49,7 @@ impl Drop for Turn {
 }
 
 impl Control {
-    /// Promotes a sandbox of the caller's. Asking again is harmless.
+    /// Promotes a sandbox of the caller. A repeated call does no harm.
     pub(crate) async fn promote(
         &self,
         caller: &Caller,
@@ -69,14 +69,14 @@ impl Control {
     ) -> Result<Promotion, Fault> {
         let winner = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
         let tree = which_tree(winner.lineage.tree, &ask)?;
-        // Two promotions of one tree at the same time must not reap each other's winner: the first
-        // takes the tree.
+        // Two promotions of one tree must not delete each other's winner, so the first one takes
+        // the tree.
         let _turn = match (&tree, ask.cleanup_siblings) {
             (Some(tree), true) => Some(self.promotions.take(tree)?),
             _ => None,
         };
-        // Only now is it certain that the winner was not reaped meanwhile. A dead one would leave
-        // nothing of the tree.
+        // Check only now, because another promotion may have deleted the winner. If a missing
+        // winner were promoted, nothing of the tree would remain.
         self.reachable(caller, id).await?;
         if let Some(limit) = winner.lineage.promoted {
             self.change_idle_limit(id, limit).await?;
@@ -93,7 +93,7 @@ impl Control {
         Ok(Promotion { winner: id.to_string(), tree_id: tree.unwrap_or_default(), deleted, failures })
     }
 
-    /// Deletes each sandbox, a few at a time; one that fails does not stop the others.
+    /// Deletes each sandbox, a few at a time. A failure does not stop the others.
     async fn reap(&self, caller: &Caller, losers: Vec<SandboxId>) -> (Vec<String>, BTreeMap<String, String>) {
         let delete = |id| async move { (id, self.delete_to_the_end(caller.clone(), id).await) };
         let ended: Vec<_> = stream::iter(losers).map(delete).buffered(REAPED_AT_ONCE_MAX).collect().await;
@@ -111,7 +111,7 @@ impl Control {
     }
 }
 
-/// The tree that is meant: the named one, which must be the winner's, or the winner's own.
+/// Returns the tree: the named one, which must be the winner's, or the winner's own.
 fn which_tree(own: Option<String>, ask: &PromoteRequest) -> Result<Option<String>, Fault> {
     let refused = |code, text: &str| Err(Fault::new(FaultKind::Caller, code, text));
     let named = ask.tree_id.as_deref().filter(|named| !named.is_empty());

@@ -1,4 +1,4 @@
-//! Says whether a caller may reach a sandbox.
+//! Checks whether a caller may use a sandbox.
 
 use pandastack_model::{Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::Caller;
@@ -6,13 +6,13 @@ use pandastack_wire_fleet::Caller;
 use crate::Control;
 
 impl Control {
-    /// Passes if the sandbox is the caller's and can be used. Another tenant's looks like one that
-    /// never was.
+    /// Checks that the sandbox belongs to the caller's workspace and can be used. A sandbox of
+    /// another tenant looks like a missing one.
     pub(crate) async fn reachable(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
         usable(self.store.state(&caller.workspace, id).await?)
     }
 
-    /// Passes if there is such a sandbox, whosever it is: who knows its preview name may reach it.
+    /// Checks that the sandbox exists, in any workspace: its preview name alone gives access.
     pub(crate) async fn reachable_by_anyone(&self, id: SandboxId) -> Result<(), Fault> {
         usable(self.store.any_state(id).await?)
     }
@@ -25,7 +25,7 @@ fn usable(state: Option<SandboxState>) -> Result<(), Fault> {
             let text = format!("the sandbox has failed ({reason}); delete it and create another");
             Err(Fault::new(FaultKind::Conflict, "sandbox.failed", text))
         }
-        // Whatever else it is, the host knows better than this row: it wakes, waits or refuses.
+        // In all other states the host decides: it wakes the sandbox, waits or refuses.
         Some(_) => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use pandastack_wire_fleet::Caller;
 use crate::Control;
 
 impl Control {
-    /// Makes a sandbox be running after a pause.
+    /// Resumes a paused sandbox.
     pub(crate) async fn resume(&self, caller: &Caller, id: SandboxId) -> Result<(), Fault> {
         let host = self.host.clone();
         self.change("resume", caller, id, async move { host.resume(id).await }).await.map(drop)

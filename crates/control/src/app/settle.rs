@@ -1,6 +1,6 @@
-//! Brings rows up to date with the host. One task does it for everybody, so that an older word
-//! never overwrites a newer one: it asks the host anew each time, and nobody else writes the state
-//! of a sandbox that has come up.
+//! Reconciles rows with the host. One task does it for all requests and reads the host's state each
+//! time, so that an older state never overwrites a newer one. Apart from creates and deletes, no
+//! other code writes the state of a sandbox.
 
 use pandastack_kit::trace::{self, Here};
 use pandastack_model::SandboxId;
@@ -8,16 +8,16 @@ use tokio::sync::oneshot;
 
 use crate::Control;
 
-/// Asks for one row to be compared with the host. Dropped unanswered at shutdown.
+/// A request to reconcile one row with the host. At shutdown it is dropped without a response.
 pub struct Settle {
     pub id: SandboxId,
     pub done: Option<oneshot::Sender<()>>,
-    /// The request that it is for.
+    /// The trace of the request that caused it.
     pub here: Option<Here>,
 }
 
 impl Control {
-    /// Waits until a row says what the host says now.
+    /// Waits until a row has the current state of the host.
     pub(crate) async fn settle(&self, id: SandboxId) {
         let (done, wait) = oneshot::channel();
         if self.settle.send(Settle { id, done: Some(done), here: trace::here() }).await.is_ok() {
@@ -25,8 +25,8 @@ impl Control {
         }
     }
 
-    /// Lets a row be compared soon. If the queue is full, so many others are that an event will
-    /// come anyway.
+    /// Queues a reconciliation of a row. If the queue is full, the request is dropped, because a
+    /// host event will update the row anyway.
     pub(crate) fn settle_soon(&self, id: SandboxId) {
         let _ = self.settle.try_send(Settle { id, done: None, here: trace::here() });
     }

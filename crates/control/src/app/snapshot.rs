@@ -1,5 +1,5 @@
-//! Makes and deletes snapshots. The row is there before the layer and goes after it: whatever is
-//! cut off in between, the next start finds the row and gives the layer up.
+//! Makes and deletes snapshots. The row is written before the layer and removed after it. So the
+//! next start finds the row of an interrupted operation and releases the layer.
 
 use pandastack_model::{Bytes, Fault, FaultKind, LayerId, SandboxId};
 use pandastack_wire_fleet::{Caller, Hold, SealAsk};
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Control {
-    /// Keeps a sandbox's memory and disk as they are now; the sandbox goes on.
+    /// Saves a sandbox's memory and disk as they are now. The sandbox continues.
     pub(crate) async fn snapshot(&self, caller: &Caller, id: SandboxId) -> Result<Snapshot, Fault> {
         self.reachable(caller, id).await?;
         let intent = self.store.find(&caller.workspace, id).await?.ok_or_else(Fault::no_sandbox)?;
@@ -40,13 +40,13 @@ impl Control {
             Ok(sealed) => {
                 snapshot.own = sealed.own;
                 self.store.finish_snapshot(layer, sealed.own).await?;
-                // Sealing wakes one that sleeps.
+                // Sealing wakes a sleeping sandbox.
                 self.settle(snapshot.sandbox).await;
                 tracing::info!(sandbox = %snapshot.sandbox, %layer, pause = ?sealed.pause, "snapshot made");
                 Ok(snapshot)
             }
             Err(fault) => {
-                // The row stays if the layer cannot be given up now: the next start tries again.
+                // If the release fails, the row stays and the next start tries again.
                 match self.give_up(layer).await {
                     Ok(()) => {}
                     Err(cause) => tracing::warn!(%layer, %cause, "a failed snapshot could not be taken back yet"),
@@ -56,8 +56,7 @@ impl Control {
         }
     }
 
-    /// Deletes a snapshot of the caller's. Sandboxes that run on its layer keep what they need of
-    /// it.
+    /// Deletes a snapshot of the caller. Sandboxes that run on its layer keep the data they need.
     pub(crate) async fn delete_snapshot(&self, caller: &Caller, layer: LayerId) -> Result<(), Fault> {
         if !self.store.hide_snapshot(&caller.workspace, layer).await? {
             return Err(no_snapshot());
@@ -66,20 +65,20 @@ impl Control {
         self.in_time("delete snapshot", SNAPSHOT_MAX, async move { control.give_up(layer).await }).await
     }
 
-    /// Gives the layer up, then the row.
+    /// Releases the layer, then removes the row.
     pub(crate) async fn give_up(&self, layer: LayerId) -> Result<(), Fault> {
         self.host.release(layer).await?;
         self.store.forget_snapshot(layer).await.map_err(|error: StoreError| error.into())
     }
 }
 
-/// The fault of a snapshot that is not there or not the caller's.
+/// The fault for a snapshot that does not exist or belongs to another workspace.
 pub fn no_snapshot() -> Fault {
     Fault::new(FaultKind::Missing, "snapshot.not_found", "snapshot not found")
 }
 
-/// A layer holds the guest's view of a volume, and the volume goes on changing: together they would
-/// be damaged.
+/// Refuses a sandbox with volumes. A layer contains the guest's cached view of a volume, but the
+/// volume changes later, so a restore would damage it.
 fn without_volumes(intent: &Intent) -> Result<(), Fault> {
     match intent.volume_names.first() {
         None => Ok(()),

@@ -1,5 +1,5 @@
-//! Records an event that is no change of state: in the sandbox's event stream, and for webhooks
-//! that subscribed to it.
+//! Records an event that is not a change of state, in the sandbox's event stream and for subscribed
+//! webhooks.
 
 use pandastack_model::{EventKind, SandboxId};
 use serde_json::Value;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::{Control, events::SandboxEvent, store::StoreError};
 
 impl Control {
-    /// Records that something happened to a sandbox just now.
+    /// Records an event of a sandbox with the current time.
     pub(crate) async fn tell(&self, id: SandboxId, kind: EventKind, payload: Value) -> Result<(), StoreError> {
         self.store.tell(id, SandboxEvent::new(kind, self.clock.now_ns(), payload)).await
     }
 
-    /// Does the same where nobody waits for the outcome.
+    /// Like `tell`, but logs an error instead of returning it.
     pub(crate) async fn tell_or_log(&self, id: SandboxId, kind: EventKind, payload: Value) {
         if let Err(error) = self.tell(id, kind, payload).await {
             tracing::error!(sandbox = %id, %kind, %error, "an event could not be queued for webhooks");

@@ -1,6 +1,6 @@
-//! Changes the terms of a running sandbox: what it may reach and how long it may be idle. The row
-//! comes first, so that a fork or a restart sees the new terms; then the host is told.
-//! `loops::compare` tells it again after a crash in between.
+//! Changes the terms of a running sandbox: its egress rules and its idle limit. The row changes
+//! first, so that a fork or a restart sees the new terms; then the host applies them.
+//! `loops::compare` applies them again after a crash in between.
 
 use std::{
     collections::HashMap,
@@ -16,8 +16,8 @@ use crate::{
     store::{IdleLimit, KeptLimit, StoreError, Term},
 };
 
-/// One lock for each sandbox whose terms are being changed: row and host must change in the same
-/// order.
+/// One lock for each sandbox with a change of terms in progress, so that row and host change in the
+/// same order.
 #[derive(Default)]
 pub struct TermLocks(Mutex<HashMap<SandboxId, Weak<tokio::sync::Mutex<()>>>>);
 
@@ -38,7 +38,7 @@ impl TermLocks {
 }
 
 impl Control {
-    /// Changes what a sandbox may reach. If the host refuses, the old list stands again.
+    /// Changes the egress rules of a sandbox. If the host refuses, the old rules are restored.
     pub(super) async fn change_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
         let _lock = self.term_locks.lock(id).await;
         let old = self.store.egress_of(id).await?.ok_or_else(Fault::no_sandbox)?;
@@ -46,20 +46,20 @@ impl Control {
         match self.host.set_egress(id, egress).await {
             Ok(()) => Ok(self.store.mark_applied(id, Term::Egress).await?),
             Err(fault) => {
-                // The mark stays: whatever the host has made of the call, it gets the old list
-                // again.
+                // The host may have applied a part of the call. The row stays marked as unapplied,
+                // so that the next comparison sends the old rules.
                 self.store.set_egress(id, &old).await?;
                 Err(fault)
             }
         }
     }
 
-    /// Changes the idle limit, and gives how long the sandbox has been idle. If the host refuses,
-    /// the old one stands.
+    /// Changes the idle limit, and returns how long the sandbox has been idle. If the host refuses,
+    /// the old limit is restored.
     pub(super) async fn change_idle_limit(&self, id: SandboxId, limit: IdleLimit) -> Result<Duration, Fault> {
         let _lock = self.term_locks.lock(id).await;
         let old = self.store.idle_limit(id).await?.ok_or_else(Fault::no_sandbox)?;
-        // A limit that somebody chose is not changed by a promotion any more.
+        // After an explicit change, a promotion no longer changes the limit.
         self.store.set_idle_limit(id, KeptLimit { limit, promoted: None }).await?;
         match self.host.set_lifecycle(id, lifecycle(limit)).await {
             Ok(seen) => {
@@ -73,7 +73,7 @@ impl Control {
         }
     }
 
-    /// Gives the host every term of a row that it may not have. One that fails is tried at the next
+    /// Applies every term that the host may not have yet. A failed one is tried again at the next
     /// comparison.
     pub(crate) async fn reapply_terms(&self) -> Result<(), StoreError> {
         for (id, term) in self.store.unapplied_terms().await? {

@@ -1,5 +1,5 @@
-//! Makes, shows, grows and deletes volumes. Control owns their names; the host owns the disks and
-//! says who may use them.
+//! Makes, shows, grows and deletes volumes. The control plane owns their names. The host owns the
+//! disks and decides which sandboxes may use them.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{
     store::{Made, Named, Volume, VolumeBytes},
 };
 
-/// A volume with what its host says about it.
+/// A volume with the view of the host.
 pub struct SeenVolume {
     pub volume: Volume,
     pub seen: Option<VolumeView>,
@@ -79,14 +79,14 @@ impl Control {
         Ok(volumes.into_iter().map(|volume| SeenVolume { seen: seen.remove(&volume.id), volume }).collect())
     }
 
-    /// Shows one volume of the caller's.
+    /// Shows one volume of the caller.
     pub(crate) async fn volume(&self, caller: &Caller, name: &str) -> Result<SeenVolume, Fault> {
         let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         let seen = self.seen_volumes().await?.remove(&volume.id);
         Ok(SeenVolume { volume, seen })
     }
 
-    /// Makes a volume larger, also while it is in use.
+    /// Grows a volume, even while it is in use.
     pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: Bytes) -> Result<SeenVolume, Fault> {
         let mut volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         if size < volume.size {
@@ -105,8 +105,7 @@ impl Control {
         self.in_time("grow volume", CHANGE_MAX, work).await
     }
 
-    /// Deletes a volume that nobody uses. It is hidden first, so that nobody can begin to use it
-    /// meanwhile.
+    /// Deletes an unused volume. It is hidden first, so that no sandbox can attach it meanwhile.
     pub(crate) async fn delete_volume(&self, caller: &Caller, name: &str) -> Result<(), Fault> {
         let volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         let control = self.clone();
@@ -121,8 +120,8 @@ impl Control {
         self.in_time("delete volume", CHANGE_MAX, work).await
     }
 
-    /// Refuses a workspace more room for volumes than its share. Whether the host has the room is
-    /// for the host to say.
+    /// Refuses more volume bytes than the workspace's share. The host decides whether it has the
+    /// space.
     async fn admit_bytes(&self, workspace: &WorkspaceId, more: Bytes) -> Result<(), Fault> {
         if self.owner(workspace).await?.is_none() {
             return Ok(());
@@ -149,7 +148,7 @@ impl Control {
     }
 }
 
-/// The fault of a volume that is not there or not the caller's.
+/// The fault for a volume that does not exist or belongs to another workspace.
 pub fn no_volume(name: &str) -> Fault {
     let shown: String = name.chars().take(80).collect();
     Fault::new(FaultKind::Missing, "volume.not_found", format!("volume {shown} not found"))

@@ -1,4 +1,4 @@
-//! Subscribes addresses to events, changes and forgets them, and renews their secrets.
+//! Creates, changes and deletes webhooks, and rotates their secrets.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Control {
-    /// Subscribes an address.
+    /// Creates a webhook.
     pub(crate) async fn subscribe(&self, caller: &Caller, ask: CreateWebhook) -> Result<Webhook, Fault> {
         let CreateWebhook { url, events, description, enabled } = ask;
         let now_ns = self.clock.now_ns();
@@ -44,12 +44,12 @@ impl Control {
         }
     }
 
-    /// Finds a webhook of the caller's.
+    /// Finds a webhook of the caller.
     pub(crate) async fn webhook(&self, caller: &Caller, id: WebhookId) -> Result<Webhook, Fault> {
         self.store.find_webhook(&caller.workspace, id).await?.ok_or_else(no_webhook)
     }
 
-    /// Changes a webhook of the caller's. A new address, or switching on, is a new beginning.
+    /// Changes a webhook of the caller. A new address or enabling it resets its failures.
     pub(crate) async fn change_webhook(
         &self,
         caller: &Caller,
@@ -81,7 +81,7 @@ impl Control {
         Ok(webhook)
     }
 
-    /// Gives a webhook of the caller's a new secret. The present one signs too for a while.
+    /// Gives a webhook of the caller a new secret. The old one also signs during the grace period.
     pub(crate) async fn rotate_secret(
         &self,
         caller: &Caller,
@@ -95,7 +95,7 @@ impl Control {
         self.webhook(caller, id).await
     }
 
-    /// Deletes a webhook of the caller's with its deliveries.
+    /// Deletes a webhook of the caller and its deliveries.
     pub(crate) async fn unsubscribe(&self, caller: &Caller, id: WebhookId) -> Result<(), Fault> {
         match self.store.drop_webhook(&caller.workspace, id).await? {
             true => Ok(()),
@@ -104,7 +104,7 @@ impl Control {
     }
 }
 
-/// The fault for a webhook that is not there or not the caller's.
+/// The fault for a webhook that does not exist or belongs to another workspace.
 pub(crate) fn no_webhook() -> Fault {
     Fault::new(FaultKind::Missing, "webhook.not_found", "webhook not found")
 }

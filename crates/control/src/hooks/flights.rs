@@ -1,5 +1,5 @@
-//! What is on its way right now: how much may be, and by whom. In memory only; after a crash
-//! everything is tried again.
+//! Deliveries in progress, and their limits. They are kept in memory only; after a crash every
+//! pending delivery is tried again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +14,7 @@ use crate::limits::{
     WEBHOOK_ALL_AT_ONCE_MAX, WEBHOOK_AT_ONCE_MAX, WEBHOOK_FAILING_AT_ONCE_MAX, WEBHOOK_WORKSPACE_AT_ONCE_MAX,
 };
 
-/// Everything on its way.
+/// All deliveries in progress.
 #[derive(Default)]
 pub struct Flights {
     now: Mutex<Now>,
@@ -27,7 +27,7 @@ struct Now {
     webhooks: HashMap<WebhookId, HashSet<DeliveryId>>,
 }
 
-/// One delivery on its way. Dropped, there is room for another, and who waits for it is told.
+/// One delivery in progress. Dropping it frees its place and wakes the delivery loop.
 pub struct Flight {
     flights: Arc<Flights>,
     bell: Arc<Notify>,
@@ -37,7 +37,7 @@ pub struct Flight {
 }
 
 impl Flights {
-    /// Counts how many more deliveries of a webhook may start now.
+    /// Returns how many more deliveries of a webhook may start now.
     pub fn room(&self, workspace: &WorkspaceId, webhook: WebhookId, failing: bool) -> usize {
         let now = self.lock();
         let most = if failing { WEBHOOK_FAILING_AT_ONCE_MAX } else { WEBHOOK_AT_ONCE_MAX };
@@ -51,12 +51,12 @@ impl Flights {
         left.into_iter().min().unwrap_or_default()
     }
 
-    /// Counts a webhook's deliveries that are on their way.
+    /// Returns the number of deliveries in progress to a webhook.
     pub fn count(&self, webhook: WebhookId) -> usize {
         self.lock().webhooks.get(&webhook).map_or(0, HashSet::len)
     }
 
-    /// Starts a delivery, unless it is on its way already or there is no room.
+    /// Starts a delivery, unless it is already in progress or a limit is reached.
     pub fn start(
         self: &Arc<Self>,
         bell: Arc<Notify>,

@@ -1,5 +1,5 @@
-//! How an event reaches a receiver: which addresses may be reached, how a delivery is signed, and
-//! one POST. Knows no database.
+//! Sends events to receivers: checks addresses, signs deliveries, and makes one POST. Does not use
+//! the database.
 
 mod flights;
 mod send;
@@ -13,7 +13,7 @@ pub use target::Target;
 
 use crate::dial::{Reach, Roots};
 
-/// What the operator decides about webhooks.
+/// The operator's settings for webhooks.
 #[derive(Clone, Debug, Default)]
 pub struct WebhookSettings {
     pub reach: Reach,

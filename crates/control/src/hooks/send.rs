@@ -1,5 +1,5 @@
-//! One POST to one receiver, over a connection that `dial` makes. Redirects are not followed,
-//! answers are read in part, nothing is reused.
+//! Makes one POST to one receiver, over a connection from `dial`. It follows no redirects, reads
+//! only a part of the response, and reuses no connection.
 
 use std::time::Duration;
 
@@ -25,33 +25,33 @@ use crate::{
     },
 };
 
-/// What is sent.
+/// A request to a receiver.
 pub struct Letter<'a> {
     pub target: &'a Target,
     pub id: String,
     pub seconds: u64,
     pub signatures: String,
     pub body: &'a str,
-    /// The trace that the event belongs to.
+    /// The trace of the event.
     pub cause: Option<HeaderValue>,
 }
 
-/// What a receiver said, or why it could not.
+/// The response of a receiver, or the reason why there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     pub status: Option<u16>,
-    /// Why it does not count as delivered.
+    /// Why the delivery failed; `None` if it succeeded.
     pub error: Option<String>,
     pub answer: String,
 }
 
-/// Sends. Keeps no connection.
+/// Sends requests. Keeps no connections.
 pub struct Sender {
     dialer: Dialer,
     scope: Scope,
 }
 
-/// Why nothing was answered.
+/// Why there was no response.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error(transparent)]
@@ -67,7 +67,7 @@ enum SendError {
 }
 
 impl Sender {
-    /// Makes one. Certificates are read when they are first needed.
+    /// Makes a sender. Certificates are read at their first use.
     pub fn new(reach: Reach, roots: Roots, scope: Scope) -> Self {
         Self { dialer: Dialer::new(reach, roots, scope.clone()), scope }
     }
@@ -76,7 +76,7 @@ impl Sender {
         self.dialer.reach()
     }
 
-    /// Sends a letter and tells what came of it.
+    /// Sends a request and returns the result.
     pub async fn send(&self, letter: Letter<'_>) -> Sent {
         let sent = match timeout(WEBHOOK_ANSWER_MAX, self.post(letter)).await {
             Ok(sent) => sent,
@@ -97,7 +97,7 @@ impl Sender {
         builder.max_buf_size(WEBHOOK_HEAD_BYTES_MAX);
         let (mut requests, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(SendError::Http)?;
         let carrying = self.scope.start("webhook connection", async move {
-            // How it ended is what the request says.
+            // The request reports the same error.
             let _ = connection.await;
         });
         let carrying = Connection::of(carrying);
@@ -118,8 +118,8 @@ impl Sender {
     }
 }
 
-/// Reads what is worth keeping. Only the head decides: a body that hangs or never ends changes
-/// nothing.
+/// Reads the part of the response that is kept. Only the head decides the result, so a body that
+/// hangs or never ends has no effect.
 async fn read(response: Response<Incoming>) -> Sent {
     let status = response.status();
     let location = response.headers().get(LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
@@ -147,7 +147,7 @@ async fn read(response: Response<Incoming>) -> Sent {
     Sent { status: Some(status.as_u16()), error, answer: String::from_utf8_lossy(&kept).into_owned() }
 }
 
-/// Says what failed and why, in one line.
+/// Renders an error and its causes in one line.
 fn chain(error: &SendError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -175,7 +175,7 @@ mod tests {
         Sender::new(reach, Roots::Host, Scope::new()).send(letter).await
     }
 
-    /// As if a name had been fine when it was given and leads elsewhere now.
+    /// Simulates a name that was allowed when it was given and resolves to another address now.
     #[tokio::test]
     async fn the_address_is_checked_when_it_is_reached() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,5 +1,5 @@
-//! Signatures as Standard Webhooks writes them: HMAC-SHA256 over `id.timestamp.body`, so that
-//! neither can be changed and an old delivery cannot be passed off as a new one.
+//! Signatures in the format of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`. So none of
+//! these can be changed, and an old delivery cannot be replayed as a new one.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, Mac};
@@ -8,16 +8,16 @@ use sha2::Sha256;
 
 use crate::store::{Webhook, WebhookSecret};
 
-/// What every secret starts with.
+/// Prefix of every secret.
 const SECRET_PREFIX: &str = "whsec_";
 
-/// Gives a secret as its owner sees it.
+/// Returns a secret as its owner sees it.
 pub fn secret_text(secret: &WebhookSecret) -> String {
     format!("{SECRET_PREFIX}{}", STANDARD.encode(secret.reveal()))
 }
 
-/// Gives the value of `webhook-signature`: one by the present secret, and one by the old while that
-/// still counts.
+/// Returns the value of `webhook-signature`: one signature with the current secret, and one with
+/// the old secret while it is valid.
 pub fn signatures(webhook: &Webhook, id: EventId, at_ns: u64, body: &str) -> String {
     let seconds = at_ns / 1_000_000_000;
     let present = sign(&webhook.secret, id, seconds, body);

@@ -1,5 +1,5 @@
-//! An address that a webhook names, checked once. What it resolves to is checked when it is
-//! reached.
+//! The address of a webhook, checked once. The IP addresses it resolves to are checked when it is
+//! connected.
 
 use std::net::IpAddr;
 
@@ -11,19 +11,19 @@ use crate::{
     limits::WEBHOOK_URL_BYTES_MAX,
 };
 
-/// Where a delivery goes.
+/// The destination of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     url: Url,
 }
 
 impl Target {
-    /// Reads an address. One that can be seen to lead nowhere allowed is refused here already.
+    /// Parses an address. An address that is visibly not allowed is refused already here.
     pub fn parse(text: &str, reach: Reach) -> Result<Self, Fault> {
         if text.len() > WEBHOOK_URL_BYTES_MAX {
             return Err(bad(format!("url has at most {WEBHOOK_URL_BYTES_MAX} bytes")));
         }
-        // The parser would leave them out and read the rest as one address.
+        // The parser would remove them and accept the rest as one address.
         if text.chars().any(char::is_control) {
             return Err(bad("url must not have control characters"));
         }
@@ -45,7 +45,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Gives the address as it is kept.
+    /// Returns the address as it is stored.
     pub fn as_str(&self) -> &str {
         self.url.as_str()
     }
@@ -54,7 +54,7 @@ impl Target {
         self.url.scheme() == "https"
     }
 
-    /// Gives the name or address of the host, without brackets.
+    /// Returns the host name or IP address, without brackets.
     pub fn host(&self) -> String {
         match self.url.host() {
             Some(Host::Domain(name)) => name.to_owned(),
@@ -68,13 +68,13 @@ impl Target {
         self.url.port_or_known_default().unwrap_or(80)
     }
 
-    /// Gives the value of the Host header.
+    /// Returns the value of the Host header.
     pub fn authority(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// Gives what follows the authority.
+    /// Returns the path and query.
     pub fn path_and_query(&self) -> String {
         self.url.query().map_or_else(|| self.url.path().to_owned(), |query| format!("{}?{query}", self.url.path()))
     }
