@@ -1,4 +1,4 @@
-//! Requests with an idempotency key: what each was, what it answered, and what it made.
+//! Requests with an idempotency key: the request, its response, and the resources it made.
 
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::Row;
@@ -6,27 +6,27 @@ use sqlx::Row;
 use super::{Store, StoreError, failed, to_sql};
 use crate::limits::{ATTEMPT_BYTES_PER_WORKSPACE_MAX, ATTEMPTS_PER_WORKSPACE_MAX};
 
-/// A request's key within its workspace.
+/// The idempotency key of a request within its workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
     pub workspace: WorkspaceId,
     pub key: String,
 }
 
-/// What is known of a key when a request comes with it.
+/// What is known of a key when a request arrives with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// Nothing: from now on it stands for this request.
+    /// The key was unknown. It now belongs to this request.
     New,
-    /// The same request is under way.
+    /// The same request is in progress.
     InFlight,
-    /// It stood for another request.
+    /// The key belongs to another request.
     Other,
-    /// The same request was answered. The body is missing if it was too large to keep.
+    /// The same request was answered. The body is missing if it was too large to store.
     Answered { status: u16, body: Option<Vec<u8>> },
 }
 
-/// What a request makes.
+/// The kind of resource that a request makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
     Sandbox,
@@ -34,8 +34,8 @@ pub enum Made {
     Volume,
     Webhook,
     Build,
-    /// Something inside of a guest. It is named by the path that was asked, for it has no other
-    /// name yet.
+    /// A resource inside a guest. It is identified by the request path, because it has no name
+    /// yet.
     InGuest,
 }
 
@@ -58,8 +58,8 @@ impl Made {
 }
 
 impl Store {
-    /// Takes a key for a request, or tells what it stands for. Keys from before a time are
-    /// forgotten.
+    /// Takes a key for a request, or returns what is known of it. Answered keys that are older than
+    /// a given time are removed.
     pub async fn begin_attempt(
         &self,
         attempt: &Attempt,
@@ -68,8 +68,8 @@ impl Store {
         forget_before_ns: u64,
     ) -> Result<Begun, StoreError> {
         let Attempt { workspace, key } = attempt;
-        // A read first would make the transaction fail instead of wait when another writer is at
-        // work.
+        // Take the write lock at once: a transaction that reads first fails, instead of waiting,
+        // while another writer is active.
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an attempt"))?;
         sqlx::query("DELETE FROM attempt WHERE created_at < ? AND status IS NOT NULL")
             .bind(to_sql(forget_before_ns))
@@ -97,7 +97,7 @@ impl Store {
         Ok(begun)
     }
 
-    /// Writes down what a request is about to make, before it does.
+    /// Records what a request is about to make, before it is made.
     pub async fn note_made(&self, attempt: &Attempt, made: Made, ids: &[String]) -> Result<(), StoreError> {
         for id in ids {
             sqlx::query(
@@ -114,7 +114,7 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the answer of a request. The oldest answers of the workspace give way past its limits.
+    /// Stores the response of a request. Past its limits the workspace loses its oldest responses.
     pub async fn answer_attempt(&self, attempt: &Attempt, status: u16, body: Option<&[u8]>) -> Result<(), StoreError> {
         let Attempt { workspace, key } = attempt;
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an answer"))?;
@@ -132,8 +132,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed("forget what an attempt made"))?;
-        // Newest first: whatever comes after too many others, or after too many bytes of others,
-        // goes.
+        // Newest first: delete the entries past the limit of number or of bytes.
         let prune = "DELETE FROM attempt WHERE workspace = ? AND status IS NOT NULL AND key IN (
                          SELECT key FROM (
                              SELECT key, ROW_NUMBER() OVER newest AS number,
@@ -152,7 +151,7 @@ impl Store {
         tx.commit().await.map_err(failed("commit an answer"))
     }
 
-    /// Frees a key: nothing came of its request.
+    /// Frees a key after a request that had no effect.
     pub async fn drop_attempt(&self, attempt: &Attempt) -> Result<(), StoreError> {
         for sql in [
             "DELETE FROM attempt WHERE workspace = ? AND key = ?",
@@ -168,7 +167,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lists requests that were cut off, with what they may have made.
+    /// Lists interrupted requests with the resources that they may have made.
     pub async fn unfinished_attempts(&self) -> Result<Vec<(Attempt, Vec<(Made, String)>)>, StoreError> {
         let rows = sqlx::query("SELECT workspace, key FROM attempt WHERE status IS NULL")
             .fetch_all(&self.pool)

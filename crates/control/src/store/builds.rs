@@ -1,4 +1,4 @@
-//! Builds: attempts to make templates, and what they hold on the host meanwhile.
+//! Builds of templates, and the resources that they hold on the host.
 
 use pandastack_model::{BuildId, LayerId, SandboxId, TemplateName, VolumeId};
 use pandastack_wire_fleet::WorkspaceId;
@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 
-/// A build as control keeps it.
+/// A build as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
     pub id: BuildId,
@@ -18,14 +18,14 @@ pub struct Build {
     pub size_mb: u64,
     pub cpus: Option<u32>,
     pub memory_mib: Option<u64>,
-    /// How much was uploaded.
+    /// Uploaded bytes.
     pub bytes: Option<u64>,
     pub image_ref: Option<String>,
     pub started_at_ns: u64,
     pub ended_at_ns: Option<u64>,
 }
 
-/// How far a build is.
+/// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuildStatus {
     Queued,
@@ -53,13 +53,13 @@ impl BuildStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuildBegun {
     Yes,
-    /// Another build makes a template of that name.
+    /// Another unfinished build has the same template name.
     Twin,
-    /// The workspace has as many builds under way as it may.
+    /// The workspace reached its limit of unfinished builds.
     Full,
 }
 
-/// Something on the host that belongs to builds only.
+/// A resource on the host that only builds use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     Sandbox(SandboxId),
@@ -88,7 +88,7 @@ impl Holding {
 const UNFINISHED: &str = "status NOT IN ('done', 'failed')";
 
 impl Store {
-    /// Writes down a build that was accepted.
+    /// Records an accepted build.
     pub async fn begin_build(&self, build: &Build, under_way_max: u64) -> Result<BuildBegun, StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a build"))?;
         let sql = format!(
@@ -127,7 +127,7 @@ impl Store {
         Ok(BuildBegun::Yes)
     }
 
-    /// Records how far a build is.
+    /// Records the progress of a build.
     pub async fn mark_build(&self, id: BuildId, status: BuildStatus) -> Result<(), StoreError> {
         sqlx::query("UPDATE build SET status = ? WHERE id = ?")
             .bind(status.as_str())
@@ -171,7 +171,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Lists every build that has not come to an end.
+    /// Lists every build that has not ended.
     pub async fn unfinished_builds(&self) -> Result<Vec<Build>, StoreError> {
         let sql = format!("SELECT * FROM build WHERE {UNFINISHED}");
         let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
@@ -181,7 +181,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Forgets a workspace's oldest ended builds past a number, and names them.
+    /// Removes a workspace's oldest ended builds past a number, and returns their ids.
     pub async fn forget_old_builds(&self, workspace: &WorkspaceId, kept: u64) -> Result<Vec<BuildId>, StoreError> {
         let sql = "DELETE FROM build WHERE workspace = ? AND status IN ('done', 'failed') AND id NOT IN
                    (SELECT id FROM build WHERE workspace = ? ORDER BY started_at DESC, id LIMIT ?) RETURNING id";
@@ -195,7 +195,7 @@ impl Store {
         Ok(gone.iter().filter_map(|id| id.parse().ok()).collect())
     }
 
-    /// Writes down something that is about to be made for a build.
+    /// Records a resource that is about to be made for a build.
     pub async fn hold(&self, build: BuildId, holding: Holding) -> Result<(), StoreError> {
         sqlx::query("INSERT INTO build_holding (id, kind, build) VALUES (?, ?, ?)")
             .bind(holding.id())
@@ -207,7 +207,7 @@ impl Store {
             .map_err(failed("record a build's holding"))
     }
 
-    /// Forgets something that is gone.
+    /// Forgets a resource that was removed.
     pub async fn unhold(&self, holding: Holding) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM build_holding WHERE id = ?")
             .bind(holding.id())
@@ -217,7 +217,7 @@ impl Store {
             .map_err(failed("forget a build's holding"))
     }
 
-    /// Lists what is held, by one build or by anybody, in the order in which it can be given up.
+    /// Lists the resources of one build or of all, in the order in which they can be released.
     pub async fn holdings(&self, build: Option<BuildId>) -> Result<Vec<Holding>, StoreError> {
         let sql = "SELECT id, kind FROM build_holding WHERE ? IS NULL OR build = ?
                    ORDER BY CASE kind WHEN 'sandbox' THEN 0 ELSE 1 END, id";

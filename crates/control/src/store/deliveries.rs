@@ -1,4 +1,4 @@
-//! Deliveries: what waits, what became of it, and the bounded history.
+//! Deliveries: the pending ones, their results, and a bounded history.
 
 use pandastack_model::{DeliveryId, EventId, WebhookId};
 use pandastack_wire_fleet::WorkspaceId;
@@ -8,7 +8,7 @@ use sqlx::{SqliteConnection, sqlite::SqliteRow};
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 use crate::limits::{WEBHOOK_ATTEMPTS_KEPT_MAX, WEBHOOK_DEAD_KEPT_MAX, WEBHOOK_DELIVERED_KEPT_MAX};
 
-/// One event on its way to one webhook.
+/// The delivery of one event to one webhook.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     pub id: DeliveryId,
@@ -18,17 +18,17 @@ pub struct Delivery {
     pub sequence: u64,
     pub body: String,
     pub stage: Stage,
-    /// Failures since it was queued or asked for again.
+    /// Failed tries since it was queued or replayed.
     pub tries: u32,
     pub next_at_ns: u64,
     pub created_at_ns: u64,
     pub finished_at_ns: Option<u64>,
     pub attempts: Vec<Sending>,
-    /// The trace of the request that the event happened for, as a `traceparent`.
+    /// The trace of the request that caused the event, as a `traceparent`.
     pub cause: Option<String>,
 }
 
-/// How far a delivery has come.
+/// Progress of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Pending,
@@ -36,7 +36,7 @@ pub enum Stage {
     Dead,
 }
 
-/// One try, as it is kept.
+/// One try, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sending {
     pub at_ns: u64,
@@ -46,40 +46,40 @@ pub struct Sending {
     pub answer: String,
 }
 
-/// What a list shows.
+/// Which deliveries a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     All,
     /// Never tried.
     Fresh,
-    /// Tried in vain, and to be tried again.
+    /// Tried without success, and still pending.
     Failed,
     Delivered,
     Dead,
 }
 
-/// A webhook with something to do.
+/// A webhook with due deliveries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueWebhook {
     pub id: WebhookId,
     pub workspace: WorkspaceId,
-    /// Whether its last delivery failed.
+    /// Whether its last try failed.
     pub failing: bool,
 }
 
-/// What a try changes, decided by `plan::after`.
+/// The effect of a try, decided by `plan::after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub stage: Stage,
     pub tries: u32,
     pub next_at_ns: u64,
     pub failing_since_ns: Option<u64>,
-    /// Why the webhook is switched off from now on.
+    /// Why the webhook is disabled from now on.
     pub disable: Option<String>,
 }
 
 impl Store {
-    /// Lists the webhooks that have a delivery to try now.
+    /// Lists the webhooks with due deliveries.
     pub async fn due_webhooks(&self, now_ns: u64) -> Result<Vec<DueWebhook>, StoreError> {
         let sql = "SELECT id, workspace, failing_since FROM webhook WHERE enabled AND EXISTS (
                        SELECT 1 FROM webhook_delivery AS due
@@ -100,9 +100,9 @@ impl Store {
         rows.iter().map(due).collect()
     }
 
-    /// Lists the deliveries of a webhook to try now, in the order of their events. What the list
-    /// says may be over already: who tries one reads it again with [`Self::due_delivery`] once it
-    /// has it for itself.
+    /// Lists the due deliveries of a webhook, ordered by due time and then by event. An entry may
+    /// be outdated, so the caller reads it again with [`Self::due_delivery`] once its flight has
+    /// started.
     pub async fn due_deliveries(
         &self,
         webhook: WebhookId,
@@ -121,7 +121,7 @@ impl Store {
         ids.into_iter().map(|id| id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })).collect()
     }
 
-    /// Reads a delivery if it is still to be tried now.
+    /// Reads a delivery if it is still due.
     pub async fn due_delivery(&self, id: DeliveryId, now_ns: u64) -> Result<Option<Delivery>, StoreError> {
         let row = sqlx::query("SELECT * FROM webhook_delivery WHERE id = ? AND status = 'pending' AND next_at <= ?")
             .bind(id.to_string())
@@ -132,8 +132,8 @@ impl Store {
         row.as_ref().map(read).transpose()
     }
 
-    /// Records a try and what follows from it. A webhook that was deleted meanwhile took its
-    /// deliveries along.
+    /// Records a try and its effect. Does nothing if the webhook and its deliveries were deleted
+    /// meanwhile.
     pub async fn record_attempt(
         &self,
         delivery: &Delivery,
@@ -173,7 +173,7 @@ impl Store {
         tx.commit().await.map_err(failed("commit an attempt"))
     }
 
-    /// Lists deliveries of a workspace, of one webhook if it is named: newest first.
+    /// Lists deliveries of a workspace, optionally of one webhook, newest first.
     pub async fn list_deliveries(
         &self,
         workspace: &WorkspaceId,
@@ -214,7 +214,7 @@ impl Store {
         row.as_ref().map(read).transpose()
     }
 
-    /// Puts a delivery back into the outbox, with all its tries before it.
+    /// Puts a delivery back into the outbox. The history of its tries stays.
     pub async fn requeue(&self, id: DeliveryId, now_ns: u64) -> Result<(), StoreError> {
         let sql =
             "UPDATE webhook_delivery SET status = 'pending', tries = 0, next_at = ?, finished_at = NULL WHERE id = ?";
@@ -229,7 +229,7 @@ impl Store {
     }
 }
 
-/// Switches a webhook off and gives up what waits for it: there it can be seen and asked for again.
+/// Disables a webhook and marks its pending deliveries dead. They can be listed and replayed later.
 async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at_ns: u64) -> Result<(), StoreError> {
     sqlx::query("UPDATE webhook SET enabled = FALSE, disabled_reason = ?, updated_at = ? WHERE id = ?")
         .bind(reason)
@@ -248,8 +248,8 @@ async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at
         .map_err(failed("give up a webhook's deliveries"))
 }
 
-/// Drops the oldest of what has ended. Dead ones have room of their own: success must not push them
-/// out.
+/// Removes the oldest ended deliveries. Dead ones have a limit of their own, so that successful
+/// deliveries do not displace them.
 async fn prune(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<(), StoreError> {
     let kept = [(Stage::Delivered, WEBHOOK_DELIVERED_KEPT_MAX), (Stage::Dead, WEBHOOK_DEAD_KEPT_MAX)];
     for (stage, most) in kept {

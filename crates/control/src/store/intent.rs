@@ -1,4 +1,4 @@
-//! A sandbox as control keeps it, and how a row becomes one.
+//! A sandbox as the database stores it, and how a row is read and written.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use sqlx::{Row, sqlite::SqliteRow};
 
 use super::{StoreError, failed, from_sql};
 
-/// A sandbox as control keeps it.
+/// A sandbox as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     pub id: SandboxId,
@@ -21,7 +21,7 @@ pub struct Intent {
     pub spec: SandboxSpec,
     /// The names of `spec.volumes`, in the same order.
     pub volume_names: Vec<String>,
-    /// The snapshot that the caller named.
+    /// The snapshot that the request named.
     pub from_snapshot: Option<String>,
     pub lineage: Lineage,
     pub size: Size,
@@ -29,13 +29,13 @@ pub struct Intent {
     pub observed: Observed,
 }
 
-/// Where a sandbox stands in its family.
+/// The place of a sandbox in its family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
     pub parent: Option<SandboxId>,
     pub tree: Option<String>,
     pub index: Option<u32>,
-    /// What its idle limit becomes when it is promoted.
+    /// The idle limit that a promotion sets.
     pub promoted: Option<IdleLimit>,
 }
 
@@ -46,14 +46,14 @@ pub struct IdleLimit {
     pub persistent: bool,
 }
 
-/// The template's size, kept because published clients need it at every moment.
+/// The size of the machine, stored because published clients need it in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub cpus: u32,
     pub memory_mib: u64,
 }
 
-/// What the host said when the sandbox came up. Empty until then.
+/// The host's report when the sandbox started. Empty until then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     pub guest_ip: String,
@@ -79,7 +79,7 @@ impl Observed {
     }
 }
 
-/// A volume of a sandbox, as the row holds it.
+/// A volume of a sandbox, as the row stores it.
 #[derive(Serialize, Deserialize)]
 struct KeptMount {
     name: String,
@@ -88,7 +88,7 @@ struct KeptMount {
     read_only: bool,
 }
 
-/// Writes the volumes of an intent.
+/// Renders the volumes of an intent for its row.
 pub(super) fn volumes_to_sql(intent: &Intent) -> String {
     let kept = |(mount, name): (&VolumeMount, &String)| KeptMount {
         name: name.clone(),
@@ -100,7 +100,7 @@ pub(super) fn volumes_to_sql(intent: &Intent) -> String {
     serde_json::to_string(&mounts).expect("a list of plain texts is always JSON")
 }
 
-/// Writes an egress list; nothing for none.
+/// Renders egress rules for a row; `None` for unrestricted egress.
 pub(super) fn egress_to_sql(egress: &Egress) -> Option<String> {
     match egress {
         Egress::Open => None,
@@ -115,7 +115,7 @@ pub(super) fn map_to_sql(map: &BTreeMap<String, String>) -> String {
     serde_json::to_string(map).expect("a map of text to text is always JSON")
 }
 
-/// Reads the columns that tell a state.
+/// Reads the state columns.
 pub(super) fn read_state(row: &SqliteRow) -> Result<SandboxState, StoreError> {
     let status: String = column(row, "status")?;
     let known = SandboxState::from_name(&status, column(row, "status_reason")?);
@@ -127,7 +127,7 @@ pub(super) fn read_id(row: &SqliteRow) -> Result<SandboxId, StoreError> {
     text.parse().map_err(|_| StoreError::Corrupt { id: text, field: "id" })
 }
 
-/// Reads the columns that tell what the host said.
+/// Reads the columns with the host's report.
 pub(super) fn read_observed(row: &SqliteRow) -> Result<Observed, StoreError> {
     Ok(Observed {
         guest_ip: column(row, "guest_ip")?,

@@ -1,20 +1,21 @@
-//! Workspaces and their API keys. Only the SHA-256 of a key is kept; a revoked key keeps its row.
+//! Workspaces and their API keys. Only the SHA-256 of a key is stored. A revoked key keeps its row,
+//! up to a limit.
 
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::{Row, sqlite::SqliteRow};
 
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 
-/// Who made a key that no other key made.
+/// The creator of a key that was made on the server itself.
 pub const OPERATOR: &str = "operator";
 
-/// A key as it is kept.
+/// A key as it is stored.
 pub struct KeyRow<'a> {
     pub hash: &'a str,
     pub prefix: &'a str,
     pub label: &'a str,
     pub expires_at_ns: Option<u64>,
-    /// The id of the key that made this one, or `OPERATOR`.
+    /// The id of the key that created this one, or `OPERATOR`.
     pub created_by: &'a str,
 }
 
@@ -30,7 +31,7 @@ pub struct StoredKey {
     pub expires_at_ns: Option<u64>,
 }
 
-/// What a hash was found to belong to.
+/// The key that a hash belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownKey {
     pub workspace: WorkspaceId,
@@ -38,12 +39,12 @@ pub struct KnownKey {
     pub revoked: bool,
 }
 
-/// How many keys a workspace may have.
+/// Limits of a workspace's keys.
 #[derive(Clone, Copy)]
 pub struct KeyLimits {
-    /// Keys that work.
+    /// Working keys.
     pub working_max: u64,
-    /// Keys that are revoked or expired; the oldest beyond this are forgotten.
+    /// Revoked or expired keys. Past this number those that ended first are removed.
     pub ended_max: u64,
 }
 
@@ -54,38 +55,38 @@ pub enum KeyAdded {
     Full,
 }
 
-/// Whether the last key that works may be revoked.
+/// Whether the last working key may be revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastKey {
     Keep,
     Revoke,
 }
 
-/// What became of a revocation.
+/// The result of a revocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyRevoked {
-    /// The hashes of the keys that were revoked.
+    /// The hashes of the revoked keys.
     Yes(Vec<String>),
-    /// No key of this workspace has that name.
+    /// No key of this workspace has that id or prefix.
     Missing,
-    /// No other key of the workspace works.
+    /// The workspace has no other working key.
     Last,
 }
 
-/// Gives the id of a key, which follows from its hash.
+/// Returns the id of a key, which is derived from its hash.
 pub fn key_id(hash: &str) -> String {
     format!("key_{}", hash.get(..16).unwrap_or(hash))
 }
 
 impl Store {
-    /// Tells whether more than one workspace has keys.
+    /// Returns whether more than one workspace has a key, even a revoked or expired one.
     pub async fn has_several_workspaces(&self) -> Result<bool, StoreError> {
         let sql = "SELECT COUNT(*) FROM (SELECT DISTINCT workspace FROM api_key LIMIT 2)";
         let count: i64 = sqlx::query_scalar(sql).fetch_one(&self.pool).await.map_err(failed("count workspaces"))?;
         Ok(count > 1)
     }
 
-    /// Finds the key that has a hash.
+    /// Finds a key by its hash.
     pub async fn key_by_hash(&self, hash: &str) -> Result<Option<KnownKey>, StoreError> {
         let found: Option<(String, Option<i64>, Option<i64>)> =
             sqlx::query_as("SELECT workspace, expires_at, revoked_at FROM api_key WHERE hash = ?")
@@ -100,7 +101,7 @@ impl Store {
         }))
     }
 
-    /// Gives the prefix of a workspace's oldest key that works.
+    /// Returns the prefix of a workspace's oldest working key.
     pub async fn first_key_prefix(&self, workspace: &WorkspaceId, now_ns: u64) -> Result<Option<String>, StoreError> {
         let sql = "SELECT prefix FROM api_key
                    WHERE workspace = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
@@ -113,14 +114,14 @@ impl Store {
             .map_err(failed("look for a first key"))
     }
 
-    /// Makes sure that a workspace exists and has a key. A key that is already known stays as it
-    /// is, revoked or not.
+    /// Ensures that a workspace exists and has a key. A key that is already stored does not change,
+    /// even if it is revoked.
     pub async fn ensure_key(&self, workspace: &WorkspaceId, key: KeyRow<'_>, now_ns: u64) -> Result<(), StoreError> {
         let limits = KeyLimits { working_max: i64::MAX as u64, ended_max: i64::MAX as u64 };
         self.add_key(workspace, key, now_ns, limits).await.map(drop)
     }
 
-    /// Adds a key to a workspace, which is made if need be.
+    /// Adds a key to a workspace, and creates the workspace if it does not exist.
     pub async fn add_key(
         &self,
         workspace: &WorkspaceId,
@@ -135,7 +136,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed("make a workspace"))?;
-        // One statement counts and writes, so the limit holds between two callers.
+        // One statement counts and inserts, so concurrent callers cannot exceed the limit.
         let insert = "INSERT INTO api_key (hash, id, prefix, workspace, label, created_at, expires_at, created_by)
                       SELECT ?, ?, ?, ?, ?, ?, ?, ?
                       WHERE (SELECT COUNT(*) FROM api_key WHERE workspace = ?
@@ -156,7 +157,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .map_err(failed("make a key"))?;
-        // Keys that the operator gave stay: the next start may bring a revoked one again.
+        // Keep the operator's keys: the next start may be given a revoked one again.
         let ended = "DELETE FROM api_key WHERE hash IN (
                          SELECT hash FROM api_key WHERE workspace = ? AND created_by <> ?
                          AND (revoked_at IS NOT NULL OR expires_at <= ?)
@@ -194,8 +195,8 @@ impl Store {
         last: LastKey,
         now_ns: u64,
     ) -> Result<KeyRevoked, StoreError> {
-        // One statement looks for another key and writes, so two callers cannot revoke each other's
-        // last one.
+        // One statement checks for another key and updates, so two callers cannot revoke the last
+        // two keys.
         let revoke = "UPDATE api_key SET revoked_at = ?
                       WHERE workspace = ? AND (id = ? OR prefix = ?) AND revoked_at IS NULL
                       AND (? OR EXISTS (
@@ -230,7 +231,7 @@ impl Store {
         Ok(if there > 0 { KeyRevoked::Last } else { KeyRevoked::Missing })
     }
 
-    /// Notes that a key was used.
+    /// Records the use of a key.
     pub async fn touch_key(&self, hash: &str, now_ns: u64) -> Result<(), StoreError> {
         sqlx::query("UPDATE api_key SET last_used_at = ? WHERE hash = ?")
             .bind(to_sql(now_ns))
@@ -291,7 +292,7 @@ mod tests {
         }
         assert_eq!(revoke(&store, "a", 1, LastKey::Revoke, 2).await, KeyRevoked::Missing, "once is enough");
         assert_eq!(revoke(&store, "a", 3, LastKey::Keep, 2).await, KeyRevoked::Last);
-        // A key that has expired does not count as one that works.
+        // An expired key does not count as a working one.
         assert_eq!(add(&store, "a", 5, Some(10), 3).await, KeyAdded::Yes);
         assert_eq!(revoke(&store, "a", 3, LastKey::Keep, 10).await, KeyRevoked::Last);
         assert!(matches!(revoke(&store, "a", 3, LastKey::Revoke, 10).await, KeyRevoked::Yes(_)));

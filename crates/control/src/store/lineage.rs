@@ -1,5 +1,5 @@
-//! Families: who was forked from whom. A deleted sandbox stays known as long as it has descendants,
-//! within a limit.
+//! Families: which sandbox was forked from which. A deleted sandbox stays known while it has
+//! descendants, up to a limit.
 
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::WorkspaceId;
@@ -17,7 +17,7 @@ use crate::limits::ANCESTORS_PER_WORKSPACE_MAX;
 pub struct Relative {
     pub id: SandboxId,
     pub parent: Option<SandboxId>,
-    /// The state's name; `deleted` for one that is known only by its descendants.
+    /// The name of the state; `deleted` for a sandbox that is known only because of descendants.
     pub status: String,
     pub template: String,
     pub created_at_ns: u64,
@@ -26,8 +26,7 @@ pub struct Relative {
 }
 
 impl Store {
-    /// Lists everybody in a workspace who could be related to somebody: all sandboxes, and the
-    /// deleted ones that are kept.
+    /// Lists all sandboxes of a workspace, and its deleted ones that are still known.
     pub async fn relatives(&self, workspace: &WorkspaceId) -> Result<Vec<Relative>, StoreError> {
         let sql =
             "SELECT id, parent, status, template, created_at, fork_tree_id, fork_index FROM sandbox WHERE workspace = ?
@@ -58,8 +57,8 @@ impl Store {
     }
 }
 
-/// Keeps a sandbox that is about to go if it has children, and drops the oldest ones of its
-/// workspace past the limit.
+/// Keeps a sandbox that is about to be deleted, if it has children. Past the limit, those that were
+/// deleted first are dropped.
 pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_ns: u64) -> Result<(), StoreError> {
     let keep = "INSERT INTO fork_ancestor (id, workspace, parent, template, created_at, deleted_at)
                 SELECT id, workspace, parent, template, created_at, ? FROM sandbox AS gone WHERE id = ? AND (
@@ -87,10 +86,10 @@ pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_
         .map_err(failed("drop old ancestors"))
 }
 
-/// Drops the deleted ancestors that have lost their last descendant with this sandbox.
+/// Drops deleted ancestors that lost their last descendant with this sandbox.
 pub(super) async fn prune(tx: &mut SqliteConnection, gone: SandboxId) -> Result<(), StoreError> {
-    // Whoever was kept has children; one without is a leaf that this burial, or one below, has just
-    // made.
+    // A kept ancestor has children. One without children lost the last of them to this delete, or
+    // to an earlier pass of this loop.
     let leaves = "DELETE FROM fork_ancestor WHERE workspace = (SELECT workspace FROM deleted_sandbox WHERE id = ?) AND
                       NOT EXISTS (SELECT 1 FROM sandbox AS child
                           WHERE child.workspace = fork_ancestor.workspace AND child.parent = fork_ancestor.id) AND

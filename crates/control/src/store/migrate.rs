@@ -1,11 +1,10 @@
-//! Brings a database to the present version, one numbered step at a time. A released step is never
-//! edited.
+//! Migrates a database to the current version in numbered steps. A released step is never edited.
 
 use sqlx::sqlite::SqlitePool;
 
 use super::{StoreError, failed, to_sql};
 
-/// The steps; the first one makes version 1.
+/// The steps. The first one creates version 1.
 const STEPS: &[&str] = &[
     include_str!("0001_start.sql"),
     include_str!("0002_state.sql"),
@@ -19,7 +18,7 @@ const STEPS: &[&str] = &[
     include_str!("0010_keys.sql"),
 ];
 
-/// Runs the steps that are missing, each in its own transaction.
+/// Runs the missing steps, each in its own transaction.
 pub async fn migrate(pool: &SqlitePool, now_ns: u64) -> Result<(), StoreError> {
     let make = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL)";
     sqlx::query(make).execute(pool).await.map_err(failed("make the version table"))?;

@@ -1,4 +1,4 @@
-//! The only SQL. Rows come in and go out as types; nothing above this knows a table.
+//! All SQL of the control plane. Rows enter and leave as types; no other module knows a table.
 
 mod attempts;
 mod builds;
@@ -51,16 +51,16 @@ use crate::{
 #[derive(Clone)]
 pub struct Store {
     pool: SqlitePool,
-    /// Told when something was put into the outbox.
+    /// Notified when the outbox has new deliveries.
     outbox: Arc<Notify>,
-    /// The last events of every sandbox.
+    /// The recent events of every sandbox.
     events: Arc<EventLog>,
 }
 
-/// SQLite's code for a disk without room.
+/// SQLite's error code for a full disk.
 const FULL: &str = "13";
 
-/// What the database refused.
+/// Why a database operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("create the file {path}")]
@@ -82,7 +82,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Tells whether the disk has no room.
+    /// Returns whether the disk is full.
     fn is_full(&self) -> bool {
         let StoreError::Query { cause: sqlx::Error::Database(cause), .. } = self else { return false };
         cause.code().as_deref() == Some(FULL)
@@ -90,24 +90,23 @@ impl StoreError {
 }
 
 impl Store {
-    /// Opens the file, makes it if need be, and brings it to the present version.
+    /// Opens the file, creates it if it does not exist, and migrates it to the current version.
     pub async fn open(path: &Path, now_ns: u64) -> Result<Self, StoreError> {
-        // The file holds users' secrets, so nobody else may read it; SQLite would follow the umask.
+        // The file contains users' secrets, so only its owner may read it. SQLite uses the umask.
         let made = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path);
         made.map_err(|cause| StoreError::File { path: path.display().to_string(), cause })?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .journal_mode(SqliteJournalMode::Wal)
-            // What was answered must be known after a cut of the power.
+            // A confirmed change must survive a power failure.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(DATABASE_BUSY_MAX)
             .foreign_keys(true);
-        // SQLite takes a transaction back whose commit finds the disk full, and the library does so
-        // a second time, in vain: such a connection would take itself to be in a transaction for
-        // ever, and lock everybody out with the next one.
+        // After a failed commit on a full disk, sqlx believes that the connection is still in a
+        // transaction. Its next transaction would block all other writers, so it is closed.
         let pool = SqlitePoolOptions::new().max_connections(DATABASE_CONNECTIONS_MAX).after_release(|connection, _| {
             Box::pin(async move {
-                // Whatever was dropped is taken back by the time this is answered.
+                // The ping returns after a dropped transaction was rolled back.
                 connection.ping().await?;
                 Ok(!connection.is_in_transaction())
             })
@@ -119,17 +118,18 @@ impl Store {
         Ok(store)
     }
 
-    /// Asks the database for a sign of life.
+    /// Checks that the database responds.
     pub async fn ping(&self) -> Result<(), StoreError> {
         sqlx::query("SELECT 1").execute(&self.pool).await.map(drop).map_err(failed("ping the database"))
     }
 
-    /// Gives the bell that rings when there may be something to deliver.
+    /// Returns the notification for new or due deliveries.
     pub fn outbox(&self) -> Arc<Notify> {
         self.outbox.clone()
     }
 
-    /// Gives the events of sandboxes, which the store alone adds to.
+    /// Returns the event log of the sandboxes. Outside of the store, only an undone fork adds to
+    /// it.
     pub fn events(&self) -> &EventLog {
         &self.events
     }
@@ -152,12 +152,12 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// Names what was attempted.
+/// Adds the attempted operation to an error.
 fn failed(attempted: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
     move |cause| StoreError::Query { attempted, cause }
 }
 
-/// Fits a count or a time into the database's only integer. Ours end long before its range does.
+/// Converts to the database's integer type. Counts and times stay far below its maximum.
 fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -184,7 +184,7 @@ mod tests {
             all.push(connection);
         }
         drop(all);
-        // Connections come back to the pool by themselves.
+        // Connections return to the pool asynchronously.
         let rests = async || {
             while store.pool.num_idle() < store.pool.size() as usize {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;

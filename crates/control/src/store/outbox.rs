@@ -1,6 +1,6 @@
-//! The outbox: deliveries that webhooks are still owed. A row is written in the same transaction as
-//! what it tells of, so that a crash loses nothing. After the commit the same event goes to the
-//! sandbox's event stream.
+//! The outbox: pending deliveries to webhooks. A row is written in the same transaction as the
+//! change that it announces, so that a crash loses nothing. After the commit the same event goes to
+//! the sandbox's event stream.
 
 use pandastack_kit::trace;
 use pandastack_model::{Audience, DeliveryId, EventId, EventKind, SandboxId, WebhookId};
@@ -18,7 +18,7 @@ impl Store {
     /// Records an event that changes no row.
     pub async fn tell(&self, id: SandboxId, event: SandboxEvent) -> Result<(), StoreError> {
         let queued = self.queue(id, &event).await;
-        // The stream hears of it in any case, also if the database cannot be written.
+        // The stream gets the event even if the database is not writable.
         self.events.record(id, vec![event]);
         self.wake(queued?);
         Ok(())
@@ -37,21 +37,21 @@ impl Store {
         Ok(posted)
     }
 
-    /// Wakes the delivery loop, if there is something to do.
+    /// Wakes the delivery loop if a delivery was queued.
     pub(super) fn wake(&self, posted: Posted) {
         if posted == Posted::Some {
             self.outbox.notify_one();
         }
     }
 
-    /// Lets the stream and the delivery loop know of events that are committed.
+    /// Sends committed events to the stream and wakes the delivery loop.
     pub(super) fn publish(&self, id: SandboxId, announced: Announced) {
         self.wake(announced.posted);
         self.events.record(id, announced.events);
     }
 }
 
-/// Whether a webhook is owed something.
+/// Whether an event had subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Posted {
     #[default]
@@ -59,7 +59,7 @@ pub(super) enum Posted {
     Some,
 }
 
-/// The events of a change of state, to be published when their transaction is committed.
+/// The events of a change of state, to be published after the commit of their transaction.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
     events: Vec<SandboxEvent>,
@@ -73,8 +73,8 @@ impl Announced {
     }
 }
 
-/// Makes the events of a state if it is news: the state that was announced last is compared and
-/// replaced in the caller's transaction.
+/// Makes the events of a new state. Compares it with the last announced state and replaces that, in
+/// the caller's transaction.
 pub(super) async fn announce(
     tx: &mut SqliteConnection,
     id: SandboxId,
@@ -101,7 +101,7 @@ pub(super) async fn announce(
     Ok(Announced { events, posted })
 }
 
-/// Makes the last event of a sandbox. Webhooks do not hear of one that never came up.
+/// Makes the last event of a sandbox. Webhooks do not get it if the sandbox never ran.
 pub(super) async fn announce_end(
     tx: &mut SqliteConnection,
     id: SandboxId,
@@ -117,7 +117,7 @@ pub(super) async fn announce_end(
     Ok((event, posted))
 }
 
-/// Reads the state that was announced last.
+/// Reads the last announced state.
 async fn announced(tx: &mut SqliteConnection, id: SandboxId) -> Result<Option<LastingState>, StoreError> {
     let found: Option<Option<String>> = sqlx::query_scalar("SELECT announced FROM sandbox WHERE id = ?")
         .bind(id.to_string())
@@ -127,7 +127,7 @@ async fn announced(tx: &mut SqliteConnection, id: SandboxId) -> Result<Option<La
     Ok(found.flatten().and_then(|word| LastingState::from_name(&word)))
 }
 
-/// Puts one delivery into the outbox for every webhook that asked for this.
+/// Queues a delivery for every webhook that subscribed to this event.
 async fn post(tx: &mut SqliteConnection, id: SandboxId, event: &SandboxEvent) -> Result<Posted, StoreError> {
     let subscribers = subscribers(tx, id, event.kind).await?;
     let Some((_, workspace)) = subscribers.first() else { return Ok(Posted::Nothing) };
@@ -183,8 +183,7 @@ async fn subscribers(
     Ok(found)
 }
 
-/// Reads the patterns of a row. One that an older or newer program knew and this one does not
-/// matches nothing.
+/// Reads the patterns of a row. A pattern that this version does not know is ignored.
 pub(super) fn read_patterns(row: &sqlx::sqlite::SqliteRow, id: &str) -> Result<Vec<EventPattern>, StoreError> {
     let text: String = column(row, "events")?;
     let list: Vec<String> =
@@ -206,7 +205,7 @@ async fn is_full(tx: &mut SqliteConnection, webhook: WebhookId, kind: EventKind)
             .fetch_one(tx)
             .await
             .map_err(failed("count deliveries"))?;
-    // A guest causes this kind by itself, as often as it likes.
+    // A guest can cause this kind of event as often as it wants.
     let most = if kind == EventKind::EgressDenied { WEBHOOK_NOISE_PENDING_MAX } else { WEBHOOK_PENDING_MAX };
     Ok(from_sql(waiting) >= most)
 }
@@ -220,7 +219,7 @@ async fn count_dropped(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<
         .map_err(failed("count a dropped event"))
 }
 
-/// Renders once what every receiver gets, every time: a repeat is the same to the byte.
+/// Renders the body once for all receivers and all tries, so that a repeat is identical.
 fn render(id: SandboxId, workspace: &str, (event_id, sequence): (EventId, i64), event: &SandboxEvent) -> String {
     let body = WebhookEvent {
         id: event_id.to_string(),

@@ -1,5 +1,4 @@
-//! Declared ports, which are metadata of the server's own, and the key that previews are signed
-//! with.
+//! Declared ports, which are stored as metadata, and the signing key of previews.
 
 use pandastack_model::{GuestPort, SandboxId};
 use pandastack_wire_public::declared_key;
@@ -9,20 +8,20 @@ use super::{Store, StoreError, failed, to_sql};
 /// Bytes of a signing key.
 pub const SIGNING_KEY_BYTES: usize = 32;
 
-/// The row of the key that previews are signed with.
+/// Name of the row with the signing key of previews.
 const PREVIEW_KEY: &str = "preview";
 
-/// What became of a declaration.
+/// The result of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declared {
     Yes,
-    /// As many are declared as may be.
+    /// The limit of declared ports is reached.
     Full,
 }
 
 impl Store {
-    /// Declares a port, or changes its label. Counted and written in one step, so that two callers
-    /// cannot pass the limit.
+    /// Declares a port, or changes its label. One statement counts and writes, so that concurrent
+    /// callers cannot exceed the limit.
     pub async fn declare_port(
         &self,
         id: SandboxId,
@@ -43,7 +42,7 @@ impl Store {
         Ok(if done.rows_affected() == 1 { Declared::Yes } else { Declared::Full })
     }
 
-    /// Takes a declaration back. One that is not there is fine.
+    /// Removes a declaration. Succeeds if there is none.
     pub async fn undeclare_port(&self, id: SandboxId, port: GuestPort) -> Result<(), StoreError> {
         sqlx::query("UPDATE sandbox SET metadata = json_remove(metadata, ?) WHERE id = ?")
             .bind(json_path(port))
@@ -54,7 +53,7 @@ impl Store {
             .map_err(failed("take a port's declaration back"))
     }
 
-    /// Gives the key that previews are signed with; the fresh one becomes it if there is none yet.
+    /// Returns the signing key of previews. If there is none yet, `fresh` becomes it.
     pub async fn preview_key(
         &self,
         fresh: [u8; SIGNING_KEY_BYTES],
@@ -77,7 +76,7 @@ impl Store {
     }
 }
 
-/// Where a port's label lies in the metadata. A port is a number, so nothing needs escaping.
+/// The JSON path of a port's label in the metadata. A port is a number, so it needs no escaping.
 fn json_path(port: GuestPort) -> String {
     format!("$.\"{}\"", declared_key(port))
 }

@@ -1,4 +1,4 @@
-//! Sandboxes: what is wanted. What becomes of them is in `states.rs`.
+//! The wanted sandboxes. Their states are in `states.rs`.
 
 use pandastack_model::{Origin, SandboxId, SandboxSpec, SandboxState};
 use pandastack_wire_fleet::WorkspaceId;
@@ -13,7 +13,7 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Committed {
     Yes,
-    /// The workspace has as many as it may, or would have with these.
+    /// The rows would exceed the workspace's limit.
     Full,
 }
 
@@ -28,12 +28,12 @@ impl Store {
             .map_err(failed("count sandboxes"))
     }
 
-    /// Writes intents of one workspace, all or none: other creates may have come between plan and
-    /// commit, and filled it.
+    /// Writes intents of one workspace, all or none. Checks the limit again, because other creates
+    /// may have been committed since the plan.
     pub async fn commit(&self, intents: &[Intent], sandboxes_max: u64) -> Result<Committed, StoreError> {
         let Some(first) = intents.first() else { return Ok(Committed::Yes) };
-        // A read first would make the transaction fail instead of wait when another writer is at
-        // work.
+        // Take the write lock at once: a transaction that reads first fails, instead of waiting,
+        // while another writer is active.
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a commit"))?;
         let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sandbox WHERE workspace = ?")
             .bind(&first.workspace.0)
@@ -61,7 +61,7 @@ impl Store {
         row.as_ref().map(read_intent).transpose()
     }
 
-    /// Tells only the state of one sandbox of a workspace: what the byte path needs.
+    /// Returns only the state of one sandbox of a workspace, which is all that the edge needs.
     pub async fn state(&self, workspace: &WorkspaceId, id: SandboxId) -> Result<Option<SandboxState>, StoreError> {
         let row = sqlx::query("SELECT id, status, status_reason FROM sandbox WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
@@ -72,7 +72,7 @@ impl Store {
         row.as_ref().map(read_state).transpose()
     }
 
-    /// Tells the state of one sandbox of whichever workspace.
+    /// Returns the state of a sandbox in any workspace.
     pub async fn any_state(&self, id: SandboxId) -> Result<Option<SandboxState>, StoreError> {
         let row = sqlx::query("SELECT id, status, status_reason FROM sandbox WHERE id = ?")
             .bind(id.to_string())
@@ -92,7 +92,7 @@ impl Store {
         rows.iter().map(read_intent).collect()
     }
 
-    /// Lists the sandboxes of a fork tree, by index.
+    /// Lists the sandboxes of a fork tree by index.
     pub async fn list_tree(&self, workspace: &WorkspaceId, tree: &str) -> Result<Vec<SandboxId>, StoreError> {
         let rows =
             sqlx::query("SELECT id FROM sandbox WHERE workspace = ? AND fork_tree_id = ? ORDER BY fork_index, id")
@@ -133,7 +133,7 @@ impl Store {
         Ok(counted.into_iter().map(|(status, count)| (status, from_sql(count))).collect())
     }
 
-    /// Tells whose a sandbox is, and what it was made from.
+    /// Returns the workspace and the template of a sandbox.
     pub async fn owner(&self, id: SandboxId) -> Result<Option<(WorkspaceId, String)>, StoreError> {
         let found: Option<(String, String)> = sqlx::query_as("SELECT workspace, template FROM sandbox WHERE id = ?")
             .bind(id.to_string())
@@ -146,7 +146,7 @@ impl Store {
 
 type Insert<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-/// Names every field, so that a new one breaks the build until somebody decides where it is kept.
+/// Names every field, so that a new field does not compile until it is stored or ignored here.
 fn insert(intent: &Intent) -> Insert<'static> {
     let volumes = volumes_to_sql(intent);
     let Intent { id, workspace, generation, created_at_ns, spec, volume_names: _, from_snapshot, lineage, .. } = intent;

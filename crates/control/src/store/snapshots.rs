@@ -1,5 +1,5 @@
-//! Snapshots. A row is there before its layer and goes after it, so that no layer is ever left
-//! without a name.
+//! Snapshots. A row is written before its layer and removed after it, so that every layer has a
+//! row.
 
 use pandastack_model::{Bytes, LayerId, SandboxId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Committed, Size, Store, StoreError, failed, from_sql, intent::column, to_sql};
 
-/// A snapshot as control keeps it. Its public id is the bare UUID of its layer.
+/// A snapshot as it is stored. Its public id is the bare UUID of its layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     pub layer: LayerId,
@@ -15,20 +15,20 @@ pub struct Snapshot {
     pub sandbox: SandboxId,
     pub template: TemplateName,
     pub size: Size,
-    /// What it takes for itself alone.
+    /// Bytes that only this snapshot uses.
     pub own: Bytes,
     pub created_at_ns: u64,
 }
 
 impl Snapshot {
-    /// Gives the id that callers know.
+    /// Returns the public id.
     pub fn id(&self) -> String {
         self.layer.uuid().to_string()
     }
 }
 
 impl Store {
-    /// Writes down a snapshot that is about to be made, unless the workspace is full.
+    /// Records a snapshot that is about to be made, unless the workspace reached its limit.
     pub async fn begin_snapshot(&self, snapshot: &Snapshot, snapshots_max: u64) -> Result<Committed, StoreError> {
         let sql = "INSERT INTO snapshot (id, workspace, sandbox_id, template, layer, cpus, memory_mib, size_bytes, created_at,
                        status)
@@ -53,7 +53,7 @@ impl Store {
         Ok(if done.rows_affected() == 1 { Committed::Yes } else { Committed::Full })
     }
 
-    /// Shows a snapshot that was made.
+    /// Makes a finished snapshot visible.
     pub async fn finish_snapshot(&self, layer: LayerId, own: Bytes) -> Result<(), StoreError> {
         sqlx::query("UPDATE snapshot SET status = 'ready', size_bytes = ? WHERE layer = ?")
             .bind(to_sql(own.get()))
@@ -64,9 +64,10 @@ impl Store {
             .map_err(failed("finish a snapshot"))
     }
 
-    /// Hides a snapshot that is about to be deleted. False if there is none, hidden or not.
+    /// Hides a snapshot that is about to be deleted. Returns false if there is none. A hidden one
+    /// can be hidden again.
     pub async fn hide_snapshot(&self, workspace: &WorkspaceId, layer: LayerId) -> Result<bool, StoreError> {
-        // One that is being made belongs to its maker.
+        // An unfinished snapshot belongs to the request that makes it.
         let sql = "UPDATE snapshot SET status = 'deleting' WHERE layer = ? AND workspace = ? AND status <> 'making'";
         let done = sqlx::query(sql)
             .bind(layer.to_string())
@@ -77,7 +78,7 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Removes the row of a snapshot whose layer was given up.
+    /// Removes the row of a snapshot after its layer was released.
     pub async fn forget_snapshot(&self, layer: LayerId) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM snapshot WHERE layer = ?")
             .bind(layer.to_string())
@@ -98,7 +99,7 @@ impl Store {
         row.as_ref().map(read).transpose()
     }
 
-    /// Lists a workspace's snapshots, newest first; those of one sandbox if it is named.
+    /// Lists a workspace's snapshots, optionally of one sandbox, newest first.
     pub async fn list_snapshots(
         &self,
         workspace: &WorkspaceId,
@@ -116,7 +117,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Lists the layers of snapshots that were being made or deleted when the server ended.
+    /// Lists the layers of snapshots that were being made or deleted when the server stopped.
     pub async fn unfinished_snapshots(&self) -> Result<Vec<LayerId>, StoreError> {
         let rows = sqlx::query("SELECT * FROM snapshot WHERE status <> 'ready'")
             .fetch_all(&self.pool)

@@ -1,5 +1,5 @@
-//! What becomes of sandboxes: the states that the host reports, and the end. A change of state and
-//! its event are one transaction; the event reaches the stream when that is committed.
+//! The states of sandboxes as the host reports them, and their deletion. A change of state and its
+//! event are one transaction. The event reaches the stream after the commit.
 
 use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{SandboxView, WorkspaceId};
@@ -13,18 +13,18 @@ use super::{
 };
 use crate::events::{Details, LastingState};
 
-/// What the host says about a sandbox.
+/// The host's report on a sandbox.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     pub view: &'a SandboxView,
-    /// The state that the event is about; an older one than the view's if that has an event of its
-    /// own coming.
+    /// The state that the event announces. It is older than the view's state if the newer state
+    /// has an event of its own.
     pub told: &'a SandboxState,
     pub at_ns: u64,
 }
 
 impl Store {
-    /// Records that a sandbox came up. False if the row is no longer there or on its way out.
+    /// Records that a sandbox runs. Returns false if its row is gone or it is being deleted.
     pub async fn mark_running(&self, view: &SandboxView, at_ns: u64) -> Result<bool, StoreError> {
         let (size, observed) = (Size::of(view), Observed::of(view));
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a running sandbox"))?;
@@ -50,14 +50,13 @@ impl Store {
         Ok(true)
     }
 
-    /// Records what the host says about a sandbox that came up before, and gives the kind of the
-    /// event if it is news. One that is still `creating` belongs to its creator, and one that is to
-    /// be deleted stays so.
+    /// Records the host's report on a sandbox that has run before. Returns the kind of the event
+    /// if the state is new. Rows that are `creating` or `stopping` do not change.
     pub async fn mark_state(&self, seen: Seen<'_>) -> Result<Option<EventKind>, StoreError> {
         let Seen { view, told, at_ns } = seen;
         let (observed, lasting) = (Observed::of(view), LastingState::of(told));
-        // The same word comes twice, from the host's event and from the request that caused it: the
-        // second is a read.
+        // The same state arrives twice: from the host's event and from the request that caused it.
+        // The second time this is only a read.
         if self.is_known(seen, &observed).await? {
             return Ok(None);
         }
@@ -89,7 +88,7 @@ impl Store {
         Ok(kind)
     }
 
-    /// Tells whether the row says the same already, and its event was announced.
+    /// Returns whether the row already has this state and its event was announced.
     async fn is_known(&self, seen: Seen<'_>, observed: &Observed) -> Result<bool, StoreError> {
         let sql = "SELECT id, status, status_reason, guest_ip, boot_ms, boot_mode, isolation, announced FROM sandbox
                    WHERE id = ?";
@@ -120,8 +119,7 @@ impl Store {
         Ok(())
     }
 
-    /// Records that a sandbox is to be gone: from here on a delete that is cut off is finished by
-    /// the next start.
+    /// Marks a sandbox for deletion. The next start finishes the delete if it is interrupted.
     pub async fn mark_leaving(&self, id: SandboxId) -> Result<(), StoreError> {
         sqlx::query("UPDATE sandbox SET status = 'stopping' WHERE id = ?")
             .bind(id.to_string())
@@ -141,16 +139,16 @@ impl Store {
             .map_err(failed("forget a sandbox"))
     }
 
-    /// Removes a sandbox and ends its events, and remembers its id for a while; ids remembered
-    /// since before `forget_before_ns` are dropped.
+    /// Removes a sandbox, ends its events, and remembers its id. Ids that were deleted before
+    /// `forget_before_ns` are forgotten.
     pub async fn delete_sandbox(
         &self,
         id: SandboxId,
         (now_ns, forget_before_ns): (u64, u64),
         reason: Option<&'static str>,
     ) -> Result<(), StoreError> {
-        // A read first would make the transaction fail instead of wait when another writer is at
-        // work.
+        // Take the write lock at once: a transaction that reads first fails, instead of waiting,
+        // while another writer is active.
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a delete"))?;
         let remember = "INSERT INTO deleted_sandbox (id, workspace, deleted_at) SELECT id, workspace, ? FROM sandbox
                         WHERE id = ? ON CONFLICT (id) DO NOTHING";
@@ -179,7 +177,7 @@ impl Store {
         Ok(())
     }
 
-    /// Says whether the workspace deleted this id since the given time.
+    /// Returns whether the workspace deleted this id since the given time.
     pub async fn was_deleted(&self, workspace: &WorkspaceId, id: SandboxId, since_ns: u64) -> Result<bool, StoreError> {
         sqlx::query_scalar::<_, i64>(
             "SELECT COUNT(*) FROM deleted_sandbox WHERE id = ? AND workspace = ? AND deleted_at >= ?",

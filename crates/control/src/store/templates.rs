@@ -1,6 +1,5 @@
-//! Templates that belong to a workspace, and the layers that builds keep to find them again.
-//! Whatever loses its owner becomes a holding in the same transaction, so that no layer is ever
-//! left without a name.
+//! Templates that belong to a workspace, and the cached layers of build steps. A layer that loses
+//! its owner becomes a holding in the same transaction, so that every layer has a row.
 
 use pandastack_model::{BuildId, Bytes, LayerId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
@@ -9,13 +8,13 @@ use sqlx::{Sqlite, Transaction, sqlite::SqliteRow};
 use super::{Holding, Size, Store, StoreError, failed, from_sql, intent::column, to_sql};
 use crate::build::Settings;
 
-/// A template as control keeps it.
+/// A template as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     pub workspace: WorkspaceId,
     pub name: TemplateName,
     pub layer: LayerId,
-    /// What it was made from.
+    /// The template or image that it was built from.
     pub base: String,
     pub size: Size,
     pub disk_mib: u64,
@@ -23,7 +22,7 @@ pub struct Template {
     pub created_at_ns: u64,
 }
 
-/// A layer that a build may find again.
+/// The cached layer of a build step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedLayer {
     pub key: String,
@@ -32,8 +31,8 @@ pub struct CachedLayer {
 }
 
 impl Store {
-    /// Ends a build with its template: the layer is the template's from now on, and what the name
-    /// stood for before is given up.
+    /// Ends a build successfully. The template now owns the layer. The layer of an older template
+    /// with the same name becomes a holding and is returned.
     pub async fn finish_build(&self, build: BuildId, template: &Template) -> Result<Option<LayerId>, StoreError> {
         let Template { workspace, name, layer, base, size, disk_mib, settings, created_at_ns } = template;
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a template"))?;
@@ -71,7 +70,7 @@ impl Store {
         Ok(old)
     }
 
-    /// Removes a template; its layer is still to be given up.
+    /// Removes a template and returns its layer, which the caller must release.
     pub async fn remove_template(
         &self,
         workspace: &WorkspaceId,
@@ -104,7 +103,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Finds the layer that a step left before, and notes the use.
+    /// Finds the cached layer of a build step, and records the use.
     pub async fn cached_layer(
         &self,
         workspace: &WorkspaceId,
@@ -123,7 +122,7 @@ impl Store {
         found.map(|layer| layer.parse().map_err(corrupt)).transpose()
     }
 
-    /// Lets a layer that a build holds be found again. False if another build was faster; then it
+    /// Adds a build's layer to the cache. Returns false if another build was faster; then the layer
     /// stays a holding.
     pub async fn cache_layer(
         &self,
@@ -155,15 +154,15 @@ impl Store {
         Ok(true)
     }
 
-    /// Drops one kept layer, because it turned out to be of no use.
+    /// Removes a layer from the cache because it cannot be used.
     pub async fn uncache_layer(&self, layer: LayerId) -> Result<(), StoreError> {
         self.evict("DELETE FROM build_layer WHERE layer = ?1 AND ?2 = 0 RETURNING layer", layer.to_string(), 0)
             .await
             .map(drop)
     }
 
-    /// Drops a workspace's kept layers past a number or past an amount of data, those used longest
-    /// ago first. They are still to be given up.
+    /// Removes layers from a workspace's cache past a number or an amount of data, least recently
+    /// used first. The caller must release them.
     pub async fn trim_cache(
         &self,
         workspace: &WorkspaceId,
@@ -180,7 +179,7 @@ impl Store {
         Ok(gone)
     }
 
-    /// Turns kept layers into holdings.
+    /// Turns cached layers into holdings.
     async fn evict(&self, sql: &'static str, first: String, second: u64) -> Result<Vec<LayerId>, StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to drop layers"))?;
         let gone: Vec<String> = sqlx::query_scalar(sql)
@@ -198,7 +197,7 @@ impl Store {
     }
 }
 
-/// Removes the row of a template and makes a holding of its layer.
+/// Removes the row of a template and turns its layer into a holding.
 async fn let_go_of(
     tx: &mut Transaction<'_, Sqlite>,
     workspace: &WorkspaceId,

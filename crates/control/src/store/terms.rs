@@ -1,5 +1,5 @@
-//! The terms of a sandbox that can change while it runs. A change marks the row as not yet applied,
-//! and the mark goes when the host has the new terms.
+//! The terms of a sandbox that can change while it runs. A change marks the row as unapplied. The
+//! mark is removed when the host has the new terms.
 
 use pandastack_model::{Egress, SandboxId};
 
@@ -9,14 +9,14 @@ use super::{
     to_sql,
 };
 
-/// One kind of terms.
+/// A kind of term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
     Egress,
     IdleLimit,
 }
 
-/// The idle limit of a row, and what a promotion would make of it.
+/// The idle limit of a row, and the limit that a promotion sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptLimit {
     pub limit: IdleLimit,
@@ -35,7 +35,7 @@ impl Term {
 }
 
 impl Store {
-    /// Changes what a sandbox may reach, and marks it as not yet applied.
+    /// Changes the egress rules of a sandbox, and marks them as unapplied.
     pub async fn set_egress(&self, id: SandboxId, egress: &Egress) -> Result<(), StoreError> {
         sqlx::query("UPDATE sandbox SET egress = ?, unapplied_terms = unapplied_terms | ? WHERE id = ?")
             .bind(egress_to_sql(egress))
@@ -47,7 +47,7 @@ impl Store {
             .map_err(failed("change a sandbox's egress"))
     }
 
-    /// Changes the idle limit and what a promotion makes of it, and marks it as not yet applied.
+    /// Changes the idle limit and the limit of a promotion, and marks them as unapplied.
     pub async fn set_idle_limit(&self, id: SandboxId, kept: KeptLimit) -> Result<(), StoreError> {
         let sql = "UPDATE sandbox SET ttl_seconds = ?, persistent = ?, promoted_ttl_seconds = ?,
                        promoted_persistent = ?, unapplied_terms = unapplied_terms | ? WHERE id = ?";
@@ -89,7 +89,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Reads the idle limit of a row; nothing if there is no such row.
+    /// Reads the idle limit of a row; `None` if there is no row.
     pub async fn idle_limit(&self, id: SandboxId) -> Result<Option<KeptLimit>, StoreError> {
         let sql = "SELECT ttl_seconds, persistent, promoted_ttl_seconds, promoted_persistent FROM sandbox WHERE id = ?";
         let found: Option<(i64, bool, Option<i64>, Option<bool>)> = sqlx::query_as(sql)
@@ -104,7 +104,7 @@ impl Store {
         }))
     }
 
-    /// Reads what the row says the sandbox may reach; nothing if there is no such row.
+    /// Reads the egress rules of a row; `None` if there is no row.
     pub async fn egress_of(&self, id: SandboxId) -> Result<Option<Egress>, StoreError> {
         let found: Option<Option<String>> = sqlx::query_scalar("SELECT egress FROM sandbox WHERE id = ?")
             .bind(id.to_string())

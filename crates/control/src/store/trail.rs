@@ -1,4 +1,4 @@
-//! The audit trail: who changed what, within limits of age and number.
+//! The audit trail: the changing requests of each workspace, limited in age and number.
 
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::{Row, sqlite::SqliteRow};
@@ -16,12 +16,12 @@ pub struct AuditRow {
     pub path: String,
     pub status: u16,
     pub duration_ms: u64,
-    /// The shown part of the key that came with it.
+    /// The visible prefix of the request's key.
     pub key_prefix: String,
 }
 
 impl Store {
-    /// Adds requests, all or none.
+    /// Adds entries, all or none.
     pub async fn add_audit_entries(&self, audit_entries: &[AuditRow]) -> Result<(), StoreError> {
         let mut tx = self.pool.begin().await.map_err(failed("begin an audit"))?;
         let sql =
@@ -46,8 +46,8 @@ impl Store {
         tx.commit().await.map_err(failed("commit an audit"))
     }
 
-    /// Drops what is older than a time, and the oldest of each workspace that has more than so
-    /// many.
+    /// Removes entries older than a given time, and the oldest entries of each workspace past a
+    /// number.
     pub async fn prune_deeds(&self, before_ns: u64, per_workspace_max: u64) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM audit WHERE at < ?")
             .bind(to_sql(before_ns))
@@ -65,7 +65,7 @@ impl Store {
             .map_err(failed("shorten an audit"))
     }
 
-    /// Lists the last requests of a workspace since a time, newest first.
+    /// Lists the last entries of a workspace since a given time, newest first.
     pub async fn audit_entries(
         &self,
         workspace: &WorkspaceId,

@@ -1,5 +1,5 @@
-//! Volumes: the names that a workspace gives to disks. A row is there before its disk and goes
-//! after it.
+//! Volumes: the names of disks in a workspace. A row is written before its disk and removed after
+//! it.
 
 use pandastack_model::{Bytes, VolumeId};
 use pandastack_wire_fleet::WorkspaceId;
@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 
-/// A volume as control keeps it.
+/// A volume as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     pub id: VolumeId,
@@ -17,19 +17,19 @@ pub struct Volume {
     pub created_at_ns: u64,
 }
 
-/// What a server had begun to do with a volume when it ended.
+/// The operation on a volume that a stop of the server interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfinished {
     Make,
     Delete,
 }
 
-/// What volumes have been promised.
+/// Bytes reserved for volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeBytes {
-    /// To one workspace.
+    /// Of one workspace.
     pub own: u64,
-    /// To all.
+    /// Of all workspaces.
     pub all: u64,
 }
 
@@ -37,14 +37,14 @@ pub struct VolumeBytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     Yes,
-    /// The name is taken, perhaps by one that is being made or deleted.
+    /// The name is in use, perhaps by a volume that is being made or deleted.
     Taken,
-    /// The workspace has as many as it may.
+    /// The workspace reached its limit.
     Full,
 }
 
 impl Store {
-    /// Writes down a volume that is about to be made.
+    /// Records a volume that is about to be made.
     pub async fn begin_volume(&self, volume: &Volume, volumes_max: u64) -> Result<Named, StoreError> {
         let Volume { id, workspace, name, size, created_at_ns } = volume;
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a volume"))?;
@@ -75,8 +75,8 @@ impl Store {
         Ok(Named::Yes)
     }
 
-    /// Shows a volume, with the size it has. Volumes only grow: of two growths at once the smaller
-    /// may be written down last.
+    /// Makes a volume visible and records its size. Volumes only grow, so a smaller size is
+    /// outdated and ignored.
     pub async fn show_volume(&self, id: VolumeId, size: Bytes) -> Result<(), StoreError> {
         sqlx::query("UPDATE volume SET status = 'ready', size_bytes = max(size_bytes, ?) WHERE id = ?")
             .bind(to_sql(size.get()))
@@ -97,7 +97,7 @@ impl Store {
             .map_err(failed("hide a volume"))
     }
 
-    /// Removes the row of a volume whose disk is gone.
+    /// Removes the row of a volume after its disk was removed.
     pub async fn forget_volume(&self, id: VolumeId) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM volume WHERE id = ?")
             .bind(id.to_string())
@@ -107,7 +107,7 @@ impl Store {
             .map_err(failed("forget a volume"))
     }
 
-    /// Sums up what volumes have been promised, of one workspace and of all.
+    /// Sums the bytes reserved for volumes of one workspace and of all.
     pub async fn volume_bytes(&self, workspace: &WorkspaceId) -> Result<VolumeBytes, StoreError> {
         let sql = "SELECT COALESCE(SUM(size_bytes) FILTER (WHERE workspace = ?), 0) AS own,
                           COALESCE(SUM(size_bytes), 0) AS total FROM volume";
@@ -136,7 +136,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Lists the volumes that were being made or deleted when the server ended.
+    /// Lists the volumes that were being made or deleted when the server stopped.
     pub async fn unfinished_volumes(&self) -> Result<Vec<(Volume, Unfinished)>, StoreError> {
         let rows = sqlx::query("SELECT * FROM volume WHERE status <> 'ready'")
             .fetch_all(&self.pool)

@@ -1,4 +1,4 @@
-//! Webhooks: who is told of what, and with which secret.
+//! Webhooks: their addresses, subscribed events and secrets.
 
 use pandastack_kit::Secret;
 use pandastack_model::WebhookId;
@@ -11,10 +11,10 @@ use super::{Store, StoreError, failed, from_sql, intent::column, outbox::read_pa
 /// Bytes of a webhook's secret.
 pub const WEBHOOK_SECRET_BYTES: usize = 32;
 
-/// What signs.
+/// The secret that signs deliveries.
 pub type WebhookSecret = Secret<[u8; WEBHOOK_SECRET_BYTES]>;
 
-/// A webhook as control keeps it.
+/// A webhook as it is stored.
 #[derive(Clone)]
 pub struct Webhook {
     pub id: WebhookId,
@@ -25,7 +25,7 @@ pub struct Webhook {
     pub enabled: bool,
     pub disabled_reason: Option<String>,
     pub secret: WebhookSecret,
-    /// The one before, and until when it signs too.
+    /// The previous secret, and until when it also signs.
     pub old_secret: Option<(WebhookSecret, u64)>,
     pub failing_since_ns: Option<u64>,
     pub dropped: u64,
@@ -37,12 +37,12 @@ pub struct Webhook {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subscribed {
     Yes,
-    /// The workspace has as many as it may.
+    /// The workspace reached its limit.
     Full,
 }
 
 impl Store {
-    /// Keeps a new webhook.
+    /// Stores a new webhook.
     pub async fn add_webhook(&self, webhook: &Webhook, webhooks_max: u64) -> Result<Subscribed, StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a webhook"))?;
         let held: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM webhook WHERE workspace = ?")
@@ -87,7 +87,7 @@ impl Store {
         Ok(self.any_webhook(id).await?.filter(|webhook| webhook.workspace == *workspace))
     }
 
-    /// Finds one webhook of whichever workspace: for who delivers.
+    /// Finds a webhook in any workspace, for a delivery.
     pub async fn any_webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
         let row = sqlx::query("SELECT * FROM webhook WHERE id = ?")
             .bind(id.to_string())
@@ -97,8 +97,8 @@ impl Store {
         row.as_ref().map(read).transpose()
     }
 
-    /// Writes what a caller changed. If it is no longer taken for failing, what waits is tried at
-    /// once.
+    /// Stores a caller's changes. If the webhook is not failing, its pending deliveries become due
+    /// at once.
     pub async fn change_webhook(&self, webhook: &Webhook) -> Result<(), StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a webhook's change"))?;
         let sql = "UPDATE webhook SET url = ?, events = ?, description = ?, enabled = ?, disabled_reason = ?,
@@ -131,7 +131,7 @@ impl Store {
         Ok(())
     }
 
-    /// Replaces the secret; the present one becomes the old one.
+    /// Replaces the secret. The current one becomes the old one.
     pub async fn rotate_webhook(
         &self,
         id: WebhookId,
@@ -151,7 +151,7 @@ impl Store {
             .map_err(failed("rotate a secret"))
     }
 
-    /// Deletes a webhook of a workspace with everything that waits for it. False if there is none.
+    /// Deletes a webhook of a workspace with its deliveries. Returns false if there is none.
     pub async fn drop_webhook(&self, workspace: &WorkspaceId, id: WebhookId) -> Result<bool, StoreError> {
         let done = sqlx::query("DELETE FROM webhook WHERE id = ? AND workspace = ?")
             .bind(id.to_string())
