@@ -1,4 +1,4 @@
-//! How fast sandboxes came up lately: the last boots of each workspace, in memory.
+//! Boot times: the last boots of each workspace, kept in memory.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -31,7 +31,7 @@ pub struct Boot {
 pub struct Boots(Mutex<HashMap<WorkspaceId, VecDeque<Boot>>>);
 
 impl Boots {
-    /// Adds one.
+    /// Adds a boot. The oldest boot, or the workspace that booted least recently, makes room.
     pub fn add(&self, workspace: &WorkspaceId, boot: Boot) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= BOOT_WORKSPACES_MAX && !all.contains_key(workspace) {
@@ -46,7 +46,7 @@ impl Boots {
         boots.push_back(boot);
     }
 
-    /// Summarizes a workspace's boots, and lists the last few.
+    /// Summarizes the boots of a workspace and lists the most recent ones.
     pub fn stats(&self, workspace: &WorkspaceId, recent: usize, now_ns: u64) -> BootStats {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(boots) = all.get(workspace) else { return BootStats::default() };

@@ -1,4 +1,4 @@
-//! The room itself: what every verb shares, how it opens, and what the edge may ask of it.
+//! The control plane's shared state, how it opens, and the port that the edge calls.
 
 use std::{path::Path, sync::Arc};
 
@@ -42,23 +42,23 @@ pub struct Control {
     pub(crate) images: Arc<Images>,
     pub(crate) sender: Arc<Sender>,
     pub(crate) flights: Arc<Flights>,
-    /// The queue of the task that brings rows up to date.
+    /// Queue of the task that updates sandbox rows.
     pub(crate) settle: mpsc::Sender<Settle>,
     pub(crate) settings: Arc<ControlSettings>,
     pub(crate) rates: Arc<Rates>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) boots: Arc<Boots>,
     pub(crate) series: Arc<AllSeries>,
-    /// Places of those who follow events.
+    /// Slots for clients that follow event streams.
     pub(crate) followers: Places,
-    /// Connections with a request under way.
+    /// Slots for connections with a request in progress.
     pub(crate) connections: Places,
-    /// Held while a volume is promised its room, so that two at a time cannot both get the last of
-    /// a share.
+    /// Lock taken while disk space is reserved for a volume, so that two requests cannot both get
+    /// the last of a workspace's share.
     pub(crate) volume_gate: Arc<tokio::sync::Mutex<()>>,
-    /// The queue of the task that writes the audit trail.
+    /// Queue of the task that writes the audit trail.
     pub(crate) audit_entries: mpsc::Sender<AuditRow>,
-    /// Where spans of requests go, if anywhere.
+    /// Queue for the spans of requests; `None` if spans are not exported.
     pub(crate) spans: Option<SpanQueue>,
 }
 
@@ -74,7 +74,7 @@ pub enum OpenError {
 }
 
 impl Control {
-    /// Opens the database, compares it with what the host runs, and starts listening to the host.
+    /// Opens the database, reconciles it with the host, and starts to follow the host's events.
     pub async fn open(
         database: &Path,
         host: Arc<dyn HostPort>,
@@ -112,7 +112,7 @@ impl Control {
             audit_entries,
             spans: None,
         };
-        // Subscribed before comparing, so that nothing falls between the two.
+        // Subscribe before the comparison, so that no event is lost between the two.
         let events = control.host.events();
         loops::compare(&control).await.map_err(OpenError::Compare)?;
         loops::finish(&control).await.map_err(OpenError::Compare)?;
@@ -124,8 +124,8 @@ impl Control {
         Ok(control)
     }
 
-    /// Starts to deliver events to webhooks. Before this they are kept, and webhooks are held to
-    /// the public internet.
+    /// Starts to deliver events to webhooks. Until this call events stay in the outbox, and
+    /// webhooks may reach only the public internet.
     pub fn with_webhooks(mut self, settings: WebhookSettings) -> Self {
         let WebhookSettings { reach, roots } = settings;
         self.sender = Arc::new(Sender::new(reach, roots, self.scope.clone()));
@@ -134,49 +134,49 @@ impl Control {
         self
     }
 
-    /// Fetches images as an operator allows. Before this only from registries of the public
-    /// internet, which names must say.
+    /// Fetches images under the operator's settings. Until this call only registries on the
+    /// public internet are allowed, and an image name must contain its registry.
     pub fn with_images(mut self, settings: ImageSettings) -> Self {
         self.images = Arc::new(Images::new(settings, self.scope.clone()));
         self
     }
 
-    /// Records what requests do. Before the first one; nothing is recorded without it.
+    /// Records spans of requests. Call it before the first request; the default records none.
     pub fn with_spans(self, spans: Option<SpanQueue>) -> Self {
         Self { spans, ..self }
     }
 
-    /// Gives the routes of this room, with everything that surrounds a request.
+    /// Returns the routes of this room with their middleware.
     pub fn router(&self) -> Router {
         door::router(self.clone())
     }
 
-    /// Lets creating requests among another room's routes carry idempotency keys.
+    /// Adds support for idempotency keys to another room's creating routes.
     pub fn keyed<S: Clone + Send + Sync + 'static>(&self, routes: Router<S>) -> Router<S> {
         door::keyed(self, routes)
     }
 
-    /// Gives every path of this room, which the document of the API is compared with.
+    /// Returns every path of this room. A test compares them with the API document.
     pub fn paths() -> Vec<&'static str> {
         door::routes().paths().to_vec()
     }
 
-    /// Works by an operator's settings instead of the usual ones. Before the first request.
+    /// Replaces the default settings. Call it before the first request.
     pub fn with_settings(self, settings: ControlSettings) -> Self {
         Self { settings: Arc::new(settings), ..self }
     }
 
-    /// Has room for another number of followers than usual. Before the first request.
+    /// Changes the number of event followers allowed at once. Call it before the first request.
     pub fn with_followers(self, followers: usize) -> Self {
         Self { followers: Places::new(FOLLOWERS, followers), ..self }
     }
 
-    /// Shares the places of connections with another room's routes. Before the first request.
+    /// Shares the connection slots with another room's routes. Call it before the first request.
     pub fn with_connections(self, connections: Places) -> Self {
         Self { connections, ..self }
     }
 
-    /// Puts what surrounds every request around all routes of the server, this room's and others'.
+    /// Wraps all routes of the server in the middleware that every request passes.
     pub fn guard(&self, app: Router) -> Router {
         app.layer(from_fn_with_state(self.clone(), guard::guard))
     }

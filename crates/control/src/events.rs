@@ -1,5 +1,6 @@
-//! What happened to sandboxes lately: the last events of each, in memory, and whoever waits for the
-//! next. Events come from the store alone, after what they tell of is committed.
+//! Recent events of each sandbox, kept in memory, and the followers that wait for new ones.
+//! The store adds events after it committed the change that they describe. Only an undone fork
+//! ends the log of its children directly.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -26,7 +27,7 @@ pub struct SandboxEvent {
 }
 
 impl SandboxEvent {
-    /// Makes an event; a payload that is no object is empty.
+    /// Makes an event. A payload that is not an object becomes an empty object.
     pub fn new(kind: EventKind, at_ns: u64, payload: Value) -> Self {
         let payload = match payload {
             Value::Object(payload) => payload,
@@ -35,7 +36,7 @@ impl SandboxEvent {
         Self { at_ns, kind, payload }
     }
 
-    /// Renders the event as the API shows it, in lists, streams and webhooks alike.
+    /// Renders the event as the API shows it in lists, streams and webhooks.
     pub fn render(self, id: SandboxId) -> Event {
         let Self { at_ns, kind, payload } = self;
         let time = rfc3339(at_ns);
@@ -50,7 +51,7 @@ impl SandboxEvent {
     }
 }
 
-/// A state that lasts. A change from one to another is an event.
+/// A lasting state. A change from one lasting state to another is an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastingState {
     Running,
@@ -60,7 +61,7 @@ pub enum LastingState {
 }
 
 impl LastingState {
-    /// Gives the lasting state, if this one lasts.
+    /// Returns the lasting state, or `None` for a transition.
     pub fn of(state: &SandboxState) -> Option<Self> {
         match state {
             SandboxState::Running => Some(LastingState::Running),
@@ -73,8 +74,8 @@ impl LastingState {
         }
     }
 
-    /// Names the event between two states; nothing if there is none. One that never came up does
-    /// not die.
+    /// Names the event for a change from `last` to this state, or `None` if nothing changed.
+    /// A sandbox that never ran does not die.
     pub fn since(self, last: Option<LastingState>) -> Option<EventKind> {
         match (last, self) {
             (Some(last), now) if last == now => None,
@@ -88,7 +89,7 @@ impl LastingState {
         }
     }
 
-    /// The word that a row keeps for the state that was announced last.
+    /// The name under which a row stores the last announced state.
     pub fn as_str(self) -> &'static str {
         match self {
             LastingState::Running => "running",
@@ -104,14 +105,14 @@ impl LastingState {
     }
 }
 
-/// What the events of a change tell: those of a boot, or why a machine died.
+/// Source of an event's payload: the boot, or the reason why a machine died.
 #[derive(Clone, Copy, Debug)]
 pub enum Details<'a> {
     Boot(&'a SandboxView),
     Death { reason: &'a str },
 }
 
-/// Gives the events of a change of state, in order.
+/// Returns the events for a change of state, in order.
 pub fn state_events(
     now: LastingState,
     last: Option<LastingState>,
@@ -130,7 +131,7 @@ pub fn state_events(
     };
     let mut events = vec![SandboxEvent::new(kind, at_ns, payload)];
     if kind == EventKind::Running {
-        // A terminal is a channel of the agent like any other: ready with it.
+        // A terminal is a channel of the agent, so it is ready when the agent is.
         events.push(SandboxEvent::new(EventKind::SshReady, at_ns, json!({})));
     }
     events
@@ -147,52 +148,52 @@ fn booted(view: &SandboxView) -> Value {
     })
 }
 
-/// The events of every sandbox.
+/// The recent events of every sandbox.
 #[derive(Default)]
 pub struct EventLog {
     rings: Mutex<HashMap<SandboxId, Arc<Ring>>>,
 }
 
-/// The events of one sandbox. A follower holds it beyond the sandbox's end, for the last event.
+/// The events of one sandbox. A follower keeps it after the sandbox ended, to read the last event.
 #[derive(Default)]
 struct Ring {
     kept: Mutex<Kept>,
-    /// How many events there have been.
+    /// Number of events so far.
     news: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Kept {
     events: VecDeque<SandboxEvent>,
-    /// How many events there have been.
+    /// Number of events so far.
     count: u64,
     touched_ns: u64,
     ended: bool,
 }
 
 impl EventLog {
-    /// Adds events, in order.
+    /// Adds events in the given order.
     pub fn record(&self, id: SandboxId, events: Vec<SandboxEvent>) {
         let Some(at_ns) = events.last().map(|event| event.at_ns) else { return };
         self.ring(id, at_ns, |kept| events.into_iter().for_each(|event| kept.push(event)));
     }
 
-    /// Gives the last events of a sandbox, oldest first.
+    /// Returns the last events of a sandbox, oldest first.
     pub fn tail(&self, id: SandboxId, count: usize) -> Vec<SandboxEvent> {
         let Some(ring) = self.lock().get(&id).cloned() else { return Vec::new() };
         let kept = ring.lock();
         kept.events.iter().skip(kept.events.len().saturating_sub(count)).cloned().collect()
     }
 
-    /// Follows a sandbox from its next event on.
+    /// Follows a sandbox from its next event.
     pub fn follow(&self, id: SandboxId, at_ns: u64) -> Follower {
         let seen = self.ring(id, at_ns, |kept| kept.count);
         let ring = self.lock().get(&id).cloned().unwrap_or_default();
         Follower { news: ring.news.subscribe(), ring, seen }
     }
 
-    /// Adds the last event of a sandbox, which ends its followers, and forgets it. A second end
-    /// does nothing.
+    /// Adds the last event of a sandbox, ends its followers, and forgets the sandbox. A second
+    /// call does nothing.
     pub fn end(&self, id: SandboxId, event: SandboxEvent) {
         let Some(ring) = self.lock().remove(&id) else { return };
         let mut kept = ring.lock();
@@ -238,7 +239,7 @@ impl Kept {
     }
 }
 
-/// Follows the events of one sandbox.
+/// A subscription to the events of one sandbox.
 pub struct Follower {
     ring: Arc<Ring>,
     news: watch::Receiver<u64>,
@@ -246,8 +247,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Waits for events, oldest first; a slow follower may miss some. `None` after the sandbox's
-    /// end.
+    /// Waits for events and returns them oldest first. A slow follower may miss some. Returns
+    /// `None` after the sandbox has ended.
     pub async fn next(&mut self) -> Option<Vec<SandboxEvent>> {
         loop {
             self.news.mark_unchanged();

@@ -1,5 +1,5 @@
-//! The control plane: who may do what, and which sandboxes are wanted. Owns intent, in its
-//! database; asks a host for the rest. Never in the path of a sandbox's bytes.
+//! The control plane. It decides which callers may do what, and stores the wanted sandboxes in its
+//! database. It asks a host to run them. It is never in the path of a sandbox's data.
 
 mod app;
 mod boots;

@@ -1,5 +1,5 @@
-//! Values over time, in memory and bounded: fine for the last hour, coarser for a day and a month.
-//! Time comes from outside.
+//! Bounded time series in memory: fine points for the last hour, coarser ones for a day and a
+//! month. The caller passes the time.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -12,7 +12,7 @@ use pandastack_wire_fleet::{MachineUsage, WorkspaceId};
 
 use crate::limits::{SERIES_SANDBOXES_MAX, SERIES_WORKSPACES_MAX};
 
-/// Width of a point in seconds and how many are kept, from fine to coarse.
+/// Width of a point in seconds, and number of points kept, from fine to coarse.
 const TIERS: [(u64, usize); 3] = [(15, 240), (300, 288), (3600, 720)];
 
 /// The names of a sandbox's values.
@@ -23,7 +23,7 @@ pub const WORKSPACE_VALUES: [&str; 4] = ["sandboxes", "sandboxes_running", "cpu_
 /// Points of one name: Unix seconds and value, oldest first.
 pub type Points = Vec<(u64, f64)>;
 
-/// Which part of a series is wanted.
+/// The requested part of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Unix seconds.
@@ -33,7 +33,7 @@ pub struct Span {
     pub step: u64,
 }
 
-/// Four values at the same times.
+/// A time series of four values.
 #[derive(Clone, Debug, Default)]
 struct Series {
     tiers: [VecDeque<Point>; 3],
@@ -65,13 +65,13 @@ impl Series {
         }
     }
 
-    /// Gives points of a span, each the mean of what fell into its step. Finer points win where
-    /// there are any.
+    /// Returns the points of a span. Each is the mean of the values in its step. Finer points
+    /// replace coarser ones where both exist.
     fn read(&self, span: Span) -> BTreeMap<u64, [f64; 4]> {
         let mut buckets: BTreeMap<u64, Point> = BTreeMap::new();
         let mut until = u64::MAX;
         for (points, (width, _)) in self.tiers.iter().zip(TIERS) {
-            // A coarse point that a finer one lies in is told by the finer ones.
+            // Skip a coarse point that overlaps finer ones.
             let told = |point: &&Point| (span.from..=span.to).contains(&point.at) && point.at + width <= until;
             for point in points.iter().filter(told) {
                 let at = point.at - point.at % span.step;
@@ -86,7 +86,7 @@ impl Series {
     }
 }
 
-/// What was last seen of a machine's process.
+/// The last measurement of a machine's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Baseline {
     pub pid: u32,
@@ -95,12 +95,12 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Remembers a measurement.
+    /// Makes a baseline from a measurement.
     pub fn of(usage: &MachineUsage, at_ns: u64) -> Self {
         Self { pid: usage.pid, cpu: usage.cpu, at_ns }
     }
 
-    /// Tells how busy the same process has been since, in hundredths of a CPU.
+    /// Returns the CPU use of the same process since the baseline, in percent of one CPU.
     pub fn percent(&self, usage: &MachineUsage, now_ns: u64) -> Option<f64> {
         let elapsed_ns = now_ns.saturating_sub(self.at_ns);
         if usage.pid != self.pid || elapsed_ns == 0 {
@@ -111,7 +111,7 @@ impl Baseline {
     }
 }
 
-/// A sandbox as a sample sees it.
+/// One sandbox in a sample.
 pub struct Sampled {
     pub id: SandboxId,
     pub workspace: WorkspaceId,
@@ -130,7 +130,7 @@ struct Kept {
 }
 
 impl AllSeries {
-    /// Adds a sample of everything, and forgets sandboxes that are not in it.
+    /// Adds a sample of all sandboxes, and forgets sandboxes that are not in it.
     pub fn sample(&self, everything: &[Sampled], now_ns: u64) {
         let now = now_ns / 1_000_000_000;
         let mut kept = self.lock();
@@ -146,7 +146,7 @@ impl AllSeries {
             total[2] += cpu;
             total[3] += usage.resident.get() as f64;
         }
-        // A workspace whose last sandbox is gone goes on with zeros.
+        // A workspace without sandboxes continues with zeros.
         for (workspace, series) in &mut kept.workspaces {
             if !totals.contains_key(workspace) {
                 series.push(now, [0.0; 4]);
@@ -159,18 +159,18 @@ impl AllSeries {
         }
     }
 
-    /// Gives what was last measured of a sandbox.
+    /// Returns the last measurement of a sandbox.
     pub fn baseline(&self, id: SandboxId) -> Option<Baseline> {
         self.lock().sandboxes.get(&id).map(|(_, baseline)| *baseline)
     }
 
-    /// Gives a part of a sandbox's series.
+    /// Returns a part of a sandbox's series.
     pub fn sandbox(&self, id: SandboxId, span: Span) -> BTreeMap<String, Points> {
         let kept = self.lock();
         named(SANDBOX_VALUES, kept.sandboxes.get(&id).map(|(series, _)| series.read(span)).unwrap_or_default())
     }
 
-    /// Gives a part of a workspace's series.
+    /// Returns a part of a workspace's series.
     pub fn workspace(&self, workspace: &WorkspaceId, span: Span) -> BTreeMap<String, Points> {
         let kept = self.lock();
         named(WORKSPACE_VALUES, kept.workspaces.get(workspace).map(|series| series.read(span)).unwrap_or_default())
@@ -182,8 +182,8 @@ impl AllSeries {
 }
 
 impl Kept {
-    /// Adds a measurement and tells how busy the machine was. The first one of a machine is only
-    /// remembered.
+    /// Adds a measurement and returns the CPU use. The first measurement of a process only sets the
+    /// baseline.
     fn add(&mut self, id: SandboxId, usage: &MachineUsage, now_ns: u64) -> Option<f64> {
         if self.sandboxes.len() >= SERIES_SANDBOXES_MAX && !self.sandboxes.contains_key(&id) {
             return None;

@@ -1,4 +1,4 @@
-//! What an operator may choose about the control plane.
+//! Settings of the control plane that the operator can change.
 
 use pandastack_model::PreviewSuffix;
 
@@ -7,24 +7,24 @@ use crate::limits::{RATE_BURST, RATE_PER_SECOND, SANDBOXES_PER_WORKSPACE_MAX};
 /// Checked settings of the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlSettings {
-    /// Sandboxes of one workspace at the same time.
+    /// Sandboxes in one workspace at the same time.
     pub sandboxes_max: u64,
     pub rate: RateSettings,
-    /// Domain below which signed links are made. The edge serves the same one.
+    /// Domain of signed links. The edge serves the same domain.
     pub preview_suffix: PreviewSuffix,
 }
 
-/// How fast a workspace may ask.
+/// Request rate of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSettings {
-    /// Requests a second in the long run; 0 is no limit.
+    /// Sustained requests per second; 0 means no limit.
     pub per_second: u32,
-    /// Requests at once after a rest.
+    /// Requests at once after a quiet period.
     pub burst: u32,
     pub operator: Operator,
 }
 
-/// Whether the first workspace, which is the operator's own, is held to the limit too.
+/// Whether the rate limit also applies to the first workspace, which belongs to the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     Limited,

@@ -1,5 +1,5 @@
-//! Compares what is wanted with what the host has, and writes down the difference. Runs whole
-//! before any request is served, and in a careful form when events were missed.
+//! Reconciles the wanted sandboxes with those on the host. Runs in full before the first request is
+//! served, and in a restricted form after events were missed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,14 +12,15 @@ use crate::{Control, store::StoreError};
 
 const GONE: &str = "its machine ended with an earlier run of the server";
 
-/// Gives every row the host's word. A create or fork that was cut off before its answer leaves
-/// nothing: nobody has its id. A delete that was cut off is finished.
+/// Records in every row the state that the host reports. A create or fork that was interrupted
+/// before its response leaves nothing, because no caller has its id. An interrupted delete is
+/// finished.
 pub async fn compare(control: &Control) -> Result<(), StoreError> {
     let mut seen = seen(control).await;
     let rows = control.store.all_states().await?;
     let known: HashSet<SandboxId> = rows.iter().map(|(id, _)| *id).collect();
-    // A row is written before its sandbox is made. So this one was deleted, and the host has lost
-    // the news: nobody could ever use it.
+    // A row is written before its sandbox is made. So the row of this sandbox was deleted, but the
+    // host did not learn of it. No caller can use the sandbox.
     for (id, _) in seen.extract_if(|id, _| !known.contains(id)) {
         match control.host.remove(id).await {
             Ok(()) => tracing::info!(sandbox = %id, "removed: it is in no row"),
@@ -56,11 +57,10 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Does the same while requests are served: `creating` rows belong to their creators, and what is
-/// gone was removed.
+/// Reconciles while requests are served. `creating` rows belong to the requests that create them,
+/// and a sandbox that is missing on the host was removed.
 pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
-    // The rows first: whoever is in a row and not on the host afterwards has been removed in
-    // between or before.
+    // Read the rows first: a sandbox that has a row and is not on the host afterwards was removed.
     let rows = control.store.all_states().await?;
     let seen = seen(control).await;
     for (id, state) in rows {
@@ -70,8 +70,7 @@ pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
             (_, Some(view)) => write_state(control, view, &view.state).await?,
         }
     }
-    // Beside this task: a change that is under way on the host would hold up the events of all
-    // others.
+    // In a task of its own: a slow change on the host would delay the events of all sandboxes.
     let terms = control.clone();
     control.scope.start("reapply terms", async move {
         if let Err(error) = terms.reapply_terms().await {

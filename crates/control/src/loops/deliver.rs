@@ -1,5 +1,5 @@
-//! Empties the outbox: starts what is due, within the limits of webhook, workspace and server, and
-//! never waits for one of them.
+//! Starts the due deliveries of the outbox within the limits of webhook, workspace and server.
+//! Never waits for a delivery.
 
 use crate::{Control, limits::WEBHOOK_LOOK_EVERY, store::StoreError};
 
@@ -26,7 +26,7 @@ async fn start_due(control: &Control) -> Result<(), StoreError> {
         if room == 0 {
             continue;
         }
-        // Those on their way are due still, and come first.
+        // Deliveries in progress are still due and come first in the list.
         let count = room + control.flights.count(webhook.id);
         let mut started = 0;
         for delivery in control.store.due_deliveries(webhook.id, now_ns, count).await? {

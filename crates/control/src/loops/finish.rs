@@ -1,24 +1,24 @@
-//! Finishes what an earlier run of the server had begun: snapshots and volumes that were being made
-//! or deleted. Nobody was told of the former and everybody of the latter, so both go; but a volume
-//! in use stays, whose delete had to be refused. Builds that were under way have failed.
+//! Finishes the operations that an earlier run of the server left unfinished. Snapshots and volumes
+//! that were being made or deleted are removed. A volume in use stays, because its delete must be
+//! refused. Interrupted builds have failed.
 
 use crate::{
     Control,
     store::{Made, StoreError, Unfinished},
 };
 
-/// How a host refuses to remove a volume that a sandbox uses. Its delete was to be refused, and
-/// nobody lives to say so: the volume is its owner's as before. Were it left hidden, it would go
-/// with the sandbox that uses it.
+/// The code with which a host refuses to remove a volume that a sandbox uses. The interrupted
+/// delete would have been refused, so the volume is shown again. If it stayed hidden, it would be
+/// deleted when that sandbox is.
 const ATTACHED: &str = "volume.attached";
 
 const CUT_OFF: &str = "the server was stopped during the build; build again";
 
-/// What an answer that was lost is remembered with; nobody sees it.
+/// Status recorded for a lost response. No caller sees it.
 const LOST_STATUS: u16 = 409;
 
-/// Gives up every layer and disk whose row is not settled. What the host cannot do now is left for
-/// the next start.
+/// Releases every layer and disk with an unfinished row. If the host fails, the next start tries
+/// again.
 pub async fn finish(control: &Control) -> Result<(), StoreError> {
     for layer in control.store.unfinished_snapshots().await? {
         if let Err(fault) = control.give_up(layer).await {
@@ -39,14 +39,15 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
     take_back(control).await
 }
 
-/// Takes back what requests with an idempotency key had made when they were cut off. Their callers
-/// were told nothing, and will ask again.
+/// Removes the results of interrupted requests that had an idempotency key. Their callers got no
+/// response and will repeat the request. Then fails interrupted builds and releases their
+/// resources.
 async fn take_back(control: &Control) -> Result<(), StoreError> {
     for (attempt, made) in control.store.unfinished_attempts().await? {
         let mut clean = true;
         if made.iter().any(|(kind, _)| *kind == Made::InGuest) {
-            // It may be there, under a name that only its answer told. Whoever asks again hears
-            // that, and can look.
+            // The result may exist in the guest under a name that only the lost response had. A
+            // repeated request is told so, and its caller can check.
             control.store.answer_attempt(&attempt, LOST_STATUS, None).await?;
             continue;
         }

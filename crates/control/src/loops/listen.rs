@@ -1,5 +1,5 @@
-//! Writes down what happens to sandboxes: the one task that changes the state of a row after its
-//! sandbox has come up.
+//! Records the host's events. Apart from deletes, only this task changes the state of a row after
+//! its sandbox has started.
 
 use pandastack_kit::trace::{self, Here, Trace};
 use pandastack_model::{EventKind, SandboxId, SandboxState};
@@ -18,7 +18,7 @@ use crate::{
     store::{Seen, StoreError},
 };
 
-/// Follows the host's events, and requests to look at one sandbox, until shutdown.
+/// Follows the host's events, and requests to refresh one sandbox, until shutdown.
 pub async fn listen(
     control: Control,
     mut events: broadcast::Receiver<HostEvent>,
@@ -26,8 +26,8 @@ pub async fn listen(
 ) {
     let token = control.scope.token();
     loop {
-        // Shutdown first: a host that is closing removes machines, which is no wish to delete
-        // anybody's sandbox.
+        // Check for shutdown first: a host that closes removes its machines, and that must not
+        // delete any sandbox.
         let written = tokio::select! {
             biased;
             () = token.cancelled() => return,
@@ -47,7 +47,7 @@ pub async fn listen(
     }
 }
 
-/// Gives the place of the request that an event happened for.
+/// Returns the trace of the request that caused an event.
 fn cause(event: &HostEvent) -> Option<Here> {
     match event {
         HostEvent::Changed { cause, .. } | HostEvent::Removed { cause, .. } => {
@@ -64,9 +64,8 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
             control.store.mark_failed(id, &reason, control.clock.now_ns()).await
         }
         HostEvent::Changed { view, cause: _ } => {
-            // The row gets the state of now, not that of the event: a request may have changed the
-            // sandbox since. The event tells its own state; what came later has an event of its
-            // own.
+            // The row gets the current state, because a request may have changed the sandbox since
+            // the event. The announced event keeps its own state; later changes have their own.
             let now = control.host.observe(view.id).await;
             write_state(control, now.as_ref().unwrap_or(&view), &view.state).await
         }
@@ -87,7 +86,7 @@ async fn apply(control: &Control, event: HostEvent) -> Result<(), StoreError> {
 async fn look(control: &Control, settle: Settle) -> Result<(), StoreError> {
     let Settle { id, done, here } = settle;
     let written = trace::within(here, refresh(control, id)).await;
-    // Who waits may have hung up.
+    // The caller may have stopped waiting.
     let _ = done.map(|done| done.send(()));
     written
 }
@@ -95,13 +94,13 @@ async fn look(control: &Control, settle: Settle) -> Result<(), StoreError> {
 async fn refresh(control: &Control, id: SandboxId) -> Result<(), StoreError> {
     match control.host.observe(id).await {
         Some(view) => write_state(control, &view, &view.state).await,
-        // Being removed: that has an event of its own.
+        // The sandbox is being removed, which has an event of its own.
         None => Ok(()),
     }
 }
 
-/// Records what the host says of a sandbox, and the event of a state. A sandbox on its way up or
-/// out keeps its row until it is there.
+/// Records the state that the host reports, and announces the event of the state `told`. Does
+/// nothing while a sandbox is created or stopped.
 pub(super) async fn write_state(control: &Control, view: &SandboxView, told: &SandboxState) -> Result<(), StoreError> {
     match view.state {
         SandboxState::Creating | SandboxState::Stopping => Ok(()),

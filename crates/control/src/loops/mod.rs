@@ -1,5 +1,5 @@
-//! What runs without being asked: comparing intent with reality, finishing what was cut off,
-//! listening to the host, and delivering events.
+//! Background tasks: reconcile the rows with the host, finish interrupted operations, follow the
+//! host's events, deliver events, take samples and write the audit trail.
 
 mod compare;
 mod deliver;

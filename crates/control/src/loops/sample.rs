@@ -1,4 +1,4 @@
-//! Measures all machines every so often.
+//! Measures all machines at a fixed interval.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use pandastack_model::SandboxState;
 
 use crate::{Control, limits::SAMPLE_EVERY, series::Sampled};
 
-/// Samples until shutdown.
+/// Takes samples until shutdown.
 pub async fn sample(control: Control) {
     let token = control.scope.token();
     loop {
@@ -19,7 +19,7 @@ pub async fn sample(control: Control) {
 }
 
 impl Control {
-    /// Takes one sample of everything.
+    /// Takes one sample of all sandboxes.
     pub async fn sample(&self) {
         let mut usages: HashMap<_, _> = self.host.usages().await.into_iter().map(|usage| (usage.id, usage)).collect();
         let population = match self.store.population().await {

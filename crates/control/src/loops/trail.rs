@@ -1,4 +1,4 @@
-//! Writes the audit trail: many requests in one transaction, and old ones away now and then.
+//! Writes the audit trail: many entries in one transaction. Removes old entries at intervals.
 
 use tokio::sync::mpsc;
 
@@ -8,7 +8,7 @@ use crate::{
     store::AuditRow,
 };
 
-/// Writes until shutdown, and then what is still waiting.
+/// Writes entries until shutdown, then those still in the queue.
 pub async fn write_trail(control: Control, mut audit_entries: mpsc::Receiver<AuditRow>) {
     let token = control.scope.token();
     let (mut batch, mut unpruned) = (Vec::with_capacity(AUDIT_BATCH), 0);
@@ -44,7 +44,7 @@ async fn write(control: &Control, batch: &[AuditRow]) {
     }
 }
 
-/// Drops what is too old or too much.
+/// Removes entries that are too old or too many.
 pub async fn prune(control: &Control) {
     let before_ns = control.clock.now_ns().saturating_sub(AUDIT_AGE_MAX.as_nanos() as u64);
     if let Err(error) = control.store.prune_deeds(before_ns, AUDIT_ENTRIES_PER_WORKSPACE_MAX).await {

@@ -1,4 +1,4 @@
-//! Finds a sandbox's family among everybody in its workspace.
+//! Finds a sandbox's family among all sandboxes of its workspace.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,8 +6,8 @@ use pandastack_model::SandboxId;
 
 use crate::store::Relative;
 
-/// Gives the family from its oldest known member down, parents before their children. `None` if the
-/// sandbox is unknown.
+/// Returns the family from its oldest known member down, parents before their children. Returns
+/// `None` if the sandbox is unknown.
 pub fn family(everybody: Vec<Relative>, id: SandboxId) -> Option<Vec<Relative>> {
     let mut known: HashMap<SandboxId, Relative> = everybody.iter().map(|one| (one.id, one.clone())).collect();
     let mut children: HashMap<SandboxId, Vec<SandboxId>> = HashMap::new();
@@ -19,7 +19,7 @@ pub fn family(everybody: Vec<Relative>, id: SandboxId) -> Option<Vec<Relative>> 
     let root = oldest(&known, id)?;
     let (mut order, mut waiting) = (Vec::new(), vec![root]);
     while let Some(next) = waiting.pop() {
-        // Taken out, so that damaged rows that name each other do not go round for ever.
+        // Remove each member, so that damaged rows that name each other do not loop forever.
         let Some(one) = known.remove(&next) else { continue };
         order.push(one);
         waiting.extend(children.remove(&next).unwrap_or_default().into_iter().rev());

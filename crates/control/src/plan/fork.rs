@@ -1,4 +1,4 @@
-//! Decides what the children of a fork are: ids, metadata, lineage, limits, in one step.
+//! Decides the children of a fork: ids, metadata, lineage and limits.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use pandastack_wire_public::{
 use super::full;
 use crate::store::{IdleLimit, Intent, Lineage, Observed};
 
-/// What the decision looks at.
+/// Input of the decision: the current state.
 pub struct ForkView {
     pub parent: Intent,
     pub sandboxes: u64,
     pub sandboxes_max: u64,
 }
 
-/// What is asked, and what is settled already: ids and the time.
+/// The request, with the ids and the time already chosen.
 pub struct ForkPlanAsk {
     pub wish: ForkWish,
-    /// One for each child that is wanted.
+    /// One id for each child.
     pub ids: Vec<SandboxId>,
     pub layer: LayerId,
-    /// The tree's id, if the children belong together.
+    /// The id of the tree, if the children form one.
     pub tree: Option<String>,
     pub created_at_ns: u64,
 }
 
-/// Gives the children to commit, by index, or why there are none.
+/// Returns the children to commit, ordered by index, or the reason for a refusal.
 pub fn fork(view: &ForkView, ask: &ForkPlanAsk) -> Result<Vec<Intent>, Fault> {
     assert_eq!(ask.ids.len(), ask.wish.count, "one id for each child");
     if view.sandboxes + ask.ids.len() as u64 > view.sandboxes_max {
@@ -43,14 +43,14 @@ pub fn fork(view: &ForkView, ask: &ForkPlanAsk) -> Result<Vec<Intent>, Fault> {
 fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: &[VolumeMount]) -> Intent {
     let parent = &view.parent;
     let kept = IdleLimit { ttl_seconds: parent.spec.ttl_seconds, persistent: parent.spec.persistent };
-    // Branches that nobody promotes must end by themselves, also those of a parent that does not.
+    // Branches that are never promoted must end by themselves, even if the parent is persistent.
     let explored = ask.wish.explore_ttl.map(|ttl_seconds| IdleLimit { ttl_seconds, persistent: false });
     let limit = explored.unwrap_or(kept);
     Intent {
         id,
         workspace: parent.workspace.clone(),
         generation: 1,
-        // One apart, so that a listing keeps their order.
+        // One nanosecond apart, so that a list keeps their order.
         created_at_ns: ask.created_at_ns + index as u64,
         spec: SandboxSpec {
             owner: Some(parent.workspace.owner()),
@@ -78,8 +78,8 @@ fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: 
     }
 }
 
-/// The caller's metadata under ours. The parent's own is not copied: labels of one sandbox are
-/// wrong on another.
+/// Adds the fork's own keys to the caller's metadata. The parent's metadata is not copied, because
+/// its labels are wrong on another sandbox.
 fn metadata(parent: SandboxId, ask: &ForkPlanAsk, index: usize) -> BTreeMap<String, String> {
     let mut metadata = ask.wish.metadata.clone();
     let mut set = |key: &str, value: String| metadata.insert(key.to_owned(), value);
@@ -93,8 +93,8 @@ fn metadata(parent: SandboxId, ask: &ForkPlanAsk, index: usize) -> BTreeMap<Stri
     metadata
 }
 
-/// Volumes that are only read are shared with the children. A writer cannot be copied: a volume has
-/// one.
+/// Children share the volumes that the parent only reads. A volume has only one writer, so a parent
+/// that writes to one cannot be forked.
 fn shared_volumes(parent: &Intent) -> Result<Vec<VolumeMount>, Fault> {
     let written = parent.spec.volumes.iter().zip(&parent.volume_names);
     match written.into_iter().find(|(mount, _)| mount.access == Access::ReadWrite) {

@@ -1,4 +1,4 @@
-//! Pure decisions over a view: no clock, no I/O.
+//! Pure decisions over a view of the state: no clock, no I/O.
 
 mod family;
 mod fork;

@@ -1,4 +1,4 @@
-//! Decides whether a sandbox may be made, and writes down the intent.
+//! Decides whether a sandbox may be created, and returns its intent.
 
 use pandastack_model::{
     Fault, FaultKind, GuestPort, Origin, SandboxId, SandboxSpec, SandboxState, TemplateName, VolumeMount,
@@ -11,26 +11,26 @@ use crate::{
     store::{Intent, Lineage, Observed, Size, Snapshot, Template, Volume},
 };
 
-/// The label of ports that a template declares.
+/// Label of the ports that a template declares.
 const EXPOSED: &str = "exposed";
 
-/// Template names an error lists before it stops.
+/// Maximum number of template names in an error message.
 const NAMES_SHOWN_MAX: usize = 20;
 
-/// What the decision looks at.
+/// Input of the decision: the current state.
 pub struct View {
     pub templates: Vec<TemplateView>,
-    /// The template that was asked for, if it is the caller's.
+    /// The requested template, if it belongs to the caller's workspace.
     pub own: Option<Template>,
-    /// The snapshot that was asked for, if it is the caller's.
+    /// The requested snapshot, if it belongs to the caller's workspace.
     pub snapshot: Option<Snapshot>,
-    /// Those of the volumes asked for that are the caller's.
+    /// The requested volumes that belong to the caller's workspace.
     pub volumes: Vec<Volume>,
     pub sandboxes: u64,
     pub sandboxes_max: u64,
 }
 
-/// Who asks for what, and what is settled already: the id and the time.
+/// The request and its workspace, with the id and the time already chosen.
 pub struct Ask {
     pub id: SandboxId,
     pub workspace: WorkspaceId,
@@ -38,7 +38,7 @@ pub struct Ask {
     pub wanted: SandboxAsk,
 }
 
-/// What a sandbox begins as.
+/// The source and the size of a new sandbox.
 struct Beginning {
     template: TemplateName,
     origin: Origin,
@@ -46,7 +46,7 @@ struct Beginning {
     from_snapshot: Option<String>,
 }
 
-/// Gives the intent to commit, or why there is none.
+/// Returns the intent to commit, or the reason for a refusal.
 pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
     let Ask { id, workspace, created_at_ns, wanted } = ask;
     let SandboxAsk { start, ttl_seconds, persistent, mut metadata, env, egress, bandwidth_mbps, volumes } = wanted;
@@ -87,7 +87,7 @@ pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
     })
 }
 
-/// The fault of a workspace that has as many sandboxes as it may.
+/// The fault of a workspace that reached its limit of sandboxes.
 pub fn full() -> Fault {
     Fault::new(FaultKind::Quota, "quota.sandboxes", "max sandboxes reached; delete one that is no longer needed")
 }
@@ -103,7 +103,7 @@ fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
             let size = Size { cpus: u32::from(known.cpus), memory_mib: known.memory_mib };
             Ok(Beginning { template: name, origin: Origin::Template, size, from_snapshot: None })
         }
-        // Its template may be gone by now: the layer has everything.
+        // The template may be deleted by now; the layer contains everything.
         Start::Snapshot(_) => {
             let snapshot = view.snapshot.as_ref().ok_or_else(no_snapshot)?;
             Ok(Beginning {

@@ -1,29 +1,29 @@
-//! What follows from one try to deliver: done, once more at some time, or given up; and whether its
-//! webhook is worth trying.
+//! Decides what follows one delivery try: delivered, another try, or dead. Also decides whether
+//! its webhook is disabled.
 
 use crate::{
     limits::{WEBHOOK_BACKOFF, WEBHOOK_FAILING_MAX},
     store::{Stage, Verdict},
 };
 
-/// The status with which a receiver asks to be left alone.
+/// The status with which a receiver asks for no more deliveries.
 const GONE: u16 = 410;
 
-/// One try and what went before it.
+/// One try and the history of its delivery.
 #[derive(Clone, Copy, Debug)]
 pub struct Try {
     pub delivered: bool,
     pub status: Option<u16>,
-    /// Failures before this one.
+    /// Failed tries before this one.
     pub tries: u32,
     pub failing_since_ns: Option<u64>,
     pub now_ns: u64,
-    /// Anything: it moves the next try a little, so that those who failed together do not come
-    /// together.
+    /// A random number. It varies the delay, so that deliveries that failed together are not
+    /// retried together.
     pub dice: u16,
 }
 
-/// Decides.
+/// Decides what follows a try.
 pub fn after(one: Try) -> Verdict {
     let Try { delivered, status, tries, failing_since_ns, now_ns, dice } = one;
     if delivered {
@@ -47,7 +47,7 @@ pub fn after(one: Try) -> Verdict {
     Verdict { stage, tries: tries.saturating_add(1), next_at_ns, failing_since_ns: Some(since_ns), disable }
 }
 
-/// Moves a time by up to a fifth, either way.
+/// Varies a delay by up to a fifth in both directions.
 fn jittered(pause_ns: u64, dice: u16) -> u64 {
     let fifth = pause_ns / 5;
     let share = u128::from(fifth) * 2 * u128::from(dice) / u128::from(u16::MAX);
