@@ -31,7 +31,7 @@ pub struct Boot {
 pub struct Boots(Mutex<HashMap<WorkspaceId, VecDeque<Boot>>>);
 
 impl Boots {
-    /// Adds a boot. The oldest boot, or the workspace that booted least recently, makes room.
+    /// Adds a boot. Past the limits, the oldest boot or the least recent workspace is dropped.
     pub fn add(&self, workspace: &WorkspaceId, boot: Boot) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= BOOT_WORKSPACES_MAX && !all.contains_key(workspace) {

@@ -1,5 +1,6 @@
 //! Creates a sandbox: view, plan, commit, ensure. A failure after the commit is undone before the
-//! caller gets the response, so that a refusal always means that nothing was made.
+//! caller gets the response, so that nothing is left of a refused create. If the host cannot undo
+//! it, the row stays and is marked as failed.
 
 use std::time::Duration;
 
@@ -60,8 +61,8 @@ impl Control {
         }
     }
 
-    /// Returns the owner for whom the host counts shares. A workspace that is alone on the server
-    /// has no owner and so no share: no other workspace needs the rest.
+    /// Returns the owner whose share the host counts. A workspace that is alone on the server has
+    /// no owner and so no share: no other workspace needs the rest.
     pub(crate) async fn owner(&self, workspace: &WorkspaceId) -> Result<Option<Owner>, Fault> {
         Ok(self.store.has_several_workspaces().await?.then(|| workspace.owner()))
     }

@@ -53,8 +53,8 @@ impl Control {
         self.scope.run("fork", work).await.map_err(Fault::bug)?
     }
 
-    /// Waits for the fork, with a timeout. The fork runs in a task of its own, so that it is undone
-    /// only after the timeout, and not when the caller disconnects.
+    /// Waits for the fork, with a timeout. The wait runs in a task of its own, so that a
+    /// disconnected caller does not undo the fork.
     async fn fork_in_time(
         &self,
         caller: Caller,

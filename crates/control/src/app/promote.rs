@@ -76,7 +76,7 @@ impl Control {
             _ => None,
         };
         // Check only now, because another promotion may have deleted the winner. If a missing
-        // winner were promoted, nothing of the tree would remain.
+        // or failed winner were promoted, nothing of the tree would remain.
         self.reachable(caller, id).await?;
         if let Some(limit) = winner.lineage.promoted {
             self.change_idle_limit(id, limit).await?;

@@ -1,6 +1,6 @@
 //! Reconciles rows with the host. One task does it for all requests and reads the host's state each
-//! time, so that an older state never overwrites a newer one. Apart from creates and deletes, no
-//! other code writes the state of a sandbox.
+//! time, so that an older state never overwrites a newer one. Apart from the server's start,
+//! creates and deletes, no other code writes the state of a sandbox.
 
 use pandastack_kit::trace::{self, Here};
 use pandastack_model::SandboxId;

@@ -1,5 +1,5 @@
-//! The address of a webhook, checked once. The IP addresses it resolves to are checked when it is
-//! connected.
+//! The address of a webhook, checked once. The IP addresses that it resolves to are checked at each
+//! connection.
 
 use std::net::IpAddr;
 

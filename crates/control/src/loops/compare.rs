@@ -12,9 +12,8 @@ use crate::{Control, store::StoreError};
 
 const GONE: &str = "its machine ended with an earlier run of the server";
 
-/// Records in every row the state that the host reports. A create or fork that was interrupted
-/// before its response leaves nothing, because no caller has its id. An interrupted delete is
-/// finished.
+/// Records in every row the state that the host reports. An interrupted create or fork is forgotten
+/// if the host does not have the sandbox. An interrupted delete is finished.
 pub async fn compare(control: &Control) -> Result<(), StoreError> {
     let mut seen = seen(control).await;
     let rows = control.store.all_states().await?;

@@ -26,7 +26,7 @@ async fn start_due(control: &Control) -> Result<(), StoreError> {
         if room == 0 {
             continue;
         }
-        // Deliveries in progress are still due and come first in the list.
+        // Deliveries in progress are still due, so the list contains them too.
         let count = room + control.flights.count(webhook.id);
         let mut started = 0;
         for delivery in control.store.due_deliveries(webhook.id, now_ns, count).await? {

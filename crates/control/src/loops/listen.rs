@@ -1,5 +1,5 @@
-//! Records the host's events. Apart from deletes, only this task changes the state of a row after
-//! its sandbox has started.
+//! Records the host's events. Apart from deletes and undone creates, only this task changes the
+//! state of a row after its sandbox has started.
 
 use pandastack_kit::trace::{self, Here, Trace};
 use pandastack_model::{EventKind, SandboxId, SandboxState};

@@ -37,7 +37,7 @@ impl Store {
         Ok(posted)
     }
 
-    /// Wakes the delivery loop if a delivery was queued.
+    /// Wakes the delivery loop if an event had subscribers.
     pub(super) fn wake(&self, posted: Posted) {
         if posted == Posted::Some {
             self.outbox.notify_one();

@@ -14,7 +14,7 @@ pub struct Template {
     pub workspace: WorkspaceId,
     pub name: TemplateName,
     pub layer: LayerId,
-    /// The template or image that it was built from.
+    /// The source that it was built from.
     pub base: String,
     pub size: Size,
     pub disk_mib: u64,
