@@ -1,10 +1,9 @@
-//! Which addresses are not of the public internet. Every connection is checked against this, at the
-//! moment it is made.
+//! The addresses that are not part of the public internet. Every connection is checked against them
+//! when it is made.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Networks that only mean something near the server, or nothing at all (RFC 6890 and its
-/// registry). The word says which.
+/// Networks that are only local, or reserved (RFC 6890 and its registry), each with its name.
 const REFUSED_V4: &[([u8; 4], u32, &str)] = &[
     ([0, 0, 0, 0], 8, "this network"),
     ([10, 0, 0, 0], 8, "private"),
@@ -26,10 +25,10 @@ const REFUSED_V4: &[([u8; 4], u32, &str)] = &[
     ([240, 0, 0, 0], 4, "reserved"),
 ];
 
-/// Addresses of clouds' own servers that lie in the public space.
+/// Servers of cloud providers with public addresses.
 const METADATA_V4: &[[u8; 4]] = &[[168, 63, 129, 16]];
 
-/// Says why an address is not to be reached; nothing if it is of the public internet.
+/// Returns why an address must not be reached, or `None` if it is public.
 pub fn refused(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => refused_v4(address),
@@ -46,14 +45,14 @@ fn refused_v4(address: Ipv4Addr) -> Option<&'static str> {
     REFUSED_V4.iter().find(|(network, length, _)| within(network, *length)).map(|(_, _, why)| *why)
 }
 
-/// Only global unicast passes, and of that nothing that is another address in disguise.
+/// Only global unicast passes. An address that embeds an IPv4 address is judged by that one.
 fn refused_v6(address: Ipv6Addr) -> Option<&'static str> {
     if address.is_loopback() {
         return Some("loopback");
     }
     let parts = address.segments();
     match parts {
-        // IPv4-mapped, NAT64 and 6to4 say which IPv4 address they stand for.
+        // IPv4-mapped, NAT64 and 6to4 addresses embed an IPv4 address.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
             let [a, b] = high.to_be_bytes();
             let [c, d] = low.to_be_bytes();

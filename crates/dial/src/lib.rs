@@ -1,6 +1,6 @@
-//! Connections to servers that a client named: receivers of webhooks, registries of images. The
-//! name is resolved here, every address is checked, and the connection goes to the very address
-//! that was checked: nothing can change in between.
+//! Connections to servers that a client named: receivers of webhooks, registries of images.
+//! Resolves the name, checks every address, and connects to exactly the address that was checked,
+//! so that a changed DNS answer has no effect.
 
 mod address;
 
@@ -31,33 +31,33 @@ use tokio_rustls::{
 
 pub use address::refused;
 
-/// Addresses of one name that are tried.
+/// Most addresses that are tried for one name.
 const DIALED_ADDRESSES_MAX: usize = 4;
 
-/// Which addresses may be reached.
+/// The addresses that may be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// Only those of the public internet.
     #[default]
     Public,
-    /// Loopback and private networks too. The operator's choice: every tenant may then speak to
-    /// what is near the server.
+    /// Loopback and private networks too. The operator's choice: every tenant can then reach
+    /// servers near this one.
     Private,
 }
 
-/// Whom a server that is reached by https must be vouched for by.
+/// Certificate authorities that are trusted for https.
 #[derive(Clone, Debug, Default)]
 pub enum Roots {
-    /// Whom this host trusts.
+    /// Those of this host.
     #[default]
     Host,
-    /// Whom this host trusts, and these too.
+    /// Those of this host, and these.
     HostAnd(Vec<CertificateDer<'static>>),
     /// Only these.
     These(Vec<CertificateDer<'static>>),
 }
 
-/// Why a file of certificates is of no use.
+/// Why a file of certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
     #[error("read certificates of {}", path.display())]
@@ -71,7 +71,7 @@ pub enum RootsError {
 }
 
 impl Roots {
-    /// Trusts whom this host trusts, and the certificates of a file in PEM.
+    /// Trusts this host's certificate authorities, and those of a PEM file.
     pub fn host_and(path: &Path) -> Result<Self, RootsError> {
         let bad = |cause| RootsError::Read { path: path.to_owned(), cause };
         let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(bad)?.collect();
@@ -80,7 +80,7 @@ impl Roots {
     }
 }
 
-/// Where a connection leads.
+/// The target of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// A name or an address without brackets.
@@ -89,7 +89,7 @@ pub struct Place {
     pub tls: bool,
 }
 
-/// Makes connections. Keeps none.
+/// Makes connections. Keeps none of them.
 pub struct Dialer {
     reach: Reach,
     roots: Roots,
@@ -97,7 +97,7 @@ pub struct Dialer {
     scope: Scope,
 }
 
-/// Why there is no connection.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     #[error("the name {host} could not be resolved")]
@@ -121,7 +121,7 @@ pub enum DialError {
 }
 
 impl Dialer {
-    /// Makes one. Certificates are read when they are first needed.
+    /// Makes a dialer. Certificates are read at the first TLS connection.
     pub fn new(reach: Reach, roots: Roots, scope: Scope) -> Self {
         Self { reach, roots, tls: OnceCell::new(), scope }
     }
@@ -130,7 +130,7 @@ impl Dialer {
         self.reach
     }
 
-    /// Connects, and trusts if it is TLS. Takes as long as it takes; callers have a limit.
+    /// Connects, with a TLS handshake if the target wants it. Has no timeout; callers set one.
     pub async fn open(&self, place: &Place) -> Result<Box<dyn Stream>, DialError> {
         let stream = self.connect(place).await?;
         if !place.tls {
@@ -192,12 +192,12 @@ impl Dialer {
     }
 }
 
-/// Bytes both ways.
+/// A byte stream in both directions.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// The task that moves a connection's bytes. Dropped, the connection ends.
+/// The task that drives a connection. Dropping it ends the connection.
 pub struct Connection(tokio::task::JoinHandle<()>);
 
 impl Connection {
@@ -212,8 +212,8 @@ impl Drop for Connection {
     }
 }
 
-/// Says whether an address is this host's own, whatever network it is of: what listens here may
-/// trust its neighbours. The kernel would speak to it from the same address. Nothing is sent.
+/// Reports whether an address belongs to this host: local services may trust local clients. For
+/// such an address the kernel picks the same source address. Sends nothing.
 fn is_own(address: SocketAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let local = UdpSocket::bind((any, 0)).and_then(|socket| {
@@ -230,8 +230,7 @@ mod tests {
     #[test]
     fn this_hosts_own_addresses_are_known() {
         assert!(is_own("127.0.0.1:80".parse().unwrap()));
-        // Nothing is sent: only a route is looked for, which a machine without a network does not
-        // have.
+        // Sends nothing, only looks up a route. A machine without a network has none.
         let route = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect("192.0.2.1:9")?;
             socket.local_addr()

@@ -1,5 +1,5 @@
-//! The files that came with a build, and which of them a `COPY` means. Paths are names in the
-//! context only: nothing here touches a file.
+//! The files of a build's context, and the ones that a `COPY` selects. Paths are only names in the
+//! context: nothing here touches a file.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ pub struct ContextFile {
     /// Digest of its contents.
     pub digest: String,
     pub bytes: u64,
-    /// Whether it looks like a program: uploads carry no modes.
+    /// Whether it looks like a program. Uploads carry no modes.
     pub program: bool,
-    /// Which spooled file holds it.
+    /// Number of the spooled file that holds it.
     pub part: usize,
 }
 
-/// A file that a source means, and its name below the destination.
+/// A file that a source selects, and its name below the destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meant {
     /// Index into the context.
@@ -29,15 +29,15 @@ pub struct Meant {
     pub name: String,
 }
 
-/// What one source means.
+/// The files that one source selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matched {
     pub files: Vec<Meant>,
-    /// Whether it can only go into a folder: it is one, or a pattern.
+    /// Whether the destination must be a folder: the source is a folder or a pattern.
     pub many: bool,
 }
 
-/// Accepts a path that an upload names. Absolute ones and those that lead outside are refused.
+/// Normalises a path from an upload. Refuses absolute paths and paths that lead outside.
 pub fn checked(path: &str) -> Result<String, String> {
     let refused = |why: &str| Err(format!("context path {:?} {why}", path.chars().take(200).collect::<String>()));
     if path.is_empty() || path.len() > CONTEXT_PATH_BYTES_MAX {
@@ -56,7 +56,7 @@ pub fn checked(path: &str) -> Result<String, String> {
     Ok(parts.join("/"))
 }
 
-/// Finds what a source means: a file, everything below a folder, or everything that fits a pattern.
+/// Resolves a source: a file, everything below a folder, or everything that matches a pattern.
 pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
     let parts: Vec<&str> = source.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
@@ -78,7 +78,7 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
             many = true;
             names[parts.len()..].join("/")
         };
-        // Later ones of the same name win, as if copied one after the other.
+        // Later files of the same name win, as if copied one after the other.
         match places.insert(name.clone(), meant.len()) {
             Some(before) => {
                 places.insert(name, before);

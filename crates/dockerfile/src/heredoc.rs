@@ -1,4 +1,4 @@
-//! Here-documents: where one begins in an instruction, and the lines that belong to it.
+//! Here-documents: their beginning in an instruction, and their lines.
 
 use super::{DockerfileError, words};
 
@@ -7,13 +7,13 @@ use super::{DockerfileError, words};
 pub struct HereDoc {
     pub name: String,
     pub body: String,
-    /// Whether variables in it are replaced: its name was not quoted.
+    /// Whether its variables are replaced. They are if its name is not quoted.
     pub expand: bool,
-    /// The lines as they stand in the file, the last one included.
+    /// The lines as in the file, with the closing one.
     pub raw: String,
 }
 
-/// The beginning of a here-document.
+/// The opening of a here-document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {
     name: String,
@@ -21,7 +21,7 @@ pub struct Begun {
     strip_tabs: bool,
 }
 
-/// Finds the here-documents that an instruction begins.
+/// Finds the here-documents that an instruction opens.
 pub fn begun(rest: &str) -> Vec<Begun> {
     words::split(rest).iter().filter_map(|word| opening(word)).collect()
 }
@@ -36,7 +36,7 @@ pub fn opening(word: &str) -> Option<Begun> {
     (!name.is_empty() && name.chars().all(fine)).then(|| Begun { name: name.to_owned(), expand: !quoted, strip_tabs })
 }
 
-/// Takes the lines of a here-document.
+/// Reads the lines of a here-document.
 pub fn read<'a>(begun: Begun, number: usize, lines: impl Iterator<Item = &'a str>) -> Result<HereDoc, DockerfileError> {
     let Begun { name, expand, strip_tabs } = begun;
     let (mut body, mut raw) = (String::new(), String::new());

@@ -1,6 +1,5 @@
-//! Patterns for paths of the context, and `.dockerignore`: which files of an upload a Dockerfile
-//! does not see. The patterns of a list are tried in order and the last that fits decides; one that
-//! fits a folder fits everything below it.
+//! Patterns for paths of the context, and `.dockerignore`, which hides files from a Dockerfile. The
+//! last pattern that matches decides. A pattern that matches a folder matches everything below it.
 
 use globset::{Glob, GlobBuilder, GlobMatcher, GlobSet};
 
@@ -9,19 +8,19 @@ use crate::{
     limits::{IGNORE_BYTES_MAX, IGNORE_PATTERNS_MAX},
 };
 
-/// Where the list lies in the context.
+/// Path of the list in the context.
 pub const IGNORE: &str = ".dockerignore";
 
 /// The patterns of a `.dockerignore`.
 #[derive(Debug)]
 pub struct Ignored {
     patterns: GlobSet,
-    /// Whether a pattern brings files back, in their order.
+    /// Whether each pattern is an exception (`!`), in their order.
     back: Vec<bool>,
 }
 
 impl Ignored {
-    /// Reads a list.
+    /// Parses a list.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         if text.len() > IGNORE_BYTES_MAX {
             return Err(format!("it has more than {IGNORE_BYTES_MAX} bytes"));
@@ -33,7 +32,7 @@ impl Ignored {
                 continue;
             }
             let (brings_back, pattern) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest.trim()));
-            // Written as they like, paths are relative to the context.
+            // Paths are relative to the context, in whatever form they are written.
             let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
             if parts.is_empty() {
                 continue;
@@ -47,7 +46,7 @@ impl Ignored {
         Ok(Self { patterns: patterns.build().map_err(|error| error.to_string())?, back })
     }
 
-    /// Drops the files that a Dockerfile does not see.
+    /// Removes the hidden files.
     pub fn drop_from(&self, files: &mut Vec<ContextFile>) {
         files.retain(|file| !self.hides(&file.path));
     }
@@ -59,13 +58,13 @@ impl Ignored {
     }
 }
 
-/// Makes a pattern for one part of a path: `*`, `?`, `[a-z]`, `[^x]`, `\` before a character.
+/// Compiles a pattern for one part of a path: `*`, `?`, `[a-z]`, `[^x]`, `\` before a character.
 pub fn glob(pattern: &str) -> Result<GlobMatcher, String> {
     compiled(pattern).map(|glob| glob.compile_matcher())
 }
 
 fn compiled(pattern: &str) -> Result<Glob, String> {
-    // Braces mean themselves.
+    // Braces are literal.
     let pattern = pattern.replace('{', "[{]").replace('}', "[}]");
     let built = GlobBuilder::new(&pattern).literal_separator(true).backslash_escape(true).build();
     built
@@ -101,7 +100,7 @@ mod tests {
         assert!(!glob(&"*a".repeat(30)).unwrap().is_match("a".repeat(20)));
     }
 
-    /// The files that are left of a few.
+    /// Checks which of a few files are left.
     #[track_caller]
     fn check(list: &str, left: &[&str]) {
         let paths = ["Dockerfile", "README.md", "docs/README.md", "docs/a.txt", "src/deep/x.log", "src/x.py", "x.log"];

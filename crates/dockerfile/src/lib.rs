@@ -1,6 +1,6 @@
-//! Reads Dockerfiles and decides what they mean for a machine. Pure: no files, no network, no
-//! clock, and memory that is bounded by `limits`. What came with a build (the context) is known by
-//! its names only.
+//! Parses Dockerfiles and plans their steps for a machine. Pure: no files, no network, no clock,
+//! and memory bounded by `limits`. Sees the names and digests of the context's files, never their
+//! contents.
 
 pub mod context;
 mod heredoc;
@@ -20,7 +20,7 @@ pub use words::{Expander, Lookup};
 
 use limits::DOCKERFILE_EXPANDED_BYTES_MAX;
 
-/// What is wrong with a Dockerfile, and where.
+/// A problem in a Dockerfile, and its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Dockerfile line {line}: {problem}")]
 pub struct DockerfileError {
@@ -33,13 +33,13 @@ impl DockerfileError {
         Self { line, problem: problem.into() }
     }
 
-    /// Gives the word that programs look for.
+    /// The error code for programs.
     pub fn code(&self) -> &'static str {
         self.problem.code
     }
 }
 
-/// What is wrong with one instruction.
+/// A problem in one instruction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Problem {
@@ -48,7 +48,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Variables grow past what one Dockerfile may take.
+    /// The expanded variables exceed the limit of one Dockerfile.
     pub fn too_large() -> Self {
         let text = format!(
             "with its variables replaced the Dockerfile has more than {DOCKERFILE_EXPANDED_BYTES_MAX} bytes; \

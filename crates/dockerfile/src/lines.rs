@@ -1,27 +1,27 @@
-//! Splits a Dockerfile into its instructions: joins continued lines, leaves comments out, takes
-//! here-documents along.
+//! Splits a Dockerfile into instructions: joins continued lines, drops comments, attaches
+//! here-documents.
 
 use super::{
     DockerfileError,
     heredoc::{self, HereDoc},
 };
 
-/// One instruction as it stands in the file.
+/// One instruction, not parsed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The number of its first line.
+    /// Number of its first line.
     pub number: usize,
-    /// The first word, in capitals.
+    /// The first word, in upper case.
     pub keyword: String,
-    /// Everything after it, joined.
+    /// The rest of the instruction, joined.
     pub rest: String,
     pub documents: Vec<HereDoc>,
 }
 
-/// Instructions whose words may begin a here-document.
+/// Instructions that may contain here-documents.
 const WITH_DOCUMENTS: [&str; 3] = ["RUN", "COPY", "ADD"];
 
-/// Gives every instruction in order.
+/// Returns all instructions in order.
 pub fn split(text: &str) -> Result<Vec<Line>, DockerfileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     let escape = escape_of(&text)?;
@@ -67,7 +67,7 @@ fn is_nothing(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Reads the directives before the first instruction; only the escape character matters here.
+/// Reads the parser directives. Only the escape character matters here.
 fn escape_of(text: &str) -> Result<char, DockerfileError> {
     for (number, line) in (1..).zip(text.lines()) {
         let Some(comment) = line.trim_start().strip_prefix('#') else { break };

@@ -1,5 +1,5 @@
-//! Turns the instructions of a Dockerfile into steps. Variables stay as they are: their values are
-//! known only when the steps before are.
+//! Parses the instructions of a Dockerfile into steps. Variables are not replaced here: their
+//! values depend on earlier steps.
 
 use super::{
     DockerfileError, Problem,
@@ -12,16 +12,16 @@ use crate::limits::{BUILD_STEPS_MAX, DOCKERFILE_BYTES_MAX, STEP_TEXT_SHOWN_MAX};
 /// A whole Dockerfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dockerfile {
-    /// The arguments before the first `FROM`, for names of bases only.
+    /// The arguments before the first `FROM`. They apply only to names of bases.
     pub globals: Vec<Argument>,
-    /// At least one. The last one is what is built.
+    /// At least one. The last stage is the result.
     pub stages: Vec<Stage>,
 }
 
-/// What follows one `FROM`.
+/// One `FROM` and its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// In small letters.
+    /// In lower case.
     pub name: Option<String>,
     pub base: String,
     pub base_line: usize,
@@ -32,16 +32,16 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub line: usize,
-    /// How the log shows it.
+    /// Text for the log.
     pub text: String,
     pub instruction: Instruction,
 }
 
-/// What an instruction says.
+/// The content of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instruction {
     Run(Command),
-    /// A script of its own: the whole command is a here-document.
+    /// The whole command is a here-document.
     Script(String),
     Transfer(Transfer),
     /// Names and values.
@@ -54,11 +54,11 @@ pub enum Instruction {
     Expose(Vec<String>),
     Label(Vec<(String, String)>),
     Shell(Vec<String>),
-    /// Means nothing for a machine.
+    /// Has no effect on a machine.
     Ignored,
 }
 
-/// A build argument with its value if none is given.
+/// A build argument with its default value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     pub name: String,
@@ -66,7 +66,7 @@ pub struct Argument {
     pub line: usize,
 }
 
-/// A command in one of its two forms.
+/// A command in shell form or exec form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Shell(String),
@@ -77,7 +77,7 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     pub kind: TransferKind,
-    /// What it takes from, if not from the context.
+    /// The source of `--from`. `None` is the context.
     pub from: Option<Taken>,
     pub sources: Vec<Source>,
     pub dest: String,
@@ -85,7 +85,7 @@ pub struct Transfer {
     pub mode: Option<String>,
 }
 
-/// What `COPY --from` names.
+/// The source that `COPY --from` names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Taken {
     /// The number of a stage.
@@ -100,16 +100,16 @@ pub enum TransferKind {
     Add,
 }
 
-/// Where a transfer takes from.
+/// One source of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A path or pattern in the context.
     Path(String),
-    /// Text that stands in the Dockerfile.
+    /// Text of a here-document.
     Inline { name: String, body: String, expand: bool },
 }
 
-/// Reads a Dockerfile.
+/// Parses a Dockerfile.
 pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
     if text.len() > DOCKERFILE_BYTES_MAX {
         let text = format!("the file has {} bytes; at most {DOCKERFILE_BYTES_MAX} are allowed", text.len());
@@ -118,7 +118,7 @@ pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
     let (mut globals, mut stages, mut count) = (Vec::new(), Vec::<Stage>::new(), 0);
     for line in split(text)? {
         let number = line.number;
-        // A stage counts as a step: each may cost a machine.
+        // A stage counts as a step, because each may need a machine.
         count += 1;
         match (line.keyword.as_str(), stages.is_empty()) {
             ("FROM", _) => stages.push(from(&line)?),
@@ -193,7 +193,8 @@ fn run(line: &Line) -> Result<Instruction, DockerfileError> {
     let mut rest = line.rest.as_str();
     while let Some(flag) = rest.strip_prefix("--") {
         let (flag, after) = flag.split_once(char::is_whitespace).unwrap_or((flag, ""));
-        // A cache may always be empty; the other kinds bring something that is not here.
+        // A cache mount may always be empty. The other kinds need something that does not exist
+        // here.
         let harmless = flag.starts_with("mount=") && flag.contains("type=cache");
         if !harmless && flag != "network=default" {
             return Err(DockerfileError::at(line.number, format!("RUN --{} is not supported", shown(flag))));
@@ -249,19 +250,19 @@ fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfe
     Ok(Transfer { kind, from, sources, dest, owner, mode })
 }
 
-/// Finds what `--from` means: one of the stages before this one, or else what a `FROM` could name.
+/// Resolves `--from`: an earlier stage, or else a name as in `FROM`.
 fn taken(word: &str, stages: &[Stage]) -> Option<Taken> {
     let (this, earlier) = stages.split_last()?;
     if let Some(number) = stage_called(word, earlier) {
         return Some(Taken::Stage(number));
     }
-    // Numbers are for stages only, and a stage that takes from itself is a slip.
+    // Numbers are only for stages, and a stage cannot copy from itself.
     let slip = word.is_empty() || word.bytes().all(|byte| byte.is_ascii_digit());
     let itself = this.name.as_ref() == Some(&word.to_lowercase());
     (!slip && !itself).then(|| Taken::Named(word.to_owned()))
 }
 
-/// Finds a stage by its name or number. The last of a name counts.
+/// Finds a stage by its name or number. The last stage of a name wins.
 pub fn stage_called(word: &str, stages: &[Stage]) -> Option<usize> {
     let word = word.to_lowercase();
     let named = stages.iter().rposition(|stage| stage.name.as_ref() == Some(&word));
@@ -287,7 +288,7 @@ fn source<'a>(
     Ok(Source::Path(word))
 }
 
-/// Takes the leading `--name=value` words off.
+/// Splits off the leading `--name=value` words.
 fn flags(rest: &str) -> (Vec<(String, String)>, Vec<String>) {
     let mut words = words::split(rest);
     let count = words.iter().take_while(|word| word.starts_with("--")).count();
@@ -303,7 +304,7 @@ fn flags(rest: &str) -> (Vec<(String, String)>, Vec<String>) {
 fn pairs(line: &Line) -> Result<Vec<(String, String)>, DockerfileError> {
     let words = words::split(&line.rest);
     if !words.first().is_some_and(|word| word.contains('=')) {
-        // The old form: one name, and everything after it is the value.
+        // The old form: one name, and the rest of the line is its value.
         let (name, value) = line.rest.split_once(char::is_whitespace).unwrap_or((&line.rest, ""));
         if value.is_empty() {
             return Err(DockerfileError::at(line.number, format!("{} {} has no value", line.keyword, shown(name))));

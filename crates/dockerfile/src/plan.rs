@@ -1,6 +1,6 @@
-//! Decides what a Dockerfile means: which commands run as whom and where, which files go where,
-//! what the template says in the end. Pure: the same Dockerfile, base and context give the same
-//! plan, and the same keys for the cache.
+//! Plans a Dockerfile: which commands run, as which user and where, which files go where, and the
+//! settings of the template. Pure: the same Dockerfile, base and context give the same plan and the
+//! same cache keys.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ use crate::{
     stage_called,
 };
 
-/// What is to be done, in order, and what the template says then.
+/// The steps in order, and the template's settings after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<Planned>,
-    /// Folders that the last steps named and nothing made yet.
+    /// Folders that the last steps named and that no step has made yet.
     pub folders: Vec<String>,
     pub settings: Settings,
 }
 
-/// One step.
+/// One planned step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     pub line: usize,
@@ -34,21 +34,21 @@ pub struct Planned {
     pub act: Act,
 }
 
-/// What a step does.
+/// The effect of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Changes the machine.
     Change(Change),
-    /// Only changes what the template says.
+    /// Changes only the template's settings.
     Say,
-    /// Nothing at all, which the log should mention.
+    /// No effect. The log should mention it.
     Nothing,
 }
 
-/// A change of the machine. Everything it depends on is in it.
+/// A change of the machine. It contains everything that it depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Folders to be made before.
+    /// Folders to make first.
     pub folders: Vec<String>,
     pub verb: Verb,
 }
@@ -64,20 +64,20 @@ pub enum Verb {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub argv: Vec<String>,
-    /// A script that is to be the last argument's file.
+    /// A script, written to a file whose path becomes the last argument.
     pub script: Option<String>,
     pub env: BTreeMap<String, String>,
     pub cwd: Option<String>,
     pub user: Option<String>,
 }
 
-/// Files and where they go.
+/// Files, and their destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub items: Vec<Item>,
-    /// Absolute; without a slash at its end.
+    /// Absolute, without a trailing slash.
     pub dest: String,
-    /// Whether the destination is a folder for certain. If not, the machine is asked.
+    /// Whether the destination is certainly a folder. If not, the machine is asked.
     pub into_folder: bool,
     pub owner: Option<String>,
     pub mode: Option<u32>,
@@ -85,11 +85,11 @@ pub struct Place {
     pub unpack: bool,
 }
 
-/// Files from elsewhere and where they go.
+/// Files from another stage, template or image, and their destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Take {
     pub from: Taken,
-    /// Absolute; the last part of one may be a pattern.
+    /// Absolute. The last part of a path may be a pattern.
     pub sources: Vec<String>,
     pub dest: String,
     pub into_folder: bool,
@@ -97,7 +97,7 @@ pub struct Take {
     pub mode: Option<u32>,
 }
 
-/// One file to be placed.
+/// One file to place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Its name below the destination.
@@ -112,7 +112,7 @@ pub enum Contents {
     Text(String),
 }
 
-/// A Dockerfile and what its variables stand for. Plans its stages within one budget for the file.
+/// Plans the stages of a Dockerfile, with one budget for the whole file.
 #[derive(Debug)]
 pub struct Planning<'a> {
     file: &'a Dockerfile,
@@ -121,13 +121,13 @@ pub struct Planning<'a> {
     budget: Budget,
 }
 
-/// What the plans of all stages of a file may still take.
+/// Remaining budget for the plans of all stages.
 #[derive(Debug)]
 struct Budget {
     expander: Expander,
     /// Sources of `COPY` and `ADD`.
     sources: usize,
-    /// Memory for the files that they mean.
+    /// Memory for the files that the sources match.
     placed: usize,
 }
 
@@ -158,7 +158,7 @@ impl Budget {
     }
 }
 
-/// What a `FROM` means.
+/// The base that a `FROM` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
     pub name: String,
@@ -166,11 +166,11 @@ pub struct Base {
     pub stage: Option<usize>,
 }
 
-/// What a stage starts with.
+/// The initial state of a stage.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     pub settings: Settings,
-    /// Folders that the stage before named and nothing made yet.
+    /// Folders that the base stage named and that no step has made yet.
     pub folders: Vec<String>,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Planning<'a> {
         Ok(Self { file, globals, budget })
     }
 
-    /// Says which stages what is built depends on. The others are not built.
+    /// Marks the stages that the last stage depends on. The others are not built.
     pub fn needed(&mut self) -> Result<Vec<bool>, DockerfileError> {
         let stages = &self.file.stages;
         let mut needed = vec![false; stages.len()];
@@ -209,7 +209,7 @@ impl<'a> Planning<'a> {
         Ok(needed)
     }
 
-    /// Gives what the `FROM` of a stage means.
+    /// Resolves the `FROM` of a stage.
     pub fn base(&mut self, number: usize) -> Result<Base, DockerfileError> {
         let Self { file, globals, budget } = self;
         let stage = &file.stages[number];
@@ -218,13 +218,13 @@ impl<'a> Planning<'a> {
         if name.is_empty() {
             return Err(at("FROM names nothing".into()));
         }
-        // Numbers are for COPY only: a template may be called 1.
+        // Only `COPY` accepts a stage's number: a template may be called `1`.
         let called = stage_called(&name, &file.stages[..number]);
         let stage = called.filter(|other| file.stages[*other].name.as_ref() == Some(&name.to_lowercase()));
         Ok(Base { name, stage })
     }
 
-    /// Plans a stage on top of what its base says.
+    /// Plans a stage on top of its base.
     pub fn stage(&mut self, stage: usize, start: Start, context: &[ContextFile]) -> Result<Plan, DockerfileError> {
         let mut planner = Planner {
             settings: start.settings,
@@ -245,9 +245,8 @@ impl<'a> Planning<'a> {
     }
 }
 
-/// Gives the key under which the outcome of a change is found again: what was there before, and
-/// everything the change is made of. What is taken from elsewhere depends on all that is there,
-/// which `taken` stands for.
+/// Cache key of a change: a digest of the state before it and of the change itself. For files from
+/// another source, `taken` identifies the whole source.
 pub fn key(before: &str, change: &Change, context: &[ContextFile], taken: &str) -> String {
     let Change { folders, verb } = change;
     let mut words: Vec<String> = vec!["build 1".to_owned(), before.to_owned(), format!("{folders:?}")];
@@ -356,7 +355,7 @@ impl Planner<'_> {
                 }
             }
             Instruction::Shell(shell) => {
-                // Every RUN takes a copy of it.
+                // Every `RUN` copies it.
                 if shell.iter().map(|word| word.len() + size_of::<String>()).sum::<usize>() > DOCKERFILE_SHELL_BYTES_MAX
                 {
                     return Err(format!("SHELL takes more than {DOCKERFILE_SHELL_BYTES_MAX} bytes").into());
@@ -385,7 +384,7 @@ impl Planner<'_> {
         Run { argv, script, env: self.known(), cwd, user: user.clone() }
     }
 
-    /// What variables stand for now: arguments, and the environment over them.
+    /// Current values of variables: arguments, overridden by the environment.
     fn known(&self) -> BTreeMap<String, String> {
         let mut known = self.args.clone();
         known.extend(self.settings.env.clone());
@@ -406,7 +405,7 @@ impl Planner<'_> {
         pairs.iter().map(|(name, value)| Ok((self.expand(name)?, self.expand(value)?))).collect()
     }
 
-    /// Resolves a path in the machine against the working folder.
+    /// Resolves a path in the machine against the working directory.
     fn absolute(&self, path: &str) -> Result<String, Problem> {
         if path.is_empty() || path.contains('\0') {
             return Err("the path is empty or holds a zero byte".into());
@@ -436,7 +435,7 @@ impl Planner<'_> {
         if low == 0 || low > high || !["tcp", "udp"].contains(&protocol.to_ascii_lowercase().as_str()) {
             return Err(bad());
         }
-        // Only what speaks TCP can be reached from outside.
+        // Only TCP ports can be reached from outside.
         if protocol.eq_ignore_ascii_case("tcp") {
             self.settings.ports.extend((low..=high).take(PORTS_MAX + 1));
         }
@@ -453,7 +452,7 @@ impl Planner<'_> {
                     let text = if *expand { self.expand_raw(body)? } else { body.clone() };
                     items.push(Item { name: name.clone(), contents: Contents::Text(text) });
                 }
-                // What another stage holds is seen when it is there.
+                // Paths in another stage are checked when they are copied.
                 Source::Path(_) if transfer.from.is_some() => {}
                 Source::Path(path) => {
                     let path = self.expand(path)?;
@@ -485,7 +484,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Gives paths in another stage: absolute, whatever folder this one works in.
+    /// Paths in another stage: absolute, independent of this stage's working directory.
     fn taken(&mut self, transfer: &Transfer) -> Result<Vec<String>, Problem> {
         let path = |source: &Source| match source {
             Source::Path(path) => {
@@ -497,7 +496,7 @@ impl Planner<'_> {
         transfer.sources.iter().map(path).collect()
     }
 
-    /// Holds everything that a step added to the limits.
+    /// Checks everything that a step added against the limits.
     fn check(&self) -> Result<(), Problem> {
         let env = &self.settings.env;
         let hidden = |(name, _): &(&String, &String)| !env.contains_key(*name);

@@ -1,4 +1,4 @@
-//! What a template says about the sandboxes made from it, as its build leaves it.
+//! The settings that a template's build leaves for its sandboxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// The environment of every command.
     pub env: BTreeMap<String, String>,
-    /// The folder commands start in.
+    /// The working directory of commands.
     pub workdir: Option<String>,
-    /// The user commands run as.
+    /// The user of commands.
     pub user: Option<String>,
-    /// What the template is meant to run.
+    /// The template's command: `ENTRYPOINT` and `CMD`.
     pub entrypoint: Vec<String>,
     pub cmd: Vec<String>,
-    /// Whether it runs in every sandbox from the beginning.
+    /// Whether the command already runs when a sandbox starts.
     pub started: bool,
     /// Ports that are declared in every sandbox.
     pub ports: BTreeSet<u16>,

@@ -1,4 +1,4 @@
-//! The language, by example.
+//! Tests of the Dockerfile syntax.
 
 use std::collections::BTreeMap;
 
@@ -108,11 +108,11 @@ fn stages_have_names_and_numbers() {
         other => panic!("no transfer: {other:?}"),
     };
     assert_eq!((from(0), from(1)), (Some(Taken::Stage(0)), Some(Taken::Stage(0))));
-    // Of two with one name the later one is meant.
+    // If two stages have the same name, the later one wins.
     let file = parse("FROM a AS x\nFROM b AS x\nFROM c\nCOPY --from=x /x /y\n").unwrap();
     let Instruction::Transfer(transfer) = &file.stages[2].steps[0].instruction else { panic!("no transfer") };
     assert_eq!(transfer.from, Some(Taken::Stage(1)));
-    // What no stage is called is a template or an image.
+    // A name that is no stage is a template or an image.
     let file = parse("FROM a AS x\nCOPY --from=R.example/y:1 /x /y\n").unwrap();
     let Instruction::Transfer(transfer) = &file.stages[0].steps[0].instruction else { panic!("no transfer") };
     assert_eq!(transfer.from, Some(Taken::Named("R.example/y:1".to_owned())));

@@ -1,9 +1,9 @@
-//! Words, quotes and variables, as Dockerfiles have them.
+//! Words, quotes and variables of Dockerfiles.
 
 use super::Problem;
 use crate::limits::DOCKERFILE_EXPANDED_BYTES_MAX;
 
-/// Splits at blanks outside quotes. Quotes and escapes stay.
+/// Splits at blanks outside quotes. Keeps quotes and escapes.
 pub fn split(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), String::new());
     let (mut quote, mut escaped) = (None, false);
@@ -35,8 +35,8 @@ pub fn split(text: &str) -> Vec<String> {
 /// Finds the value of a variable.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<&'a str>;
 
-/// Replaces variables in the texts of one Dockerfile. All texts share one budget of bytes, which is
-/// checked before anything is copied: a few short lines could otherwise ask for gigabytes.
+/// Replaces variables in the texts of one Dockerfile. All texts share one byte budget, checked
+/// before each copy: a few short lines could otherwise expand to gigabytes.
 #[derive(Debug)]
 pub struct Expander {
     left: usize,
@@ -54,12 +54,12 @@ impl Expander {
         self.run(text, value, Quotes::Removed)
     }
 
-    /// Replaces variables and leaves quotes alone, as in a here-document.
+    /// Replaces variables and keeps quotes, as in a here-document.
     pub fn expand_raw(&mut self, text: &str, value: Lookup<'_>) -> Result<String, Problem> {
         self.run(text, value, Quotes::Kept)
     }
 
-    /// Bytes of text made so far.
+    /// Bytes of text produced so far.
     pub fn spent(&self) -> usize {
         DOCKERFILE_EXPANDED_BYTES_MAX - self.left
     }
@@ -85,7 +85,7 @@ struct Expansion<'l, 'v> {
     quotes: Quotes,
 }
 
-/// How deep defaults may hold further variables.
+/// Most levels of variables inside defaults.
 const DEPTH_MAX: usize = 8;
 
 impl Expansion<'_, '_> {
@@ -111,7 +111,7 @@ impl Expansion<'_, '_> {
         }
     }
 
-    /// Adds text, if the budget of the whole file allows it.
+    /// Adds text, if the budget of the file allows it.
     fn add(&mut self, text: &str) -> Result<(), Problem> {
         *self.left = self.left.checked_sub(text.len()).ok_or_else(Problem::too_large)?;
         self.out.push_str(text);
@@ -137,7 +137,7 @@ impl Expansion<'_, '_> {
         }
     }
 
-    /// Reads what follows a dollar sign.
+    /// Reads a variable after its dollar sign.
     fn variable(&mut self, rest: &mut &str, depth: usize) -> Result<(), Problem> {
         let Some(inside) = rest.strip_prefix('{') else {
             return match take_name(rest) {
@@ -160,7 +160,7 @@ impl Expansion<'_, '_> {
         Err("a ${ is not closed".into())
     }
 
-    /// Reads what stands in braces.
+    /// Reads the inside of `${…}`.
     fn braced(&mut self, inside: &str, depth: usize) -> Result<(), Problem> {
         let mut rest = inside;
         let name = take_name(&mut rest);
@@ -169,7 +169,7 @@ impl Expansion<'_, '_> {
         }
         let value = (self.value)(name);
         let filled = value.filter(|value| !value.is_empty());
-        // A word after `-` replaces what is missing; one after `+` replaces what is there.
+        // The word after `-` replaces a missing value. The word after `+` replaces an existing one.
         let (value, default, replacement) = match (rest.get(..1), rest.get(..2)) {
             _ if rest.is_empty() => (value, None, None),
             (_, Some(":-")) => (filled, Some(&rest[2..]), None),

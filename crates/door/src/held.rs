@@ -1,4 +1,4 @@
-//! A body that holds something until it was sent or given up.
+//! A body that keeps a value until it was sent or dropped.
 
 use std::{
     pin::Pin,
@@ -9,7 +9,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-/// Holds a value for as long as a body is being sent.
+/// Keeps a value for as long as a body is being sent.
 pub fn hold(body: Body, value: impl Send + Unpin + 'static) -> Body {
     Body::new(Held { body, _value: value })
 }

@@ -1,5 +1,5 @@
-//! Connections that wait for a request, the longest wait first. One of them can be given up when
-//! another needs its place; a connection whose request is under way never is.
+//! Connections that wait for a request, the longest wait first. One of them can be closed when
+//! another connection needs its place. A connection with a request in progress is never closed.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::held::hold;
 
-/// All connections that wait. Clones are the same.
+/// All waiting connections. Clones share the same state.
 #[derive(Clone, Default)]
 pub struct Idle(Arc<Shared>);
 
@@ -25,12 +25,12 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// By when they began to wait.
+    /// Ordered by the start of their wait.
     by_age: BTreeMap<u64, CancellationToken>,
 }
 
 impl Idle {
-    /// Takes a new connection in: it waits for its first request.
+    /// Registers a new connection, which waits for its first request.
     pub fn seat(&self) -> Seat {
         let place =
             Arc::new(Place { idle: self.clone(), given_up: CancellationToken::new(), at: Mutex::new(At::Busy) });
@@ -38,7 +38,7 @@ impl Idle {
         Seat(place)
     }
 
-    /// Gives up the connection that has waited longest; waits for one if there is none.
+    /// Closes the connection that has waited longest. If none waits, waits for one.
     pub async fn give_one_up(&self) {
         loop {
             let one_more = self.0.one_more.notified();
@@ -51,7 +51,7 @@ impl Idle {
     }
 }
 
-/// One connection's place among the others. Dropped with it.
+/// One connection's registration. Dropped with the connection.
 pub struct Seat(Arc<Place>);
 
 struct Place {
@@ -60,22 +60,22 @@ struct Place {
     at: Mutex<At>,
 }
 
-/// What a connection does.
+/// State of a connection.
 enum At {
     /// Waits for a request, under this number.
     Waiting(u64),
     Busy,
-    /// Has ended. Its last answer may still be on its way to being dropped.
+    /// Has ended. Its last answer may not be dropped yet.
     Gone,
 }
 
 impl Seat {
-    /// Tells when the connection has to go.
+    /// Token that is cancelled when the connection has to close.
     pub fn given_up(&self) -> CancellationToken {
         self.0.given_up.clone()
     }
 
-    /// Marks the connection as one with a request under way, until what this gives is dropped.
+    /// Marks the connection as busy until the returned value is dropped.
     pub fn busy(&self) -> Busy {
         self.0.leave(At::Busy);
         Busy(self.0.clone())
@@ -111,11 +111,11 @@ impl Place {
     }
 }
 
-/// A request under way.
+/// A request in progress.
 pub struct Busy(Arc<Place>);
 
 impl Busy {
-    /// Stays busy until a body is sent or given up.
+    /// Stays busy until a body is sent or dropped.
     pub fn hold(self, body: Body) -> Body {
         hold(body, self)
     }
@@ -127,8 +127,7 @@ impl Drop for Busy {
     }
 }
 
-/// Locks a value whose every change is one step, so that a panic elsewhere cannot have left it half
-/// done.
+/// Locks a value. Every change to it is one step, so a panic cannot have left it inconsistent.
 fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

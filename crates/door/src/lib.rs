@@ -1,5 +1,5 @@
-//! The front door that control and edge share: connections, and the shares that workspaces have of
-//! what is counted at the door. Knows no resource and no database.
+//! The front door that control and edge share: connections, and the shares of workspaces in the
+//! places that the door counts. Knows no resource and no database.
 
 mod held;
 mod idle;

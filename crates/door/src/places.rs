@@ -1,5 +1,5 @@
-//! Places of a limited number, shared by workspaces: who has its share is refused while others are
-//! still served.
+//! A limited number of places, shared by workspaces. A workspace that has its share is refused
+//! while others are still served.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,37 +7,37 @@ use pandastack_model::{Fault, FaultKind, NoShare, Shares};
 use pandastack_wire_fleet::WorkspaceId;
 use tokio::sync::Notify;
 
-/// What is counted, and what is said when there is no more of it.
+/// The kind of place, and the error codes of a refusal.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
-    /// What the places are, as in "768 open sockets".
+    /// Name of the places, as in "768 open sockets".
     pub name: &'static str,
-    /// The code of a workspace that has its share.
+    /// Error code if the workspace has its share.
     pub quota: &'static str,
-    /// The code if all workspaces together have all places.
+    /// Error code if all places are taken.
     pub full: &'static str,
 }
 
-/// All places of one kind. Clones are the same.
+/// All places of one kind. Clones share the same state.
 #[derive(Clone)]
 pub struct Places(Arc<Room>);
 
 struct Room {
     counted: Counted,
     total: u64,
-    /// `None` is everybody who is not known.
+    /// `None` stands for all unknown callers.
     shares: Mutex<Shares<Option<WorkspaceId>>>,
     one_free: Notify,
 }
 
 impl Places {
-    /// Makes so many places.
+    /// Makes this many places.
     pub fn new(counted: Counted, total: usize) -> Self {
         let total = u64::try_from(total).unwrap_or(u64::MAX);
         Self(Arc::new(Room { counted, total, shares: Mutex::default(), one_free: Notify::new() }))
     }
 
-    /// Gives a workspace a place until it is dropped. Callers who are not known share one part.
+    /// Gives a workspace a place until it is dropped. All unknown callers share one part.
     pub fn take(&self, workspace: Option<&WorkspaceId>) -> Result<Place, Fault> {
         let holder = workspace.cloned();
         match self.shares().take(&holder, 1, self.0.total) {
@@ -46,12 +46,12 @@ impl Places {
         }
     }
 
-    /// Waits until the workspace can have a place.
+    /// Waits until the workspace gets a place.
     pub async fn wait(&self, workspace: &WorkspaceId) -> Place {
         let holder = Some(workspace.clone());
         loop {
             let mut one_free = std::pin::pin!(self.0.one_free.notified());
-            // Listens before it looks: a place that falls free in between must not be missed.
+            // Registered before the check, so that a place freed in between is not missed.
             one_free.as_mut().enable();
             if self.shares().take(&holder, 1, self.0.total).is_ok() {
                 return Place { places: self.clone(), holder };
@@ -81,12 +81,12 @@ impl Places {
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares<Option<WorkspaceId>>> {
-        // Every change is one step, so that a panic elsewhere cannot have left it half done.
+        // Every change is one step, so a panic cannot have left it inconsistent.
         self.0.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One place. Dropped, it is free again.
+/// One place. It is freed on drop.
 pub struct Place {
     places: Places,
     holder: Option<WorkspaceId>,

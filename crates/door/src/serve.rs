@@ -1,6 +1,6 @@
 //! Serves connections: bounded in number, with a deadline for each request's head, drained at
-//! shutdown. Connections that wait for a request give way to new ones, so that nobody keeps others
-//! out by holding the door open.
+//! shutdown. Idle connections are closed to make room for new ones, so that open connections alone
+//! cannot block other clients.
 
 use std::{
     io,
@@ -38,29 +38,29 @@ use crate::{
 const REQUESTS: Counted =
     Counted { name: "requests under way", quota: "quota.connections", full: "connection.too_many" };
 
-/// Pause after a connection could not be accepted: descriptors come back only if others can work.
+/// Pause after a failed accept. Descriptors become free only while other tasks run.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What connections are held to. Tests have shorter times than anybody else.
+/// Limits of connections. Tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServeSettings {
     /// Connections served at once.
     pub connections_max: usize,
     /// How long a request's head may take, and how long an unused connection stays.
     pub head_arrival_max: Duration,
-    /// How long requests under way may take to end at shutdown.
+    /// How long requests in progress may take to end at shutdown.
     pub drain_max: Duration,
 }
 
 impl ServeSettings {
-    /// The usual settings for a process that may open so many descriptors.
+    /// The usual settings for a process with this limit of descriptors.
     pub fn within(descriptors: u64) -> Self {
         let connections = usize::try_from(descriptors / DESCRIPTORS_PER_CONNECTION).unwrap_or(usize::MAX);
         Self { connections_max: connections.clamp(1, CONNECTIONS_MAX), ..Self::default() }
     }
 
-    /// The places of connections with a request under way. Some connections have none: they serve
-    /// health checks, look up keys and refuse, whatever the others do.
+    /// Places of requests in progress. There are fewer than connections: the rest serve health
+    /// checks, look up keys and refuse, even if all places are taken.
     pub fn places(&self) -> Places {
         let reserve = (self.connections_max / CONNECTIONS_PER_RESERVED).max(1);
         Places::new(REQUESTS, self.connections_max.saturating_sub(reserve).max(1))
@@ -73,13 +73,12 @@ impl Default for ServeSettings {
     }
 }
 
-/// Serves the app until the scope is told to end, then lets requests under way finish for a short
-/// time.
+/// Serves the app until the scope is cancelled, then gives requests in progress a short time.
 pub async fn serve(listener: TcpListener, app: Router, scope: Scope) {
     serve_with(listener, app, scope, ServeSettings::default()).await;
 }
 
-/// The same, by other settings.
+/// Serves with other settings.
 pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settings: ServeSettings) {
     let (stop, cut) = (scope.token(), CancellationToken::new());
     let (room, idle) = (Arc::new(Semaphore::new(settings.connections_max)), Idle::default());
@@ -122,21 +121,18 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
         });
     }
     drop(listener);
-    // Streams may go on for hours; past this time they are cut, which their clients see as an
-    // error.
+    // Streams may run for hours. After this time they are cut, which their clients see as an error.
     under_way.close();
     let _ = tokio::time::timeout(settings.drain_max, under_way.wait()).await;
     cut.cancel();
 }
 
-/// Says whether this process, or the whole system, has no more descriptors: `EMFILE` and `ENFILE`
-/// of Linux.
+/// Reports whether the process or the system is out of descriptors: `EMFILE` and `ENFILE` on Linux.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }
 
-/// Waits for a place. When there is none, the connection that has waited longest for a request has
-/// to go.
+/// Waits for a place. If there is none, the longest idle connection is closed.
 async fn place(room: &Arc<Semaphore>, idle: &Idle) -> OwnedSemaphorePermit {
     let free = room.clone().acquire_owned();
     let permit = match room.clone().try_acquire_owned() {
@@ -149,7 +145,7 @@ async fn place(room: &Arc<Semaphore>, idle: &Idle) -> OwnedSemaphorePermit {
     permit.expect("the semaphore is never closed")
 }
 
-/// Serves a connection; once asked to stop, only until the request under way is answered.
+/// Serves a connection. After the stop signal, only until the current request is answered.
 async fn connection(
     stream: Seated,
     app: Router,
@@ -173,8 +169,8 @@ async fn connection(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
-    // By reference, because it goes on after the other branch has won: hyper has no other way to
-    // end one politely.
+    // Polled by reference, because the connection continues after a stop: hyper needs it for a
+    // graceful shutdown.
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = stop.cancelled() => {}
@@ -183,7 +179,7 @@ async fn connection(
     connection.await
 }
 
-/// A connection, for a request that goes on after its answer: what is kept here is dropped when the
+/// A handle of a connection for upgraded requests. The place kept here is dropped when the
 /// connection is closed.
 #[derive(Clone, Default)]
 pub struct Connection(Arc<Mutex<Option<Place>>>);
@@ -194,8 +190,8 @@ impl Connection {
     }
 }
 
-/// Lets an answer keep its request's place until it was sent, or until the connection ends if that
-/// was upgraded.
+/// Keeps the request's place until the answer is sent, or after an upgrade until the connection
+/// ends.
 pub fn occupy(response: Response, place: Option<Place>, connection: Option<Connection>) -> Response {
     match (place, connection) {
         (None, _) => response,
@@ -208,7 +204,7 @@ pub fn occupy(response: Response, place: Option<Place>, connection: Option<Conne
 }
 
 /// A connection with its place among all connections. It keeps the place until its descriptor is
-/// closed, so also after an upgrade has taken it away from us.
+/// closed, also after an upgrade.
 struct Seated {
     stream: TcpStream,
     kept: Connection,
@@ -217,7 +213,7 @@ struct Seated {
 
 impl Drop for Seated {
     fn drop(&mut self) {
-        // Others may still know the connection.
+        // Other handles of the connection may still exist.
         self.kept.keep(None);
     }
 }

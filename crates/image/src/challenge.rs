@@ -1,15 +1,15 @@
-//! What a registry answers to somebody it does not know: how it wants to be told.
+//! The challenge of a registry to a request without valid credentials.
 
-/// A way to say who asks.
+/// The way to authenticate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// A name and a password.
     Basic,
-    /// A token, which a server gives out.
+    /// A token from a token server.
     Bearer { realm: String, service: Option<String> },
 }
 
-/// Reads a `WWW-Authenticate` header. Nothing if it is of no kind that is known.
+/// Parses a `WWW-Authenticate` header. Returns `None` for an unknown scheme.
 pub fn parse(header: &str) -> Option<Challenge> {
     let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
     if scheme.eq_ignore_ascii_case("basic") {

@@ -1,6 +1,6 @@
-//! Makes one archive of an image's layers, in two walks over them: the first finds out what is left
-//! of every layer, the second writes that. Blocking. Nothing of an image becomes a file here:
-//! contents go from one archive into the other.
+//! Merges an image's layers into one archive, in two passes: the first finds the entries that
+//! remain, the second writes them. Blocking. No entry becomes a file on this host: contents go from
+//! one archive into the other.
 
 use std::{
     collections::HashMap,
@@ -25,18 +25,18 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Layer {
     pub path: PathBuf,
-    /// The digest of what is in it once it is unpacked.
+    /// Digest of the uncompressed layer.
     pub unpacked: Digest,
 }
 
-/// What is left of all layers.
+/// The merged files of all layers.
 pub struct Flat {
     pub tree: Tree,
-    /// Device nodes and the like, which machines make themselves.
+    /// Number of entries left out, such as device nodes, which machines make themselves.
     pub left_out: usize,
 }
 
-/// Why layers are of no use.
+/// Why layers cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FlattenError {
     #[error("layer {layer}: {problem}")]
@@ -47,7 +47,7 @@ pub enum FlattenError {
     Stopped,
 }
 
-/// Finds out what is left of every layer. Folders that commands need are made.
+/// Finds the entries that remain of all layers. Adds the folders that commands need.
 pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) -> Result<Flat, FlattenError> {
     let (mut tree, mut left_out, mut unpacked, mut entries) = (Tree::default(), 0, 0, 0);
     for (number, Layer { path, unpacked: wanted }) in layers.iter().enumerate() {
@@ -67,7 +67,7 @@ pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) ->
                 }
             }
         });
-        // Archives may be followed by anything; the digest is of all of it.
+        // An archive may have trailing bytes. The digest covers them too.
         let ended = walked.and_then(|()| io::copy(&mut reader, &mut io::sink()).map(drop).map_err(|e| e.to_string()));
         match ended {
             _ if stop.is_cancelled() => return Err(FlattenError::Stopped),
@@ -87,7 +87,7 @@ pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) ->
     Ok(Flat { tree, left_out })
 }
 
-/// Writes what is left as one archive: folders, then files layer by layer, then links, so that
+/// Writes the merged files as one archive: folders, then files layer by layer, then links, so that
 /// nothing is written through a link.
 pub fn write(
     listing: &Listing,
@@ -166,7 +166,7 @@ fn bad(layer: usize, error: &io::Error) -> FlattenError {
     FlattenError::Layer { layer: layer + 1, problem: error.to_string() }
 }
 
-/// One entry, with its names whole.
+/// One entry, with its full names.
 struct Part {
     entry: usize,
     path: Vec<u8>,
@@ -181,7 +181,7 @@ impl Part {
         let spot = Spot { layer, entry: self.entry };
         Ok(Some(match self.kind {
             EntryType::Directory => Brought::Folder,
-            // Old archives mark a folder by its name only.
+            // Old archives mark a folder only by the slash at the end of its name.
             EntryType::Regular if self.path.ends_with(b"/") => Brought::Folder,
             EntryType::Regular | EntryType::Continuous => Brought::File { spot, bytes: self.bytes },
             EntryType::Symlink if self.link.is_empty() || self.link.len() > 4095 || self.link.contains(&0) => {
@@ -196,7 +196,7 @@ impl Part {
     }
 }
 
-/// Names that stand in front of an entry because they are too long for it.
+/// Values from extension headers, which apply to the next entry.
 #[derive(Default)]
 struct Ahead {
     path: Option<Vec<u8>>,
@@ -205,7 +205,7 @@ struct Ahead {
     group: Option<u64>,
 }
 
-/// Walks through an archive. Extensions are read here, within their limit: the library would read
+/// Walks through an archive. Reads extension headers itself, within a limit: the library would read
 /// any size of them into memory.
 fn walk(from: &mut impl Read, mut each: impl FnMut(&Part, &mut dyn Read) -> Result<(), String>) -> Result<(), String> {
     let broken = |error: io::Error| format!("no archive: {error}");
@@ -236,7 +236,7 @@ fn part(entry: &Entry<'_, impl Read>, number: usize, kind: EntryType, ahead: Ahe
     let link = ahead.link.or_else(|| header.link_name_bytes().map(|name| name.into_owned())).unwrap_or_default();
     let marks = Marks {
         mode: header.mode()? & 0o7777,
-        // Some leave them empty, which is root.
+        // Some archives leave these fields empty, which means root.
         owner: ahead.owner.unwrap_or_else(|| header.uid().unwrap_or(0)),
         group: ahead.group.unwrap_or_else(|| header.gid().unwrap_or(0)),
         changed_at: header.mtime().unwrap_or(0),

@@ -1,6 +1,6 @@
-//! Images of other makers: finds them in a registry, fetches them, and rewrites their layers as one
-//! archive. Their contents are unpacked and run by a machine only. This room has no database and no
-//! public API in reach; its errors become faults in control.
+//! Container images: resolves them in a registry, fetches them, and merges their layers into one
+//! archive. Only machines unpack and run their contents. This room uses no database and no public
+//! API; control turns its errors into faults.
 
 mod challenge;
 pub mod flatten;
@@ -20,18 +20,18 @@ use url::{Host, Url};
 
 pub use reference::Reference;
 
-/// What the operator decides about images.
+/// The operator's settings for images.
 #[derive(Clone, Debug, Default)]
 pub struct ImageSettings {
     pub reach: Reach,
     pub roots: Roots,
-    /// The registry of names that say none.
+    /// The registry of names without one.
     pub registry: Option<String>,
-    /// Registries that are spoken to without TLS, besides those on this host.
+    /// Registries that are reached without TLS, besides those on this host.
     pub plain: Vec<String>,
 }
 
-/// How images are reached.
+/// Access to images.
 pub struct Images {
     dialer: Dialer,
     registry: Option<String>,
@@ -39,7 +39,7 @@ pub struct Images {
     scope: Scope,
 }
 
-/// Why there is no image.
+/// Why a pull failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
     #[error("the registry has no such image")]
@@ -59,7 +59,7 @@ pub enum PullError {
 }
 
 impl PullError {
-    /// Gives the word that programs look for.
+    /// The error code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound => "template.image_not_found",
@@ -73,21 +73,21 @@ impl PullError {
     }
 }
 
-/// The disk has no room for what is fetched.
+/// The spool has no room for the fetched bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("insufficient host storage for uploads; try again when other builds have ended")]
 pub struct NoRoom;
 
-/// Where layers are put until they are used.
+/// Storage for layers until they are used.
 pub trait Spool: Send {
-    /// The file of a part.
+    /// Path of a part.
     fn path(&self, part: usize) -> PathBuf;
 
-    /// Counts bytes that are about to be written.
+    /// Counts bytes before they are written.
     fn charge(&mut self, bytes: u64) -> Result<(), NoRoom>;
 }
 
-/// A name and a password for a registry.
+/// User name and password for a registry.
 #[derive(Clone)]
 pub struct Credentials {
     pub username: String,
@@ -121,12 +121,12 @@ impl Images {
         Self { dialer: Dialer::new(reach, roots, scope.clone()), registry, plain, scope }
     }
 
-    /// Reads the name of an image.
+    /// Parses the name of an image.
     pub fn reference(&self, text: &str) -> Result<Reference, String> {
         Reference::parse(text, self.registry.as_deref())
     }
 
-    /// Gives the address of a registry.
+    /// URL of a registry.
     fn base(&self, registry: &str) -> Result<Url, PullError> {
         let parse = |scheme: &str| Url::parse(&format!("{scheme}://{registry}/"));
         let url = parse("http").map_err(|error| PullError::Bad(error.to_string()))?;
@@ -137,7 +137,7 @@ impl Images {
         }
     }
 
-    /// Says where an address leads. Without TLS it leads only where that is allowed.
+    /// The target of a URL. Refuses plain HTTP where it is not allowed.
     fn place(&self, url: &Url) -> Result<Place, PullError> {
         let tls = url.scheme() == "https";
         if !tls && (url.scheme() != "http" || !self.may_be_plain(url)) {

@@ -1,5 +1,4 @@
-//! The documents of an image: which of several platforms, which layers, what its makers said about
-//! commands. Pure.
+//! The documents of an image: its platforms, its layers, and its settings for commands. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +13,14 @@ use crate::{
     reference::Digest,
 };
 
-/// What may be asked for: an image, or a list of one for every platform; of both standards.
+/// Accepted media types: images and indexes, of OCI and of Docker.
 pub const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
 
-/// What the name of an image stands for.
+/// The document that an image's name resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// One of many platforms: the image for machines of ours.
+    /// A list of platforms. This is the digest of the image for our machines.
     Index(Digest),
     Image {
         config: Blob,
@@ -29,18 +28,18 @@ pub enum Document {
     },
 }
 
-/// A part of an image.
+/// A layer or the configuration of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
     pub digest: Digest,
     pub bytes: u64,
 }
 
-/// What the configuration of an image says.
+/// Contents of an image's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     pub settings: Settings,
-    /// The digests of the layers once they are unpacked.
+    /// Digests of the uncompressed layers.
     pub unpacked: Vec<Digest>,
 }
 
@@ -99,7 +98,7 @@ struct RawSettings {
     labels: Option<BTreeMap<String, String>>,
 }
 
-/// Reads what a registry gave for a name.
+/// Parses the document that a registry returned.
 pub fn document(bytes: &[u8]) -> Result<Document, String> {
     let raw: RawDocument = serde_json::from_slice(bytes).map_err(|error| format!("its manifest: {error}"))?;
     if raw.schema_version != 2 {
@@ -137,7 +136,7 @@ fn blob(raw: &RawBlob) -> Result<Blob, String> {
     Ok(Blob { digest, bytes: raw.size })
 }
 
-/// Reads the configuration of an image with so many layers.
+/// Parses the configuration of an image with this many layers.
 pub fn config(bytes: &[u8], layers: usize) -> Result<Said, String> {
     let raw: RawConfig = serde_json::from_slice(bytes).map_err(|error| format!("its configuration: {error}"))?;
     let RawConfig { os, architecture, config, rootfs } = raw;
@@ -150,7 +149,7 @@ pub fn config(bytes: &[u8], layers: usize) -> Result<Said, String> {
     Ok(Said { settings: settings(config.unwrap_or_default())?, unpacked })
 }
 
-/// Makes what a Dockerfile's words would have made.
+/// Converts to the settings that a Dockerfile would give.
 fn settings(raw: RawSettings) -> Result<Settings, String> {
     let RawSettings { env, working_dir, user, cmd, entrypoint, exposed_ports, labels } = raw;
     let mut known = BTreeMap::new();
@@ -173,7 +172,7 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
     let mut ports = BTreeSet::new();
     for word in exposed_ports.unwrap_or_default().keys() {
         let (port, protocol) = word.split_once('/').unwrap_or((word, "tcp"));
-        // Only what speaks TCP can be reached from outside.
+        // Only TCP ports can be reached from outside.
         if protocol.eq_ignore_ascii_case("tcp") {
             let port = port.parse().ok().filter(|port| *port != 0);
             ports.insert(port.ok_or_else(|| format!("{:?} is no port", word.chars().take(32).collect::<String>()))?);

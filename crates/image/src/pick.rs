@@ -1,5 +1,5 @@
-//! Chooses what `COPY --from` names out of an image: paths are walked inside of it, links included,
-//! and patterns stand for the names of one folder. Pure.
+//! Selects the files that `COPY --from` names from an image. Paths and links are resolved inside
+//! the image, and a pattern matches the names of one folder. Pure.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -10,19 +10,19 @@ use crate::{
     tree::{Copied, Listing, Tree, parts, shown},
 };
 
-/// What was chosen.
+/// The selected files.
 #[derive(Debug)]
 pub struct Picked {
-    /// By the names it is to have: a file under its name, what is in a folder under the names it
-    /// has there.
+    /// By their new names: a file under its own name, the contents of a folder under their names in
+    /// it.
     pub listing: Listing,
-    /// How many paths were meant.
+    /// Number of paths that the sources matched.
     pub paths: usize,
     /// Whether one of them was a folder.
     pub folders: bool,
 }
 
-/// Chooses. Of two things with the same name the later one counts.
+/// Selects files. Of two entries with the same name the later one wins.
 pub fn pick(tree: &Tree, sources: &[String]) -> Result<Picked, String> {
     let (mut picked, mut copied) = (Tree::default(), Copied::at_most(IMAGE_PICKED_MAX));
     let (mut paths, mut folders) = (0, false);
@@ -42,7 +42,7 @@ pub fn pick(tree: &Tree, sources: &[String]) -> Result<Picked, String> {
     Ok(Picked { listing: picked.list(), paths, folders })
 }
 
-/// Gives what a source stands for, each with its last name.
+/// Resolves a source to entries, each with its last name.
 fn meant(tree: &Tree, source: &str) -> Result<Vec<(Vec<u8>, usize)>, String> {
     let missing = |path: &[u8]| format!("{} is not in that image", shown(path));
     let found = |from: Vec<usize>, path: &[u8]| {
@@ -95,7 +95,7 @@ mod tests {
         tree
     }
 
-    /// Shows what is chosen: each path, and of files which one.
+    /// Shows the selected paths, and for a file which one it is.
     fn picked(sources: &[&str]) -> Result<(String, usize, bool), String> {
         let sources: Vec<String> = sources.iter().map(|source| (*source).to_owned()).collect();
         let Picked { listing, paths, folders } = pick(&image(), &sources)?;

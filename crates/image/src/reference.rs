@@ -1,18 +1,17 @@
-//! Names of images: which registry, which repository, which version. Names only; nothing is asked
-//! here.
+//! Names of images: registry, repository and version. Only parses; makes no requests.
 
 use std::fmt;
 
 use crate::limits::IMAGE_REFERENCE_BYTES_MAX;
 
-/// What people call the registry that names without one belong to, and where it answers.
+/// Common names of Docker Hub, and its address.
 const HUB: [&str; 2] = ["docker.io", "index.docker.io"];
 const HUB_ADDRESS: &str = "registry-1.docker.io";
 
-/// A name that was read.
+/// A parsed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// A host, with a port if one was said.
+    /// A host, with a port if the name has one.
     pub registry: String,
     pub repository: String,
     pub version: Version,
@@ -24,20 +23,19 @@ pub enum Version {
     Digest(Digest),
 }
 
-/// What an image, or a part of one, is known by: the SHA-256 of its bytes.
+/// SHA-256 digest of an image or of a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(String);
 
 impl Digest {
-    /// Reads `sha256:` and 64 small hexadecimal digits. Other sums are not used by anybody and not
-    /// checked by us.
+    /// Parses `sha256:` and 64 lower-case hexadecimal digits. Other algorithms are not supported.
     pub fn parse(text: &str) -> Option<Self> {
         let sum = text.strip_prefix("sha256:")?;
         let good = sum.len() == 64 && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         good.then(|| Self(text.to_owned()))
     }
 
-    /// Gives the digest that a finished hash means.
+    /// The digest from a finished hash.
     pub fn of(hash: &[u8]) -> Self {
         let sum: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         Self(format!("sha256:{sum}"))
@@ -47,14 +45,14 @@ impl Digest {
         &self.0
     }
 
-    /// Gives enough of it to tell it from others.
+    /// A prefix that is long enough to recognise the digest.
     pub fn short(&self) -> &str {
         &self.0[..19]
     }
 }
 
 impl Version {
-    /// Gives it as registries want it in a path.
+    /// Text for a registry's URL.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Tag(tag) => tag,
@@ -71,7 +69,7 @@ impl fmt::Display for Reference {
 }
 
 impl Reference {
-    /// Reads a name. One without a registry belongs to `usual`.
+    /// Parses a name. A name without a registry belongs to `usual`.
     pub fn parse(text: &str, usual: Option<&str>) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() || text.len() > IMAGE_REFERENCE_BYTES_MAX {
@@ -110,7 +108,7 @@ impl Reference {
             return Err(bad("its parts have small letters, digits and . _ - between them"));
         }
         let version = match (digest, tag) {
-            // A digest says all; a tag beside it is for people.
+            // A digest is exact. A tag next to it is only for people.
             (Some(digest), _) => Version::Digest(digest),
             (None, tag) => Version::Tag(tag.unwrap_or("latest").to_owned()),
         };
@@ -118,7 +116,7 @@ impl Reference {
     }
 }
 
-/// Gives where a registry answers that people call so.
+/// The address of a registry, given its common name.
 pub fn at(registry: &str) -> &str {
     if HUB.contains(&registry) { HUB_ADDRESS } else { registry }
 }
@@ -135,7 +133,7 @@ fn is_part(part: &str) -> bool {
     ends && part.bytes().all(good)
 }
 
-/// A host and perhaps a port, and nothing that would make an address mean something else.
+/// Accepts a host with an optional port, and no text that would change a URL's meaning.
 fn is_host(registry: &str) -> bool {
     if registry.starts_with('.') || registry.contains("..") {
         return false;

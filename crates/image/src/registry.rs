@@ -1,6 +1,6 @@
-//! Asks one registry for the parts of one image. Every connection goes through `dial`, so an
-//! address that may not be reached is not reached by a redirect or a token's server either. Every
-//! part is held against its digest before anybody uses it.
+//! Fetches the parts of one image from one registry. Every connection goes through `dial`, so a
+//! redirect or a token server cannot lead to a forbidden address. Every part is checked against its
+//! digest before it is used.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -29,10 +29,10 @@ use crate::{
     reference::{Digest, Reference, Version},
 };
 
-/// An image as its registry tells of it.
+/// An image as the registry describes it.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// What the name stood for when it was asked: the same digest is the same image.
+    /// Digest that the name resolved to. The same digest is the same image.
     pub digest: Digest,
     pub layers: Vec<Blob>,
     pub said: Said,
@@ -43,14 +43,14 @@ pub struct Registry<'a> {
     images: &'a Images,
     reference: &'a Reference,
     auth: Option<&'a Credentials>,
-    /// What the registry wants to hear with every request.
+    /// `Authorization` header of every request to the registry.
     pass: Option<String>,
 }
 
-/// The head of an answer, and the connection that brings the rest.
+/// The head of an answer, and the connection that delivers the rest.
 struct Answer {
     response: Response<Incoming>,
-    /// Whether it is the registry's own, not that of somebody it led to.
+    /// Whether the registry itself answered, and not the target of a redirect.
     own: bool,
     _connection: Connection,
 }
@@ -66,7 +66,7 @@ impl<'a> Registry<'a> {
         Self { images, reference, auth, pass: None }
     }
 
-    /// Finds out what the name stands for.
+    /// Resolves the image's name.
     pub async fn resolve(&mut self) -> Result<Image, PullError> {
         let version = self.reference.version.clone();
         let (mut digest, mut document) = self.manifest(&version).await?;
@@ -115,16 +115,15 @@ impl<'a> Registry<'a> {
         same(&blob.digest, &Digest::of(&hasher.finalize()))
     }
 
-    /// Asks for something of the repository; once more if the registry first wants to know who
-    /// asks.
+    /// Requests a part of the repository. Authenticates and tries again if the registry demands it.
     async fn get(&mut self, what: &str, accept: &str) -> Result<Answer, PullError> {
         let base = self.images.base(&self.reference.registry)?;
         let url = base.join(&format!("/v2/{}/{what}", self.reference.repository));
         let url = url.map_err(|error| PullError::Bad(error.to_string()))?;
         let answer = self.follow(url.clone(), accept).await?;
         let answer = match answer.response.status() {
-            // Tokens last for minutes, and layers may take longer. Others who ask are not told:
-            // they could ask for anything.
+            // Also if a token expired: tokens last for minutes, layers may take longer. The target
+            // of a redirect gets no credentials, whatever it demands.
             StatusCode::UNAUTHORIZED if answer.own => {
                 self.pass = Some(self.introduce(&answer).await?);
                 self.follow(url, accept).await?
@@ -139,7 +138,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// Follows redirects. What the registry wants to hear is for nobody else.
+    /// Follows redirects. Sends the credentials only to the registry itself.
     async fn follow(&self, mut url: Url, accept: &str) -> Result<Answer, PullError> {
         let home = url.origin();
         for _ in 0..=REGISTRY_REDIRECTS_MAX {
@@ -158,7 +157,7 @@ impl<'a> Registry<'a> {
         Err(PullError::Unreachable(format!("the registry redirects more than {REGISTRY_REDIRECTS_MAX} times")))
     }
 
-    /// Learns what a registry wants to hear.
+    /// Makes the `Authorization` header that the registry demands.
     async fn introduce(&self, answer: &Answer) -> Result<String, PullError> {
         let wanted = answer.response.headers().get_all(WWW_AUTHENTICATE).iter();
         let wanted = wanted.filter_map(|value| value.to_str().ok()).find_map(challenge::parse);
@@ -187,7 +186,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// One request over a connection of its own.
+    /// One request over its own connection.
     async fn ask(&self, url: &Url, accept: &str, pass: Option<&str>) -> Result<Answer, PullError> {
         let place = self.images.place(url)?;
         let slow = |what: &str| PullError::Unreachable(format!("{}: no {what} in time", place.host));
@@ -197,7 +196,7 @@ impl<'a> Registry<'a> {
         builder.max_buf_size(REGISTRY_HEAD_BYTES_MAX);
         let (mut requests, connection) = builder.handshake(TokioIo::new(stream)).await?;
         let carrying = self.images.scope.start("registry connection", async move {
-            // How it ended is what the request says.
+            // The request itself reports an error.
             let _ = connection.await;
         });
         let carrying = Connection::of(carrying);

@@ -1,4 +1,4 @@
-//! Which registries are spoken to, and how.
+//! Which registries are reached, and how.
 
 use super::*;
 
@@ -41,7 +41,7 @@ async fn a_registry_near_the_server_is_not_reached_unless_allowed() {
     assert_eq!(refused.code(), "template.image_not_allowed");
     let said = refused.to_string();
     assert!(said.contains("--image-allow-private"), "{said}");
-    // It answers nobody: what was refused before it was reached is now cut off.
+    // With the listener gone, an allowed connection fails in another way than a refused one.
     drop(listener);
     let near = images(ImageSettings { reach: Reach::Private, ..ImageSettings::default() });
     let cut = registry::Registry::new(&near, &reference, None).resolve().await.unwrap_err();

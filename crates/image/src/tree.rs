@@ -1,23 +1,20 @@
-//! The files of an image, layer over layer, in memory: names, kinds and links, never contents.
-//! Every path is walked here, so a link or a `..` leads around inside of the image and nowhere
-//! else, and what is left in the end has one plain path each. A path is never kept whole: a link to
-//! a deep folder would make a long one for every short name.
-//!
-//! Whiteouts only take away what lower layers brought, wherever in a layer they stand; so every
-//! name knows the layer that brought it.
+//! The files of an image in memory, layer over layer: names, kinds and links, never contents. Links
+//! and `..` are resolved here and never lead outside of the image. A whiteout hides only files of
+//! lower layers, so each name records its layer. Full paths are not stored: a link to a deep folder
+//! would make each of them long.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::limits::{IMAGE_ENTRIES_MAX, IMAGE_LEVELS_MAX, IMAGE_LINKS_MAX, IMAGE_NAME_BYTES_MAX, IMAGE_PATH_BYTES_MAX};
 
-/// What a name that takes another away begins with, and the one that takes all of a folder away.
+/// Prefix of a name that hides another, and the name that hides the contents of a folder.
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// Longest name that a Linux file system has.
+/// Longest name of a Linux file system.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Whose a file is and what may be done with it.
+/// Owner, mode and time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
     pub mode: u32,
@@ -28,14 +25,14 @@ pub struct Marks {
 
 const MADE_FOLDER: Marks = Marks { mode: 0o755, owner: 0, group: 0, changed_at: 0 };
 
-/// Where the contents of a file are: the number of a layer and of an entry in it.
+/// Position of a file's contents: the numbers of a layer and of an entry in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Spot {
     pub layer: usize,
     pub entry: usize,
 }
 
-/// What one entry of a layer brings.
+/// The content of one entry of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Brought {
     Folder,
@@ -44,12 +41,12 @@ pub enum Brought {
         bytes: u64,
     },
     Link(Vec<u8>),
-    /// Another name of the file at this path.
+    /// A hard link to the file at this path.
     Same(Vec<u8>),
     Pipe,
 }
 
-/// What is at a path in the end.
+/// The final content of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Folder,
@@ -58,7 +55,7 @@ pub enum Item {
         bytes: u64,
     },
     Link(Vec<u8>),
-    /// Another name of an earlier entry of the listing.
+    /// A hard link to an earlier entry of the listing.
     Same(usize),
     Pipe,
 }
@@ -66,14 +63,14 @@ pub enum Item {
 /// One name in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The entry of the folder it is in. Nothing for the root.
+    /// The entry of its parent folder. `None` if that is the root.
     folder: Option<usize>,
     pub name: Vec<u8>,
     pub item: Item,
     pub marks: Marks,
 }
 
-/// All names of a tree, folders before what is in them.
+/// All names of a tree, folders before their contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     entries: Vec<Entry>,
@@ -84,7 +81,7 @@ impl Listing {
         &self.entries
     }
 
-    /// Makes the whole path of an entry.
+    /// The full path of an entry.
     pub fn path(&self, entry: usize) -> Vec<u8> {
         let (mut names, mut next) = (Vec::new(), Some(entry));
         while let Some(Entry { folder, name, .. }) = next.map(|entry| &self.entries[entry]) {
@@ -95,7 +92,7 @@ impl Listing {
         names.join(&b'/')
     }
 
-    /// Gives the bytes of all files.
+    /// Bytes of all files together.
     pub fn bytes(&self) -> u64 {
         let of = |entry: &Entry| if let Item::File { bytes, .. } = entry.item { bytes } else { 0 };
         self.entries.iter().map(of).fold(0, u64::saturating_add)
@@ -113,9 +110,9 @@ enum Kind {
 #[derive(Clone, Debug, Default)]
 struct Folder {
     names: BTreeMap<Vec<u8>, Name>,
-    /// Length of its whole path. A folder has only one.
+    /// Length of its full path. A folder has only one.
     path_bytes: usize,
-    /// The last layer that hid everything below it here.
+    /// The last layer in which the contents from lower layers were hidden.
     fresh_in: usize,
 }
 
@@ -140,7 +137,7 @@ pub struct Tree {
 }
 
 impl Default for Tree {
-    /// A tree with nothing but its root.
+    /// A tree with only its root.
     fn default() -> Self {
         let root = Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER };
         Self { nodes: vec![root], name_bytes: 0, layer: 0 }
@@ -148,12 +145,12 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Says that what comes now is of the next layer.
+    /// Starts the next layer.
     pub fn next_layer(&mut self) {
         self.layer += 1;
     }
 
-    /// Takes one entry of a layer in.
+    /// Adds one entry of a layer.
     pub fn bring(&mut self, path: &[u8], brought: Brought, marks: Marks) -> Result<(), String> {
         if path.len() > IMAGE_PATH_BYTES_MAX {
             return Err(too_long(path));
@@ -190,7 +187,7 @@ impl Tree {
         };
         let folder = self.folder(folder, path, Missing::Made)?.unwrap_or(0);
         let node = match (self.child(folder, name), &kind) {
-            // A folder over a folder keeps what is in it.
+            // A folder over a folder keeps its contents.
             (Some(Name { node, .. }), Kind::Folder(_)) if matches!(self.nodes[node].kind, Kind::Folder(_)) => {
                 self.nodes[node].marks = marks;
                 node
@@ -200,7 +197,7 @@ impl Tree {
         self.put(folder, name, node)
     }
 
-    /// Makes a folder if there is nothing at a path.
+    /// Makes a folder and its parents where they are missing.
     pub fn ensure_folder(&mut self, path: &[u8]) -> Result<(), String> {
         self.folder(path, path, Missing::Made).map(drop)
     }
@@ -212,7 +209,7 @@ impl Tree {
         listing
     }
 
-    /// Adds what is in a folder. No deeper than any path that was brought.
+    /// Adds the contents of a folder. The depth is bounded by the limit on levels.
     fn gather(&self, node: usize, folder: Option<usize>, first: &mut HashMap<usize, usize>, entries: &mut Vec<Entry>) {
         let Kind::Folder(Folder { names, .. }) = &self.nodes[node].kind else { return };
         for (name, Name { node, .. }) in names {
@@ -231,12 +228,12 @@ impl Tree {
         }
     }
 
-    /// Says whether something is a folder.
+    /// Reports whether a node is a folder.
     pub fn is_folder(&self, node: usize) -> bool {
         matches!(self.nodes[node].kind, Kind::Folder(_))
     }
 
-    /// Gives the names in a folder and what they stand for, links not followed.
+    /// The names in a folder and their nodes. Links are not followed.
     pub fn names(&self, folder: usize) -> impl Iterator<Item = (&[u8], usize)> {
         let names = match &self.nodes[folder].kind {
             Kind::Folder(Folder { names, .. }) => Some(names),
@@ -245,8 +242,8 @@ impl Tree {
         names.into_iter().flatten().map(|(name, at)| (name.as_slice(), at.node))
     }
 
-    /// Walks on from a trail of folders, through links and never out. Gives the trail to what is
-    /// there, or nothing.
+    /// Resolves a path from a trail of folders. Follows links, but never out of the image. Returns
+    /// the trail to the target, or `None`.
     pub fn walk(&self, mut trail: Vec<usize>, path: &[u8]) -> Result<Option<Vec<usize>>, String> {
         let mut links = 0;
         let mut ahead: Vec<Vec<u8>> = parts(path).rev().map(<[u8]>::to_vec).collect();
@@ -276,14 +273,14 @@ impl Tree {
         Ok(Some(trail))
     }
 
-    /// Copies what another tree has, with everything below it, under a name in a folder of this
-    /// one.
+    /// Copies a node of another tree, with everything below it, under a name in a folder of this
+    /// tree.
     pub fn copy(&mut self, from: (&Self, usize), to: (usize, &[u8]), copied: &mut Copied) -> Result<(), String> {
         let ((tree, node), (folder, name)) = (from, to);
         copied.left = copied.left.checked_sub(1).ok_or("the sources name too many files; name each one once")?;
         let Node { kind, marks } = &tree.nodes[node];
         let Kind::Folder(_) = kind else {
-            // Names of one file stay together.
+            // Hard links to one file stay hard links.
             let own = match copied.nodes.get(&node) {
                 Some(own) => *own,
                 None => self.add(Node { kind: kind.clone(), marks: *marks })?,
@@ -348,7 +345,7 @@ impl Tree {
         if name.is_empty() || name == b"." || name == b".." {
             return Err(format!("{} is no path", shown(path)));
         }
-        // Names of this kind belong to tools, not to files.
+        // Names of this form belong to tools and hide no file.
         if name.starts_with(WHITEOUT) {
             return Ok(());
         }
@@ -361,11 +358,11 @@ impl Tree {
         Ok(())
     }
 
-    /// Drops from a folder what this layer did not bring. Says whether anything is left.
+    /// Removes the names in a folder that this layer did not add. Returns whether any are left.
     fn keep_fresh(&mut self, node: usize) -> bool {
         let layer = self.layer;
         let Kind::Folder(folder) = &mut self.nodes[node].kind else { return false };
-        // Done before in this layer: many whiteouts must not walk a large folder each.
+        // Already done in this layer. Many whiteouts must not each walk a large folder.
         if folder.fresh_in == layer {
             return !folder.names.is_empty();
         }
@@ -379,7 +376,7 @@ impl Tree {
         left
     }
 
-    /// Finds the file that another name is to be of.
+    /// Finds the target of a hard link.
     fn file_at(&mut self, target: &[u8], path: &[u8]) -> Result<usize, String> {
         let none = || format!("{} is another name of a file that is not there", shown(path));
         let (folder, name) = split(target).ok_or_else(none)?;
@@ -388,11 +385,11 @@ impl Tree {
         if matches!(self.nodes[node].kind, Kind::Folder(_)) { Err(none()) } else { Ok(node) }
     }
 
-    /// Walks to a folder. Links are followed, never out.
+    /// Resolves a path to a folder. Follows links, but never out of the image.
     fn folder(&mut self, walk: &[u8], path: &[u8], missing: Missing) -> Result<Option<usize>, String> {
         let mut links = 0;
-        // Folders from the root down to here, and names that are still to be walked, the next one
-        // last.
+        // `trail`: the folders from the root to here. `ahead`: the names that are left, the next
+        // one last.
         let mut trail = vec![0];
         let mut ahead: Vec<Vec<u8>> = parts(walk).rev().map(<[u8]>::to_vec).collect();
         while let Some(name) = ahead.pop() {
@@ -439,7 +436,7 @@ impl Tree {
     }
 }
 
-/// What was copied from one tree into another, and how much more may be.
+/// The nodes copied from one tree into another, and the number that may still be copied.
 #[derive(Debug)]
 pub struct Copied {
     nodes: HashMap<usize, usize>,
@@ -460,7 +457,7 @@ fn too_many_links(path: &[u8]) -> String {
     format!("{} leads through more than {IMAGE_LINKS_MAX} links", shown(path))
 }
 
-/// What becomes of a folder that is not there.
+/// Whether a missing folder is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     Made,
@@ -471,7 +468,7 @@ pub fn parts(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".")
 }
 
-/// Takes the last name off a path. Nothing for the root.
+/// Splits off the last name of a path. `None` for the root.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let name = parts(path).next_back()?;
     let end = path.windows(name.len()).rposition(|part| part == name)?;

@@ -1,5 +1,5 @@
-//! The inside of a layer, whichever way it is packed. Counts and sums what it gives, and ends at a
-//! limit. Blocking.
+//! Reads a layer, whatever its compression. Counts and hashes the bytes, and stops at a limit.
+//! Blocking.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::IMAGE_WINDOW_BYTES_MAX;
 
-/// What is in a layer.
+/// The uncompressed bytes of a layer.
 pub struct Unpacked {
     inner: Box<dyn Read>,
     pub hasher: Sha256,
@@ -34,7 +34,7 @@ impl Unpacked {
         let file = BufReader::with_capacity(128 * 1024, File::open(path)?);
         let inner: Box<dyn Read> = match &head[..read] {
             [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(file)),
-            // The second is a frame to be skipped, which some packers put first.
+            // The second is a skippable frame, which some tools write first.
             [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Box::new(Zstd::new(file, stop.clone())),
             _ => Box::new(file),
         };
@@ -58,8 +58,8 @@ impl Read for Unpacked {
     }
 }
 
-/// Frames of zstd, one after the other. Each may look back as far as the limit, and no further: a
-/// few bytes could ask for gigabytes.
+/// A sequence of zstd frames. The window of each is limited: a few bytes could otherwise request
+/// gigabytes of memory.
 struct Zstd<R> {
     from: R,
     decoder: FrameDecoder,
@@ -73,10 +73,10 @@ impl<R: BufRead> Zstd<R> {
         Self { from, decoder, stop }
     }
 
-    /// Goes on until there is something to give. False at the end of everything.
+    /// Decodes until there are bytes to return. Returns false at the end.
     fn advance(&mut self) -> io::Result<bool> {
         while self.decoder.can_collect() == 0 {
-            // A frame may hold any number of blocks with nothing in them.
+            // A frame may hold any number of empty blocks.
             if self.stop.is_cancelled() {
                 return Err(io::Error::other("stopped"));
             }
@@ -91,7 +91,7 @@ impl<R: BufRead> Zstd<R> {
         Ok(true)
     }
 
-    /// Begins the next frame, or leaves it out if it is meant for others.
+    /// Begins the next frame, or skips it if it is a skippable one.
     fn begin(&mut self) -> io::Result<()> {
         match self.decoder.reset(&mut self.from) {
             Ok(()) => Ok(()),

@@ -1,5 +1,5 @@
-//! Accepts a build: everything that can be wrong with the request itself is found here, before a
-//! row is written.
+//! Accepts a build: checks everything that can be wrong with the request itself before a row is
+//! written.
 
 use pandastack_model::{BuildId, Fault, FaultKind, TemplateName};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
@@ -21,11 +21,11 @@ use crate::{
     store::{Build, BuildBegun, BuildStatus, Holding, Made},
 };
 
-/// Takes what a `.dockerignore` names out of the context.
+/// Removes the files that a `.dockerignore` names from the context.
 async fn hide_ignored(spool: &mut Spool) -> Result<(), Fault> {
     let Some(list) = spool.files.iter().find(|file| file.path == IGNORE) else { return Ok(()) };
     let bad = |problem: String| Fault::new(FaultKind::Caller, "build.bad_ignore", format!("{IGNORE}: {problem}"));
-    // One byte more than may be, so that too many are noticed.
+    // One byte more than the limit, so that a longer list is noticed.
     let (mut text, room) = (Vec::new(), IGNORE_BYTES_MAX as u64 + 1);
     let file = File::open(spool.path(list.part)).await.map_err(Fault::bug)?;
     file.take(room).read_to_end(&mut text).await.map_err(Fault::bug)?;
@@ -34,7 +34,7 @@ async fn hide_ignored(spool: &mut Spool) -> Result<(), Fault> {
 }
 
 impl Control {
-    /// Accepts a build and begins it. The answer does not wait for it.
+    /// Accepts a build and starts it. The answer does not wait for its end.
     pub(crate) async fn build(&self, caller: &Caller, upload: Upload) -> Result<Build, Fault> {
         let Upload { fields, mut spool } = upload;
         let ask = BuildAsk::try_from(fields)?;
@@ -100,7 +100,7 @@ impl Control {
         }
     }
 
-    /// Passes if the name is not one of the host's own templates.
+    /// Refuses a name that belongs to one of the host's own templates.
     async fn not_global(&self, name: &TemplateName) -> Result<(), Fault> {
         match self.host.templates().await.iter().any(|template| template.name == name.as_str()) {
             false => Ok(()),
@@ -111,7 +111,7 @@ impl Control {
         }
     }
 
-    /// Deletes a template of the caller's. Sandboxes made from it go on.
+    /// Deletes a template of the caller's workspace. Sandboxes made from it keep running.
     pub(crate) async fn delete_template(&self, caller: &Caller, name: &str) -> Result<(), Fault> {
         let missing = || Fault::new(FaultKind::Missing, "template.not_found", "template not found");
         let name: TemplateName = name.parse().map_err(|_| missing())?;

@@ -1,5 +1,5 @@
-//! Drives one build from the queue to its end: within its time, undone by the server's stop, and
-//! with nothing left behind.
+//! Runs one build from the queue to its end. Stops it at its time limit or at the server's
+//! shutdown, and gives up everything it held.
 
 use std::time::{Duration, Instant};
 
@@ -22,32 +22,32 @@ pub struct Job {
     pub log: LogWriter,
 }
 
-/// What a build starts from.
+/// The base that a build starts from.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// The name that sandboxes made here have as their template.
+    /// The template name of sandboxes that the build makes.
     pub template: TemplateName,
     pub origin: Origin,
-    /// The layer, if it is one of the cache's.
+    /// The layer, if it comes from the cache.
     pub cached: Option<LayerId>,
-    /// What stands for it in the keys of the cache.
+    /// Identifies the base in cache keys.
     pub key: String,
-    /// What it is, for people.
+    /// Description for people.
     pub base: String,
     pub size: Size,
     pub disk_mib: u64,
     pub settings: Settings,
 }
 
-/// What the next machine of a build starts from.
+/// The origin of a build's next machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct From {
     pub origin: Origin,
-    /// The layer, if it is one of the cache's.
+    /// The layer, if it comes from the cache.
     pub cached: Option<LayerId>,
 }
 
-/// A template that is sealed and proven, and not yet anybody's.
+/// A template that is sealed and tested, but not yet registered.
 struct Baked {
     layer: LayerId,
     ground: Ground,
@@ -55,7 +55,7 @@ struct Baked {
 }
 
 impl Control {
-    /// Sees a build through, whatever happens.
+    /// Runs a build to its end, records the outcome and cleans up.
     pub(crate) async fn see_to(&self, job: Job) {
         let (id, workspace, log) = (job.build.id, job.build.workspace.clone(), job.log.clone());
         let name = job.build.name.clone();
@@ -72,7 +72,7 @@ impl Control {
         if tokio::time::timeout(BUILD_CLEANUP_MAX, self.clean_up_after(id, &workspace)).await.is_err() {
             tracing::warn!(build = %id, "what a build held could not be given up in time; the next start does it");
         }
-        // After the row: who follows the log to its end looks at the row then.
+        // After the row: a client that follows the log to its end reads the row next.
         match recorded {
             Ok(()) => {
                 tracing::info!(build = %id, template = %name, "template built");
@@ -85,7 +85,8 @@ impl Control {
         }
     }
 
-    /// Waits for a place, then runs the build until its end, its time or the server's stop.
+    /// Waits for a place, then runs the build until its end, its time limit or the server's
+    /// shutdown.
     async fn in_its_turn(&self, job: Job) -> Result<Baked, Failure> {
         let stopped = || Failure::new("the server was stopped during the build; build again");
         let token = self.scope.token();
@@ -108,7 +109,7 @@ impl Control {
                 Err(_) => Err(Failure::new(format!("timeout: a build may take {} s", BUILD_MAX.as_secs()))),
             },
         };
-        // Every step of it is a question to the host, which comes to its own end there.
+        // An aborted step is a request to the host, which finishes it by itself.
         steps.abort();
         let _ = steps.await;
         ended
@@ -123,7 +124,7 @@ impl Control {
             BuildSource::Snapshot(id) => {
                 let ground = self.snapshot_ground(job, id).await?;
                 let builder = Builder::start(self, job, &ground, ground.origin, deadline).await?;
-                // Its layer says by itself how commands start.
+                // The snapshot's layer already records how commands start.
                 (ground, None, builder)
             }
             BuildSource::Rootfs => {
@@ -158,8 +159,8 @@ impl Control {
         Ok(Baked { layer, ground, settings })
     }
 
-    /// Starts a sandbox from the new template and runs a command in it: the first user must not be
-    /// the first to try.
+    /// Starts a sandbox from the new template and runs a command in it, so that a broken template
+    /// fails its build and not its first user.
     async fn prove(
         &self,
         job: &Job,
@@ -179,7 +180,7 @@ impl Control {
     }
 
     pub(super) async fn template_ground(&self, job: &Job, name: &str) -> Result<Option<Ground>, Failure> {
-        // A tag of a template's name is meant for other registries.
+        // `:latest` on a template's name has no meaning here. Dockerfiles carry it for registries.
         let bare = name.strip_suffix(":latest").unwrap_or(name);
         let Ok(template) = bare.parse::<TemplateName>() else { return Ok(None) };
         if let Some(own) = self.store.find_template(&job.build.workspace, bare).await? {
@@ -225,13 +226,13 @@ impl Control {
             base: format!("snapshot {id}"),
             size: found.size,
             disk_mib,
-            // What its template says about commands still holds.
+            // The command settings of its template still apply.
             settings: template.map(|template| template.settings).unwrap_or_default(),
             template: found.template,
         })
     }
 
-    /// Makes the layer a template and gives up what the name stood for before.
+    /// Registers the layer as a template and releases the layer that the name had before.
     async fn hand_over(
         &self,
         build: BuildId,
@@ -275,8 +276,7 @@ impl Control {
         }
     }
 
-    /// Gives up something that no build needs any more. What cannot be given up now is left to the
-    /// next start.
+    /// Gives up something that no build needs any more. If that fails, the next start tries again.
     pub(crate) async fn give_up_holding(&self, holding: Holding) {
         let given_up = match holding {
             Holding::Sandbox(id) => self.host.remove(id).await,
@@ -294,7 +294,7 @@ impl Control {
     }
 }
 
-/// What is left until a moment.
+/// Time left until a deadline.
 pub fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }

@@ -1,4 +1,4 @@
-//! Why a build failed, in words for its owner.
+//! The reason why a build failed, as text for its owner.
 
 use pandastack_model::{Fault, FaultKind};
 
@@ -18,7 +18,7 @@ impl Failure {
         Self(text.into())
     }
 
-    /// Says which image could not be had, and why.
+    /// A failure to pull an image, with the image's name.
     pub fn of_image(reference: &Reference, error: PullError) -> Self {
         match error {
             PullError::Spool(cause) => Fault::bug(cause).into(),
@@ -26,7 +26,7 @@ impl Failure {
         }
     }
 
-    /// Says at which step it happened.
+    /// Adds the step at which it happened.
     pub fn at(self, step: &str) -> Self {
         Self(format!("{step} failed: {}", self.0))
     }

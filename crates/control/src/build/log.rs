@@ -1,5 +1,5 @@
-//! A build's log: a file that one task appends to and anybody replays or follows. Bounded; kept as
-//! long as the build's row.
+//! A build's log: a file that one task appends to and any number of readers replay or follow. It is
+//! bounded, and kept as long as the build's row.
 
 use std::{
     collections::HashMap,
@@ -21,19 +21,19 @@ use crate::limits::{BUILD_LOG_BYTES_MAX, BUILD_LOG_QUEUE_MAX};
 
 const CUT: &str = "… the log is full; what the steps say from here on is left out";
 
-/// How much is read in one go.
+/// Bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
 
 /// The logs of all builds.
 #[derive(Clone)]
 pub struct BuildLogs {
     folder: PathBuf,
-    /// Those that are being written, with how much there is.
+    /// Logs that are being written, each with its length.
     live: Arc<Mutex<HashMap<BuildId, watch::Receiver<u64>>>>,
     scope: Scope,
 }
 
-/// Writes one log. Dropped, the log is complete.
+/// Writes one log. The log is complete when all writers are dropped.
 #[derive(Clone)]
 pub struct LogWriter {
     lines: mpsc::Sender<Entry>,
@@ -52,11 +52,11 @@ pub struct LogReader {
     unfinished: Vec<u8>,
 }
 
-/// What a reader finds.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Read {
     Lines(Vec<String>),
-    /// Nothing for the moment.
+    /// No lines yet.
     Quiet,
     End,
 }
@@ -74,7 +74,7 @@ impl BuildLogs {
         self.live.lock().expect("no holder panics")
     }
 
-    /// Begins a log, or goes on with one.
+    /// Starts a log, or continues an existing one.
     pub async fn begin(&self, build: BuildId) -> io::Result<LogWriter> {
         let file = File::options().append(true).create(true).open(self.path(build)).await?;
         let (lines, queue) = mpsc::channel(BUILD_LOG_QUEUE_MAX);
@@ -90,9 +90,9 @@ impl BuildLogs {
         Ok(LogWriter { lines })
     }
 
-    /// Opens a log from its start. A follower hears what is still to come.
+    /// Opens a log from its start. A follower also gets the lines that come later.
     pub async fn read(&self, build: BuildId, follow: bool) -> io::Result<LogReader> {
-        // Before the file is looked at: what is written in between is announced.
+        // Before the file is opened, so that lines written in between are announced.
         let grown = self.live().get(&build).cloned().filter(|_| follow);
         let file = match File::open(self.path(build)).await {
             Ok(file) => Some(file),
@@ -109,19 +109,19 @@ impl BuildLogs {
 }
 
 impl LogWriter {
-    /// Adds text; it is broken into lines that every client can read.
+    /// Adds text, split into lines that every client can read. Written even if the log is full.
     pub async fn say(&self, text: impl AsRef<str>) {
         self.add(text.as_ref(), true).await;
     }
 
-    /// Adds what a step said, as long as there is room.
+    /// Adds a step's output, as long as there is room.
     pub async fn output(&self, text: &str) {
         self.add(text, false).await;
     }
 
     async fn add(&self, text: &str, must: bool) {
         for line in log_lines(text) {
-            // A log that cannot be written is no reason to fail a build.
+            // A log that cannot be written does not fail the build.
             let _ = self.lines.send(Entry { line, must }).await;
         }
     }
@@ -154,10 +154,10 @@ async fn write(mut file: File, mut queue: mpsc::Receiver<Entry>, grown: watch::S
 }
 
 impl LogReader {
-    /// Gives the next lines. Waits for them if the log is followed.
+    /// Returns the next lines. Waits for them if the log is followed.
     pub async fn next(&mut self) -> io::Result<Read> {
         let Some(file) = &mut self.file else { return Ok(Read::End) };
-        // Marked as seen before reading: what comes during the read wakes the next wait.
+        // Marked as seen before reading, so that lines written during the read wake the next wait.
         let mut ended = true;
         if let Some(grown) = &mut self.grown {
             ended = grown.has_changed().is_err();
@@ -173,7 +173,7 @@ impl LogReader {
             return Ok(Read::End);
         }
         if let Some(grown) = &mut self.grown {
-            // An error is the end of the writer; the rest is read once more.
+            // An error means that the writer has ended. The rest is read once more.
             let _ = grown.changed().await;
         }
         Ok(Read::Quiet)

@@ -1,5 +1,5 @@
-//! The machine that a build's steps run in: a sandbox of the host's that no caller sees. What goes
-//! on in it goes into the log.
+//! The machine that a build's steps run in: a sandbox that no caller sees. Output goes to the
+//! build's log.
 
 use std::{
     io,
@@ -24,13 +24,13 @@ use crate::{
     store::Holding,
 };
 
-/// Where a step's script lies while it runs.
+/// Path of a step's script while it runs.
 const SCRIPT: &str = "/tmp/.pandastack-step";
 
-/// The user of steps that name none. By number: a root file system may have no names.
+/// User of steps that name none. A number, because a root file system may have no user names.
 pub(super) const ROOT: &str = "0";
 
-/// How long one of our own small commands may take.
+/// Timeout of one of our own small commands.
 pub const ERRAND_MAX: Duration = Duration::from_secs(120);
 
 /// A running machine of a build.
@@ -42,7 +42,7 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Starts a machine from a layer. A full host is waited for a while.
+    /// Starts a machine from a layer. Retries for a while if the host is full.
     pub async fn start(
         control: &'a Control,
         job: &'a Job,
@@ -90,18 +90,18 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Changes the machine as a step says.
+    /// Applies a step's change to the machine.
     pub async fn change(&self, change: &Change) -> Result<(), Failure> {
         self.make_folders(&change.folders).await?;
         match &change.verb {
             Verb::Run(run) => self.run(run).await,
             Verb::Place(place) => self.place(place).await,
-            // Needs two machines, which one does not know of.
+            // `Take` needs a second machine, so the build handles it.
             Verb::Take(_) => Err(Failure::new("files of another stage are taken by the build")),
         }
     }
 
-    /// Makes folders that are not there.
+    /// Makes the folders that do not exist.
     pub async fn make_folders(&self, folders: &[String]) -> Result<(), Failure> {
         if folders.is_empty() {
             return Ok(());
@@ -154,7 +154,7 @@ impl<'a> Builder<'a> {
         self.errand(["/bin/sh", "-c", script].map(str::to_owned).to_vec()).await
     }
 
-    /// Runs a command as root and gives it input, for as long as the build may take.
+    /// Runs a command as root with input, until the build's deadline.
     pub(super) async fn feed(
         &self,
         argv: Vec<String>,
@@ -170,7 +170,7 @@ impl<'a> Builder<'a> {
         let feeding = async {
             while let Some(piece) = input.next().await {
                 let piece = piece.map_err(|error| Failure::from(Fault::bug(error)))?;
-                // A command that ended says so itself.
+                // A command that ended reports it itself.
                 if control.send(ExecControl::Stdin(piece)).await.is_err() {
                     return Ok(());
                 }
@@ -182,7 +182,7 @@ impl<'a> Builder<'a> {
         ended.and(fed)
     }
 
-    /// Runs a command and puts what it says into the log.
+    /// Runs a command and writes its output to the log.
     async fn exec(&self, ask: ExecAsk) -> Result<(), Failure> {
         let running = self.control.host.exec(self.id, ask).await?;
         self.hear(running.events).await
@@ -211,7 +211,7 @@ impl<'a> Builder<'a> {
         ended
     }
 
-    /// Seals the machine as it is; it goes on. Gives what the layer takes for itself.
+    /// Seals the machine, which keeps running. Returns the bytes that only this layer uses.
     pub async fn seal(&self, layer: LayerId) -> Result<Bytes, Failure> {
         let sealed = self.control.host.seal(self.id, SealAsk { layer, hold: Hold::Kept }).await?;
         Ok(sealed.own)
@@ -224,7 +224,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Runs a command as every sandbox of the template will.
+    /// Runs a command with the template's settings, as its sandboxes will.
     pub async fn prove(&self, settings: &Settings) -> Result<(), Failure> {
         let tried = self.exec(ExecAsk::shell(":", ERRAND_MAX.min(left(self.deadline)))).await;
         match tried {
@@ -243,7 +243,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Takes the machine down.
+    /// Removes the machine.
     pub async fn end(self) -> Result<(), Failure> {
         self.control.host.remove(self.id).await?;
         self.control.store.unhold(Holding::Sandbox(self.id)).await?;
@@ -251,18 +251,18 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Gathers output until lines are whole.
+/// Collects output into whole lines.
 #[derive(Default)]
 pub(super) struct Lines {
     tail: TextTail,
     unfinished: String,
 }
 
-/// A line without an end is passed on when it is this long.
+/// An unfinished line of this length is passed on as it is.
 const UNFINISHED_BYTES_MAX: usize = 16 * 1024;
 
 impl Lines {
-    /// Takes a piece and gives the lines that are whole, without the last line end.
+    /// Adds a piece and returns the finished lines, without the last line end.
     pub(super) fn push(&mut self, piece: &[u8]) -> Option<String> {
         self.unfinished.push_str(&self.tail.push(piece));
         match self.unfinished.rfind('\n') {

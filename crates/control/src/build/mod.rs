@@ -1,6 +1,6 @@
-//! Makes templates: takes a request in, runs its steps in machines of the host, seals what they
-//! left. The row is written first and says how it ended; whatever a build holds on the host is
-//! written down before it is made, so that nothing outlives it.
+//! Builds templates: accepts a request, runs its steps in machines of the host, seals the result.
+//! The row is written first and records the outcome. Everything that a build holds on the host is
+//! recorded before it is made, so that a restart can remove it.
 //!
 //! ```text
 //! queued -> running -> baking -> done
@@ -44,23 +44,23 @@ use upload::Spool;
 
 const RUNNING: Counted = Counted { name: "running builds", quota: "quota.builds", full: "build.busy" };
 const UPLOADS: Counted = Counted { name: "uploads in progress", quota: "quota.uploads", full: "build.busy" };
-/// Gives what the host applies to every command in sandboxes of a template.
+/// The defaults that the host applies to every command in sandboxes of a template.
 fn exec_defaults(settings: &Settings) -> ExecDefaults {
     ExecDefaults { env: settings.env.clone(), cwd: settings.workdir.clone(), user: settings.user.clone() }
 }
 
-/// What all builds share.
+/// State that all builds share.
 pub struct Builds {
     folder: PathBuf,
     pub logs: BuildLogs,
     running: Places,
     uploads: Places,
-    /// What the uploads of each workspace hold.
+    /// Bytes that the uploads of each workspace occupy.
     spooled: Arc<Mutex<Shares<WorkspaceId>>>,
 }
 
 impl Builds {
-    /// Opens the folder of the builds. Files that an earlier run left belong to nobody.
+    /// Opens the folder of the builds. Deletes files that an earlier run left in the spool.
     pub fn open(folder: &Path, scope: Scope) -> io::Result<Self> {
         let spool = folder.join("spool");
         match std::fs::remove_dir_all(&spool) {
@@ -79,13 +79,13 @@ impl Builds {
         })
     }
 
-    /// Gives room for an upload, or says that there is none.
+    /// Makes a spool for an upload. Fails if all upload places are taken.
     pub fn spool(&self, workspace: &WorkspaceId) -> Result<(Spool, Place), Fault> {
         let place = self.uploads.take(Some(workspace))?;
         Ok((self.pull_spool(workspace)?, place))
     }
 
-    /// Gives room for what a build fetches itself. As many as builds run at once.
+    /// Makes an empty spool. Its bytes count against the workspace's share.
     fn pull_spool(&self, workspace: &WorkspaceId) -> Result<Spool, Fault> {
         let folder = self.folder.join("spool").join(BuildId::random().to_string());
         Spool::new(folder, workspace.clone(), self.spooled.clone()).map_err(Fault::bug)

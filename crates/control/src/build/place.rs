@@ -1,6 +1,5 @@
-//! Puts files into a build's machine: `COPY` and `ADD`. Bytes go from the spool to the guest's
-//! agent; nothing of them is looked at here but their first ones, and archives are unpacked in the
-//! machine.
+//! Copies files into a build's machine: `COPY` and `ADD`. Bytes go from the spool to the guest's
+//! agent. Only a file's first bytes are inspected here; archives are unpacked in the machine.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +16,17 @@ use super::{
 };
 use crate::limits::PLACED_AT_ONCE_MAX;
 
-/// Where an archive lies while it is unpacked.
+/// Path of an archive while it is unpacked.
 const ARCHIVE: &str = "/tmp/.pandastack-archive";
 
-/// Paths that one command is given.
+/// Most paths that one command gets as arguments.
 const PATHS_AT_ONCE_MAX: usize = 200;
 
 const PLAIN_MODE: u32 = 0o644;
 const PROGRAM_MODE: u32 = 0o755;
 
 impl Builder<'_> {
-    /// Places files. What is replaced keeps nothing of its own.
+    /// Places files. A replaced file keeps nothing of the old one.
     pub(super) async fn place(&self, place: &Place) -> Result<(), Failure> {
         let into_folder = place.into_folder || self.is_folder(&place.dest).await?;
         if into_folder {
@@ -90,8 +89,8 @@ impl Builder<'_> {
         Ok(Box::pin(ReaderStream::new(self.open(file).await?).map_err(Fault::bug)))
     }
 
-    /// Says whether a file is an archive that `ADD` unpacks: by its name and its first bytes, as
-    /// both must agree.
+    /// Reports whether `ADD` unpacks a file. Its name and its first bytes must both be an
+    /// archive's.
     async fn is_archive(&self, file: usize) -> Result<bool, Failure> {
         let name = self.job.spool.files[file].path.to_ascii_lowercase();
         let mut head = Vec::new();
@@ -114,7 +113,7 @@ impl Builder<'_> {
         unpacked.map_err(|failure| failure.at(&format!("unpacking {}", self.job.spool.files[file].path)))
     }
 
-    /// Gives what was placed, and the folders that were made for it, to somebody.
+    /// Changes the owner of the placed files and of the folders that were made for them.
     async fn give(
         &self,
         owner: &str,

@@ -1,6 +1,5 @@
-//! Makes an image into what a build starts from. One that a workspace has used before is not
-//! fetched again, as long as its registry still gives it out and its name still stands for the
-//! same.
+//! Makes an image the base of a build. An image that the workspace has used before is not fetched
+//! again, if the registry still serves it and its name still resolves to the same digest.
 
 use std::{collections::HashMap, io, time::Instant};
 
@@ -29,11 +28,11 @@ use super::{
 };
 use crate::{Control, store::CachedLayer};
 
-/// Pieces of an archive that may wait for the machine.
+/// Most pieces of an archive that wait for the machine.
 const PIECES_AHEAD_MAX: usize = 16;
 
 impl Control {
-    /// Gives what a build starts from that names an image.
+    /// Makes the base of a build from an image.
     pub(super) async fn image_ground(
         &self,
         job: &Job,
@@ -75,7 +74,7 @@ impl Control {
         Ok(ground)
     }
 
-    /// Pours the layers, as one archive, onto the volume.
+    /// Unpacks the layers, as one archive, onto the volume.
     async fn pour(
         &self,
         job: &Job,
@@ -85,7 +84,7 @@ impl Control {
         deadline: Instant,
     ) -> Result<(), Failure> {
         let stop = CancellationToken::new();
-        // A build that ends early ends the walk too.
+        // A build that ends early stops the walk too.
         let _stopping = stop.clone().drop_guard();
         let (folder, these, token) = (ground.settings.workdir.clone(), layers.clone(), stop.clone());
         let look = move || {
@@ -115,7 +114,7 @@ impl Control {
         self.finish_root(builder).await
     }
 
-    /// Gives an archive of what is left of layers to a command of a machine.
+    /// Streams the merged layers as an archive to a command of a machine.
     pub(super) async fn pour_into(
         &self,
         builder: &Builder<'_>,
@@ -128,13 +127,13 @@ impl Control {
             move || flatten::write(&listing, &layers, io::BufWriter::with_capacity(64 * 1024, Pipe(pieces)), &stop);
         let stream = stream::poll_fn(move |context| poured.poll_recv(context));
         let (written, fed) = tokio::join!(self.scope.block("write layers", write), builder.feed(words, stream));
-        // If the machine gave up, that is why nobody took what was written.
+        // First the machine's failure: it is also the reason why the write failed.
         fed.map_err(|failure| failure.at("unpacking the image"))?;
         Ok(written.map_err(Fault::bug)?)
     }
 }
 
-/// Gives the credentials of a build if they are meant for the registry of an image.
+/// Returns the build's credentials if they are for the image's registry.
 pub(super) fn credentials(job: &Job, reference: &Reference) -> Option<Credentials> {
     let meant = |auth: &&RegistryAuth| match &auth.registry {
         Some(named) => reference::at(named) == reference.registry,
@@ -161,7 +160,7 @@ pub(super) async fn fetch(
             blob.bytes.div_ceil(1024)
         );
         let part = match parts.get(&blob.digest) {
-            // Some images have the same layer more than once.
+            // Some images contain the same layer more than once.
             Some(part) => *part,
             None => {
                 job.log.say(format!("fetching {named}")).await;
@@ -175,7 +174,7 @@ pub(super) async fn fetch(
     Ok(layers)
 }
 
-/// Gives what is written to whoever takes it.
+/// Sends written bytes to a channel.
 struct Pipe(mpsc::Sender<io::Result<Bytes>>);
 
 impl io::Write for Pipe {

@@ -1,5 +1,5 @@
-//! Makes a template of an uploaded root file system. Its archive is unpacked inside of a machine,
-//! onto a volume that becomes the root disk: nothing of it touches this host.
+//! Makes a template from an uploaded root file system. The archive is unpacked inside a machine,
+//! onto a volume that becomes the root disk. It is never unpacked on this host.
 
 use std::time::Instant;
 
@@ -21,25 +21,25 @@ use crate::{
     store::{BuildStatus, Holding, Size},
 };
 
-/// Where the volume is in the machine that unpacks.
+/// Mount point of the volume in the machine that unpacks.
 pub(super) const ROOT: &str = "/mnt/root";
 
-/// Templates of the host that have `tar`, best first. Any other is tried as well.
+/// Templates of the host that have `tar`, best first. If none is there, any other is tried.
 const UNPACKERS: [&str; 2] = ["base", "mini"];
 
-/// Run once everything is unpacked: what every root needs, and a clean end of the file system.
+/// Run after unpacking: makes the folders that every root needs and unmounts the file system.
 const FINISH: &str = "set -e; cd /mnt/root; rmdir lost+found 2>/dev/null || true; \
     test -e bin -o -e usr || { echo 'the archive holds no root file system: neither /bin nor /usr'; exit 1; }; \
     mkdir -p dev proc sys run tmp etc root; chmod 1777 tmp; cd /; sync; umount /mnt/root";
 
-/// Gives the size of a machine that boots a root.
+/// Size of a machine that boots a root.
 pub(super) fn size_of(ask: &BuildAsk) -> Size {
     let cpus = ask.cpu.unwrap_or(BUILD_CPUS_DEFAULT);
     Size { cpus, memory_mib: ask.memory_mb.unwrap_or(BUILD_MEMORY_MIB_DEFAULT) }
 }
 
 impl Control {
-    /// Unpacks, boots and seals. Gives the layer, which the build holds.
+    /// Unpacks, boots and seals. Returns the layer, which the build holds.
     pub(super) async fn rootfs(&self, job: &Job, deadline: Instant) -> Result<(Ground, LayerId), Failure> {
         let part = job.spool.rootfs.ok_or_else(|| Failure::new("no root file system came with the request"))?;
         let volume = self.root_volume(job).await?;
@@ -67,7 +67,7 @@ impl Control {
         Ok(volume)
     }
 
-    /// Boots what is on a volume and seals it. The build holds the layer.
+    /// Boots the root on a volume and seals it. The build holds the layer.
     pub(super) async fn boot_root(
         &self,
         job: &Job,
@@ -83,7 +83,7 @@ impl Control {
         Ok(self.host.boot(BootAsk { layer, volume, memory, cpus, defaults }).await?)
     }
 
-    /// Starts a machine to unpack in; the volume is its `ROOT`.
+    /// Starts a machine to unpack in. The volume is mounted at `ROOT`.
     pub(super) async fn unpacking<'a>(
         &'a self,
         job: &'a Job,
@@ -95,7 +95,7 @@ impl Control {
         Builder::start_with(self, job, &ground, vec![mount], deadline).await
     }
 
-    /// Ends such a machine once everything is unpacked.
+    /// Finishes the unpacked root and removes the machine.
     pub(super) async fn finish_root(&self, builder: Builder<'_>) -> Result<(), Failure> {
         builder.shell(FINISH).await?;
         builder.end().await

@@ -1,4 +1,4 @@
-//! An image that a build takes files from, without ever starting it: it need not hold a system, or
+//! An image that a build copies files from. It is never started, so it need not hold a system or
 //! anything that runs.
 
 use pandastack_model::Fault;
@@ -20,24 +20,23 @@ use super::{
 };
 use crate::Control;
 
-/// An image as far as it is here.
+/// An image, with as much of it as was fetched.
 pub struct Source {
     reference: Reference,
     image: Image,
-    /// Its layers, once a step needed them. They go with the build.
+    /// Its layers, once a step needed them. They are deleted with the build.
     fetched: Option<(Vec<Layer>, Spool)>,
 }
 
 impl Source {
-    /// Gives what stands for all of it in the keys of the cache.
+    /// Identifies the image in cache keys.
     pub fn key(&self) -> String {
         format!("image {}", self.image.digest.as_str())
     }
 }
 
 impl Control {
-    /// Finds out what the name of an image stands for. Nothing is fetched: the step may be in the
-    /// cache.
+    /// Resolves the name of an image. Fetches no layers: the step may be in the cache.
     pub(super) async fn image_source(&self, job: &Job, reference: Reference) -> Result<Source, Failure> {
         job.log.say(format!("looking for image {reference}")).await;
         let auth = credentials(job, &reference);
@@ -46,7 +45,7 @@ impl Control {
         Ok(Source { reference, image, fetched: None })
     }
 
-    /// Puts files of an image into a folder of a machine.
+    /// Copies files of an image into a folder of a machine.
     pub(super) async fn pour_some(
         &self,
         job: &Job,
@@ -66,7 +65,7 @@ impl Control {
             }
         };
         let stop = CancellationToken::new();
-        // A build that ends early ends the walk too.
+        // A build that ends early stops the walk too.
         let _stopping = stop.clone().drop_guard();
         let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
         let (these, token, paths) = (layers.clone(), stop.clone(), paths.to_vec());
@@ -74,7 +73,7 @@ impl Control {
         let picked = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
         let Picked { listing, paths, folders } = picked.map_err(Failure::new)?;
         to.make_folders(&[folder.to_owned()]).await?;
-        // Whose it was elsewhere has no meaning here.
+        // `-o`: owners in the image mean nothing in this machine.
         let words = ["tar", "-xpof", "-", "-C", folder].map(str::to_owned).to_vec();
         self.pour_into(to, words, (listing, layers.clone()), &stop).await?.map_err(bad)?;
         Ok(Staged { paths, folders })

@@ -1,5 +1,5 @@
-//! Follows a Dockerfile: its stages in order, each from what it names, each step from the cache or
-//! in a machine.
+//! Runs a Dockerfile: its stages in order, each from its base, each step from the cache or in a
+//! machine.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -19,36 +19,36 @@ use crate::{
     store::{CachedLayer, Holding, Size},
 };
 
-/// A stage that was followed to its end.
+/// A stage that is finished.
 pub(super) struct Done {
     pub ground: Ground,
     pub from: From,
-    /// What stands for it in the keys of the cache.
+    /// Identifies the stage in cache keys.
     pub key: String,
     settings: Settings,
-    /// Folders that it named and nothing made yet.
+    /// Folders that the stage named and that no step has made yet.
     folders: Vec<String>,
 }
 
-/// What a stage may take from.
+/// Sources that a stage may copy from.
 #[derive(Default)]
 pub(super) struct Others {
     /// The stages before it, as far as they are needed.
     pub done: Vec<Option<Done>>,
-    /// What was taken from: in one build a name stands for one thing.
+    /// Resolved sources. Within one build a name always means the same source.
     pub taken: BTreeMap<Taken, Elsewhere>,
 }
 
-/// Where the steps of a stage led.
+/// State after the steps of a stage.
 struct Reached<'a> {
     key: String,
     from: From,
-    /// The machine that the last step left, if one ran.
+    /// The machine of the last step, if one ran.
     builder: Option<Builder<'a>>,
 }
 
 impl Control {
-    /// Follows a Dockerfile. Gives the machine that the last step left.
+    /// Runs a Dockerfile. Returns the machine of the last step.
     pub(super) async fn follow<'a>(
         &'a self,
         job: &'a Job,
@@ -87,7 +87,7 @@ impl Control {
         Err(Failure::new("the Dockerfile has no stage"))
     }
 
-    /// Finds what a stage starts from: an earlier one, or what its `FROM` names otherwise.
+    /// Finds the base of a stage: an earlier stage, or whatever else its `FROM` names.
     async fn stage_ground(
         &self,
         job: &Job,
@@ -157,8 +157,8 @@ impl Control {
         Ok(Reached { key, from, builder })
     }
 
-    /// Starts a machine. A layer of the cache that is of no use is forgotten, so that the next
-    /// build does without.
+    /// Starts a machine. A cached layer that cannot be used is dropped, so that the next build does
+    /// not try it.
     pub(super) async fn begin<'a>(
         &'a self,
         job: &'a Job,
@@ -176,18 +176,19 @@ impl Control {
         Ok(machine)
     }
 
-    /// Seals what a step left, so that the same steps need not run again.
+    /// Seals the result of a step, so that the same steps need not run again.
     async fn keep_layer(&self, job: &Job, machine: &Builder<'_>, key: &str) -> Result<LayerId, Failure> {
         let layer = LayerId::random();
         self.store.hold(job.build.id, Holding::Layer(layer)).await?;
         let own = machine.seal(layer).await?;
         let cached = CachedLayer { key: key.to_owned(), layer, own };
-        // If another build was faster the layer stays ours, and goes with us.
+        // If another build cached this step first, this layer is released with this build.
         self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
         Ok(layer)
     }
 
-    /// Finds what `FROM` names: a template of the workspace's own, one of the host's, or an image.
+    /// Finds the base that `FROM` names: the workspace's template, the host's template, or an
+    /// image.
     async fn base_ground(&self, job: &Job, base: (&str, usize), deadline: Instant) -> Result<Ground, Failure> {
         let (name, line) = base;
         if let Some(ground) = self.template_ground(job, name).await? {
@@ -201,7 +202,7 @@ impl Control {
     }
 }
 
-/// Says once that a machine has the size of what it starts from.
+/// Logs the machine's size, which is that of its base.
 async fn say_sizes(job: &Job, ground: &Ground) {
     let Size { cpus, memory_mib } = ground.size;
     job.log.say(format!("from {} ({cpus} CPUs, {memory_mib} MiB, disk {} MiB)", ground.base, ground.disk_mib)).await;

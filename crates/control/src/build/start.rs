@@ -1,6 +1,6 @@
-//! Starts what a template is meant to run (`ENTRYPOINT` and `CMD`) before the template is sealed:
-//! its sandboxes begin with it running. However it ends, the build goes on: many images name a
-//! shell, which has nobody to talk to here.
+//! Starts a template's command (`ENTRYPOINT` and `CMD`) before the template is sealed, so that its
+//! sandboxes begin with it running. A command that ends does not fail the build: many images name a
+//! shell, which ends at once without input.
 
 use std::time::{Duration, Instant};
 
@@ -18,21 +18,21 @@ use super::{
 };
 use crate::limits::{START_LOOK, START_READY_MAX, START_SETTLE, START_STOP_MAX};
 
-/// What the process is tagged with, in every sandbox of the template.
+/// Tag of the command's process in every sandbox of the template.
 const TAG: &str = "template.start";
 
 const TERMINATE: i32 = 15;
 
-/// What became of the command while it was waited for.
+/// State of the command at the end of the wait.
 enum Outcome {
-    /// Somebody listens on a port that is exposed.
+    /// A process listens on an exposed port.
     Listens(u16),
     Runs,
     Ended(ProcessEnd),
 }
 
 impl Builder<'_> {
-    /// Starts the template's command and waits until it is ready. Says whether it runs.
+    /// Starts the template's command and waits until it is ready. Returns whether it runs.
     pub(super) async fn start_command(&self, settings: &Settings) -> Result<bool, Failure> {
         let Settings { env, workdir, user, entrypoint, cmd, ports, .. } = settings;
         let argv: Vec<String> = entrypoint.iter().chain(cmd).cloned().collect();
@@ -81,7 +81,7 @@ impl Builder<'_> {
         Ok(true)
     }
 
-    /// Waits until a port is listened on; without one, for a moment.
+    /// Waits until the command listens on an exposed port. Without exposed ports, waits briefly.
     async fn wait_ready(&self, number: ProcessNumber, ports: Vec<u16>) -> Result<Outcome, Failure> {
         let wait = if ports.is_empty() { START_SETTLE } else { START_READY_MAX };
         let until = Instant::now() + wait.min(left(self.deadline));
@@ -101,7 +101,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Puts what it has said so far into the log.
+    /// Writes the command's output so far to the log.
     async fn show_output(&self, process: ProcessNumber) -> Result<(), Failure> {
         let ask = AttachAsk { process, offset: 0, until: Until::Now };
         let mut output = self.control.host.attach(self.id, ask).await?;
@@ -123,12 +123,12 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Ends a command that came with what the machine was made from, so that steps find no server
-    /// running that they did not start, and another can take its place.
+    /// Stops a command that the machine inherited from its base. Steps then find no server that
+    /// they did not start, and another command can replace it.
     pub(super) async fn stop_inherited(&self) -> Result<(), Failure> {
         for number in self.started().await? {
             let host = &self.control.host;
-            // One that ended meanwhile needs no signal.
+            // A process that has ended since needs no signal.
             let _ = host.signal(self.id, number, TERMINATE).await;
             let until = Instant::now() + START_STOP_MAX.min(left(self.deadline));
             while host.process(self.id, number).await?.ended.is_none() && Instant::now() < until {
@@ -139,7 +139,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Says whether the command of a new template runs in a sandbox of it.
+    /// Reports whether the command of a new template runs in a sandbox of it.
     pub(super) async fn is_started(&self) -> Result<bool, Failure> {
         let mut running = false;
         for number in self.started().await? {
@@ -148,11 +148,11 @@ impl Builder<'_> {
         Ok(running)
     }
 
-    /// Lists what was started as a template's command, ended or not.
+    /// Lists the processes that were started as a template's command, ended ones too.
     async fn started(&self) -> Result<Vec<ProcessNumber>, Failure> {
         let ours = match self.control.host.processes(self.id).await {
             Ok(processes) => processes,
-            // A guest of old keeps no processes.
+            // An older guest does not support processes.
             Err(Fault { kind: FaultKind::Conflict, .. }) => Vec::new(),
             Err(fault) => return Err(fault.into()),
         };

@@ -1,5 +1,5 @@
-//! `COPY --from`: takes files out of a machine of another stage or template, or out of an image,
-//! and puts them into this one. They pass through control; nothing looks into them.
+//! `COPY --from`: copies files from a machine of another stage or template, or from an image. They
+//! pass through control, which does not inspect them.
 
 use std::{collections::btree_map::Entry, time::Instant};
 
@@ -17,22 +17,22 @@ use super::{
 };
 use crate::Control;
 
-/// Where files lie until they are whose they are to be.
+/// Folder that holds the files until their owner and mode are set.
 const STAGING: &str = "/tmp/.pandastack-stage";
 
-/// Paths that one command is given.
+/// Most paths that one command gets as arguments.
 const PATHS_AT_ONCE_MAX: usize = 200;
 
-/// What files are taken from.
+/// Source that files are copied from.
 pub(super) enum Elsewhere {
-    /// A machine is started from it: a stage or a template.
+    /// A stage or a template. A machine is started from it.
     Layer { ground: Box<Ground>, from: From, key: String },
-    /// Nothing of it runs.
+    /// An image. No machine is started from it.
     Image(Box<Source>),
 }
 
 impl Elsewhere {
-    /// Gives what stands for all of it in the keys of the cache.
+    /// Identifies the source in cache keys.
     pub fn key(&self) -> String {
         match self {
             Self::Layer { key, .. } => key.clone(),
@@ -41,16 +41,16 @@ impl Elsewhere {
     }
 }
 
-/// What lies in the staging folder.
+/// Contents of the staging folder.
 pub(super) struct Staged {
-    /// How many paths were meant.
+    /// Number of paths that the sources matched.
     pub paths: usize,
-    /// Whether one of them was a folder, whose contents lie there.
+    /// Whether one of them was a folder. Its contents are staged, not the folder itself.
     pub folders: bool,
 }
 
 impl Control {
-    /// Finds what a step takes from. In one build it is found once.
+    /// Resolves the source of a step, once per build.
     pub(super) async fn elsewhere<'a>(
         &self,
         job: &Job,
@@ -67,7 +67,7 @@ impl Control {
                 Some(Some(Done { ground, from, key, .. })) => layer(ground.clone(), *from, key.clone()),
                 _ => return Err(Failure::new("the stage was not built")),
             },
-            // The order of names is that of FROM.
+            // Names are resolved in the same order as in `FROM`.
             Taken::Named(name) => match self.template_ground(job, name).await? {
                 Some(ground) => {
                     let (from, key) = (From { origin: ground.origin, cached: ground.cached }, ground.key.clone());
@@ -85,7 +85,7 @@ impl Control {
         Ok(entry.insert(found))
     }
 
-    /// Takes files. A machine that they come from is there for no longer than that.
+    /// Copies files. The source machine is removed right after.
     pub(super) async fn take(
         &self,
         job: &Job,
@@ -107,7 +107,7 @@ impl Control {
         self.unstage(to, take, &staged).await
     }
 
-    /// Carries files from one machine into the staging folder of another.
+    /// Copies files from one machine into the staging folder of another.
     async fn carry(&self, source: &Builder<'_>, to: &Builder<'_>, take: &Take) -> Result<Staged, Failure> {
         let mut paths = Vec::new();
         for path in &take.sources {
@@ -122,7 +122,7 @@ impl Control {
         Ok(Staged { paths: paths.len(), folders })
     }
 
-    /// Gives what is staged to whom it belongs, and puts it where it goes.
+    /// Sets owner and mode of the staged files and copies them to their destination.
     async fn unstage(&self, to: &Builder<'_>, take: &Take, staged: &Staged) -> Result<(), Failure> {
         let owner = take.owner.as_deref().unwrap_or("0:0");
         to.errand(words(&["chown", "-hR", owner, "--", STAGING])).await?;
@@ -148,7 +148,7 @@ impl Control {
         to.errand(words(&["rm", "-rf", "--", STAGING])).await
     }
 
-    /// Finds what a source means in the stage.
+    /// Expands the wildcards of a source path in the stage.
     async fn meant(&self, source: &Builder<'_>, path: &str) -> Result<Vec<String>, Failure> {
         let (above, last) = path.rsplit_once('/').unwrap_or(("", path));
         if !last.contains(['*', '?', '[']) {

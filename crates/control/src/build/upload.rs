@@ -1,5 +1,5 @@
-//! Takes the body of a build request in: text fields into memory, files into a spool folder of the
-//! build's own. Names that a client chose never name a file on this host.
+//! Receives the body of a build request: text fields into memory, files into the build's own spool
+//! folder. A name that a client chose never names a file on this host.
 
 use std::{
     io,
@@ -27,30 +27,30 @@ use crate::limits::{
     BUILD_FIELD_BYTES_MAX, CONTEXT_BYTES_MAX, CONTEXT_FILES_MAX, ROOTFS_BYTES_MAX, SPOOL_BYTES_MAX, UPLOAD_QUIET_MAX,
 };
 
-/// The part that is a root file system, unless there is a Dockerfile.
+/// Name of the part that is a root file system, if the request has no Dockerfile.
 const ROOTFS: &str = "rootfs";
 
-/// What a parser may take at once.
+/// Most bytes that the parser may take without returning any.
 const UNREAD_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// A body that was taken in.
+/// A received body.
 #[derive(Debug)]
 pub struct Upload {
     pub fields: BuildFields,
     pub spool: Spool,
 }
 
-/// The files of one build. Dropped, they are gone.
+/// The files of one build. They are deleted on drop.
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
     pub files: Vec<ContextFile>,
-    /// Which part is the root file system.
+    /// Number of the part that is the root file system.
     pub rootfs: Option<usize>,
     pub rootfs_digest: Option<String>,
     pub bytes: u64,
     workspace: WorkspaceId,
-    /// What the spools of each workspace hold.
+    /// Bytes that the spools of each workspace occupy.
     shares: Arc<Mutex<Shares<WorkspaceId>>>,
 }
 
@@ -61,7 +61,7 @@ impl Spool {
         Ok(Self { folder, files: Vec::new(), rootfs: None, rootfs_digest: None, bytes: 0, workspace, shares })
     }
 
-    /// Where a part lies.
+    /// Path of a part.
     pub fn path(&self, part: usize) -> PathBuf {
         self.folder.join(format!("part-{part}"))
     }
@@ -105,7 +105,7 @@ impl Drop for Spool {
     }
 }
 
-/// Takes a body in, in one of its two encodings.
+/// Receives a body: multipart or a URL-encoded form.
 pub async fn receive(content_type: &str, body: Body, spool: Spool) -> Result<Upload, Fault> {
     let upload = Upload { fields: BuildFields::default(), spool };
     match multer::parse_boundary(content_type) {
@@ -127,7 +127,7 @@ async fn urlencoded(body: Body, mut upload: Upload) -> Result<Upload, Fault> {
     let (mut stream, mut bytes) = (body.into_data_stream(), Vec::new());
     while let Some(piece) = timeout(UPLOAD_QUIET_MAX, stream.next()).await.map_err(|_| slow())? {
         bytes.extend_from_slice(&piece.map_err(broken)?);
-        // Every byte may be written with three.
+        // Percent-encoding writes up to three bytes for one.
         if bytes.len() > 3 * BUILD_FIELD_BYTES_MAX {
             return Err(too_large("the form is too large"));
         }
@@ -138,8 +138,8 @@ async fn urlencoded(body: Body, mut upload: Upload) -> Result<Upload, Fault> {
     Ok(upload)
 }
 
-/// How much a parser has taken without giving anything back: the head of a part must not fill the
-/// memory.
+/// Bytes that the parser took without returning any. Bounds the head of a part, which the parser
+/// keeps in memory.
 #[derive(Clone, Debug, Default)]
 struct Unread(Arc<AtomicU64>);
 
@@ -175,7 +175,7 @@ async fn multipart(mut parts: Multipart<'_>, unread: &Unread, mut upload: Upload
         }
     }
     let Upload { fields, spool } = &mut upload;
-    // With a Dockerfile every file belongs to the context, whatever it is called.
+    // With a Dockerfile every file belongs to the context, whatever its name.
     if fields.dockerfile.is_none() {
         fields.rootfs = spool.files.iter().any(|file| file.path == ROOTFS);
         let rootfs = spool.files.iter().find(|file| file.path == ROOTFS);
@@ -235,7 +235,7 @@ async fn file(part: Part<'_>, unread: &Unread, spool: &mut Spool) -> Result<(), 
     }
     to.flush().await.map_err(Fault::bug)?;
     let digest = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    // Uploads carry no modes; what is meant to be run shows it by its first bytes.
+    // Uploads carry no modes. Executables are recognised by their first bytes.
     let program = head.starts_with(b"#!") || head.starts_with(b"\x7fELF");
     spool.files.push(ContextFile { path, digest, bytes, program, part });
     Ok(())

@@ -1,4 +1,4 @@
-//! The host's audit.
+//! The host's audit: compares its resources with its records.
 
 use axum::{Json, extract::State};
 use pandastack_wire_fleet::AuditReport;
@@ -7,7 +7,7 @@ use pandastack_wire_public::{Audit, http::Answer};
 use super::caller::Authenticated;
 use crate::Control;
 
-/// Compares what the host has with what it should have.
+/// Compares the host's resources with its records.
 pub async fn audit(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Audit>> {
     let AuditReport { machines, slots, disks, layers, volumes, leaks, repaired } = control.audit(&caller).await?;
     Ok(Json(Audit { machines, slots, disks, layers, volumes, leaks, repaired }))

@@ -1,4 +1,4 @@
-//! Builds of templates: begin, list, get, read the log.
+//! Builds of templates: start, list, get, read the log.
 
 use axum::{
     Json,
@@ -24,7 +24,7 @@ use crate::{
     store,
 };
 
-/// Begins a build and answers at once.
+/// Starts a build and answers at once.
 pub async fn build(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -50,12 +50,12 @@ pub async fn build(
         }
     };
     let answering = control.clone();
-    // Goes on when the caller hangs up: a row without a build behind it would wait for ever.
+    // Continues if the caller disconnects: a row without its build would stay queued for ever.
     let answered = control.scope.run("accept build", async move { answering.once(caller, digest, work).await }).await;
     Ok(answered.map_err(Fault::bug)??)
 }
 
-/// What tells one build from another: its fields, and what its files are by name and content.
+/// Digest of a build request: its fields, and the names and contents of its files.
 fn digest(path: &str, upload: &Upload) -> String {
     let Upload { fields, spool } = upload;
     let mut files: Vec<_> = spool.files.iter().map(|file| (&file.path, &file.digest)).collect();
@@ -63,7 +63,7 @@ fn digest(path: &str, upload: &Upload) -> String {
     once::digest(path, format!("{fields:?} {files:?} {:?}", spool.rootfs_digest).as_bytes())
 }
 
-/// Lists the caller's builds, newest first. A bare array, which one published client needs.
+/// Lists the caller's builds, newest first. A bare array, because a published client needs one.
 pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Build>>> {
     let builds = control.store.list_builds(&caller.workspace).await.map_err(Fault::from)?;
     Ok(Json(builds.into_iter().map(render).collect()))
@@ -80,7 +80,7 @@ pub async fn get(
     Ok(Json(render(found.ok_or_else(no_build)?)))
 }
 
-/// Replays a build's log as an event stream; with `follow` until the build's end.
+/// Replays a build's log as an event stream. With `follow`, streams until the build's end.
 pub async fn logs(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -91,7 +91,7 @@ pub async fn logs(
     let found = control.store.find_build(&caller.workspace, id).await.map_err(Fault::from)?;
     found.ok_or_else(no_build)?;
     let reader = control.builds.logs.read(id, flag(&uri, "follow")).await.map_err(Fault::bug)?;
-    // A follower must not keep a server from stopping.
+    // A follower must not delay the server's shutdown.
     let token = control.scope.token();
     let events = unfold(Some(reader), move |reader| {
         let token = token.clone();
@@ -111,10 +111,10 @@ pub async fn logs(
     Ok(response)
 }
 
-/// Gives the next piece of a stream, and the reader unless that was the end.
+/// Returns the next piece of a stream, and the reader unless the stream has ended.
 async fn piece(mut reader: LogReader) -> (String, Option<LogReader>) {
     loop {
-        // Waiting for more is safe to drop: what was read is in the reader.
+        // The wait may be dropped: the reader keeps the bytes that were read.
         match tokio::time::timeout(LOG_KEEPALIVE, reader.next()).await {
             Err(_) => return (sse::KEEPALIVE.to_owned(), Some(reader)),
             Ok(Ok(Read::Lines(lines))) if lines.is_empty() => {}

@@ -1,4 +1,4 @@
-//! The caller of a request, for handlers to ask for.
+//! Extractor of the caller of a request.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use pandastack_wire_fleet::Caller;
@@ -13,7 +13,7 @@ impl FromRequestParts<Control> for Authenticated {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, control: &Control) -> Result<Self, Refused> {
-        // Whoever surrounds us may have asked already.
+        // The guard has usually authenticated the request already.
         if let Some(caller) = parts.extensions.get::<Caller>() {
             return Ok(Self(caller.clone()));
         }

@@ -1,4 +1,4 @@
-//! Deliveries of webhooks: the history, the dead letters, and trying again.
+//! Deliveries of webhooks: history, dead letters and replay.
 
 use axum::{
     Json,
@@ -37,7 +37,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
     }
 }
 
-/// Lists a webhook's deliveries, newest first; those of one `status` if asked.
+/// Lists a webhook's deliveries, newest first. `status` selects those of one status.
 pub async fn list(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -49,7 +49,7 @@ pub async fn list(
     Ok(Json(found(&control, &caller, Some(id), shown, &uri).await?))
 }
 
-/// Lists the deliveries of all the caller's webhooks that were given up, newest first.
+/// Lists the dead letters of all the caller's webhooks, newest first.
 pub async fn dead(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -67,7 +67,7 @@ pub async fn get(
     Ok(Json(render(control.delivery(&caller, id).await?)))
 }
 
-/// Delivers once more.
+/// Delivers again.
 pub async fn replay(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

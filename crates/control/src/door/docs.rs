@@ -1,5 +1,5 @@
-//! The API's document, as it is committed, and a page that shows it. Both are for everybody and
-//! tell nothing about tenants.
+//! The committed API document, and a page that shows it. Both are public and contain nothing about
+//! tenants.
 
 use std::{io::Read, sync::LazyLock};
 
@@ -11,7 +11,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 
-/// Packed by the build script.
+/// Compressed by the build script.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     let mut text = String::new();
@@ -20,7 +20,7 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
 });
 const PAGE: &str = include_str!("docs.html");
 
-/// Allows the page its own script and style by their digests, one request for the document, and
+/// Allows the page its own script and style by their digests, the request for the document, and
 /// nothing else.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let allowed = |tag: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(inside(PAGE, tag))));
@@ -32,12 +32,12 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Gives the document.
+/// Serves the API document.
 pub async fn document() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-cache")], DOCUMENT.as_str())
 }
 
-/// Gives the page.
+/// Serves the page.
 pub async fn page() -> impl IntoResponse {
     let headers: [(HeaderName, &str); 4] = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -48,7 +48,7 @@ pub async fn page() -> impl IntoResponse {
     (headers, PAGE).into_response()
 }
 
-/// Gives the text between the only two tags of a name.
+/// Returns the text between the only two tags of this name.
 fn inside<'a>(page: &'a str, tag: &str) -> &'a str {
     let (_, rest) = page.split_once(&format!("<{tag}>")).unwrap_or_default();
     rest.split_once(&format!("</{tag}>")).unwrap_or_default().0

@@ -1,4 +1,4 @@
-//! What a sandbox may reach.
+//! The egress list of a sandbox: the destinations it may reach.
 
 use axum::{Json, body::Body, extract::State};
 use pandastack_model::Egress;
@@ -10,7 +10,7 @@ use pandastack_wire_public::{
 use super::caller::Authenticated;
 use crate::Control;
 
-/// Shows the list.
+/// Shows the egress list.
 pub async fn show(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -20,7 +20,7 @@ pub async fn show(
     Ok(Json(EgressList { egress_allowlist: egress_list(&egress) }))
 }
 
-/// Changes the list, at once.
+/// Changes the egress list. The change applies at once.
 pub async fn change(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

@@ -1,5 +1,4 @@
-//! What happened to a sandbox lately, and what happens to it next. Looking neither wakes it nor
-//! counts as a use.
+//! Past and future events of a sandbox. Reading them neither wakes the sandbox nor counts as use.
 
 use axum::{
     Json,
@@ -23,8 +22,8 @@ use crate::{
     limits::{EVENTS_PER_SANDBOX_MAX, KEEPALIVE},
 };
 
-/// Lists the last events, oldest first; fewer with `tail` and `since`. With `follow` they come as
-/// they happen, after those.
+/// Lists the last events, oldest first. `tail` and `since` limit them. With `follow`, later events
+/// are streamed after them.
 pub async fn list(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -43,7 +42,7 @@ pub async fn list(
         return Ok(Json(EventList { events: past(control.store.events().tail(id, tail)) }).into_response());
     }
     let place = control.followers.take(Some(&caller.workspace))?;
-    // Before looking back: an event between the two is rather told twice than never.
+    // Before reading the past: an event in between is sent twice rather than lost.
     let follower = control.store.events().follow(id, control.clock.now_ns());
     let said = past(control.store.events().tail(id, tail))
         .iter()

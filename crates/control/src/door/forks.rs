@@ -14,7 +14,7 @@ use crate::{
     app::{Family, Forks},
 };
 
-/// Makes a running copy, or several that have nothing to do with each other.
+/// Makes one running copy, or several independent ones.
 pub async fn fork(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -37,7 +37,7 @@ pub async fn fork(
     Ok((StatusCode::CREATED, Json(fork)))
 }
 
-/// Makes copies that belong together. Some may be missing; each of those is named with its reason.
+/// Makes copies that form a tree. Copies that failed are listed with their reason.
 pub async fn tree(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

@@ -1,4 +1,4 @@
-//! Health and version. Open to everybody, so neither tells anything about tenants.
+//! Health and version. Both are public, so they contain nothing about tenants.
 
 use axum::{Json, extract::State, http::StatusCode};
 use pandastack_model::Tier;
@@ -6,7 +6,7 @@ use pandastack_wire_public::{Health, Version};
 
 use crate::{Control, limits::HEALTH_MAX};
 
-/// Says whether the parts answer.
+/// Reports whether the database and the host answer.
 pub async fn health(State(control): State<Control>) -> (StatusCode, Json<Health>) {
     let database = matches!(tokio::time::timeout(HEALTH_MAX, control.store.ping()).await, Ok(Ok(())));
     let host = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.ok();
@@ -25,7 +25,7 @@ pub async fn health(State(control): State<Control>) -> (StatusCode, Json<Health>
     (code, Json(Health { status: status.to_owned(), checks: checks.into() }))
 }
 
-/// Names the build, and how strongly its sandboxes are separated from the host.
+/// Shows the version, and how strongly sandboxes are isolated from the host.
 pub async fn version(State(control): State<Control>) -> Json<Version> {
     let tier = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.ok().map(|status| status.tier);
     Json(Version {

@@ -19,7 +19,7 @@ use crate::{
     store::{LastKey, StoredKey},
 };
 
-/// Makes a key. The only answer that shows it.
+/// Makes a key. This is the only answer that shows it.
 pub async fn create(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

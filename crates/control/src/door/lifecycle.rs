@@ -1,5 +1,5 @@
-//! Pause, resume, hibernate, wake, and the idle limit. Bodies of the first four are not looked at:
-//! published clients send none, under any content type.
+//! Pause, resume, hibernate, wake, and the idle limit. The bodies of the first four are not read:
+//! published clients send empty ones, under any content type.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use pandastack_wire_public::{
 use super::caller::Authenticated;
 use crate::{Control, store::IdleLimit};
 
-/// Stops the CPUs.
+/// Stops the sandbox's CPUs.
 pub async fn pause(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -22,7 +22,7 @@ pub async fn pause(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Lets them run again.
+/// Lets the CPUs run again.
 pub async fn resume(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -32,7 +32,7 @@ pub async fn resume(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Puts to sleep.
+/// Hibernates the sandbox.
 pub async fn hibernate(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -42,7 +42,7 @@ pub async fn hibernate(
     Ok(Json(Status { status: state.as_str().to_owned() }))
 }
 
-/// Wakes.
+/// Wakes the sandbox.
 pub async fn wake(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

@@ -1,5 +1,5 @@
-//! What sandboxes use: now, over time, and as text for a Prometheus. Looking neither wakes a
-//! sandbox nor counts as a use.
+//! Resource use of sandboxes: now, over time, and as text for Prometheus. Reading it neither wakes
+//! a sandbox nor counts as use.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ use crate::{
 };
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
-/// Between two measurements of a machine that was never sampled.
+/// Time between two measurements of a machine that was never sampled.
 const FIRST_LOOK: Duration = Duration::from_millis(200);
-/// The steps that may be asked for.
+/// Step widths that a caller may request.
 const STEPS: [(&str, u64); 4] = [("15s", 15), ("1m", 60), ("5m", 300), ("1h", 3600)];
 
-/// Shows what a sandbox's machine uses now.
+/// Shows the current resource use of a sandbox's machine.
 pub async fn sandbox(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -49,7 +49,7 @@ pub async fn sandbox(
     }))
 }
 
-/// Shows a sandbox's values over time.
+/// Shows a sandbox's resource use over time.
 pub async fn sandbox_series(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -62,7 +62,7 @@ pub async fn sandbox_series(
     Ok(Json(render(span, step, control.series.sandbox(id, span))))
 }
 
-/// Shows the values of all the caller's sandboxes together.
+/// Shows the resource use of all the caller's sandboxes together.
 pub async fn overview(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -72,7 +72,7 @@ pub async fn overview(
     Ok(Json(render(span, step, control.series.workspace(&caller.workspace, span))))
 }
 
-/// Writes every meter down. Open to everybody, so it tells nothing about tenants.
+/// Writes all meters. Public, so it contains nothing about tenants.
 pub async fn prometheus(State(control): State<Control>) -> Answer<Response> {
     let late = |_| Fault::new(FaultKind::Timeout, "metrics.slow", "timeout: the host or the database did not answer");
     let status = tokio::time::timeout(HEALTH_MAX, control.host.status()).await.map_err(late)?;
@@ -97,7 +97,7 @@ async fn visible(control: &Control, caller: &Caller, id: SandboxId) -> Result<()
     control.store.state(&caller.workspace, id).await?.map(drop).ok_or_else(Fault::no_sandbox)
 }
 
-/// Measures a machine, and how busy it was since it was last looked at.
+/// Measures a machine, and its CPU use since the last measurement.
 async fn measured(control: &Control, id: SandboxId) -> Result<(MachineUsage, f64), Fault> {
     let none = || Fault::new(FaultKind::Conflict, NO_MACHINE, "the sandbox has no machine now that could be measured");
     let usage = control.host.usage(id).await?.ok_or_else(none)?;

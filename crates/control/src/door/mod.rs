@@ -1,5 +1,5 @@
-//! The HTTP door: one file per resource. Authenticates, parses, calls a verb, renders. No SQL, no
-//! host calls but reads.
+//! The HTTP door: one file per resource. Authenticates, parses, calls a method of `Control`,
+//! renders. No SQL, and no host calls except reads.
 
 mod audit;
 mod builds;
@@ -36,13 +36,13 @@ use pandastack_wire_public::http::{Routes, frame, no_method, no_route};
 
 use crate::Control;
 
-/// Gives every route of the control plane.
+/// All routes of the control plane.
 pub fn router(control: Control) -> Router {
     let routes = routes().into_router().method_not_allowed_fallback(no_method).fallback(no_route);
     frame(keyed(&control, routes)).with_state(control)
 }
 
-/// Gives the routes themselves, which the document of the API is compared with.
+/// The bare routes. A test compares them with the API document.
 pub fn routes() -> Routes<Control> {
     Routes::new()
         .route("/healthz", get(health::health))
@@ -104,8 +104,8 @@ pub fn routes() -> Routes<Control> {
         .route("/v1/host/audit", get(audit::audit))
 }
 
-/// Lets creating requests among these routes carry idempotency keys. Inside of their frame, which
-/// renders refusals.
+/// Supports idempotency keys on the creating requests of these routes. Goes inside their frame,
+/// which renders refusals.
 pub fn keyed<S: Clone + Send + Sync + 'static>(control: &Control, routes: Router<S>) -> Router<S> {
     routes.layer(from_fn_with_state(control.clone(), once::once))
 }

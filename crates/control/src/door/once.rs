@@ -1,4 +1,4 @@
-//! Creating requests that carry an `Idempotency-Key`: done once, answered as often as asked.
+//! Creating requests with an `Idempotency-Key`: the work is done once, the answer can be repeated.
 
 use axum::{
     body::{Body, Bytes},
@@ -22,11 +22,11 @@ use crate::{
 };
 
 const KEY: &str = "idempotency-key";
-/// On an answer that was given before.
+/// Header of a repeated answer.
 const REPLAYED: &str = "idempotent-replayed";
 
-/// The routes whose POST creates something. A build, whose body is too large to be held, sees to
-/// its key itself.
+/// The routes whose POST creates something. Builds handle their key themselves, because their body
+/// is too large to buffer.
 const CREATING: [&str; 10] = [
     "/v1/sandboxes",
     "/v1/sandboxes/{id}/fork",
@@ -40,11 +40,11 @@ const CREATING: [&str; 10] = [
     "/v1/sandboxes/{id}/repl/sessions",
 ];
 
-/// The ones among them that make something in a guest. It has no name before it is made, so it
-/// cannot be taken back by one.
+/// Those among them that create something in a guest. It has no id before it is made, so it cannot
+/// be undone by id.
 const IN_GUEST: [&str; 2] = ["/v1/sandboxes/{id}/processes", "/v1/sandboxes/{id}/repl/sessions"];
 
-/// Lets a request through, or answers in its place.
+/// Passes a request on, or repeats its recorded answer.
 pub async fn once(State(control): State<Control>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let creates = request.method() == Method::POST && route.is_some_and(|route| CREATING.contains(&route.as_str()));
@@ -86,8 +86,8 @@ async fn answer(
 }
 
 impl Control {
-    /// Does work once for the key that its caller has, and answers as often as asked. Work goes to
-    /// its end, whoever hangs up: a key must not stay taken for nothing.
+    /// Does the work once per idempotency key and repeats its answer. The work runs to its end even
+    /// if the client disconnects, so that the key is always resolved.
     pub(super) async fn once(
         &self,
         caller: Caller,
@@ -121,12 +121,12 @@ impl Control {
         self.scope.run("keyed request", work).await.map_err(Fault::bug)?
     }
 
-    /// Keeps an answer, or frees its key if nothing was made.
+    /// Records an answer, or frees its key if nothing was made.
     async fn remember(&self, attempt: &Attempt, response: Response) -> Result<Response, Fault> {
         if let Some(refused) = response.extensions().get::<Refused>() {
             let (status, body) = refused.shown();
             match refused.fault() {
-                // These may still make something, or may have.
+                // After these faults, something may have been made or may still be made.
                 fault if fault.kind == FaultKind::Bug || fault.code == "sandbox.slow" => {
                     self.store.answer_attempt(attempt, status, Some(&body)).await?;
                 }
@@ -151,7 +151,7 @@ fn replay(status: u16, body: Vec<u8>) -> Response {
     response
 }
 
-/// Gives the key of a request, if it has one.
+/// Returns the idempotency key of a request, if it has one.
 pub(super) fn key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
     headers.get(KEY).map(checked).transpose()
 }
@@ -164,7 +164,7 @@ fn checked(key: &HeaderValue) -> Result<String, Fault> {
     })
 }
 
-/// What tells one request from another.
+/// Digest that identifies a request.
 pub(super) fn digest(path: &str, body: &[u8]) -> String {
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(body).finalize();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

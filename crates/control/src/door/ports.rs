@@ -1,4 +1,4 @@
-//! Ports of a sandbox, and signed previews of them.
+//! Ports of a sandbox, and signed preview links to them.
 
 use axum::{
     Json,
@@ -42,7 +42,7 @@ pub async fn declare(
     Ok((StatusCode::CREATED, Json(render(port, id, &public_base(&headers, &uri)))))
 }
 
-/// Takes a declaration back.
+/// Removes the declaration of a port.
 pub async fn undeclare(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -56,7 +56,7 @@ pub async fn undeclare(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Signs a preview.
+/// Signs a preview link.
 pub async fn preview(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -67,7 +67,7 @@ pub async fn preview(
 ) -> Answer<Json<Preview>> {
     let ask = PreviewAsk::try_from(json_body::<PreviewRequest>(body).await?)?;
     let signed = control.sign_preview(&caller, id, &ask).await?;
-    // Not the API's own name: what runs in a sandbox must not share an origin with it.
+    // Not the API's own host name: a sandbox must not share an origin with the API.
     let name = format!("{}.{}", signed.label, control.settings.preview_suffix);
     Ok(Json(Preview {
         url: format!("{}{}", base_of(&name, &headers, &uri), preview_path(&signed.token)),

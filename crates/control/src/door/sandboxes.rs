@@ -48,10 +48,10 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Writes a sandbox as every route shows it.
+/// Renders a sandbox, the same for every route.
 pub(super) fn render(intent: Intent) -> Sandbox {
     let Intent { id, workspace, generation: _, created_at_ns, spec, volume_names, from_snapshot, .. } = intent;
-    // From the caller's own template: a layer, as a snapshot is, and yet no snapshot of anybody's.
+    // Made from the caller's own template: its origin is a layer, but not a snapshot.
     let from_template = from_snapshot.is_none() && intent.lineage.parent.is_none();
     let mut metadata = visible_metadata(&spec.metadata);
     metadata.insert("workspace".to_owned(), workspace.0);

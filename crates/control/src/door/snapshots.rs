@@ -15,7 +15,7 @@ use pandastack_wire_public::{
 use super::caller::Authenticated;
 use crate::{Control, app::no_snapshot, store};
 
-/// Keeps a sandbox as it is now.
+/// Makes a snapshot of a sandbox as it is now.
 pub async fn create(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -25,7 +25,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(render(snapshot))))
 }
 
-/// Lists the caller's snapshots, newest first; those of one sandbox with `sandbox_id`.
+/// Lists the caller's snapshots, newest first. `sandbox_id` selects those of one sandbox.
 pub async fn list(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

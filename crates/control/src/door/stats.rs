@@ -1,4 +1,4 @@
-//! How fast the caller's sandboxes came up.
+//! Boot times of the caller's sandboxes.
 
 use axum::{Json, extract::State, http::Uri};
 use pandastack_wire_public::{BootStats, http::query_value};
@@ -6,7 +6,7 @@ use pandastack_wire_public::{BootStats, http::query_value};
 use super::caller::Authenticated;
 use crate::{Control, limits::BOOTS_PER_WORKSPACE_MAX};
 
-/// Samples that are listed if the caller does not say.
+/// Default number of samples in the list.
 const RECENT: usize = 50;
 
 /// Summarizes the last boots.

@@ -1,4 +1,4 @@
-//! Templates: those of the host, for everybody, and those of the caller.
+//! Templates: those of the host, which everybody may use, and those of the caller.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::caller::Authenticated;
 use crate::{Control, build::Settings, store};
 
-/// Lists every template: the host's, then the caller's, each by name. A bare array, which one
-/// published client needs.
+/// Lists every template: the host's, then the caller's, each by name. A bare array, because a
+/// published client needs one.
 pub async fn list(State(control): State<Control>, Authenticated(caller): Authenticated) -> Answer<Json<Vec<Template>>> {
     let mut templates: Vec<_> = control.host.templates().await.into_iter().map(global).collect();
     templates.sort_by(|a, b| a.name.cmp(&b.name));
@@ -39,7 +39,7 @@ pub async fn get(
     Ok(Json(global(found.ok_or_else(missing)?)))
 }
 
-/// Deletes a template of the caller's. Sandboxes made from it go on.
+/// Deletes a template of the caller's workspace. Sandboxes made from it keep running.
 pub async fn delete(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

@@ -15,7 +15,7 @@ use crate::{
     store::AuditRow,
 };
 
-/// Lists changing requests, newest first.
+/// Lists requests that changed something, newest first.
 pub async fn list(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

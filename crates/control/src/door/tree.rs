@@ -1,4 +1,4 @@
-//! The family of a sandbox.
+//! The fork tree of a sandbox.
 
 use axum::{Json, extract::State};
 use pandastack_model::SandboxId;
@@ -27,7 +27,7 @@ fn render(relative: Relative, root: SandboxId) -> TreeNode {
     let Relative { id, parent, status, template, created_at_ns, tree, index } = relative;
     TreeNode {
         id: id.to_string(),
-        // The root's own parent, if it had one, is no longer known.
+        // The root's parent, if it had one, is no longer recorded.
         parent_id: parent.filter(|_| id != root).map(|parent| parent.to_string()),
         status,
         template,

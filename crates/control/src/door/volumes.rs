@@ -55,7 +55,7 @@ pub async fn grow(
     Ok(Json(render(control.grow_volume(&caller, &named(name)?, size).await?)))
 }
 
-/// Deletes a volume that nobody uses.
+/// Deletes a volume that no sandbox uses.
 pub async fn delete(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -71,7 +71,7 @@ fn named(path: Result<Path<String>, PathRejection>) -> Result<String, Fault> {
 
 fn render(seen: SeenVolume) -> Volume {
     let SeenVolume { volume, seen } = seen;
-    // The disk knows its size better than the row does.
+    // The host's size is more accurate than the row's.
     let size = seen.as_ref().map_or(volume.size, |seen| seen.size);
     Volume {
         name: volume.name,

@@ -18,7 +18,7 @@ use pandastack_wire_public::{
 use super::caller::Authenticated;
 use crate::{Control, app::no_webhook, hooks::secret_text, store};
 
-/// The `{webhook}` of a route. Text that is no id names no webhook.
+/// The `{webhook}` of a route. Text that is not an id matches no webhook.
 pub struct WebhookPath(pub WebhookId);
 
 impl<S: Send + Sync> FromRequestParts<S> for WebhookPath {
@@ -31,7 +31,7 @@ impl<S: Send + Sync> FromRequestParts<S> for WebhookPath {
     }
 }
 
-/// Subscribes an address. The only answer, besides a rotation's, that shows the secret.
+/// Subscribes a URL. Only this answer and that of a rotation show the secret.
 pub async fn create(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,
@@ -88,7 +88,7 @@ pub async fn rotate(
     Ok(Json(render_with_secret(control.rotate_secret(&caller, id, Duration::from_secs(grace)).await?)))
 }
 
-/// Sends a test event and tells what the receiver said.
+/// Sends a test event and returns the receiver's answer.
 pub async fn ping(
     State(control): State<Control>,
     Authenticated(caller): Authenticated,

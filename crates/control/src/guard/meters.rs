@@ -1,5 +1,5 @@
-//! What the server counts for a Prometheus to read. Labels are closed sets: route templates,
-//! methods, classes of status, modes.
+//! The server's metrics for Prometheus. Labels are closed sets: route templates, methods, status
+//! classes, boot modes.
 
 use std::{fmt, sync::atomic::Ordering, time::Duration};
 
@@ -9,7 +9,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// Seconds to an answer's head. The finest are for reads, the longest for creates on a slow host.
+/// Seconds until the answer's head. The smallest are for reads, the largest for creates on a slow
+/// host.
 const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 25.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -39,7 +40,7 @@ struct Of {
     of: &'static str,
 }
 
-/// Every meter of the server.
+/// All meters of the server.
 pub struct Meters {
     registry: Registry,
     requests: Family<Answered, Counter>,
@@ -53,17 +54,18 @@ pub struct Meters {
     spans: Family<Of, Counter>,
 }
 
-/// What is looked at when somebody reads the meters.
+/// Values that are read when the metrics are requested.
 pub struct Reading {
-    /// How many sandboxes are in each state.
+    /// Number of sandboxes in each state.
     pub sandboxes: Vec<(String, u64)>,
-    /// How many machines serve, stand by, and wait for a layer.
+    /// Number of machines that serve, stand by, and wait for a layer.
     pub machines: [u64; 3],
     pub memory_promised: u64,
     pub disk_free: u64,
     pub disk_total: u64,
     pub resident: u64,
-    /// How many spans a collector took, and how many nobody will see, if there is a collector.
+    /// Number of spans that the collector took, and of spans that were dropped. None without
+    /// collector.
     pub spans: Option<[u64; 2]>,
 }
 
@@ -103,7 +105,7 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// The content type of what `encode` writes.
+    /// Content type of the text that `encode` writes.
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
     /// Counts an answered request.
@@ -113,20 +115,20 @@ impl Meters {
         self.durations.get_or_create(&Route { route: route.to_owned() }).observe(took.as_secs_f64());
     }
 
-    /// Counts a request that came too fast.
+    /// Counts a request that the rate limit refused.
     pub fn too_fast(&self) {
         self.refused.inc();
     }
 
-    /// Counts a sandbox that came up.
+    /// Counts a sandbox that booted.
     pub fn booted(&self, mode: &str) {
         self.boots.get_or_create(&Mode { mode: mode.to_owned() }).inc();
     }
 
-    /// Writes everything down.
+    /// Renders all meters.
     pub fn encode(&self, reading: Reading) -> Result<String, fmt::Error> {
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        // A state that nobody is in any more must not keep its last number.
+        // A state without sandboxes must not keep its last number.
         self.sandboxes.clear();
         for (status, count) in reading.sandboxes {
             self.sandboxes.get_or_create(&Status { status }).set(whole(count));
@@ -144,7 +146,7 @@ impl Meters {
         }
         self.resident.set(whole(reading.resident));
         for (of, count) in ["exported", "dropped"].into_iter().zip(reading.spans.into_iter().flatten()) {
-            // Counted elsewhere; here it is only shown.
+            // Counted elsewhere and only copied here.
             self.spans.get_or_create(&Of { of }).inner().store(count, Ordering::Relaxed);
         }
         let mut text = String::new();

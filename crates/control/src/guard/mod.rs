@@ -1,5 +1,5 @@
-//! What stands before every route of the server: the trace id, who asks, how fast, and what is
-//! written down of it. Knows no resource.
+//! Runs before every route of the server: trace id, authentication, rate limit, metrics and audit
+//! trail. Knows no resource.
 
 mod meters;
 mod rate;
@@ -31,21 +31,21 @@ use crate::{
     store::AuditRow,
 };
 
-/// The route of a request that none was found for.
+/// Route label of a request that matched no route.
 const NO_ROUTE: &str = "none";
 
-/// Routes that anybody may ask as often as they like.
+/// Public routes without a rate limit.
 const EXEMPT: [&str; 8] =
     ["/healthz", "/v1/healthz", "/version", "/v1/version", "/metrics", "/v1/metrics", "/openapi.json", "/docs"];
 
-/// Routes whose answers are so short that nobody can hold a connection with them. They work when
-/// all places are taken.
+/// Routes whose answers are too short to hold a connection open. They work even if all places are
+/// taken.
 const QUICK: [&str; 4] = ["/healthz", "/v1/healthz", "/version", "/v1/version"];
 
-/// Routes whose requests are a guest's: neither counted against a rate nor written down.
+/// Routes of requests to a guest. They have no rate limit and no audit entry.
 const PASSED: &str = "/v1/sandboxes/{id}/proxy/";
 
-/// Stands around one request.
+/// Handles one request.
 pub async fn guard(State(control): State<Control>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let (id, trace) = (ensure_request_id(&mut request), ensure_trace(&mut request));
@@ -104,7 +104,7 @@ pub async fn guard(State(control): State<Control>, mut request: Request, next: N
     response
 }
 
-/// Takes a place for a request under way: one of its workspace's, or one of all who are not known.
+/// Takes a place for the request: one of its workspace's, or one that all unknown callers share.
 fn place(control: &Control, route: &str, asking: Option<&Asking>) -> Result<Option<Place>, Fault> {
     if QUICK.contains(&route) {
         return Ok(None);
@@ -117,7 +117,7 @@ struct Asking {
     key_prefix: String,
 }
 
-/// Finds out who asks, and tells the handler. A bad credential is for the handler to refuse.
+/// Authenticates the caller and tells the handler. The handler refuses a bad credential.
 async fn asking(control: &Control, request: &mut Request) -> Option<Asking> {
     let token = bearer(request.headers(), request.uri())?;
     let caller = control.caller(Some(&token)).await.ok()?;
@@ -129,10 +129,10 @@ fn changes(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
 }
 
-/// Takes off what only our own servers say to each other about a caller. A client that sends these
-/// pretends to be one.
+/// Removes the headers by which our own servers describe a caller. A client that sends them would
+/// forge an identity.
 fn drop_identity(headers: &mut HeaderMap) {
-    // Which organisation is meant is a user's to say.
+    // Users may choose their organisation.
     const CHOICE: &str = "x-pandastack-org";
     let identity = |name: &&HeaderName| {
         let name = name.as_str();
@@ -145,8 +145,7 @@ fn drop_identity(headers: &mut HeaderMap) {
 }
 
 impl Control {
-    /// Puts a request into the queue of the audit trail. Waits a moment for room; past it the
-    /// request is only logged.
+    /// Queues an audit entry. Waits briefly for room; after that the request is only logged.
     async fn write_down(&self, entry: AuditRow) {
         if let Err(error) = self.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {
             tracing::warn!(%error, "a request is missing in the audit trail");

@@ -1,5 +1,5 @@
-//! How fast workspaces ask: one bucket each, filled evenly, emptied by requests. Pure but for a
-//! lock; time comes from outside.
+//! Rate limit of workspaces: one token bucket each. Pure except for a lock; the caller passes the
+//! time.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use crate::{
 
 const NS_PER_SECOND: f64 = 1e9;
 
-/// The buckets of all workspaces that asked lately.
+/// The buckets of all workspaces with recent requests.
 #[derive(Default)]
 pub struct Rates {
     buckets: Mutex<HashMap<WorkspaceId, Bucket>>,
@@ -30,7 +30,7 @@ struct Bucket {
 }
 
 impl Rates {
-    /// Takes one request's worth, or refuses.
+    /// Takes one token, or refuses.
     pub fn take(&self, settings: &RateSettings, workspace: &WorkspaceId, now_ns: u64) -> Result<(), Fault> {
         let spared = settings.operator == Operator::Free && workspace.0 == FIRST_WORKSPACE;
         if settings.per_second == 0 || spared {
@@ -43,7 +43,7 @@ impl Rates {
         };
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= RATE_BUCKETS_MAX && !buckets.contains_key(workspace) {
-            // A full bucket says no more than none.
+            // A full bucket is the same as no bucket.
             buckets.retain(|_, bucket| filled(bucket) < burst);
         }
         let bucket = buckets.entry(workspace.clone()).or_insert(Bucket { tokens: burst, at_ns: now_ns });

@@ -1,5 +1,5 @@
-//! The span of a request: what is told of it, under the names that OpenTelemetry has for it. Names
-//! of our own begin with `pandastack.`.
+//! The span of a request, with the attribute names of OpenTelemetry. Our own names begin with
+//! `pandastack.`.
 
 use axum::extract::Request;
 use pandastack_kit::trace::{Here, SpanKind, Work};
@@ -8,13 +8,13 @@ use pandastack_model::SandboxId;
 use super::{EXEMPT, NO_ROUTE, PASSED, meters::known};
 use crate::Control;
 
-/// Routes whose paths hold a credential.
+/// Prefix of routes whose paths hold a credential.
 const SIGNED: &str = "/v1/p/";
-/// What the specification calls a method that it does not know.
+/// Name that the specification gives to an unknown method.
 const OTHER_METHOD: &str = "_OTHER";
 
-/// Gives the place of a request, and its span. What anybody may ask as often as they like is not
-/// recorded: probes would be most of it.
+/// Returns the trace context of a request, and its span. Exempt routes are not recorded, because
+/// probes would be most of the spans.
 pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (Here, Work) {
     let spans = control.spans.clone().filter(|_| !EXEMPT.contains(&route));
     if spans.is_none() {
@@ -34,7 +34,7 @@ pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (
     work.note("url.scheme", "http");
     if route != NO_ROUTE {
         work.note("http.route", route);
-        // The rest of what is passed on is a guest's.
+        // The rest of a proxied path belongs to the guest.
         if !route.starts_with(SIGNED) && !route.starts_with(PASSED) {
             work.note("url.path", request.uri().path());
         }
@@ -42,17 +42,17 @@ pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (
     if let Some(id) = sandbox(route, request.uri().path()) {
         work.note(SANDBOX, id.to_string());
     }
-    // Until it is answered: a client may hang up.
+    // The default, until there is an answer: a client may disconnect.
     work.fail(&"ended before its answer");
     (here, work)
 }
 
-/// The sandbox that something is about.
+/// Attribute of the sandbox that a span is about.
 pub const SANDBOX: &str = "pandastack.sandbox.id";
 pub const WORKSPACE: &str = "pandastack.workspace.id";
 pub const REQUEST: &str = "pandastack.request.id";
 
-/// Says how a request was answered. A refusal is no failure of ours.
+/// Records how a request was answered. A refusal is not an error of the server.
 pub fn end(mut work: Work, here: &Here, status: u16) {
     if !work.is_recorded() {
         return;

@@ -1,5 +1,5 @@
-//! Ends requests whose key is revoked while they are under way: before the answer as a refusal, in
-//! its middle by cutting it off.
+//! Ends requests whose key is revoked while they run: refuses them before the answer, or cuts the
+//! answer off.
 
 use std::{
     io,
@@ -17,11 +17,11 @@ use pandastack_wire_public::http::refuse;
 
 use crate::app::revoked_key;
 
-/// Works until the answer, or until the key is revoked. Dropping the work is what a client that
-/// hangs up does too.
+/// Works until the answer, or until the key is revoked. The work is then dropped, as when a client
+/// disconnects.
 pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>, request: &str) -> Response {
     let response = tokio::select! {
-        // First the work: a key may revoke itself, and hears that it did.
+        // The work comes first: a key that revokes itself still gets its answer.
         biased;
         response = work => response,
         () = key.revoked() => return refuse(revoked_key(), request),
@@ -35,7 +35,7 @@ pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>,
     })
 }
 
-/// An answer that breaks off when its key is revoked.
+/// An answer that is cut off when its key is revoked.
 struct UntilRevoked {
     body: Body,
     revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -50,7 +50,7 @@ impl HttpBody for UntilRevoked {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
         if self.revoked.as_mut().poll(cx).is_ready() {
-            // Not a plain end: a client must not take half an answer for a whole one.
+            // An error, so that the client does not take a partial answer for a complete one.
             let error = io::Error::new(io::ErrorKind::ConnectionAborted, "the API key was revoked");
             return Poll::Ready(Some(Err(error.into())));
         }

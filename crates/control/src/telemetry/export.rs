@@ -1,6 +1,6 @@
-//! The task that sends spans: gathers a batch, sends it, and tries again later if the collector is
-//! not there. Meanwhile the queue fills and what has no room is dropped: memory is bounded, and a
-//! request never waits.
+//! The task that sends spans: collects a batch, sends it, and retries later if the collector does
+//! not answer. Meanwhile the queue fills and further spans are dropped, so that memory is bounded
+//! and no request waits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,8 +24,8 @@ use crate::limits::{
     COLLECTOR_BACKOFF, COLLECTOR_WAIT_MAX, SPAN_BATCH_MAX, SPAN_DELAY, SPAN_FLUSH_MAX, SPAN_QUEUE_MAX,
 };
 
-/// Starts to send what is put into the queue. When the scope is closed, what waits is still sent,
-/// for a short time.
+/// Starts sending the spans of the queue. After the scope is closed, the rest of the queue is still
+/// sent, for a short time.
 pub fn start(settings: TelemetrySettings, scope: &Scope) -> SpanQueue {
     let (queue, spans) = SpanQueue::new(SPAN_QUEUE_MAX);
     let (counts, token) = (queue.counts().clone(), scope.token());
@@ -49,11 +49,11 @@ struct Exporter {
     spans: mpsc::Receiver<Span>,
     counts: Arc<SpanCounts>,
     token: CancellationToken,
-    /// Whether the last batch was not taken: an outage is told of once.
+    /// Whether the last batch failed. An outage is logged once.
     failing: bool,
 }
 
-/// Spans on their way. Dropped before they were taken, they are counted as such.
+/// Spans to send. Spans that are dropped before they were sent are counted as dropped.
 struct Batch {
     spans: Vec<Span>,
     counts: Arc<SpanCounts>,
@@ -66,7 +66,7 @@ impl Drop for Batch {
 }
 
 impl Exporter {
-    /// Sends until shutdown, and then what is left.
+    /// Sends until shutdown, then sends the rest.
     async fn run(mut self) {
         loop {
             let batch = self.gather().await;
@@ -77,7 +77,7 @@ impl Exporter {
         }
     }
 
-    /// Waits for spans, and a little longer for more of them. Empty at the end.
+    /// Waits for spans, and a little longer for more. An empty batch means the end.
     async fn gather(&mut self) -> Batch {
         let mut batch = Batch { spans: Vec::new(), counts: self.counts.clone() };
         let (spans, token) = (&mut self.spans, &self.token);
@@ -88,7 +88,7 @@ impl Exporter {
             let more = timeout_at(full_at, spans.recv_many(&mut batch.spans, room));
             match token.run_until_cancelled(more).await {
                 Some(Ok(1..)) => {}
-                // The time is over, or nobody is left who could put one in.
+                // The time is over, or all senders are gone.
                 Some(Ok(0) | Err(_)) => break,
                 None => {
                     while let (true, Ok(span)) = (batch.spans.len() < SPAN_BATCH_MAX, spans.try_recv()) {
@@ -101,8 +101,7 @@ impl Exporter {
         batch
     }
 
-    /// Sends a batch, several times if need be. At shutdown there is one more try and no more
-    /// waiting.
+    /// Sends a batch, with retries. At shutdown there is one more try and no more waiting.
     async fn send(&mut self, mut batch: Batch) {
         let body = Bytes::from(render(&self.poster.settings().service, &batch.spans));
         for pause in COLLECTOR_BACKOFF.into_iter().map(Some).chain([None]) {

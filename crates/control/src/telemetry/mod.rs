@@ -1,6 +1,6 @@
-//! Sends the spans of requests to a collector, by OTLP over HTTP. `settings` says where to,
-//! `render` writes a batch, `post` sends one, `export` is the task that does so. Nothing here is on
-//! a request's way: a span is put into a queue that never waits.
+//! Sends the spans of requests to a collector, by OTLP over HTTP. `settings` holds the target,
+//! `render` writes a batch, `post` sends one, `export` is the task. No request waits for it: a span
+//! goes into a queue that never blocks.
 
 mod export;
 mod post;

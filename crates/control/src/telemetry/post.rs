@@ -1,5 +1,5 @@
-//! One POST of one batch to the collector. Keeps no connection; what the collector answers decides
-//! whether the batch is tried again.
+//! Sends one batch to the collector with one POST. Keeps no connection. The collector's answer
+//! decides whether the batch is tried again.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use crate::{
     limits::{COLLECTOR_ANSWER_BYTES_MAX, COLLECTOR_ANSWER_MAX, COLLECTOR_HEAD_BYTES_MAX},
 };
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// Taken, but for so many spans.
+    /// Accepted, except for this many spans.
     Taken { rejected: u64 },
-    /// Never to be taken.
+    /// Rejected for good.
     Refused { status: u16 },
-    /// Perhaps later, and not before a time if the collector says so.
+    /// Try again, after this time if the collector named one.
     Later { why: String, after: Option<Duration> },
 }
 
@@ -59,7 +59,7 @@ struct Answer {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Partial {
-    /// A number of 64 bits, so a text; some collectors write a number all the same.
+    /// OTLP writes 64-bit numbers as text. Some collectors write a number instead.
     rejected_spans: serde_json::Value,
 }
 
@@ -73,7 +73,7 @@ impl Poster {
         &self.settings
     }
 
-    /// Sends a batch, and reads what the collector says of it.
+    /// Sends a batch and reads the collector's answer.
     pub async fn post(&self, body: Bytes) -> Posted {
         let asked = async {
             let (response, _connection) = self.ask(body).await?;
@@ -100,7 +100,7 @@ impl Poster {
         builder.max_buf_size(COLLECTOR_HEAD_BYTES_MAX);
         let (mut requests, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(PostError::Http)?;
         let carrying = Connection::of(self.scope.start("collector connection", async move {
-            // How it ended is what the request says.
+            // The request itself reports an error.
             let _ = connection.await;
         }));
         let mut request = Request::post(target.path_and_query())
@@ -118,7 +118,7 @@ impl Poster {
 async fn verdict(response: Response<Incoming>) -> Posted {
     let status = response.status();
     if status.is_success() {
-        // Only a collector that says so has rejected anything.
+        // Without this field no span was rejected.
         let body = Limited::new(response.into_body(), COLLECTOR_ANSWER_BYTES_MAX).collect().await;
         let body = body.map(|whole| whole.to_bytes()).unwrap_or_default();
         let Answer { partial_success } = serde_json::from_slice(&body).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Writes a batch of spans as OTLP has it in JSON. Numbers of 64 bits are texts there, ids are
-//! hexadecimal.
+//! Writes a batch of spans as OTLP in JSON. There 64-bit numbers are text and ids are hexadecimal.
 
 use pandastack_kit::trace::{Note, Span, SpanKind};
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use crate::limits::SPAN_TEXT_CHARS_MAX;
 const UNSET: u8 = 0;
 const ERROR: u8 = 2;
 
-/// Writes what a collector is sent.
+/// Writes the body of a request to the collector.
 pub fn render(service: &str, spans: &[Span]) -> Vec<u8> {
     let resource = [("service.name", service), ("service.version", env!("CARGO_PKG_VERSION"))];
     let attributes: Vec<Value> = resource.into_iter().map(|(name, value)| attribute(name, &value.into())).collect();
@@ -53,7 +52,7 @@ fn attribute(name: &str, note: &Note) -> Value {
     json!({ "key": name, "value": value })
 }
 
-/// What a client or a guest said may be long.
+/// Limits text that comes from clients or guests.
 fn shorten(text: &str) -> &str {
     text.char_indices().nth(SPAN_TEXT_CHARS_MAX).map_or(text, |(at, _)| &text[..at])
 }

@@ -1,5 +1,5 @@
-//! Where spans go, read once from what the operator says and from the variables that every
-//! OpenTelemetry program knows.
+//! The target of spans, read once from the operator's options and the standard OpenTelemetry
+//! variables.
 
 use hyper::header::{HeaderName, HeaderValue};
 
@@ -8,28 +8,28 @@ use crate::{
     hooks::Target,
 };
 
-/// Where a collector takes spans, below its address.
+/// Path of the collector for spans, below its address.
 const TRACES: &str = "/v1/traces";
-/// What we are called where nobody says otherwise.
+/// Default service name.
 const SERVICE: &str = "pandastack";
 
-/// Where spans go, and in whose name.
+/// The target of spans, and the service name they carry.
 #[derive(Clone, Debug)]
 pub struct TelemetrySettings {
     pub(super) target: Target,
-    /// Sent with every batch. Mostly a credential, so the values print as `Sensitive`.
+    /// Sent with every batch. Usually a credential, so the values print as `Sensitive`.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) service: String,
-    /// Whom a collector that is reached by https must be vouched for by.
+    /// Certificate authorities that are trusted for an https collector.
     pub roots: Roots,
 }
 
-/// What cannot be meant.
+/// A setting that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     #[error("the OTLP endpoint {endpoint:?} cannot be used: {why}")]
     Endpoint { endpoint: String, why: String },
-    /// Without the text: it may hold a credential.
+    /// Without the text, which may hold a credential.
     #[error("OTEL_EXPORTER_OTLP_HEADERS cannot be used: entry {number} is no NAME=VALUE")]
     Header { number: usize },
 }
@@ -43,13 +43,13 @@ impl TelemetrySettings {
             return Err(refuse("it is the beginning of an address, so nothing may follow its path"));
         }
         if endpoint.contains('@') {
-            // Not repeated: what stands before it is a credential.
+            // Not repeated: the text before the `@` is a credential.
             let why = "credentials belong into OTEL_EXPORTER_OTLP_HEADERS".to_owned();
             return Err(TelemetryError::Endpoint { endpoint: "…@…".to_owned(), why });
         }
-        // The operator names it, so it may be anywhere; mostly it is on this very host.
+        // The operator names the target, so any address is allowed. Usually it is this host.
         let parse = |text: &str| Target::parse(text, Reach::Private).map_err(|fault| refuse(&fault.text));
-        // By itself first: what follows must not become the name of a host that is missing.
+        // Checked alone first: if the host is missing, the path must not be taken for it.
         parse(endpoint)?;
         Ok(Self {
             target: parse(&format!("{}{TRACES}", endpoint.trim_end_matches('/')))?,
@@ -59,13 +59,13 @@ impl TelemetrySettings {
         })
     }
 
-    /// Gives the address that batches are sent to.
+    /// The address that batches are sent to.
     pub fn address(&self) -> &str {
         self.target.as_str()
     }
 }
 
-/// Reads `a=1,b=2`; values are percent-encoded, as the specification has it.
+/// Reads `a=1,b=2`. Values are percent-encoded, as the specification says.
 fn read_headers(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, TelemetryError> {
     let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     let read = |(at, entry): (usize, &str)| {

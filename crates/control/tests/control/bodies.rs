@@ -1,4 +1,4 @@
-//! Bodies that are wrong in every way we could think of: each gets a clear 4xx and leaves nothing.
+//! Malformed bodies: each gets a clear 4xx and leaves nothing behind.
 
 use reqwest::Method;
 use serde_json::json;

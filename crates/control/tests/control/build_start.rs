@@ -1,5 +1,5 @@
-//! What a template is meant to run: started before the template is sealed, replaced by what is
-//! built upon it, and no reason to fail.
+//! The command of a template: started before the template is sealed, replaced by a build upon it,
+//! and never a reason to fail a build.
 
 use pandastack_model::GuestPort;
 use pandastack_wire_fleet::{ListeningPort, Program};
@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::rig::Rig;
 
 impl Rig {
-    /// Says that somebody listens on a port of every machine.
+    /// Makes every machine report a listening port.
     pub fn listen(&self, port: i64) {
         let port = ListeningPort { port: GuestPort::try_from(port).unwrap(), loopback_only: false, process: None };
         self.host.listening.lock().unwrap().push(port);
     }
 
-    /// Builds, and gives the log with the template.
+    /// Builds, and returns the log and the template.
     async fn made(&self, name: &str, dockerfile: &str) -> (String, serde_json::Value) {
         let build = self.built(name, dockerfile, &[]).await;
         let log = self.log(build["id"].as_str().unwrap(), "").await;
@@ -22,7 +22,7 @@ impl Rig {
         (log, self.get(&format!("/v1/templates/{name}")).await.1)
     }
 
-    /// Tells what runs in a new sandbox of a template.
+    /// Lists the processes in a new sandbox of a template.
     async fn runs(&self, template: &str) -> Vec<String> {
         let (status, sandbox) = self.create(json!({"template": template})).await;
         assert_eq!(status, 201, "{sandbox}");
@@ -59,7 +59,7 @@ async fn what_is_built_upon_it_runs_its_own_command_only() {
     rig.made("web-2", "FROM web\nRUN say more\nCMD [\"serve\", \"two\"]\n").await;
     assert_eq!(rig.runs("web-2").await, ["serve two"]);
     assert_eq!(*rig.host.background.signals.lock().unwrap(), [15], "it was asked to end");
-    // Nothing said anew: the same command once, not twice.
+    // Without a new command the same one runs once, not twice.
     let (_, template) = rig.made("web-3", "FROM web\n").await;
     assert_eq!((rig.runs("web-3").await, &template["meta"]["started"]), (vec!["serve one".to_owned()], &json!(true)));
     assert_eq!(rig.runs("web").await, ["serve one"]);

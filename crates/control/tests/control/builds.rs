@@ -1,5 +1,5 @@
-//! Builds through the real door: what is accepted, what runs, what is kept, and that nothing is
-//! left when one fails or is cut off.
+//! Builds over HTTP: which are accepted, what they run and keep, and that a failed or interrupted
+//! build leaves nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -54,7 +54,7 @@ impl Rig {
 
     async fn ended(&self, id: &str) -> Value {
         let path = format!("/v1/templates/builds/{id}");
-        // The log ends after the row.
+        // The log ends after the row is written.
         self.log(id, "?follow=1").await;
         self.get(&path).await.1
     }
@@ -306,7 +306,7 @@ async fn a_crash_is_cleaned_up_by_the_next_start() {
     let rig = Rig::start().await;
     let (_, build) = rig.post_form("name=y&dockerfile=FROM+mini%0ARUN+say+1%0ARUN+hang").await;
     wait_for("the step hangs", async || !rig.host.hung.lock().unwrap().is_empty()).await;
-    // As a crash leaves it: the first one hangs for ever and the second finds its rows.
+    // As after a crash: the first server hangs for ever and the second one finds its rows.
     let scope = Scope::new();
     let second = open(rig.folder.path(), rig.host.clone(), scope.clone()).await;
     assert_eq!((rig.host.count(), rig.layers()), (0, 1), "the layer of the finished step is still of use");

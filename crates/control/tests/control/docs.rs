@@ -1,4 +1,4 @@
-//! The list of public routes is what this room serves, and the API explains itself to everybody.
+//! The API document lists exactly the routes that are served, and is public.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use reqwest::{Method, header};
 
 use crate::rig::Rig;
 
-/// What a path can be asked with, as the server says it: nothing has this method, so the refusal
-/// names those there are.
+/// The methods of a path, as the server reports them: no route has this method, so the refusal
+/// lists the allowed ones.
 async fn methods(rig: &Rig, path: &str) -> Vec<String> {
     let asked: String =
         path.split(['{', '}']).enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "x" }).collect();

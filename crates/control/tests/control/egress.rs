@@ -1,4 +1,4 @@
-//! What a sandbox may reach.
+//! The egress list of a sandbox.
 
 use pandastack_model::{Egress, Fault, FaultKind, SandboxId};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! What happened to a sandbox, and the host's audit.
+//! Events of a sandbox, and the host's audit.
 
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{AuditReport, HostEvent};
@@ -33,7 +33,7 @@ async fn a_life_is_told_in_order() {
     ];
     for verb in ["pause", "resume", "hibernate", "wake", "fork"] {
         rig.post(&format!("{path}/{verb}")).await;
-        // The host's word travels by itself; the order between it and ours is what is checked here.
+        // Host events arrive asynchronously. This test checks their order relative to ours.
         let came = match verb {
             "pause" => 3,
             "resume" => 4,
@@ -69,7 +69,7 @@ async fn denied_attempts_are_kept_within_a_limit() {
     let rig = Rig::start().await;
     let id = rig.created().await;
     for n in 0..150 {
-        // Slowly enough that none is missed: the channel is shorter than this.
+        // One at a time, so that none is lost: the channel is shorter than this list.
         rig.host.events.send(HostEvent::Denied { id: id.parse().unwrap(), target: format!("t{n}") }).unwrap();
         let last = || async {
             let (_, list) = rig.get(&format!("/v1/sandboxes/{id}/events?tail=1")).await;

@@ -1,4 +1,4 @@
-//! Forks, fork trees and families.
+//! Forks, fork trees and their families.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -145,7 +145,7 @@ async fn a_sleeping_parent_is_woken_first() {
 async fn the_quota_counts_every_child_and_says_no_retry() {
     let rig = Rig::start().await;
     let parent = rig.created().await;
-    // Filled by trees: each is one commit.
+    // Filled with trees, because each is one commit.
     while rig.host.count() + 16 <= SANDBOXES_PER_WORKSPACE_MAX as usize {
         assert_eq!(tree(&rig, &parent, json!({"count": 16})).await.0, 201);
     }
@@ -189,7 +189,7 @@ async fn a_fork_that_takes_too_long_is_taken_back() {
     };
     let ((status, refused), ()) = tokio::join!(forking, time_passes);
     assert_eq!((status, &refused["code"]), (504, &json!("sandbox.fork_timeout")), "{refused}");
-    // Only now does the host come to an end with it, and to a good one.
+    // Only now does the host finish, and it succeeds.
     rig.host.gate.add_permits(2);
     wait_for("the children are gone", || async { listed().await == 1 }).await;
     assert_eq!(rig.host.count(), 1);

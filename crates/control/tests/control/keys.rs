@@ -1,4 +1,4 @@
-//! API keys: made, listed and revoked, each workspace for itself.
+//! API keys: made, listed and revoked, separately for each workspace.
 
 use std::time::Duration;
 
@@ -60,19 +60,19 @@ async fn a_revoked_key_is_refused_from_the_next_request_on() {
     let rig = Rig::start().await;
     let key = made(&rig, json!({})).await;
     let (token, id) = (text(&key, "token"), text(&key, "id"));
-    // In the cache, which remembers good keys for half a minute.
+    // Puts the key into the cache, which keeps valid keys for half a minute.
     assert_eq!(with(&rig, &token, Method::GET, "/v1/me").await.0, 200);
     assert_eq!(rig.delete(&format!("{KEYS}/{id}")).await, 204);
     let (status, refused) = with(&rig, &token, Method::GET, "/v1/me").await;
     assert_eq!((status, &refused["error"]), (401, &json!("unauthorized")), "{refused}");
     assert!(refused["detail"].as_str().unwrap().contains("revoked"), "{refused}");
     assert_eq!(rig.delete(&format!("{KEYS}/{id}")).await, 404, "once is enough");
-    // A key may revoke itself, and hears that it did.
+    // A key that revokes itself still gets its answer.
     let own = made(&rig, json!({})).await;
     let (token, prefix) = (text(&own, "token"), text(&own, "prefix"));
     assert_eq!(with(&rig, &token, Method::DELETE, &format!("{KEYS}/{prefix}")).await.0, 204);
     assert_eq!(with(&rig, &token, Method::GET, "/v1/me").await.0, 401);
-    // All of it is in the trail.
+    // The audit trail records all of it.
     crate::rig::wait_for("the trail", async || {
         let (_, trail) = rig.get("/v1/audit").await;
         let trail = trail.to_string();
@@ -97,7 +97,7 @@ async fn a_stream_ends_when_its_key_is_revoked() {
     assert_eq!(rig.delete(&format!("{KEYS}/{}", &token[..12])).await, 204);
     let end = async { while let Ok(Some(_)) = theirs.chunk().await {} };
     tokio::time::timeout(Duration::from_secs(10), end).await.expect("the stream of a revoked key ends");
-    // Another key's goes on: its next piece, or none yet, but no end.
+    // The stream of another key continues: it may be silent, but it does not end.
     let more = async { while let Ok(Some(_)) = ours.chunk().await {} };
     assert!(tokio::time::timeout(Duration::from_millis(200), more).await.is_err(), "only that key's streams end");
 }
@@ -112,8 +112,8 @@ async fn the_last_key_goes_by_force_only_and_an_operator_gets_in_again() {
     assert_eq!(rig.get("/v1/me").await.0, 200);
     assert_eq!(rig.delete(&format!("{KEYS}/{id}?force=true")).await, 204);
     assert_eq!(rig.get("/v1/me").await.0, 401);
-    // The given key stays revoked; without it a start makes a new one, and so does the operator,
-    // under a running server.
+    // The given key stays revoked. Without it a start makes a new one. The operator can also make
+    // one while the server runs.
     let again = rig.control.bootstrap(Some(KEY.into())).await.unwrap();
     assert!(matches!(again, BootstrapKey::Revoked { .. }));
     assert_eq!(rig.get("/v1/me").await.0, 401);

@@ -1,4 +1,4 @@
-//! A sandbox from create to delete, and what happens to it meanwhile.
+//! A sandbox from create to delete.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

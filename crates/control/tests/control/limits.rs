@@ -1,4 +1,4 @@
-//! Rate, quota and capacity: what is refused, with which marks, and that nothing was made.
+//! Rate limits, quotas and capacity: the refusals, their headers, and that nothing was made.
 
 use std::sync::{
     Arc,

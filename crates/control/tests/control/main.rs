@@ -1,5 +1,5 @@
-//! The control plane through its real router, over a real socket and a real database; only the host
-//! is a stub.
+//! The control plane through its real router, a real socket and a real database. Only the host is a
+//! stub.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,4 +1,4 @@
-//! Idempotency keys: done once, answered as often as asked, through a crash too.
+//! Idempotency keys: the work is done once and the answer repeated, even after a crash.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -62,7 +62,7 @@ async fn every_creating_route_takes_a_key() {
     }
     assert_eq!(rig.host.count(), 5);
     assert_eq!(rig.get("/v1/webhooks").await.1.as_array().unwrap().len(), 1);
-    // What creates nothing does not look at the header.
+    // Routes that create nothing ignore the header.
     for _ in 0..2 {
         let path = format!("/v1/sandboxes/{id}/pause");
         assert_eq!(rig.call(Method::POST, &path).header("idempotency-key", "p").send().await.unwrap().status(), 204);
@@ -131,7 +131,7 @@ async fn a_build_with_a_key_is_begun_once() {
     assert_eq!(rig.get("/v1/templates/builds").await.1.as_array().unwrap().len(), 2);
 }
 
-/// The server ends between the host's work and its answer, at every place where that can happen.
+/// The server stops between the host's work and the answer, at every place where that can happen.
 #[tokio::test]
 async fn a_crash_in_the_middle_never_creates_twice() {
     let rig = Rig::start().await;
@@ -146,7 +146,7 @@ async fn a_crash_in_the_middle_never_creates_twice() {
         assert!(keyed(&rig, path, path, body.clone()).await.status().is_success());
     }
     let (sandboxes, layers, disks) = counts(&rig.host);
-    // As a crash leaves it: everything is made, and no answer is kept.
+    // As after a crash: everything is made, and no answer is recorded.
     rig.scope.close(std::time::Duration::from_secs(5)).await;
     rig.control.close().await;
     let made = forget_answers(&rig).await;
@@ -158,7 +158,7 @@ async fn a_crash_in_the_middle_never_creates_twice() {
         assert!((200..300).contains(&status) && !replayed, "{path}");
         assert!(read(keyed(&rig, path, path, body.clone()).await).await.1, "{path}");
     }
-    // The layer between a parent and its children is the host's to collect; this stub never does.
+    // The host collects the layer between a parent and its children. This stub never does.
     assert_eq!(counts(&rig.host), (sandboxes, layers + 1, disks));
     let rig = rig.restart_control().await;
     for (path, body) in &paths {
@@ -188,7 +188,7 @@ async fn after_a_crash_a_webhook_is_taken_back_and_what_is_in_a_guest_is_not_mad
     }
 }
 
-/// Takes the answer of one request away, and puts back what it had noted before.
+/// Deletes the recorded answers and restores the notes that one request had written before.
 async fn unanswer(rig: &Rig, key: &str, made: &[(&str, String)]) {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
     let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();
@@ -204,7 +204,7 @@ fn counts(host: &Arc<StubHost>) -> (usize, usize, usize) {
     (host.count(), host.layers.lock().unwrap().len(), host.disks.lock().unwrap().len())
 }
 
-/// Takes the answers away, and puts back what each request had noted before it made anything.
+/// Deletes the recorded answers and restores the notes that each request wrote before its work.
 async fn forget_answers(rig: &Rig) -> Vec<String> {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(rig.folder.path().join("control.db"));
     let pool = sqlx::sqlite::SqlitePool::connect_with(options).await.unwrap();

@@ -1,4 +1,4 @@
-//! Opening, the first key, and what a restart finds.
+//! Opening the database, the first key, and restarts.
 
 use std::{os::unix::fs::PermissionsExt, sync::Arc};
 

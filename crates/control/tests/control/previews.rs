@@ -1,4 +1,4 @@
-//! Signed previews: minting, and what control says of a token.
+//! Signed previews: minting, and the check of a token.
 
 use pandastack_model::{FaultKind, SandboxId};
 use pandastack_wire_fleet::ControlPort;

@@ -1,4 +1,4 @@
-//! A receiver of webhooks on loopback that answers as it is told, and a clock that can be moved.
+//! A webhook receiver on loopback with chosen answers, and a clock that can be moved.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -33,7 +33,7 @@ use crate::{
 pub enum Reply {
     Status(u16),
     Redirect(String),
-    /// Takes the request and says nothing.
+    /// Reads the request and never answers.
     Hang,
     /// A body without end.
     Endless,
@@ -59,7 +59,7 @@ impl Received {
         self.json()["type"].as_str().unwrap().to_owned()
     }
 
-    /// Says whether a secret signed this, by the words of the standard.
+    /// Checks the signature with a secret, as the standard defines it.
     pub fn signed_by(&self, secret: &str) -> bool {
         let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
         let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
@@ -75,7 +75,7 @@ pub struct Receiver {
     pub url: String,
     seen: Arc<Mutex<Vec<Received>>>,
     replies: Arc<Mutex<VecDeque<Reply>>>,
-    /// How it answers when nothing else was said.
+    /// The answer when no other was chosen.
     usual: Arc<Mutex<Option<Reply>>>,
     scope: Scope,
 }
@@ -108,12 +108,12 @@ impl Receiver {
         receiver
     }
 
-    /// Answers the next requests like this.
+    /// Answers the next requests with these.
     pub fn reply(&self, replies: impl IntoIterator<Item = Reply>) {
         self.replies.lock().unwrap().extend(replies);
     }
 
-    /// Answers all others like this.
+    /// Answers all other requests with this.
     pub fn usually(&self, reply: Reply) {
         *self.usual.lock().unwrap() = Some(reply);
     }
@@ -183,7 +183,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Received> {
     Some(Received { path, headers, body: String::from_utf8(body).unwrap() })
 }
 
-/// The machine's clock, moved.
+/// The system clock, moved forward.
 #[derive(Default)]
 pub struct Traveller {
     ahead_ns: AtomicU64,
@@ -201,7 +201,7 @@ impl Clock for Traveller {
     }
 }
 
-/// Control that may deliver to loopback, and its clock.
+/// A control plane that may deliver to loopback, and its clock.
 pub struct WebhookRig {
     pub rig: Rig,
     pub clock: Arc<Traveller>,
@@ -221,8 +221,8 @@ impl WebhookRig {
         Self { rig: Rig::start_as(folder, host, clock.clone(), settings).await, clock }
     }
 
-    /// Ends the server in the middle of whatever it does and starts another one on the same
-    /// database and host.
+    /// Stops the server in the middle of its work and starts another one on the same database and
+    /// host.
     pub async fn crash(self, settings: WebhookSettings) -> Self {
         let Rig { control, host, folder, scope, .. } = self.rig;
         scope.close(Duration::from_secs(5)).await;
@@ -230,7 +230,7 @@ impl WebhookRig {
         Self::start_in(folder, host, settings).await
     }
 
-    /// Subscribes an address; gives id and secret.
+    /// Subscribes a URL. Returns id and secret.
     pub async fn subscribe(&self, url: &str, events: &[&str]) -> (String, String) {
         let body = json!({"url": url, "events": events});
         let (status, hook) = self.rig.send(Method::POST, "/v1/webhooks", body).await;
@@ -244,7 +244,7 @@ impl WebhookRig {
         list.as_array().unwrap().clone()
     }
 
-    /// Waits until a webhook has so many deliveries in a status.
+    /// Waits until a webhook has this many deliveries in a status.
     pub async fn wait(&self, id: &str, status: &str, count: usize) -> Vec<Value> {
         wait_for(&format!("{count} {status}"), || async { self.deliveries(id, status).await.len() == count }).await;
         self.deliveries(id, status).await

@@ -1,4 +1,4 @@
-//! Credentials, routes, headers and the routes that need neither.
+//! Credentials, routes and headers, and the routes that need no credentials.
 
 use pandastack_model::Tier;
 use reqwest::{Method, StatusCode};

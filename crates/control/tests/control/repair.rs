@@ -1,5 +1,5 @@
-//! What a start finds after a crash in the middle of something: it finishes or undoes it before
-//! serving anybody.
+//! Restarts after a crash in the middle of an operation: the start finishes or undoes it before it
+//! serves requests.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -16,15 +16,15 @@ use crate::{
     stub::StubHost,
 };
 
-/// Sends a request that the server will not answer: it ends before the host does.
+/// Sends a request that gets no answer, because the host waits at its gate.
 async fn cut_off(rig: &Rig, path: &str, body: serde_json::Value) {
     rig.host.gated.store(true, Ordering::SeqCst);
     let asked = rig.call(Method::POST, path).json(&body).timeout(Duration::from_millis(1000)).send().await;
     assert!(asked.unwrap_err().is_timeout());
 }
 
-/// Starts again as after a crash: the tasks of the old server are still stuck at the gate, and the
-/// host is a new one that has what the old one had.
+/// Restarts as after a crash. The tasks of the old server stay blocked at the gate, and a new host
+/// has the state of the old one.
 async fn crash(rig: Rig) -> Rig {
     let host = StubHost::default();
     *host.here.lock().unwrap() = std::mem::take(&mut *rig.host.here.lock().unwrap());
@@ -50,7 +50,7 @@ async fn a_snapshot_cut_off_gives_its_layer_up() {
     let rig = Rig::start().await;
     let id = rig.created().await;
     cut_off(&rig, &format!("/v1/sandboxes/{id}/snapshots"), json!({})).await;
-    // The seal had come to its end on the host.
+    // The seal is still blocked at the gate, so the host has no layer.
     rig.host.layers.lock().unwrap().clear();
     let rig = crash(rig).await;
     assert_eq!(rig.get("/v1/snapshots").await.1, json!({"snapshots": []}));
@@ -69,8 +69,8 @@ async fn a_delete_cut_off_is_finished() {
     assert!(rig.host.layers.lock().unwrap().is_empty());
 }
 
-/// The server was killed after it had hidden the volume and before its host refused. Nobody was
-/// told that the volume goes, and it must not go later, when its sandbox does.
+/// The server was killed after it hid the volume and before the host refused. The delete was never
+/// confirmed, so the volume must not be deleted later with its sandbox.
 #[tokio::test]
 async fn a_volume_in_use_whose_delete_was_cut_off_stays() {
     let mut rig = Rig::start().await;
@@ -95,7 +95,7 @@ async fn a_volume_in_use_whose_delete_was_cut_off_stays() {
     assert!(rig.host.disks.lock().unwrap().is_empty());
 }
 
-/// Cut off before or after the host has done its part: either way it is gone, and has not failed.
+/// Interrupted before or after the host's part: either way the sandbox is gone and not failed.
 #[tokio::test]
 async fn a_sandbox_whose_delete_was_cut_off_is_gone() {
     for host_was_done in [false, true] {
@@ -114,7 +114,7 @@ async fn a_sandbox_whose_delete_was_cut_off_is_gone() {
     }
 }
 
-/// The power was cut after the delete was answered, and the host's ledger had not reached its disk.
+/// Power was lost after the delete was answered, before the host's ledger was on its disk.
 #[tokio::test]
 async fn a_sandbox_that_the_host_still_has_after_its_delete_goes() {
     let rig = Rig::start().await;
@@ -153,8 +153,8 @@ async fn missed_events_are_made_up_for() {
         here.get_mut(&asleep.parse().unwrap()).unwrap().state = SandboxState::Asleep;
         here.remove(&gone.parse().unwrap());
     }
-    // More than the channel holds, at once: the listener must have missed some. None of them names
-    // these two.
+    // More events at once than the channel holds, so the listener misses some. None names these two
+    // sandboxes.
     for n in 0..200 {
         let id = pandastack_model::SandboxId::random();
         rig.host.events.send(HostEvent::Denied { id, target: format!("t{n}") }).unwrap();
@@ -183,7 +183,7 @@ async fn a_list_that_the_host_never_heard_of_is_applied_and_holds_for_children()
     assert_eq!(status, 201, "{tree}");
     let listed = Egress::Only(vec!["a.example".parse().unwrap()]);
     assert!(rig.host.asked.lock().unwrap().values().all(|ask| ask.spec.egress == listed));
-    // What was applied is not applied again.
+    // An applied list is not applied again.
     let rig = crash(rig).await;
     assert!(rig.host.egress.lock().unwrap().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Control on a free port with a database of its own, and short ways to talk to it.
+//! A control plane on a free port with its own database, and helpers for requests.
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
@@ -74,7 +74,7 @@ impl Rig {
         Self { control, host, url, http: Client::builder().no_proxy().build().unwrap(), folder, scope }
     }
 
-    /// Ends the server as a crash would leave it: the rows stay, the host forgets everything.
+    /// Restarts the server as after a crash: the rows stay, the host loses everything.
     pub async fn restart(self) -> Self {
         self.scope.close(Duration::from_secs(5)).await;
         self.control.close().await;
@@ -89,7 +89,7 @@ impl Rig {
         answer(self.call(Method::GET, path)).await
     }
 
-    /// Posts nothing, as published clients do.
+    /// Posts an empty body, as published clients do.
     pub async fn post(&self, path: &str) -> (u16, Value) {
         answer(self.call(Method::POST, path)).await
     }
@@ -98,12 +98,12 @@ impl Rig {
         answer(self.call(method, path).json(&body)).await
     }
 
-    /// Asks as another tenant.
+    /// Sends a request as another tenant.
     pub async fn stranger(&self, method: Method, path: &str) -> (u16, Value) {
         answer(self.http.request(method, format!("{}{path}", self.url)).bearer_auth(OTHER_KEY)).await
     }
 
-    /// Ends the server and starts another one on the same host, which has kept everything.
+    /// Restarts the server on the same host, which keeps its state.
     pub async fn restart_control(self) -> Self {
         self.scope.close(Duration::from_secs(5)).await;
         self.control.close().await;
@@ -129,7 +129,7 @@ pub async fn open(folder: &Path, host: Arc<StubHost>, scope: Scope) -> Control {
     Control::open(&folder.join("control.db"), host, scope, Arc::new(SystemClock)).await.unwrap()
 }
 
-/// Sends a request and reads the JSON answer; null if it has no body.
+/// Sends a request and reads the JSON answer. Null if it has no body.
 pub async fn answer(request: RequestBuilder) -> (u16, Value) {
     let response = request.send().await.unwrap();
     let status = response.status().as_u16();

@@ -1,5 +1,5 @@
-//! A host that runs nothing: it remembers what it was asked, steps through the states as a real one
-//! does, fails when told to, and waits at a gate when told to.
+//! A host that runs nothing. It records requests, steps through the states like a real host, and
+//! fails or waits at a gate on demand.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,14 +32,14 @@ pub type WrittenFile = (Option<u32>, Vec<u8>);
 
 pub struct StubHost {
     pub here: Mutex<BTreeMap<SandboxId, SandboxView>>,
-    /// What each sandbox was asked to be, kept after its end.
+    /// The request for each sandbox, kept after its end.
     pub asked: Mutex<BTreeMap<SandboxId, Ensure>>,
-    /// What the next call of a verb fails with.
+    /// The fault of the next call of a verb.
     pub fail: Mutex<BTreeMap<&'static str, Fault>>,
-    /// Which children of the next fork fail, and with what.
+    /// Faults of children of the next fork, by index.
     pub fail_children: Mutex<BTreeMap<usize, Fault>>,
     pub layers: Mutex<BTreeMap<LayerId, Hold>>,
-    /// How commands start in what is made from a layer.
+    /// Command defaults of sandboxes made from a layer.
     pub defaults: Mutex<BTreeMap<LayerId, ExecDefaults>>,
     pub disks: Mutex<BTreeMap<VolumeId, Bytes>>,
     pub egress: Mutex<BTreeMap<SandboxId, Egress>>,
@@ -52,11 +52,11 @@ pub struct StubHost {
     pub gate: Semaphore,
     /// Commands that never end.
     pub hung: Mutex<Vec<mpsc::Sender<ExecEvent>>>,
-    /// Every command that was run, and where.
+    /// Every command that was run, and its sandbox.
     pub ran: Mutex<Vec<(SandboxId, ExecAsk)>>,
     /// Every file that was written, by path.
     pub written: Mutex<BTreeMap<String, WrittenFile>>,
-    /// What runs in the background, here and in layers.
+    /// Background processes, in sandboxes and in layers.
     pub background: Background,
     pub events: broadcast::Sender<HostEvent>,
 }
@@ -92,7 +92,7 @@ impl StubHost {
         self.here.lock().unwrap().len()
     }
 
-    /// Lets the next call of a verb fail.
+    /// Makes the next call of a verb fail.
     pub fn fail_next(&self, verb: &'static str, fault: Fault) {
         self.fail.lock().unwrap().insert(verb, fault);
     }
@@ -101,7 +101,7 @@ impl StubHost {
         self.here.lock().unwrap()[&id.parse().unwrap()].state.clone()
     }
 
-    /// Changes a sandbox as the host does by itself, and tells everybody.
+    /// Changes a sandbox as the host does on its own, and sends the event.
     pub fn change(&self, id: SandboxId, change: impl FnOnce(&mut SandboxView)) -> SandboxView {
         let view = {
             let mut here = self.here.lock().unwrap();
@@ -366,7 +366,7 @@ impl HostPort for StubHost {
         not_ours()
     }
 
-    /// Understands `say WORDS`, `exit CODE` and `hang` as a shell's text; anything else succeeds.
+    /// Understands the shell commands `say WORDS`, `exit CODE` and `hang`. Anything else succeeds.
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
         self.check("exec")?;
         self.observe(id).await.ok_or_else(Fault::no_sandbox)?;

@@ -1,5 +1,5 @@
-//! Background processes of the stub: nothing runs, but each is remembered, in its sandbox and in
-//! what is sealed from it.
+//! Background processes of the stub: nothing runs, but each is recorded in its sandbox and in
+//! layers sealed from it.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -13,12 +13,12 @@ use pandastack_wire_fleet::{
 
 use crate::stub::StubHost;
 
-/// Processes by where they are.
+/// Processes by sandbox and by layer.
 #[derive(Default)]
 pub struct Background {
     here: Mutex<BTreeMap<SandboxId, Vec<ProcessView>>>,
     sealed: Mutex<BTreeMap<LayerId, Vec<ProcessView>>>,
-    /// Every process that was asked for.
+    /// Every requested process.
     pub asked: Mutex<Vec<SpawnAsk>>,
     /// Every signal that was sent.
     pub signals: Mutex<Vec<i32>>,
@@ -35,7 +35,7 @@ impl Background {
         self.here.lock().unwrap().insert(id, running);
     }
 
-    /// Tells what runs in a sandbox.
+    /// Lists the running processes of a sandbox.
     pub fn running(&self, id: &str) -> Vec<String> {
         let here = self.here.lock().unwrap();
         let all = here.get(&id.parse().unwrap()).cloned().unwrap_or_default();
@@ -58,8 +58,7 @@ fn ended(code: i32) -> Option<ProcessEnd> {
     Some(ProcessEnd { code, signal: None, timed_out: false, at_ms: 2 })
 }
 
-/// A program called `missing` cannot be started, and one called `exit` ends with the status that
-/// follows.
+/// A program called `missing` cannot be started. One called `exit` ends with the given status.
 #[async_trait]
 impl ProcessPort for StubHost {
     async fn spawn(&self, id: SandboxId, ask: SpawnAsk) -> Result<ProcessView, Fault> {

@@ -154,8 +154,8 @@ async fn one_writer_at_a_time_and_no_delete_while_attached() {
 #[tokio::test]
 async fn volumes_of_one_workspace_leave_room_for_another() {
     let rig = Rig::start().await;
-    // All volumes may have three times the host's 128 GiB, and one workspace three quarters of
-    // that: 288 GiB.
+    // All volumes together may use three times the host's 128 GiB, and one workspace three quarters
+    // of that: 288 GiB.
     let size = 64 * 1024;
     for number in 0..4 {
         assert_eq!(make(&rig, json!({"name": format!("v{number}"), "size_mb": size})).await.0, 201);

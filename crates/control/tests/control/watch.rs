@@ -1,5 +1,4 @@
-//! What a caller can see: events as they happen, what machines use, how fast they boot, who changed
-//! what, and the meters.
+//! Observability for callers: live events, resource use, boot times, the audit trail, and metrics.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{KEY, Rig, answer, wait_for};
 
-/// Reads a stream until it holds a text.
+/// Reads a stream until it contains a text.
 async fn until(response: &mut Response, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {

@@ -1,4 +1,4 @@
-//! Deliveries: who gets what, again until it is taken, and after a crash.
+//! Deliveries: their targets, retries until they are accepted, and crashes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,8 +68,8 @@ async fn every_subscriber_is_told_what_it_asked_for_and_nothing_is_lost() {
     assert_eq!(all.seen().len(), 10, "once each when nothing fails");
 }
 
-/// While one delivery ends the next are being listed: what was listed a moment too early must not
-/// go out again.
+/// While one delivery ends, the next ones are listed. A delivery that was listed too early must not
+/// be sent again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_in_quick_succession_are_told_once_each() {
     let told = WebhookRig::start().await;
@@ -159,12 +159,12 @@ async fn a_crash_loses_nothing() {
     let told = WebhookRig::start().await;
     let receiver = Receiver::start().await;
     let (id, _) = told.subscribe(&receiver.url, &["*"]).await;
-    // Taken by the receiver, but the answer does not come before the crash.
+    // The receiver accepts it, but the answer does not arrive before the crash.
     receiver.reply([Reply::Hang]);
     let (asleep, gone) = (told.rig.created().await, told.rig.created().await);
     receiver.wait(2).await;
     told.wait(&id, "delivered", 1).await;
-    // What the host does as the server stops, and a delete that is cut off.
+    // A change by the host while the server stops, and a delete that is interrupted.
     told.rig.host.fail_next("remove", Fault::new(FaultKind::Unavailable, "host.lost", "agent unreachable"));
     told.rig.delete(&format!("/v1/sandboxes/{gone}")).await;
     let host = told.rig.host.clone();
@@ -172,7 +172,7 @@ async fn a_crash_loses_nothing() {
     let told = told.crash(near()).await;
     let seen = receiver.wait(5).await;
     assert_eq!(seen[2..].iter().filter(|one| one.body == seen[0].body || one.body == seen[1].body).count(), 1);
-    // At least once: each event counts by its id.
+    // At least once: events are counted by their id.
     let kinds: BTreeMap<_, _> = seen[2..].iter().map(|one| (one.headers["webhook-id"].clone(), one.kind())).collect();
     let mut kinds: Vec<_> = kinds.into_values().collect();
     kinds.sort();
@@ -217,7 +217,7 @@ async fn a_slow_receiver_holds_up_nobody_else() {
     assert_eq!(slow.seen().len(), 4, "as many at once as may be");
     let pings = told.rig.post(&format!("/v1/webhooks/{slow_id}/ping")).await;
     assert_eq!((pings.0, &pings.1["code"]), (503, &json!("webhook.busy")));
-    // Past its time the receiver is given up, and tried more carefully.
+    // After the timeout the tries fail. A failing receiver gets one delivery at a time.
     let first = async || told.deliveries(&slow_id, "failed").await;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(40);
     while first().await.len() < 4 {
@@ -337,7 +337,7 @@ async fn what_a_guest_causes_cannot_crowd_out_the_rest() {
     assert_eq!(dropped().await, 3);
 }
 
-/// Puts as many denied attempts into the outbox as may wait, for a time far away.
+/// Fills the outbox with denied attempts that are due far in the future.
 async fn fill(told: &WebhookRig, hook: &str) {
     let path = told.rig.folder.path().join("control.db");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).busy_timeout(Duration::from_secs(10));
@@ -367,7 +367,7 @@ async fn an_event_names_the_trace_of_its_request_and_a_replay_names_it_again() {
     let id = receiver.wait(1).await[0].json()["sandbox_id"].as_str().unwrap().to_owned();
     let slept = traced(Method::POST, &format!("/v1/sandboxes/{id}/hibernate")).await;
     receiver.wait(2).await;
-    // Nobody asked for this.
+    // No request caused this event.
     told.rig
         .host
         .events

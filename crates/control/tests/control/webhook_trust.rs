@@ -1,5 +1,5 @@
-//! Whom deliveries may go to: https with a certificate that somebody trusted vouches for, and the
-//! public internet unless the operator says otherwise.
+//! Allowed targets of deliveries: https with a trusted certificate, and only the public internet
+//! unless the operator allows more.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tokio_rustls::{
 
 use crate::receiver::{Receiver, WebhookRig};
 
-// Made once for a hundred years: an authority, and a certificate by it for `localhost`.
+// Made once, valid for a hundred years: an authority, and its certificate for `localhost`.
 const AUTHORITY: &[u8] = include_bytes!("tls/ca.der");
 const CERTIFICATE: &[u8] = include_bytes!("tls/localhost.der");
 const KEY: &[u8] = include_bytes!("tls/localhost.key.der");

@@ -1,5 +1,5 @@
-//! Webhooks at the door: making, changing, limits, other tenants, and what the documentation says
-//! about signatures.
+//! Webhooks over HTTP: making, changing, limits, other tenants, and the documentation about
+//! signatures.
 
 use std::process::Stdio;
 
@@ -145,8 +145,7 @@ async fn a_ping_tells_what_the_receiver_said() {
     assert_eq!(told.deliveries(&id, "").await.len(), 0, "nothing is kept of it");
 }
 
-/// Both programs of docs/webhooks.md, as they stand there, accept what we send and refuse what was
-/// changed.
+/// Both programs of docs/webhooks.md accept an unchanged delivery and refuse a changed one.
 #[tokio::test]
 async fn the_documentation_verifies_what_we_send() {
     let told = WebhookRig::start().await;
@@ -183,8 +182,7 @@ async fn the_documentation_verifies_what_we_send() {
     }
 }
 
-/// Takes the types out of the one program on the page, as a compiler would, for a Node that does
-/// not do it itself.
+/// Strips the types of the TypeScript program on the page, for a Node without support for types.
 fn plain(script: &str) -> String {
     let script = script.replace(
         "import { createHmac, timingSafeEqual } from \"node:crypto\";",
@@ -194,7 +192,7 @@ fn plain(script: &str) -> String {
     script.replace("export ", "")
 }
 
-/// Runs a program; nothing if this machine does not have it.
+/// Runs a program. Returns `None` if it is not installed.
 async fn run(program: &str, arguments: [String; 2], input: String) -> Option<String> {
     let mut command = tokio::process::Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());

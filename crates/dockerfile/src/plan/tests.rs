@@ -1,4 +1,4 @@
-//! What Dockerfiles mean, and what their cache keys depend on.
+//! Tests of plans, and of the inputs of cache keys.
 
 use super::*;
 use crate::{limits::DOCKERFILE_EXPANDED_BYTES_MAX, parse};
@@ -126,7 +126,7 @@ fn a_stage_that_nothing_takes_from_is_not_needed() {
     let file = parse(text).unwrap();
     assert_eq!(needed(&file).unwrap(), [true, true, false, true]);
     assert_eq!(base(&file, 3).unwrap(), Base { name: "second".to_owned(), stage: Some(1) });
-    // A number names no stage here, and no stage is its own base.
+    // A number names no stage here, and a stage cannot be its own base.
     assert_eq!(base(&parse("FROM a\nFROM 0\n").unwrap(), 1).unwrap().stage, None);
     assert_eq!(base(&parse("FROM a AS a\n").unwrap(), 0).unwrap().stage, None);
 }
@@ -146,7 +146,7 @@ fn what_is_taken_from_a_stage_depends_on_all_of_it() {
     assert!(with("one") == with("one") && with("one") != with("two"));
 }
 
-/// Arguments that double twenty times, to a megabyte.
+/// Arguments that double twenty times, up to a megabyte.
 fn doubling(keyword: &str) -> String {
     let doubled = (1..=20).map(|n| format!("{keyword} A{n}=$A{0}$A{0}\n", n - 1));
     format!("{keyword} A0=x\n{}", doubled.collect::<String>())
@@ -171,7 +171,7 @@ fn too_large(text: &str) {
 fn a_bomb_of_doubling_arguments_is_refused() {
     let copies: String = (0..200).map(|n| format!("ARG B{n}=$A20\n")).collect();
     too_large(&format!("{}{copies}FROM mini\n", doubling("ARG")));
-    // Few large arguments, used by the names of many bases.
+    // A few large arguments, used in the names of many bases.
     let bases: String = (0..20).map(|n| format!("FROM a$A20 AS s{n}\n")).collect();
     let taken: String = (0..20).map(|n| format!("COPY --from=s{n} /x /y\n")).collect();
     too_large(&format!("{}{bases}FROM mini\n{taken}", doubling("ARG")));
@@ -182,7 +182,7 @@ fn a_bomb_within_stages_is_refused() {
     let value = "x".repeat(100_000);
     let words = " $A".repeat(1000).replace(' ', "");
     too_large(&format!("FROM mini\nENV A={value}\nLABEL a={words}\n"));
-    // Many texts, each of them allowed, over many stages.
+    // Many texts over many stages, each within the limits.
     let (short, body) = ("x".repeat(10_000), "$A".repeat(50));
     let stages = format!("FROM mini\nARG A={short}\nCOPY <<f /f\n{body}\nf\n").repeat(5);
     assert!(plan(&parse(&stages).unwrap(), 4, Start::default(), &[]).is_ok());

@@ -1,4 +1,4 @@
-//! Layers that are put over each other, and those that try to lead elsewhere.
+//! Layers that are merged, and layers that try to write outside of the image.
 
 use std::io::{Cursor, Write as _};
 
@@ -7,7 +7,7 @@ use sha2::Sha256;
 
 use super::*;
 
-/// What is put into a layer.
+/// An entry of a layer.
 enum Thing<'a> {
     File(&'a str, &'a str),
     Folder(&'a str),
@@ -35,7 +35,7 @@ fn archive(things: &[Thing<'_>]) -> Vec<u8> {
         header.set_gid(8);
         header.set_mtime(9);
         header.set_size(text.len() as u64);
-        // By hand: the library would not write a path that leads out.
+        // Written by hand: the library would refuse a path that leads outside.
         header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
         header.as_mut_bytes()[157..157 + target.len()].copy_from_slice(target.as_bytes());
         header.set_cksum();
@@ -50,7 +50,7 @@ fn pack(bytes: &[u8]) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-/// Layers in files of their own, every other one packed.
+/// Writes each layer to a file, every other one compressed.
 fn layers(folder: &Path, contents: &[Vec<u8>]) -> Vec<Layer> {
     let put = |(number, bytes): (usize, &Vec<u8>)| {
         let path = folder.join(number.to_string());

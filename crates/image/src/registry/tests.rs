@@ -1,4 +1,4 @@
-//! Registries that ask who is there, lead elsewhere, are trusted or not, and say what is not so.
+//! Registries that demand authentication, redirect, use TLS, or return wrong data.
 
 mod server;
 
@@ -14,7 +14,7 @@ use pandastack_dial::{Reach, Roots};
 use super::*;
 use crate::{ImageSettings, NoRoom};
 
-/// A folder without a limit.
+/// A spool without a limit.
 struct Folder(tempfile::TempDir);
 
 impl Spool for Folder {
@@ -28,7 +28,7 @@ impl Spool for Folder {
 }
 
 const LAYER: &[u8] = b"what is in the layer";
-/// `ann:hush`, as it is sent.
+/// The header for `ann:hush`.
 const BASIC: &str = "Basic YW5uOmh1c2g=";
 
 fn digest(bytes: &[u8]) -> Digest {
@@ -50,7 +50,7 @@ fn layer() -> Blob {
     Blob { digest: digest(LAYER), bytes: LAYER.len() as u64 }
 }
 
-/// What a good registry answers.
+/// The answers of a correct registry.
 fn good(asked: &Asked) -> Reply {
     match asked.path.rsplit('/').next().unwrap() {
         "1" => Reply::ok(manifest()),
@@ -69,7 +69,7 @@ fn ann() -> Credentials {
     Credentials { username: "ann".to_owned(), password: pandastack_kit::Secret::new("hush".to_owned()) }
 }
 
-/// Asks a registry for the image and its layer, as a build does.
+/// Pulls the image and its layer, as a build does.
 async fn pull(server: &Server, auth: Option<&Credentials>) -> Result<Vec<u8>, PullError> {
     pull_with(&images(Roots::These(Vec::new())), server, "1", auth).await
 }
@@ -90,7 +90,7 @@ async fn pull_with(
     Ok(std::fs::read(spool.path(0)).unwrap())
 }
 
-/// Pulls from a registry that answers one path in its own way, and gives the refusal.
+/// Pulls from a registry that answers one path with `reply`, and returns the refusal.
 async fn refused(at: &'static str, reply: Reply) -> (&'static str, String) {
     let server = Server::start(move |asked| if asked.path.contains(at) { reply.clone() } else { good(asked) }).await;
     let error = pull(&server, None).await.unwrap_err();
@@ -131,7 +131,7 @@ async fn a_token_that_ran_out_is_asked_for_again() {
     })
     .await;
     let challenge = format!("Bearer realm=\"{}\"", tokens.at("/"));
-    // The first one is good for the documents only.
+    // The first token is valid only for the documents.
     let registry = Server::start(move |asked| match asked.pass.as_deref() {
         Some("Bearer number-0") if !asked.path.ends_with(digest(LAYER).as_str()) => good(asked),
         Some("Bearer number-1") => good(asked),
@@ -175,7 +175,7 @@ async fn token_servers_that_give_none_are_refused() {
         let refused = pull(&registry, Some(&ann())).await.unwrap_err();
         assert_eq!(refused.code(), code, "{refused}");
     }
-    // A password is not sent where everybody on the way could read it.
+    // A password is never sent in plain text over the network.
     for realm in ["http://tokens.example/", "no address", "ftp://127.0.0.1/"] {
         let registry = Server::start(move |_| Reply::challenge(&format!("Bearer realm=\"{realm}\""))).await;
         assert_eq!(pull(&registry, Some(&ann())).await.unwrap_err().code(), "template.image_bad", "{realm}");
@@ -191,7 +191,7 @@ async fn redirects_end_and_lead_only_where_they_may() {
         let registry = Server::start(move |_| Reply::to(to)).await;
         assert_eq!(pull(&registry, None).await.unwrap_err().code(), "template.image_bad", "{to}");
     }
-    // What is near the server is reached by no redirect either.
+    // A redirect cannot reach private addresses either.
     let near = Server::start(good).await;
     let images = Images::new(ImageSettings::default(), Scope::new());
     let reference = images.reference("r.example/app").unwrap();
@@ -224,7 +224,7 @@ async fn tls_is_trusted_only_with_somebody_who_vouches_for_it() {
     assert!(Roots::host_and(&empty).unwrap_err().to_string().contains("holds no certificate"));
     assert!(Roots::host_and(&folder.path().join("none")).is_err());
 
-    // Of another name than the certificate says.
+    // The certificate is for another name.
     let images = images(Roots::These(vec![CertificateDer::from(AUTHORITY)]));
     let reference = images.reference("r.example/app").unwrap();
     let asking = Registry::new(&images, &reference, None);
@@ -279,7 +279,7 @@ async fn answers_that_are_cut_off_or_never_end_are_refused() {
         assert_eq!(code == "template.image_denied", denied, "{text}");
         assert!(denied || text.contains(&status.to_string()), "{text}");
     }
-    // A layer: with too few bytes, too many, or none that end.
+    // A layer with too few bytes, with too many, or without an end.
     for (reply, code) in [
         (cut(LAYER.to_vec()), "template.image_unreachable"),
         (Reply::ok(&LAYER[1..]), "template.image_unreachable"),
@@ -304,7 +304,7 @@ async fn a_registry_that_falls_silent_is_given_up() {
             let refused = pull(&server, None).await.unwrap_err();
             (refused.code(), refused.to_string())
         };
-        // From the question on, nothing but the clock moves.
+        // After the request arrives, only the clock moves.
         let heard = async {
             bell.recv().await.unwrap();
             tokio::time::pause();

@@ -1,10 +1,10 @@
-//! Layers as lists of names, and what is left of them.
+//! Layers as lists of names, and the tree they result in.
 
 use super::*;
 
 const MARKS: Marks = Marks { mode: 0o644, owner: 1, group: 2, changed_at: 3 };
 
-/// Makes a tree of layers. `a/` is a folder, `a -> b` a link, `a = b` another name of b, everything
+/// Makes a tree of layers. `a/` is a folder, `a -> b` a link, `a = b` a hard link to b, anything
 /// else a file.
 fn tree(layers: &[&[&str]]) -> Result<Tree, String> {
     let mut tree = Tree::default();
@@ -79,7 +79,7 @@ fn paths_and_links_lead_around_inside_only() {
     check(&[&["/etc/a", "../../b", "x/../../../c"]], &["b 0", "c 0", "etc/", "etc/a 0", "x/"]);
     check(&[&["out -> ../../../etc", "out/passwd"]], &["etc/", "etc/passwd 0", "out -> ../../../etc"]);
     check(&[&["usr/lib/", "lib -> /usr/lib"], &["lib/x"]], &["lib -> /usr/lib", "usr/", "usr/lib/", "usr/lib/x 1"]);
-    // The link itself is taken away, not what it leads to.
+    // The whiteout removes the link itself, not its target.
     check(&[&["d/f", "l -> d"], &[".wh.l"]], &["d/", "d/f 0"]);
 }
 
@@ -127,7 +127,7 @@ fn what_is_replaced_is_not_counted() {
     assert_eq!(listing.bytes(), 20);
 }
 
-/// A folder with a path of `levels` long names, and a link `l` to it, which is made through shorter
+/// Makes a folder with a path of `levels` long names, and a link `l` to it, made through shorter
 /// links.
 fn deep(tree: &mut Tree, levels: usize) -> Result<(), String> {
     let name = "d".repeat(NAME_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! Layers packed by the program itself, and frames that ask for too much or end too soon.
+//! Layers packed by the zstd program, and frames that request too much or end too soon.
 
 use std::{
     io::Write as _,
@@ -7,7 +7,7 @@ use std::{
 
 use super::*;
 
-/// Packs with the program.
+/// Packs with the zstd program.
 fn zstd(bytes: &[u8], flags: &[&str]) -> Vec<u8> {
     let mut command = Command::new("zstd");
     command.args(["-q", "-c"]).args(flags).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -31,7 +31,7 @@ fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Bytes that pack neither well nor badly.
+/// Bytes of average compressibility.
 fn some_bytes(count: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let step = |_| {
@@ -41,7 +41,7 @@ fn some_bytes(count: usize) -> Vec<u8> {
     (0..count).map(step).collect()
 }
 
-/// A frame that is to be skipped.
+/// A skippable frame.
 fn skipped(length: u32, bytes: &[u8]) -> Vec<u8> {
     [&[0x53, 0x2a, 0x4d, 0x18][..], &length.to_le_bytes(), bytes].concat()
 }
@@ -66,7 +66,7 @@ fn frames_follow_each_other_and_some_are_for_others() {
 
 #[test]
 fn a_frame_that_wants_too_much_memory_is_refused() {
-    // Its head says: no checksum, no size, a window of 2 GiB; or one piece of 1 TiB.
+    // Its head declares no checksum, no size and a window of 2 GiB; or one segment of 1 TiB.
     let window = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
     let piece = [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1_u64 << 40).to_le_bytes(), &[0x01, 0x00, 0x00]].concat();
     for frame in [&window[..], &piece] {
@@ -87,7 +87,7 @@ fn what_ends_too_soon_or_is_spoiled_is_refused() {
     assert!(unpacked(&[&packed[..], b"no frame"].concat()).unwrap_err().starts_with("zstd: "));
     let dictionary = [0x28, 0xb5, 0x2f, 0xfd, 0x01, 0x58, 0x07, 0x01, 0x00, 0x00];
     assert!(unpacked(&dictionary).unwrap_err().starts_with("zstd: "));
-    // A kind of block that there is not.
+    // A reserved block type.
     assert!(unpacked(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58, 0x07, 0x00, 0x00]).unwrap_err().starts_with("zstd: "));
 }
 

@@ -1,5 +1,5 @@
-//! A server of the tests' own: each request gets what the test says, byte by byte, so that it may
-//! also be wrong.
+//! A test server that answers each request with bytes that the test chooses, so that answers can be
+//! malformed.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,25 +18,25 @@ use tokio_rustls::{
     },
 };
 
-/// One request as it came.
+/// One received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub path: String,
     pub pass: Option<String>,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// A status, more header lines, and a body.
     Whole(u16, String, Vec<u8>),
-    /// A body that is cut off after so many bytes.
+    /// A body that is cut off after this many bytes.
     Cut(Vec<u8>, usize),
     /// A body that never ends.
     Endless,
-    /// The beginning of a body, and then nothing more.
+    /// The beginning of a body, and then silence.
     Stalled(Vec<u8>),
-    /// Not even a head.
+    /// No head at all.
     Silence,
 }
 
@@ -56,16 +56,16 @@ impl Reply {
 
 type Rule = Arc<dyn Fn(&Asked) -> Reply + Send + Sync>;
 
-/// A running server. Dropped, it takes no more connections.
+/// A running server. After drop it accepts no connections.
 pub struct Server {
     pub port: u16,
     seen: Arc<Mutex<Vec<Asked>>>,
-    /// Rings at every request.
+    /// Gets a message for every request.
     pub bell: Option<mpsc::UnboundedReceiver<()>>,
     task: tokio::task::JoinHandle<()>,
 }
 
-// Made once for a hundred years: an authority, and a certificate by it for `localhost`.
+// Made once, valid for a hundred years: an authority, and its certificate for `localhost`.
 pub const AUTHORITY: &[u8] = include_bytes!("tls/ca.der");
 const CERTIFICATE: &[u8] = include_bytes!("tls/localhost.der");
 const KEY: &[u8] = include_bytes!("tls/localhost.key.der");
@@ -75,7 +75,7 @@ impl Server {
         Self::start_behind(None, Arc::new(rule)).await
     }
 
-    /// Starts one that speaks TLS, as `localhost`.
+    /// Starts a server with TLS, as `localhost`.
     pub async fn start_tls(rule: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
         let provider = Arc::new(ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -96,7 +96,7 @@ impl Server {
                 scope.start("answer", async move {
                     match tls {
                         None => answer(stream, rule, &all, &ring).await,
-                        // Who is not trusted hangs up.
+                        // A client that does not trust us disconnects.
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
                                 answer(stream, rule, &all, &ring).await;
@@ -109,7 +109,7 @@ impl Server {
         Self { port, seen, bell: Some(bell), task }
     }
 
-    /// Gives the address of the server, with a path.
+    /// The URL of a path on this server.
     pub fn at(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
@@ -118,7 +118,7 @@ impl Server {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Gives what was said about who asks, of all requests.
+    /// The `Authorization` headers of all requests.
     pub fn passes(&self) -> Vec<Option<String>> {
         self.seen().into_iter().map(|asked| asked.pass).collect()
     }
@@ -150,7 +150,7 @@ async fn answer(
     seen.lock().unwrap().push(asked.clone());
     let reply = rule(&asked);
     let _ = ring.send(());
-    // Whoever has heard enough hangs up.
+    // A client that has read enough disconnects.
     let _ = send(&mut stream, reply).await;
     let _ = stream.shutdown().await;
 }
