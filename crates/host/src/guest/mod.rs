@@ -1,5 +1,5 @@
-//! The host's end of the link into a guest: one connection, many channels, credit instead of
-//! buffers.
+//! The host's end of the link to a guest: one connection, many channels, and credit instead of
+//! large buffers.
 
 mod activity;
 mod channel;
