@@ -1,5 +1,5 @@
-//! Tests of the slots' whole life cycle: made, taken, given back, adopted after a crash, and
-//! removed completely.
+//! Tests of slots from start to end: made, taken, given back, adopted after a crash, and removed
+//! completely.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Builds a recipe's root file system on the host, in a chroot. Only our trusted recipes are built
-//! here, never input from users. The result is cached under the digest of all its inputs.
+//! Builds a recipe's root file system on the host, in a chroot. Recipes are trusted: they are built
+//! in, or come from the operator. The result is cached under the digest of all its inputs.
 //!
 //! ```text
 //! <cache>/rootfs/<recipe>-<digest>/{root.ext4, vmlinuz, modules/...}
@@ -237,8 +237,8 @@ fn enclosed(program: &str) -> Command {
 
 async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progress) -> Result<(), RootFsError> {
     let mut command = Command::new("mke2fs");
-    // The file is sparse and reads as zeros. Otherwise each guest would initialize the inode tables
-    // again, and each copy of a layer sealed meanwhile would continue that.
+    // The sparse file reads as zeros. Without `assume_storage_prezeroed` a guest would initialize
+    // the inode tables, and every copy of a layer that was sealed meanwhile would continue that.
     command.args(["-q", "-t", "ext4", "-F", "-m", "0", "-L", "root", "-J", "size=16"]);
     command.args(["-E", "root_owner=0:0,assume_storage_prezeroed=1", "-d"]);
     command.arg(root).arg(disk).arg(format!("{}M", size.as_mib()));

@@ -32,6 +32,6 @@ pub mod process {
 }
 
 pub mod tree {
-    //! Folders as wholes.
+    //! Whole folders.
     pub use super::trees::{chmod, make_dir, move_path, read_tree, walk, watch, write_tree};
 }

@@ -1,6 +1,7 @@
-//! Records what this host has: written before a thing is made, and removed after it is gone. Uses
-//! SQLite with a write-ahead log, so a killed process loses no recorded row. Rows that must survive
-//! a power cut are flushed. Holds the only SQL of this room.
+//! Records the machines, sandboxes, layers and volume uses of this host. A row is written before a
+//! thing is made and deleted after it is gone. SQLite with a write-ahead log: a killed process
+//! loses no row, and rows that must survive a power cut are flushed. Holds the only SQL of this
+//! room.
 //!
 //! ```text
 //! machines    one row per machine process and its resources, from before its start until all of it is removed

@@ -1,5 +1,5 @@
 //! Records which sandbox uses which volume, and which volumes are being removed. The volume's data
-//! is in its file. Rows are written before the files change.
+//! is in its file. A row is written before anything is done with the file.
 
 use pandastack_model::{Access, SandboxId, VolumeId, VolumeMount};
 use pandastack_vmm::VolumeSlot;

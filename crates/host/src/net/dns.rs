@@ -1,7 +1,7 @@
 //! The DNS relay of one slot. It listens on the gateway's address in the slot's namespace and asks
-//! the host's resolvers, which a guest often cannot reach. Only ordinary queries leave (`query`). A
-//! restricted guest gets answers for listed names only, after their addresses are open (`filter`,
-//! `egress`). One task owns all questions in flight. Stores no message.
+//! resolvers from the host's namespace, because a guest often cannot reach them. It forwards only
+//! ordinary queries (`query`). A restricted guest gets answers only for listed names, once their
+//! addresses are open (`filter`, `egress`). One task owns all questions. Stores no message.
 
 use std::{
     io,

@@ -1,6 +1,6 @@
-//! Owns the names of kernel objects and the addresses of slots. Pure: never looks at the host. An
-//! *instance* is one data folder. All its objects carry its prefix, so two instances on one host,
-//! or tests that run in parallel, never touch each other's objects.
+//! Owns the names of kernel objects and the addresses of slots. Pure: reads nothing from the host.
+//! An *instance* is one data folder. All its objects carry its prefix, so two instances on one
+//! host, or tests that run in parallel, never touch each other's objects.
 
 use std::net::Ipv4Addr;
 
