@@ -1,5 +1,5 @@
-//! Whole folders of a guest. Sends the requests, checks the names in the answers, and streams
-//! archives in both directions.
+//! Whole folders of a guest. Sends the requests, checks the names in listings, and streams archives
+//! in both directions.
 
 use futures_util::stream;
 use pandastack_model::{Fault, FaultKind};

@@ -24,7 +24,7 @@ pub struct MachineRow {
     /// The layer it runs on. `None` while it waits for a layer.
     pub layer: Option<LayerId>,
     pub pid: Option<u32>,
-    /// The sandbox it serves. `None` while it is a standby.
+    /// The sandbox it serves. `None` until it is assigned to one.
     pub sandbox: Option<SandboxId>,
 }
 

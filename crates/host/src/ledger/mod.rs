@@ -97,7 +97,7 @@ impl Ledger {
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Normal);
-        // One connection, because the ledger has one writer. It is discarded if it believes to be
+        // One connection, because the ledger has one writer. It is discarded if it claims to be
         // in a transaction when it is released: SQLite rolled the transaction back on a full disk,
         // and the library does not know that.
         let pool = SqlitePoolOptions::new().max_connections(1).after_release(|connection, _| {
