@@ -1,5 +1,5 @@
-//! The network of the host, in namespaces that the tests make. One program for all files, so that
-//! it is built and linked once.
+//! Tests of the host's network, in namespaces that the tests make. One program for all files, so
+//! that it is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
 

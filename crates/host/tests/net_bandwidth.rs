@@ -1,4 +1,4 @@
-//! A slot's limit of bandwidth, seen as what comes through beside a slot without one.
+//! Tests of a slot's bandwidth limit, in comparison with a slot without one.
 
 use std::{
     io::{Read, Write},
@@ -12,11 +12,10 @@ use crate::net_support::{Guest, PATIENCE, World, outside::Outside};
 use pandastack_host::net::Slot;
 
 const PORT: u16 = 9000;
-/// How long two slots talk side by side. Long against the bucket of the limit.
+/// How long both slots transfer data at the same time. Long compared with the limit's bucket.
 const WINDOW: Duration = Duration::from_millis(1500);
 const LIMIT_MBPS: u32 = 4;
-/// How many times more must come through without the limit; it is hundreds of times on an idle
-/// machine.
+/// Smallest ratio of the bytes without and with the limit. It is in the hundreds on an idle host.
 const RATIO: u64 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +24,8 @@ enum Direction {
     Up,
 }
 
-/// Lets all guests talk at once, each over a connection of its own, and gives what came through for
-/// each.
+/// Transfers data for all guests at once, each over its own connection. Returns the bytes received
+/// for each.
 fn talk(guests: &[Arc<Guest>], listener: &TcpListener, server: SocketAddr, direction: Direction) -> Vec<u64> {
     let calls: Vec<_> = guests
         .iter()
@@ -52,14 +51,14 @@ fn talk(guests: &[Arc<Guest>], listener: &TcpListener, server: SocketAddr, direc
     })
 }
 
-/// Writes until the other side hangs up.
+/// Writes until the other side closes the connection.
 fn pour(mut stream: TcpStream) {
     let bytes = vec![7; 64 * 1024];
     while stream.write_all(&bytes).is_ok() {}
 }
 
-/// Counts what comes within the window, and hangs up: the stream is closed here, because a mere
-/// shutdown leaves a writer that finds the window closed waiting.
+/// Counts the bytes that arrive within the window, then closes the stream. A shutdown alone would
+/// leave a writer waiting on a full TCP window.
 fn drain(mut stream: TcpStream) -> u64 {
     let end = Instant::now() + WINDOW;
     let mut buffer = vec![0; 64 * 1024];
@@ -95,7 +94,7 @@ fn a_limit_slows_both_directions_and_can_be_lifted() {
             assert!(free > limited * RATIO, "{direction:?}: {limited} against {free}");
             assert!(limited > 1, "{direction:?}: a limit is not a wall");
         }
-        // Another limit, the same one twice, and none.
+        // Another limit, the same limit twice, and no limit.
         slots[0].set_bandwidth(Some(LIMIT_MBPS * 2)).await.unwrap();
         slots[0].set_bandwidth(Some(LIMIT_MBPS * 2)).await.unwrap();
         slots[0].set_bandwidth(None).await.unwrap();

@@ -1,5 +1,5 @@
-//! A guest's DNS questions reach the host's resolver and come back, and nothing a guest sends
-//! upsets the relay.
+//! Tests of the DNS relay: a guest's questions reach the host's resolver and are answered, and no
+//! input of a guest stops the relay.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -22,9 +22,9 @@ use tokio::{
 
 const QUESTION: [u8; 17] = [0xab, 0xcd, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
 
-/// A resolver on loopback of the world's host. It first sends an answer with a wrong id, which must
-/// be passed over, and then the right one: the question with the answer bit and a tail. Over TCP
-/// the tail is long.
+/// A resolver on the loopback address of the world's host. Over UDP it first sends an answer with a
+/// wrong id, which must be ignored, and then the right one: the question with the answer bit and a
+/// tail. Over TCP the tail is long.
 async fn resolver(scope: &Scope) -> SocketAddr {
     let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = udp.local_addr().unwrap();
@@ -98,7 +98,7 @@ fn ask_tcp(guest: &Guest, question: &[u8], times: usize) -> io::Result<Vec<u8>> 
 fn questions_are_answered_over_udp_and_tcp() {
     World::run(|world| async move {
         let resolver = resolver(&world.scope).await;
-        // The first resolver is dead: the second gets the question.
+        // The first resolver does not answer, so the second gets the question.
         let resolvers = vec!["127.0.0.1:1".parse().unwrap(), resolver];
         let pool = world.pool(NetSettings { resolvers, ..world.settings() }).await;
         let slot = pool.take().await.unwrap();
@@ -135,8 +135,7 @@ fn garbage_does_not_stop_the_relay() {
                     assert!(ask_udp(&asker, garbage, short).is_err());
                     assert!(ask_tcp(&asker, garbage, 1).is_err());
                 }
-                // Connections that say nothing, more than are served at a time, and a flood of
-                // questions.
+                // Silent connections, more than are served at a time, and a flood of questions.
                 let silent: Vec<_> =
                     (0..40).map(|_| asker.netns.connect((GATEWAY, 53).into(), PATIENCE).unwrap()).collect();
                 asker
@@ -148,8 +147,8 @@ fn garbage_does_not_stop_the_relay() {
                         }
                     })
                     .unwrap();
-                // A question that comes while the flood fills the socket's buffer is lost, and
-                // asked again as clients do.
+                // A question is lost while the flood fills the socket's buffer, and is asked again
+                // as clients do.
                 let mut tries = (0..10).map(|_| ask_udp(&asker, &QUESTION, PATIENCE));
                 let answer = tries.find_map(Result::ok);
                 drop(silent);
@@ -161,8 +160,8 @@ fn garbage_does_not_stop_the_relay() {
     });
 }
 
-/// Messages that a resolver may act on although they are no ordinary queries: each with its name
-/// and the code of its answer.
+/// Messages that a resolver may act on although they are not ordinary queries, each with a label
+/// and the response code.
 fn forbidden() -> Vec<(&'static str, Vec<u8>, u8)> {
     let plain = zone::question("a.test.", RecordType::SOA);
     let changed = |change: &dyn Fn(&mut Vec<u8>)| {

@@ -1,5 +1,5 @@
-//! What a guest with an egress list can and cannot reach, tried from a guest's place. What must be
-//! out of reach is first shown to answer, and packets are counted where they would arrive.
+//! Tests of what a guest with an egress list can and cannot reach. Each target that must be out of
+//! reach is first shown to answer, and packets are counted where they would arrive.
 
 use std::{
     io::BufRead as _,
@@ -35,7 +35,7 @@ fn only(rules: &[&str]) -> Egress {
     Egress::Only(rules.iter().map(|rule| rule.parse().unwrap()).collect())
 }
 
-/// An outside world whose addresses all greet on port 80.
+/// An outside world with a greeter on port 80 of every address.
 fn outside(addresses: &[&str]) -> Outside {
     let parsed: Vec<Ipv4Addr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
     let mut outside = Outside::new(&parsed).unwrap();
@@ -62,7 +62,7 @@ impl Stage {
         Stage { pool, slot, guest, asked }
     }
 
-    /// Lets the guest do something while the pool goes on.
+    /// Runs a blocking action of the guest while the pool keeps running.
     async fn guest<T: Send + 'static>(&self, world: &World, act: impl FnOnce(&Guest) -> T + Send + 'static) -> T {
         let guest = self.guest.clone();
         world.block(move || act(&guest)).await
@@ -161,7 +161,7 @@ fn an_empty_list_is_nothing_at_all() {
     });
 }
 
-/// Counts what arrives at an address of the outside: all packets, and those that are neither TCP
+/// Counts the packets that arrive at an address of the outside: all, and those that are neither TCP
 /// nor UDP.
 struct Counter<'a>(&'a Outside);
 
@@ -186,7 +186,7 @@ impl Counter<'_> {
     }
 }
 
-/// Everything a guest could think of to reach an address that its list does not name.
+/// Tries many ways to reach an address that the list does not contain.
 fn attack(guest: &Guest, address: &str) {
     for port in [80, 443, 53, 853] {
         let _ = guest.netns.connect(at(address, port), PATIENCE);
@@ -205,7 +205,7 @@ fn attack(guest: &Guest, address: &str) {
             }
         })
         .unwrap();
-    // Another card and another address of its own.
+    // With another MAC, and with another address.
     guest.ip("link set eth0 address 06:00:ac:10:00:03\n");
     let _ = guest.echo(GUEST, at(address, 7));
     guest.ip("link set eth0 address 06:00:ac:10:00:02\naddr add 172.16.0.9/32 dev eth0\n");
@@ -215,8 +215,8 @@ fn attack(guest: &Guest, address: &str) {
     assert!(connected.is_err(), "there is no IPv6");
 }
 
-/// Sends a packet with a header of our own making: an ICMP echo, a UDP datagram, or a body of
-/// nothing much.
+/// Sends a packet with a header that we write ourselves: an ICMP echo, a UDP datagram, or a body of
+/// zeros.
 fn send_raw(from: Ipv4Addr, to: Ipv4Addr, protocol: u8) {
     let body: &[u8] = match protocol {
         1 => &[8, 0, 0xf7, 0xfe, 0, 1, 0, 0],
@@ -227,7 +227,7 @@ fn send_raw(from: Ipv4Addr, to: Ipv4Addr, protocol: u8) {
     packet.extend(from.octets());
     packet.extend(to.octets());
     packet.extend(body);
-    // The kernel fills in length and checksum of the header.
+    // The kernel fills in the length and the checksum of the header.
     let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw).unwrap();
     let [a, b, c, d] = to.octets();
     let _ = sendto(raw.as_raw_fd(), &packet, &SockaddrIn::new(a, b, c, d, 0), MsgFlags::empty());
@@ -315,7 +315,7 @@ fn an_address_is_open_before_its_name_is_answered() {
         let start = Instant::now();
         stage
             .guest(&world, move |guest| {
-                // One by one, and many at once: several answers then share a change of the rules.
+                // One by one, and then many at once: several answers then share one write.
                 for last in 1..=8 {
                     assert!(resolve_and_connect(guest, last), "{last}");
                 }
@@ -354,7 +354,7 @@ fn many_new_names_cost_few_writes() {
                             let ask = move |number: u32| {
                                 let (code, addresses) = guest.resolve(&format!("n{number}.web.test"));
                                 assert_eq!((code, addresses), (ResponseCode::NoError, vec![address(number)]));
-                                // The first of each asker is really called.
+                                // Only the first name of each asker is also connected to.
                                 number >= ASKERS || connects(guest, &address(number).to_string())
                             };
                             scope.spawn(move || (asker..NAMES).step_by(ASKERS as usize).filter(|it| ask(*it)).count())
@@ -370,14 +370,14 @@ fn many_new_names_cost_few_writes() {
         let bound = NAMED_WRITES_AT_ONCE + NAMED_WRITES_PER_SECOND * (took.as_secs() as u32 + 1);
         assert!(writes > 0 && writes <= bound, "{writes} writes to the kernel, at most {bound} in {took:?}");
         assert_eq!(u64::from(writes), counts.updates);
-        // All of them are open now, and another name for the same addresses costs nothing.
+        // All addresses are open now, so asking for a name again costs no write.
         let again = stage.guest(&world, |guest| guest.resolve("n7.web.test")).await;
         assert_eq!((again.0, stage.slot.name_counts().updates), (ResponseCode::NoError, counts.updates));
         stage.pool.close().await.unwrap();
     });
 }
 
-/// Counts the transactions that open addresses of names in a slot, as the kernel tells of them.
+/// Counts the transactions that open addresses of names in a slot, as `nft monitor` reports them.
 struct Writes {
     monitor: std::process::Child,
     heard: Arc<Heard>,
@@ -423,7 +423,7 @@ impl Writes {
         self.heard.writes.load(Ordering::Relaxed)
     }
 
-    /// Makes a change until the monitor has told of it: then it has told of all before.
+    /// Repeats a change until the monitor reports it. All earlier changes are reported by then.
     fn mark(&self, name: &str, heard: &AtomicBool) {
         let deadline = Instant::now() + PATIENCE * 20;
         while !heard.load(Ordering::Relaxed) {
@@ -452,7 +452,7 @@ fn an_open_slot_is_left_alone() {
     World::run(|world| async move {
         let pool = world.pool(world.settings()).await;
         let slot = pool.take().await.unwrap();
-        // Were the rules written again, the tables would be back.
+        // If the rules were written again, the tables would be back.
         let list = || slot.netns().run(|| run("nft", &["list", "tables"], "")).unwrap().unwrap();
         slot.netns().run(|| run("nft", &["flush", "ruleset"], "")).unwrap().unwrap();
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Egress lists over time: changed under open connections, run out, taken over by another process,
-//! and what is told of denials meanwhile.
+//! Tests of egress lists over time: changes with open connections, expiry, adoption by another
+//! process, and the reports of denials.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -20,7 +20,7 @@ use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
 const WEB: &str = "203.0.113.7";
 const OTHER: &str = "203.0.113.200";
-/// Far more than anything here takes.
+/// Far longer than any operation in these tests.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn at(address: &str, port: u16) -> SocketAddr {
@@ -49,7 +49,7 @@ fn outside() -> (Outside, TcpListener) {
     (outside, listener)
 }
 
-/// A connection of the guest with both its ends.
+/// A connection of the guest, with both ends.
 struct Call {
     guest: TcpStream,
     server: TcpStream,
@@ -66,7 +66,7 @@ impl Call {
         Call { guest, server }
     }
 
-    /// The server speaks first: a guest that only listens must go on to hear it.
+    /// The server sends first, because a guest that only receives must still be served.
     fn works(&mut self) -> bool {
         self.say().is_ok()
     }
@@ -83,7 +83,7 @@ fn connects(guest: &Guest, address: &str) -> bool {
     guest.netns.connect(at(address, 80), PATIENCE).is_ok()
 }
 
-/// Runs an act of the guest off the thread that runs the pool.
+/// Runs a blocking action of the guest on another thread than the pool's.
 async fn as_guest<T: Send + 'static>(
     world: &World,
     guest: &Arc<Guest>,
@@ -244,7 +244,7 @@ fn another_process_takes_a_restricted_slot_over() {
     });
 }
 
-/// Waits for denials of a slot, in any order, and takes no other.
+/// Waits for these denials of a slot, in any order. Any other denial is an error.
 async fn hear(denials: &mut Receiver<Denial>, slot: &str, targets: &[&str]) {
     let mut wanted: Vec<_> = targets.to_vec();
     while !wanted.is_empty() {
@@ -256,10 +256,10 @@ async fn hear(denials: &mut Receiver<Denial>, slot: &str, targets: &[&str]) {
     }
 }
 
-/// What a guest is refused whatever its list says: another sender, another card, IPv6. Each more
-/// than once.
+/// Sends packets that are refused with any list: another source address, another MAC, IPv6. Each
+/// more than once.
 fn forge(guest: &Guest) {
-    // Its neighbours are forgotten when a card changes, and nobody answers a stranger who asks.
+    // A change of the MAC clears the neighbour table, and ARP from a forged MAC gets no answer.
     let knows = format!("neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n");
     guest.ip(&format!("addr add 172.16.0.9/32 dev eth0\nlink set eth0 address 06:00:ac:10:00:03\n{knows}"));
     guest.ip(&format!("addr add fd00::2/64 dev eth0 nodad\n{}", knows.replace(&GATEWAY.to_string(), "fd00::1")));

@@ -1,5 +1,5 @@
-//! How much of the host's connection table one guest can take. Each world has a table of its own,
-//! so the table of the machine that runs the tests is left alone.
+//! Tests of how much of the host's connection table one guest can take. Each world has its own
+//! table, so the table of the machine that runs the tests is not used.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
@@ -15,11 +15,11 @@ use pandastack_host::net::{CONNECTIONS_MAX, GATEWAY};
 use pandastack_sys::netns::Netns;
 
 const WEB: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
-/// Many more than a guest may begin at once.
+/// Many more than a guest may open at once.
 const ATTEMPTS: u32 = 4 * CONNECTIONS_MAX;
-/// Attempts between two looks at the counter.
+/// Attempts between two reads of the counter.
 const CHUNK: u32 = 256;
-/// Entries that are not the guest's: the test's own calls.
+/// Entries that are not the guest's: connections of the test itself.
 const OWN: u32 = 64;
 
 fn entries(netns: &Netns) -> u32 {
@@ -27,7 +27,7 @@ fn entries(netns: &Netns) -> u32 {
     netns.run(read).unwrap().unwrap().trim().parse().unwrap()
 }
 
-/// Connections that the slot's rules refused.
+/// Returns the number of connections that the slot's rules refused.
 fn refused(slot: &Netns) -> u64 {
     let list = || run("nft", &["list", "counter", "inet", "pandastack", "refused_flows"], "");
     let text = slot.run(list).unwrap().unwrap();
@@ -38,7 +38,7 @@ fn refused(slot: &Netns) -> u64 {
 fn outside() -> Outside {
     let mut outside = Outside::new(&[WEB]).unwrap();
     outside.greet(SocketAddr::from((WEB, 80))).unwrap();
-    // Takes connections and ends them at once, as fast as they come.
+    // Accepts connections and closes them at once.
     let listener = outside.netns().listen_tcp(SocketAddr::from((WEB, 81))).unwrap();
     listener.set_nonblocking(false).unwrap();
     std::thread::spawn(move || {
@@ -92,13 +92,13 @@ fn open_flows_of_one_guest_are_bounded() {
         let netns = slot.netns().clone();
         world
             .block(move || {
-                // One socket, a flow for every port: UDP flows stay open until they time out.
+                // One socket, and a flow for every port: UDP flows stay open until they time out.
                 guest
                     .netns
                     .run(|| {
                         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
                         for port in 1000..1000 + 2 * CONNECTIONS_MAX as u16 {
-                            // Refusals of closed ports come back as errors of later calls.
+                            // A closed port makes a later call fail.
                             let _ = socket.send_to(b"flow", (WEB, port));
                         }
                     })

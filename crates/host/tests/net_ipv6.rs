@@ -1,6 +1,6 @@
-//! IPv6 is switched off in a slot, and both walls refuse it all the same. Here it is switched on by
-//! hand, from the guest to a server outside, shown to work where no wall stands, and then tried
-//! against each wall alone.
+//! Tests that IPv6 is blocked. A slot has IPv6 disabled, and both the inner and the outer rules
+//! refuse it too. The test enables IPv6, shows that it works without any rules, and then tries each
+//! set of rules alone.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -11,11 +11,11 @@ use crate::net_support::{
 use pandastack_host::net::{GATEWAY_MAC, GUEST_MAC, Slot, TAP};
 use pandastack_model::Egress;
 
-/// The far end of each step on the way out: gateway, host, server.
+/// The far end of each hop on the way out: gateway, host, server.
 const STEPS: [&str; 3] = ["fd00::1", "fd01::1", "fd02::2"];
 const PORT: u16 = 80;
 
-/// Whom of the way out a guest reaches.
+/// Returns the hops that a guest reaches.
 fn reached(guest: &Guest) -> Vec<&'static str> {
     let answers = |step: &&str| {
         let address: SocketAddr = format!("[{step}]:{PORT}").parse().unwrap();
@@ -24,8 +24,8 @@ fn reached(guest: &Guest) -> Vec<&'static str> {
     STEPS.into_iter().filter(answers).collect()
 }
 
-/// Makes a way out by IPv6. Everybody knows the next card, so that no wall can pass for one by
-/// stopping questions only.
+/// Configures IPv6 on the whole path. All neighbour entries are static, so that blocking neighbour
+/// discovery alone does not make the test pass.
 fn switch_on(slot: &Slot, guest: &Guest, outside: &Outside) {
     let on = || {
         for setting in ["all/disable_ipv6", "default/disable_ipv6", "all/forwarding"] {
@@ -60,7 +60,7 @@ fn switch_on(slot: &Slot, guest: &Guest, outside: &Outside) {
     ip(&["-n", far, "-batch", "-"], there).unwrap();
 }
 
-/// Reads the address of a card out of what `ip` says of a link.
+/// Parses the MAC from the output of `ip link`.
 fn card(arguments: &[&str]) -> String {
     let shown = ip(arguments, "").unwrap();
     shown.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap().to_owned()

@@ -1,5 +1,5 @@
-//! What a guest can and cannot reach, tried from a guest's place. Every address that must be out of
-//! reach is first shown to answer somebody else, so that no test passes because nobody was there.
+//! Tests of what a guest can and cannot reach. Each address that must be out of reach is first
+//! shown to answer the host, so that no test passes because there is no server.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -22,14 +22,15 @@ fn at(address: impl std::fmt::Display, port: u16) -> SocketAddr {
     format!("{address}:{port}").parse().unwrap()
 }
 
-/// Listens on all addresses of the world's host and greets with silence; gives the port.
+/// Listens on all addresses of the world's host and sends nothing. Returns the listener and its
+/// port.
 fn host_listener() -> (TcpListener, u16) {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
 }
 
-/// Tries many addresses at once and gives those that answered.
+/// Tries many addresses at once and returns those that answered.
 fn reachable(guest: &Guest, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     thread::scope(|scope| {
         let tries: Vec<_> =
@@ -42,7 +43,7 @@ fn connects(guest: &Guest, address: SocketAddr) -> bool {
     guest.netns.connect(address, crate::net_support::PATIENCE).is_ok()
 }
 
-/// All the addresses by which the host itself can be called.
+/// Returns all addresses of the host itself.
 fn host_addresses(outside: &Outside, slots: &[&Slot], port: u16) -> Vec<SocketAddr> {
     let mut all = vec![at(outside.near_address(), port)];
     for slot in slots {
@@ -121,8 +122,8 @@ fn the_hosts_wall_holds_without_the_inner_one() {
         let guest = Guest::in_slot(&slot);
         let (_listener, port) = host_listener();
         let _neighbour = other.netns().listen_tcp(at("0.0.0.0", 2000)).unwrap();
-        // Only the address translation is left; the guest as good as sits on the uplink. The
-        // neighbour's wall is open too.
+        // Only the address translation is left, so the guest is in effect on the uplink. The
+        // neighbour's inner rules are removed too.
         let open = format!(
             "flush ruleset\ntable ip x {{ chain c {{ type nat hook postrouting priority 100; oifname up0 snat to {}; }}; }}\n",
             slot.uplink_address()
@@ -136,7 +137,8 @@ fn the_hosts_wall_holds_without_the_inner_one() {
         assert_eq!(reachable(&guest, &forbidden), []);
         assert!(connects(&guest, at(PUBLIC, 80)));
 
-        // Without translation the source is not one of ours, and the host drops that as well.
+        // Without translation the source address is not in our block, and the host drops the
+        // packet.
         slot.netns().run(|| run("nft", &["flush", "ruleset"], "")).unwrap().unwrap();
         let before = count.load(Ordering::Relaxed);
         assert!(guest.echo(GUEST, at(PUBLIC, 7)).is_err());
@@ -159,8 +161,8 @@ fn a_forged_sender_is_dropped() {
             assert!(guest.echo(forged.parse().unwrap(), at(PUBLIC, 7)).is_err(), "{forged}");
             assert_eq!(count.load(Ordering::Relaxed), before, "{forged} may not leave");
         }
-        // A card that changes forgets its neighbours, and nobody would answer it: the gateway must
-        // be known without asking.
+        // A change of the MAC clears the neighbour table, and ARP from a forged MAC gets no answer.
+        // So the gateway's entry must be static.
         let knows = format!("neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n");
         guest.ip(&format!("link set eth0 address 06:00:ac:10:00:03\n{knows}"));
         assert!(guest.echo(GUEST, at(PUBLIC, 7)).is_err(), "wrong MAC");
@@ -187,7 +189,7 @@ fn only_the_namespace_itself_reaches_into_the_guest() {
         for address in [at(slot.uplink_address(), port.guest_port), at(slot.uplink_address(), 53)] {
             assert!(here().connect(address, crate::net_support::PATIENCE).is_err(), "host: {address}");
         }
-        // Even a router outside that knows the way must not get in.
+        // Even an outside router with a route to the slot must not get in.
         ip(
             &[
                 "-n",
@@ -204,8 +206,7 @@ fn only_the_namespace_itself_reaches_into_the_guest() {
         assert!(
             outside.netns().connect(at(slot.uplink_address(), port.guest_port), crate::net_support::PATIENCE).is_err()
         );
-        // A process in the namespace, such as the machine's own, reaches the guest and nothing
-        // else.
+        // A process in the namespace, such as the machine's own, reaches only the guest.
         assert!(greeting(slot.netns(), at(PUBLIC, 80)).is_err());
         pool.close().await.unwrap();
     });
@@ -238,8 +239,8 @@ fn the_operator_can_open_and_close_networks() {
 #[test]
 fn published_ports_of_the_host_are_out_of_reach() {
     World::run(|world| async move {
-        // A container engine would publish a port like this: calls to the host's address go on to
-        // somewhere else.
+        // A container engine publishes a port like this: connections to the host's address are
+        // redirected.
         let (outside, _) = outside(&[PUBLIC]);
         let publish = format!(
             "table ip other {{ chain c {{ type nat hook prerouting priority -100; tcp dport 8080 ip daddr {} dnat to {PUBLIC}:80; }}; }}\n",

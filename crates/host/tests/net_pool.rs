@@ -1,5 +1,5 @@
-//! Slots from the first to the last: made, handed out, given back, adopted after a crash, and gone
-//! without a trace.
+//! Tests of slots from start to end: made, taken, given back, adopted after a crash, and removed
+//! completely.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ async fn until_ready(pool: &NetPool, wanted: usize) {
 #[test]
 fn fifty_cycles_leave_nothing() {
     World::run(|world| async move {
-        // Nothing made ahead, so that what is measured is the making.
+        // No slots made ahead, so that the making itself is measured.
         let pool = world.pool(NetSettings { ready: 0, ..world.settings() }).await;
         let (mut taking, mut returning) = (Duration::ZERO, Duration::ZERO);
         let mut names = std::collections::BTreeSet::new();
@@ -126,8 +126,7 @@ fn many_can_take_at_once() {
 fn a_crash_is_swept_and_kept_slots_are_adopted() {
     World::run(|world| async move {
         let (_outside, _) = outside(&["203.0.113.7"]);
-        // A scope of its own that is never closed in order: all that a killed process does is
-        // vanish.
+        // A separate scope that stands for a killed process: the pool is not closed in order.
         let crashed = Scope::new();
         let pool = NetPool::start(NetSettings { ready: 2, ..world.settings() }, &crashed).await.unwrap();
         until_ready(&pool, 2).await;
@@ -189,7 +188,8 @@ fn instances_share_a_host() {
 fn a_half_made_slot_is_undone() {
     World::run(|world| async move {
         let pool = world.pool(NetSettings { ready: 0, ..world.settings() }).await;
-        // A link in the way of the first slot: its namespace can be made, its uplink cannot.
+        // A link with the name of the second slot: its namespace can be made, but its uplink
+        // cannot.
         let probe = pool.take().await.unwrap();
         let next = format!("{}{}", probe.name().trim_end_matches('0'), 1);
         crate::net_support::outside::ip(&["link", "add", &next, "type", "veth", "peer", "name", "pdblock"], "")
@@ -203,8 +203,8 @@ fn a_half_made_slot_is_undone() {
     });
 }
 
-/// Stacks a mount on a namespace's name: a removal takes off only that one, and the name stays
-/// until the next removal.
+/// Mounts over a namespace's name. The first removal only unmounts this, so the name stays until
+/// the next removal.
 fn obstruct(slot: &str) {
     let name = std::path::Path::new("/run/netns").join(slot);
     let (kind, flags): (Option<&str>, _) = (None, nix::mount::MsFlags::MS_BIND);

@@ -1,5 +1,5 @@
-//! The same walls seen through the real tap, frame by frame: what a machine's virtual network card
-//! would put there.
+//! Tests of the rules through the real tap, with the frames that a machine's network card would
+//! send.
 
 use std::{
     fs::File,
@@ -21,8 +21,8 @@ const GATEWAY_MAC: [u8; 6] = [0x06, 0, 0xac, 0x10, 0, 1];
 const GUEST_MAC: [u8; 6] = [0x06, 0, 0xac, 0x10, 0, 2];
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 
-/// Attaches as a machine does, and waits until the kernel has noticed: before that it drops frames
-/// to the guest.
+/// Attaches to the tap as a machine does, and waits until the kernel has noticed. Before that it
+/// drops frames to the guest.
 fn plug_in(slot: &Slot) -> File {
     let card = slot.netns().run(|| tap::attach(TAP)).unwrap().unwrap();
     until_up(slot.name(), TAP);
@@ -55,39 +55,39 @@ fn datagram(mac: [u8; 6], from: Ipv4Addr, to: Ipv4Addr, port: u16, body: &[u8]) 
     frame
 }
 
-/// What an ARP question says about who asks.
+/// The sender of an ARP request.
 #[derive(Clone, Copy)]
 struct Asker {
-    /// Of the frame.
+    /// Source MAC of the frame.
     frame: [u8; 6],
-    /// In the question.
+    /// Sender MAC in the request.
     card: [u8; 6],
     address: Ipv4Addr,
 }
 
 const HONEST: Asker = Asker { frame: GUEST_MAC, card: GUEST_MAC, address: GUEST };
 
-/// An ARP question for the gateway's card. Behind `tag`, which is empty or a VLAN's.
+/// An ARP request for the gateway's MAC. `tag` is empty or a VLAN tag.
 fn question(asker: Asker, tag: &[u8]) -> Vec<u8> {
     let Asker { frame, card, address } = asker;
     let head = [&[0xff; 6][..], &frame, tag, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
     [&head[..], &card, &address.octets(), &[0; 6], &GATEWAY.octets(), &[0; 18]].concat()
 }
 
-/// Waits for an answer to such a question.
+/// Waits for the answer to such a request.
 fn is_told_the_gateways_card(card: &mut File) -> bool {
     let told = |frame: &[u8]| frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 2];
     hear(card, Duration::from_secs(2), told).is_some_and(|frame| frame[22..28] == GATEWAY_MAC)
 }
 
-/// The neighbours that a slot knows on the guest's link.
+/// Returns the neighbours that a slot has on the guest's link.
 fn neighbours(slot: &Slot) -> Vec<String> {
     let shown = ip(&["-n", slot.name(), "neigh", "show", "nud", "all", "dev", TAP], "").unwrap();
     let known = shown.lines().filter(|line| !line.contains("NOARP"));
     known.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
 }
 
-/// Waits for a UDP frame to the guest's port; other frames, such as ARP, are passed over.
+/// Waits for a UDP frame to the guest's port. Skips other frames, such as ARP.
 fn receive(card: &mut File, patience: Duration) -> Option<Vec<u8>> {
     let datagram = |frame: &[u8]| frame.len() > 42 && frame[23] == 17 && frame[36..38] == 4000_u16.to_be_bytes();
     let frame = hear(card, patience, datagram)?;
@@ -95,7 +95,7 @@ fn receive(card: &mut File, patience: Duration) -> Option<Vec<u8>> {
     Some(frame[42..].to_vec())
 }
 
-/// Waits for a frame of some kind; others are passed over.
+/// Waits for a frame that matches. Skips others.
 fn hear(card: &mut File, patience: Duration, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     let deadline = Instant::now() + patience;
     let mut buffer = [0; 2048];
@@ -121,8 +121,8 @@ fn a_machines_card_needs_no_arp_and_cannot_forge() {
         let mut card = plug_in(&slot);
         let start = Instant::now();
         card.write_all(&datagram(GUEST_MAC, GUEST, PUBLIC, 7, b"hello")).unwrap();
-        // Nobody answers ARP here: the frame comes back because the namespace knows the guest's
-        // card already.
+        // The guest's side answers no ARP here. The frame arrives because the namespace has a
+        // static entry for the guest's MAC.
         assert_eq!(receive(&mut card, Duration::from_secs(2)).as_deref(), Some(&b"hello"[..]));
         eprintln!("first echo through the tap: {:?}", start.elapsed());
 
@@ -137,7 +137,7 @@ fn a_machines_card_needs_no_arp_and_cannot_forge() {
         ] {
             card.write_all(&forged).unwrap();
         }
-        // The honest frame comes last: once its echo is here, the others would have been counted.
+        // The valid frame is sent last: once its echo arrives, the others would have been counted.
         card.write_all(&datagram(GUEST_MAC, GUEST, PUBLIC, 7, b"honest")).unwrap();
         assert_eq!(receive(&mut card, Duration::from_secs(2)).as_deref(), Some(&b"honest"[..]));
         assert_eq!(count.load(Ordering::Relaxed), before + 1);
@@ -170,7 +170,7 @@ fn a_guest_that_asks_in_many_names_is_remembered_in_none() {
         slot.set_egress(&Egress::Only(Vec::new())).await.unwrap();
         let mut card = plug_in(&slot);
         let stranger = [2, 0, 0, 0, 0, 9];
-        // A tag with number zero is taken off by the kernel, so that what is behind it arrives.
+        // The kernel removes a tag with VLAN id zero, so the frame behind it arrives.
         let (plain, zero, other): (&[u8], &[u8], &[u8]) = (&[], &[0x81, 0, 0, 0], &[0x81, 0, 0, 5]);
         for number in 0..2000_u16 {
             let [high, low] = number.to_be_bytes();
@@ -186,7 +186,7 @@ fn a_guest_that_asks_in_many_names_is_remembered_in_none() {
         for asker in [Asker { card: stranger, ..HONEST }, Asker { frame: stranger, ..HONEST }] {
             card.write_all(&question(asker, plain)).unwrap();
         }
-        // The honest question comes last: once its answer is here, the others have been seen.
+        // The valid request is sent last: once its answer arrives, the others have been processed.
         card.write_all(&question(HONEST, plain)).unwrap();
         assert!(is_told_the_gateways_card(&mut card), "whoever asks for itself is answered");
         assert_eq!(neighbours(&slot), [GUEST.to_string()]);
@@ -214,8 +214,7 @@ fn without_the_rule_every_name_is_remembered() {
         card.write_all(&question(HONEST, &[])).unwrap();
         assert!(is_told_the_gateways_card(&mut card));
         assert!(neighbours(&slot).len() > 9, "{:?}", neighbours(&slot));
-        // A slot that an earlier version left has no such rule; whoever adopts it writes the rules
-        // anew.
+        // A slot of an earlier version has no such rule. Adoption writes the rules anew.
         let name = slot.name().to_owned();
         earlier.close(Duration::from_secs(20)).await;
         drop((slot, pool));

@@ -1,6 +1,5 @@
-//! The first file system of a guest: our agent as init and the few kernel modules it needs to find
-//! its disk and network. Written uncompressed: unpacking would cost an emulated CPU more than
-//! reading does.
+//! Writes the initramfs of a guest: our agent as init, and the kernel modules for its disk and
+//! network. It is not compressed, because unpacking costs an emulated CPU more than reading does.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Modules by name; what they depend on comes along.
+/// Modules by name. Their dependencies are added.
 const MODULES: [&str; 3] = ["virtio_mmio", "virtio_blk", "virtio_net"];
 
 /// An initramfs could not be made.
@@ -47,8 +46,8 @@ pub fn write_initramfs(agent: &Path, modules: &Path, to: &Path) -> Result<(), In
     fs::File::create(to).and_then(|mut file| file.write_all(&archive)).map_err(InitramfsError::Write)
 }
 
-/// Lists module files so that each comes after what it needs. The text is `modules.dep`: `file:
-/// needed needed`.
+/// Lists module files in load order: each after its dependencies. The first argument is the text of
+/// `modules.dep`, with lines `file: dependency dependency`.
 fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, InitramfsError> {
     let needs: HashMap<&str, Vec<&str>> = dependencies
         .lines()
@@ -66,7 +65,7 @@ fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, Initram
             .keys()
             .find(|file| stem(file) == module)
             .ok_or_else(|| InitramfsError::NoModule(module.to_owned()))?;
-        // The list of a file names everything it needs, nearest first.
+        // The line of a file lists all its dependencies, nearest first.
         for needed in needs[file].iter().rev().chain([file]) {
             if seen.insert(*needed) {
                 order.push((*needed).to_owned());
@@ -76,7 +75,7 @@ fn load_order(dependencies: &str, built_in: &str) -> Result<Vec<String>, Initram
     Ok(order)
 }
 
-/// A writer of the `newc` archive format that the kernel unpacks.
+/// A writer of the `newc` archive format, which the kernel unpacks.
 struct Cpio<'a> {
     out: &'a mut Vec<u8>,
     next: u32,

@@ -1,15 +1,15 @@
-//! Deadlines of a bake.
+//! Limits and timeouts of a bake.
 
 use std::time::Duration;
 
-/// From machine start to the guest agent's first answer. An emulated boot on a loaded host takes
-/// its time.
+/// From the machine's start to the guest agent's first answer. An emulated boot on a loaded host is
+/// slow.
 pub const BOOT_DEADLINE: Duration = Duration::from_secs(180);
 
-/// Between two attempts to reach the agent while the guest boots.
+/// Pause between two attempts to reach the agent while the guest boots.
 pub const BOOT_POLL: Duration = Duration::from_millis(25);
 
-/// One warm-up command.
+/// Timeout of one warm-up command.
 pub const WARM_DEADLINE: Duration = Duration::from_secs(300);
 
 /// Lines of a step's log that go into an error.

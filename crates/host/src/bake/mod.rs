@@ -1,5 +1,5 @@
-//! Bakes a template: recipe -> root file system -> first boot -> sealed layer. The only place that
-//! boots a machine.
+//! Bakes a template: recipe -> root file system -> first boot -> sealed layer. The only part of
+//! this room that boots a machine.
 
 mod initramfs;
 mod limits;
@@ -14,15 +14,15 @@ pub use recipe::{Recipe, RecipeError, builtin, builtin_names};
 pub use rootfs::{RootFs, RootFsAsk, RootFsError, ensure_rootfs};
 pub use template::{BakeError, BakeParts, Baked, bake};
 
-/// Hears how far a bake is. The command line draws it; tests ignore it.
+/// Receives the progress of a bake. The command line displays it, and tests ignore it.
 pub trait Progress: Send + Sync {
-    /// A new step begins.
+    /// Called when a step begins.
     fn step(&self, name: &str);
-    /// The step says something.
+    /// Called for each line that a step prints.
     fn line(&self, text: &str);
 }
 
-/// Hears nothing.
+/// Ignores all progress.
 pub struct Silent;
 
 impl Progress for Silent {

@@ -1,12 +1,12 @@
-//! What a template is made of, read from `images/NAME/recipe.toml`. The built-in recipes are part
-//! of the program.
+//! Parses the recipe of a template from `images/NAME/recipe.toml`. The built-in recipes are part of
+//! the program.
 
 use std::{fs, io, path::Path};
 
 use pandastack_model::{Bytes, TemplateName};
 use serde::Deserialize;
 
-/// A recipe, checked.
+/// A checked recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     pub name: TemplateName,
@@ -16,9 +16,10 @@ pub struct Recipe {
     pub memory: Bytes,
     pub cpus: u8,
     pub disk: Bytes,
-    /// Commands run once before sealing, so that what they touch is already in the guest's memory.
+    /// Commands that run once before sealing, so that the pages they touch are in the guest's
+    /// memory.
     pub warm: Vec<String>,
-    /// Scripts run in the new root as the last steps of its making, a base recipe's first.
+    /// Scripts that run in the new root as its last build steps, those of a base recipe first.
     pub customize: Vec<String>,
 }
 
@@ -58,7 +59,7 @@ struct RecipeFile {
     warm: Vec<String>,
 }
 
-/// Name, recipe and script of a recipe in `images/`.
+/// The name, recipe and script of an image in `images/`.
 macro_rules! image {
     ($name:literal) => {
         (
@@ -69,7 +70,7 @@ macro_rules! image {
     };
 }
 
-/// The catalogue. A base stands before what is built on it.
+/// The catalogue. A base comes before the recipes that build on it.
 const BUILTIN: [(&str, &str, &str); 6] = [
     image!("mini"),
     image!("base"),
@@ -79,12 +80,12 @@ const BUILTIN: [(&str, &str, &str); 6] = [
     image!("browser"),
 ];
 
-/// Names every built-in recipe.
+/// Returns the names of all built-in recipes.
 pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().map(|(name, ..)| *name).collect()
 }
 
-/// Gives a built-in recipe by its name or one of its aliases.
+/// Returns a built-in recipe by its name or one of its aliases.
 pub fn builtin(name: &str) -> Result<Recipe, RecipeError> {
     for (_, text, customize) in BUILTIN {
         let recipe = Recipe::parse(text, Some(customize.to_owned()))?;
@@ -96,7 +97,7 @@ pub fn builtin(name: &str) -> Result<Recipe, RecipeError> {
 }
 
 impl Recipe {
-    /// Reads a recipe from a folder of the user's own.
+    /// Reads a recipe from a user's folder.
     pub fn read(folder: &Path) -> Result<Self, RecipeError> {
         let path = folder.join("recipe.toml");
         let text =

@@ -1,5 +1,5 @@
-//! Boots a root file system that a volume holds, and seals it as a layer. The volume was filled
-//! inside of a machine: nothing of it is mounted, unpacked or run on this host.
+//! Boots a root file system from a volume, and seals it as a layer. The volume was filled inside a
+//! machine. Nothing in it is mounted, unpacked or run on this host.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     sandbox::{HostContext, PrepareError, Shape, Starting, hold_machine, prepare_fault},
 };
 
-/// Boots and seals. Comes to its end even if nobody waits for it.
+/// Boots and seals. Runs to its end even if the call is dropped.
 pub async fn boot(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
     let (work, scope) = (context.clone(), context.scope.clone());
     scope.run("boot a root", async move { boot_to_the_end(&work, ask).await }).await.map_err(Fault::bug)?
@@ -33,7 +33,7 @@ async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootAsk) -> Result<Lay
     }
     context.protect_layer(layer);
     let made = async {
-        // The line has to name a sandbox; this one never was.
+        // The ledger's row needs a sandbox id. No sandbox has this one.
         context.ledger.sealing(layer, SandboxId::random()).await?;
         let made = boot_and_seal(context, ask).await?;
         context.ledger.keep(layer).await?;
@@ -44,7 +44,7 @@ async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootAsk) -> Result<Lay
     made
 }
 
-/// Answers a repeated request as the first one was.
+/// Returns a view of the layer if an earlier request made it. The view reports no own bytes.
 async fn made_before(context: &Arc<HostContext>, layer: LayerId) -> Result<Option<LayerView>, Fault> {
     let known = context.ledger.layer(layer).await?.is_some();
     let view = LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO };
@@ -129,7 +129,7 @@ async fn in_berth(
     Ok(LayerView { layer: ask.layer, own: ask.memory, pause: std::time::Duration::ZERO })
 }
 
-/// Begins the layer with a copy of the volume, which nobody may be writing.
+/// Starts the layer with a copy of the volume, which must not be in use.
 async fn draft(context: &Arc<HostContext>, ask: &BootAsk) -> Result<Draft, Fault> {
     let (store, layer) = (context.layers.clone(), ask.layer);
     let from = context.volumes.unused_file(ask.volume).await?;
@@ -141,7 +141,7 @@ async fn draft(context: &Arc<HostContext>, ask: &BootAsk) -> Result<Draft, Fault
     copied.await.map_err(Fault::bug)?
 }
 
-/// Gives work up when the host closes.
+/// Stops the work when the host closes.
 async fn until_stopped<T>(scope: &Scope, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let token = scope.token();
     tokio::select! {
@@ -150,8 +150,7 @@ async fn until_stopped<T>(scope: &Scope, work: impl Future<Output = Result<T, Fa
     }
 }
 
-/// What went wrong is the root's doing more often than ours, so its owner reads what the console
-/// said.
+/// The usual cause is the root file system, so the owner gets the console output.
 fn boot_fault(error: BakeError) -> Fault {
     let text = match &error {
         BakeError::Silent { .. } | BakeError::Died { .. } => error.to_string(),

@@ -1,5 +1,5 @@
-//! Makes a recipe's root file system, natively, in a chroot: our recipes are trusted, what users
-//! bring is not built here. The result is cached under the digest of everything that went into it.
+//! Builds a recipe's root file system on the host, in a chroot. Recipes are trusted: they are built
+//! in, or come from the operator. The result is cached under the digest of all its inputs.
 //!
 //! ```text
 //! <cache>/rootfs/<recipe>-<digest>/{root.ext4, vmlinuz, modules/...}
@@ -20,15 +20,15 @@ use tokio::{
 
 use super::{Progress, limits::LOG_LINES, recipe::Recipe};
 
-/// Changing how a root is made changes this, so that old caches are not taken for new ones.
+/// Change this with the build steps, so that old caches are not used.
 const FORMAT: &str = "rootfs 2";
 
-/// What to make a root of.
+/// The inputs of a root file system.
 #[derive(Clone, Debug)]
 pub struct RootFsAsk<'a> {
     pub recipe: &'a Recipe,
     pub cache: &'a Path,
-    /// The host's certificates to be trusted inside for good, for hosts behind an inspecting proxy.
+    /// The host's certificates to install permanently, for hosts behind an inspecting proxy.
     pub host_ca: Option<&'a Path>,
 }
 
@@ -42,7 +42,7 @@ pub struct RootFs {
     pub modules: PathBuf,
 }
 
-/// A root could not be made.
+/// A root file system could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum RootFsError {
     #[error("{program} is missing; install it or run `pandastack doctor`")]
@@ -59,8 +59,8 @@ pub enum RootFsError {
     NoKernel,
 }
 
-/// Runs inside `mmdebstrap` once packages are in. The host's resolver and certificates serve only
-/// the making, unless the certificates are to stay.
+/// Runs inside `mmdebstrap` after the packages are installed. The host's resolver and certificates
+/// serve only the build, unless the certificates are to stay.
 const CUSTOMIZE: &str = r#"set -eu
 root=$1
 install -d "$root/etc/ssl/certs" "$root/tmp"
@@ -90,10 +90,10 @@ echo sandbox > "$root/etc/hostname"
 : > "$root/etc/resolv.conf"
 "#;
 
-/// The bundle most tools on a Debian host read.
+/// The certificate bundle that most tools on a Debian host read.
 const HOST_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Finds the root in the cache or makes it.
+/// Returns the root from the cache, or builds it.
 pub async fn ensure_rootfs(ask: RootFsAsk<'_>, progress: &dyn Progress) -> Result<RootFs, RootFsError> {
     let digest = digest(&ask)?;
     let folder = ask.cache.join("rootfs").join(format!("{}-{digest}", ask.recipe.name));
@@ -135,7 +135,7 @@ async fn make(ask: &RootFsAsk<'_>, folder: &Path, progress: &dyn Progress) -> Re
     let result = match made {
         Ok(()) => match fs::rename(&staging, folder) {
             Ok(()) => Ok(()),
-            // Somebody else made the same root meanwhile.
+            // Another process built the same root meanwhile.
             Err(_) if folder.join("complete").exists() => remove_tree(&staging, progress).await,
             Err(cause) => Err(RootFsError::Io { action: "move the root into the cache".to_owned(), cause }),
         },
@@ -147,7 +147,7 @@ async fn make(ask: &RootFsAsk<'_>, folder: &Path, progress: &dyn Progress) -> Re
     result
 }
 
-/// Removes what makers left that were killed: gigabytes each.
+/// Removes the folders of builds that were killed. Each may take gigabytes.
 async fn remove_abandoned(roots: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
     for entry in fs::read_dir(roots).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -161,7 +161,7 @@ async fn remove_abandoned(roots: &Path, progress: &dyn Progress) -> Result<(), R
     Ok(())
 }
 
-/// Removes a folder, and nothing that somebody has mounted in it.
+/// Removes a folder, but nothing on a file system that is mounted in it.
 async fn remove_tree(folder: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
     let mut remove = Command::new("rm");
     remove.arg("-rf").arg("--one-file-system").arg(folder);
@@ -199,7 +199,7 @@ fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command,
     let mut command = enclosed("mmdebstrap");
     command.args(["--mode=root", "--variant=minbase", "--components=main"]);
     command.arg(format!("--include={}", ask.recipe.packages.join(",")));
-    // We boot with an initramfs of our own; making Debian's would only take time.
+    // We boot with our own initramfs, so Debian's is not built.
     command.arg("--essential-hook=mkdir -p \"$1/etc/initramfs-tools\" && echo update_initramfs=no > \"$1/etc/initramfs-tools/update-initramfs.conf\"");
     command.args([
         "--dpkgopt=force-confold",
@@ -224,10 +224,10 @@ fn debstrap(ask: &RootFsAsk<'_>, staging: &Path, root: &Path) -> Result<Command,
     Ok(command)
 }
 
-/// A program in a mount and a process namespace of its own, which ends with this process: however
-/// that ends, nothing goes on in the chroot, and nothing stays mounted under a folder that is
-/// removed afterwards. It has the usual umask: what it makes are the files of a guest, which has
-/// users of its own, while this process makes private files only.
+/// Runs a program in its own mount and process namespace, which ends with this process. So no
+/// process stays in the chroot, and nothing stays mounted in a folder that is removed later. The
+/// umask is the usual one, because the program makes a guest's files. This process makes private
+/// files only.
 fn enclosed(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--pid", "--fork"]);
@@ -237,8 +237,8 @@ fn enclosed(program: &str) -> Command {
 
 async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progress) -> Result<(), RootFsError> {
     let mut command = Command::new("mke2fs");
-    // The file is all holes: no guest is to write its tables again, which each copy of a layer
-    // sealed meanwhile would go on with.
+    // The sparse file reads as zeros. Without `assume_storage_prezeroed` a guest would initialize
+    // the inode tables, and every copy of a layer that was sealed meanwhile would continue that.
     command.args(["-q", "-t", "ext4", "-F", "-m", "0", "-L", "root", "-J", "size=16"]);
     command.args(["-E", "root_owner=0:0,assume_storage_prezeroed=1", "-d"]);
     command.arg(root).arg(disk).arg(format!("{}M", size.as_mib()));
@@ -255,7 +255,7 @@ fn newest_kernel(boot: &Path) -> Result<String, RootFsError> {
     versions.pop().ok_or(RootFsError::NoKernel)
 }
 
-/// Runs one step, passing its lines on and keeping the last ones for an error.
+/// Runs one step. Forwards its output lines and keeps the last ones for an error.
 async fn run(step: &str, mut command: Command, progress: &dyn Progress) -> Result<(), RootFsError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     command
@@ -329,7 +329,7 @@ mod tests {
             () = tokio::time::sleep(patience) => panic!("it did not begin"),
         }
         assert!(!mounted.join("held").exists(), "the mount is seen from outside");
-        // The grandchild holds a lock for as long as it lives.
+        // The grandchild holds a lock while it lives.
         let lock = fs::File::open(inner.with_extension("lock")).unwrap();
         tokio::time::timeout(patience, tokio::task::spawn_blocking(move || lock.lock()))
             .await

@@ -1,4 +1,4 @@
-//! Boots a root file system once, lets the guest get ready, and seals it as the template's layer.
+//! Boots a root file system once, warms the guest up, and seals it as the template's layer.
 
 use std::{
     io,
@@ -28,19 +28,19 @@ use crate::{
     net::{GATEWAY, GUEST, NetError, NetPool},
 };
 
-/// Changing how a template is made changes this.
+/// Change this with the way a template is made.
 const TEMPLATE_FORMAT: &str = "template 2";
 
-/// What a bake works with.
+/// The parts that a bake needs.
 pub struct BakeParts {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
-    /// Where the layers lie.
+    /// The volume that holds the layers.
     pub volume: Arc<Volume>,
     pub net: Arc<NetPool>,
     /// The guest agent's static binary.
     pub agent: PathBuf,
-    /// Where the machine's sockets and logs go while it boots.
+    /// Folder for the machine's sockets and logs while it boots.
     pub run_dir: PathBuf,
     pub scope: Scope,
 }
@@ -49,12 +49,12 @@ pub struct BakeParts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baked {
     pub layer: LayerId,
-    /// Whether it was already there.
+    /// Whether the layer already existed.
     pub cached: bool,
     pub boot: Duration,
 }
 
-/// A template could not be baked; nothing is left of the attempt.
+/// A template could not be baked.
 #[derive(Debug, thiserror::Error)]
 pub enum BakeError {
     #[error("read the guest agent at {path}; build it first or say where it is")]
@@ -93,7 +93,7 @@ pub enum BakeError {
     },
 }
 
-/// Finds the template's layer or makes it, and lets the recipe's names stand for it.
+/// Returns the template's layer or makes it, and points the recipe's names to it.
 pub async fn bake(
     context: &BakeParts,
     recipe: &Recipe,
@@ -120,8 +120,8 @@ pub async fn bake(
     Ok(baked)
 }
 
-/// Refuses what would come to stand still on a full disk: the guest would wait for room, and the
-/// bake for the guest.
+/// Refuses a bake that could fill the disk. The guest would wait for space, and the bake for the
+/// guest.
 fn check_room(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
     let disk = root.disk.metadata().map_err(|cause| BakeError::Io { action: "look at the root disk", cause })?;
     let needed = Bytes::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
@@ -129,7 +129,7 @@ fn check_room(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(),
     if free < needed { Err(BakeError::Room { needed, free }) } else { Ok(()) }
 }
 
-/// Keeps what a server boots other roots with: the kernel, and the agent in its first file system.
+/// Keeps the kernel and the initramfs, with which a server boots other root file systems.
 fn keep_kit(context: &BakeParts, root: &RootFs) -> Result<(), BakeError> {
     let BootKit { kernel, initramfs } = context.layers.boot_kit();
     let io = |cause| BakeError::Io { action: "keep the kernel", cause };
@@ -148,7 +148,7 @@ fn inputs(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<String,
         std::fs::read(&context.agent).map_err(|cause| BakeError::Agent { path: context.agent.clone(), cause })?;
     let profile = context.driver.profile();
     let mut hasher = blake3::Hasher::new();
-    // The measured clock frequency among them wobbles; the manifest's profile guards that.
+    // The measured clock frequency varies, so it is left out. The manifest's profile checks it.
     let parameters = context.driver.kernel_parameters();
     let parameters: Vec<&str> = parameters.split(' ').filter(|word| !word.starts_with("tsc_early_khz=")).collect();
     let parameters = parameters.join(" ");
@@ -271,8 +271,8 @@ pub(super) async fn get_ready(
             None
         }
     };
-    // The agent ends a closed connection's work at once; wait for that, so that no child wakes up
-    // to it.
+    // The agent ends the work of a closed connection at once. Wait for that, so that no copy starts
+    // in the middle of it.
     tokio::time::sleep(Duration::from_millis(300)).await;
     machine.pause().await?;
     let link = spare.and_then(|spare| spare.state());

@@ -1,5 +1,5 @@
-//! Counts who uses a guest, and since when nobody does. Every channel on the link is a use for as
-//! long as it is open, so that a long exec or a slow download never looks idle.
+//! Counts the uses of a guest and measures how long it is idle. Every channel on the link is a use
+//! while it is open, so that a long exec or a slow download never looks idle.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-/// The use of one guest. Clones are the same.
+/// The use counter of one guest. Clones share the counter.
 #[derive(Clone, Debug)]
 pub struct Activity {
     shared: Arc<Shared>,
@@ -17,7 +17,7 @@ pub struct Activity {
 #[derive(Debug)]
 struct Shared {
     books: Mutex<Books>,
-    /// Rung when the last use ends.
+    /// Notified when the last use ends.
     quiet: Notify,
 }
 
@@ -28,7 +28,7 @@ struct Books {
     retired: bool,
 }
 
-/// One use; over when dropped.
+/// One use. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Use {
     activity: Activity,
@@ -42,7 +42,7 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// Begins a use, unless the guest is about to be given up.
+    /// Begins a use. Returns `None` if the guest is retired.
     pub fn begin(&self) -> Option<Use> {
         let mut books = self.books();
         if books.retired {
@@ -52,35 +52,35 @@ impl Activity {
         Some(Use { activity: self.clone() })
     }
 
-    /// Refuses uses from now on if there is none; tells whether it does.
+    /// Refuses further uses if there are none now. Returns whether uses are refused.
     pub fn retire_if_unused(&self) -> bool {
         let mut books = self.books();
         books.retired |= books.uses == 0;
         books.retired
     }
 
-    /// Refuses uses from now on, whatever is under way.
+    /// Refuses further uses, even if some are in progress.
     pub fn retire(&self) {
         self.books().retired = true;
     }
 
-    /// Takes uses again.
+    /// Accepts uses again.
     pub fn unretire(&self) {
         self.books().retired = false;
     }
 
-    /// Starts the idle clock anew.
+    /// Restarts the idle clock.
     pub fn touch(&self) {
         self.books().last = Instant::now();
     }
 
-    /// How long nobody has used the guest.
+    /// Returns how long the guest has been unused.
     pub fn idle(&self) -> Duration {
         let books = self.books();
         if books.uses > 0 { Duration::ZERO } else { books.last.elapsed() }
     }
 
-    /// Waits until nobody has used the guest for so long.
+    /// Waits until the guest has been unused for this time.
     pub async fn idle_for(&self, wanted: Duration) {
         loop {
             let quiet = self.shared.quiet.notified();
@@ -97,8 +97,7 @@ impl Activity {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        // Every change under this lock is a single step, so a panic elsewhere cannot have left it
-        // half done.
+        // Each change under this lock is one step, so a panic elsewhere cannot leave it half done.
         self.shared.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! One request's conversation on the link.
+//! Owns one channel: one request and its frames on the link.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
     session::{LinkError, Shared},
 };
 
-/// A channel. Dropped before its end, it tells the guest to stop.
+/// A channel. If it is dropped before its end, the guest is sent a cancel frame.
 pub struct Channel {
     number: u32,
     reader: Reader,
@@ -19,7 +19,7 @@ pub struct Channel {
     finished: bool,
     /// Data cost received but not yet credited back.
     owed: usize,
-    /// What keeps the sandbox awake meanwhile; the host's own requests do not.
+    /// Keeps the sandbox awake while the channel is open. The host's own requests have none.
     _using: Option<Use>,
 }
 
@@ -32,24 +32,24 @@ impl Channel {
         self.number
     }
 
-    /// Sends a frame, waiting for room on the link.
+    /// Sends a frame. Waits for space on the link.
     pub async fn send(&self, frame: Frame) -> Result<(), LinkError> {
         self.shared.send(frame).await
     }
 
-    /// Waits for the next frame; an ended link is an error.
+    /// Waits for the next frame. An ended link is an error.
     pub async fn next(&mut self) -> Result<Frame, LinkError> {
         self.reader.next().await.ok_or(LinkError::Closed)
     }
 
-    /// Expects an answer of many frames that guests send without credit. The caller must take each
-    /// frame as it comes: while the queue is full, nothing else is read from the guest.
+    /// Allows an answer of many frames that guests send without credit. The caller must take each
+    /// frame at once: while the queue is full, nothing else is read from the guest.
     pub fn without_credit(self) -> Self {
         self.reader.wait_when_full();
         self
     }
 
-    /// Says that a data frame was passed on. Credit goes back in halves of the window, not frame by
+    /// Records that a data frame was forwarded. Credit is returned in halves of the window, not per
     /// frame.
     pub async fn consumed(&mut self, payload: &Bytes) -> Result<(), LinkError> {
         self.owed += frame_cost(payload.len());
@@ -60,18 +60,17 @@ impl Channel {
         Ok(())
     }
 
-    /// Leaves the channel. If it has not ended the guest is told to stop, however long the link has
-    /// no room for that: the farewell of a drop does not wait, and a process that missed it would
-    /// run for nobody.
+    /// Leaves the channel. If it has not ended, waits for space on the link to send a cancel frame.
+    /// Dropping does not wait, so its cancel frame may be lost and the process would keep running.
     pub async fn leave(mut self) {
-        // A guest that is told to stop sends the rest without credit, and nobody reads it.
+        // A cancelled guest sends the rest without credit, and it is not read.
         self.shared.close(self.number);
         if !self.finished {
             self.finished = self.send(Frame::new(self.number, Kind::Cancel, Bytes::new())).await.is_ok();
         }
     }
 
-    /// Notes that the terminal frame has come.
+    /// Records that the last frame has arrived.
     pub fn finish(&mut self) {
         self.finished = true;
     }

@@ -1,4 +1,4 @@
-//! Code sessions in a guest. What they hold lives there; here is only the way to them.
+//! Code sessions in a guest. The guest holds their state. This file only sends the requests.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use super::{
 const START_MAX: Duration = Duration::from_millis(CODE_START_MS_MAX);
 const GRACE_MAX: Duration = Duration::from_millis(CODE_GRACE_MS_MAX);
 
-/// Opens a session, or finds the one of that id.
+/// Opens a session, or returns the existing one with that id.
 pub async fn open_code(
     session: &Session,
     id: &CodeSessionId,
@@ -51,7 +51,7 @@ pub async fn code_sessions(session: &Session) -> Result<Vec<CodeSessionView>, Fa
     Ok(list.sessions.into_iter().filter_map(view).collect())
 }
 
-/// Closes a session and ends what runs in it.
+/// Closes a session and ends the code that runs in it.
 pub async fn close_code(session: &Session, id: &CodeSessionId) -> Result<(), Fault> {
     let ask = CodeClose { id: id.to_string() };
     let frame = ask_for(session, |number| ask.frame(number), REQUEST_DEADLINE).await?;
@@ -61,7 +61,7 @@ pub async fn close_code(session: &Session, id: &CodeSessionId) -> Result<(), Fau
     }
 }
 
-/// Starts a cell; what comes of it flows as it is read.
+/// Starts a cell. Its events are streamed.
 pub async fn run_cell(session: &Session, ask: CellAsk) -> Result<CellStream, Fault> {
     let CellAsk { session: id, mut code, limit } = ask;
     let channel = channel(session)?;
@@ -73,21 +73,21 @@ pub async fn run_cell(session: &Session, ask: CellAsk) -> Result<CellStream, Fau
         channel.send(Frame::new(number, Kind::Data, code.split_to(FRAME_BYTES_MAX))).await?;
     }
     channel.send(Frame::new(number, Kind::Data, code).end()).await?;
-    // The guest keeps the time; one that hangs does not, and must not hold the caller for ever.
+    // The guest enforces the limit. This timeout is for a guest that hangs.
     let overdue = limit.saturating_mul(2).saturating_add(START_MAX + GRACE_MAX + EXEC_OVERDUE);
     let cell = Cell { channel, overdue_at: Instant::now().checked_add(overdue), room: Room::default() };
     Ok(Box::pin(stream::unfold(Some(cell), next_event)))
 }
 
-/// A cell under way.
+/// A running cell.
 struct Cell {
     channel: Channel,
     overdue_at: Option<Instant>,
     room: Room,
 }
 
-/// What the guest may still send. Its window bounds what is on the way; this bounds what whoever
-/// collects it must hold.
+/// Bytes that the guest may still send. The window bounds the bytes in flight. This bounds the
+/// bytes that a collecting caller must hold.
 struct Room {
     stdout: usize,
     stderr: usize,
@@ -144,8 +144,8 @@ impl Cell {
     }
 }
 
-/// Opens a channel to a guest that has sessions. An older one would take the first word about them
-/// for nonsense.
+/// Opens a channel to a guest that supports sessions. An older guest would treat the frames as
+/// invalid.
 fn channel(session: &Session) -> Result<Channel, Fault> {
     if session.generation() < CODE_SINCE {
         let text = "this sandbox is older than code sessions; make a new one from a template";
@@ -187,7 +187,7 @@ fn not_run(error: Error) -> Fault {
     }
 }
 
-/// What an untrusted guest tells of a session; one whose id is none is left out.
+/// Converts an untrusted guest's description of a session. Returns `None` if its id is invalid.
 fn view(session: wire::CodeSession) -> Option<CodeSessionView> {
     let wire::CodeSession { id, language, created_ms, cells } = session;
     let language = match language {

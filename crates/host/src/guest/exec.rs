@@ -1,4 +1,4 @@
-//! Runs a process in the guest: one channel, a task that passes frames on as fast as the caller
+//! Runs a process in the guest: one channel, and a task that forwards frames as fast as the caller
 //! reads them.
 
 use std::{collections::VecDeque, time::Duration};
@@ -21,8 +21,8 @@ use super::{
     session::{LinkError, Session},
 };
 
-/// Starts a process and returns once it runs. Faults of the start (no such directory, user,
-/// program) come as `Err`.
+/// Starts a process and returns once it runs. Errors of the start (no such directory, user or
+/// program) are returned as `Err`.
 pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<ExecSession, Fault> {
     let deadline = ask.deadline;
     let mut channel = session.channel()?;
@@ -60,22 +60,22 @@ struct Relay {
     channel: Channel,
     events: mpsc::Sender<ExecEvent>,
     deadline: Option<Duration>,
-    /// What the caller has no room for yet. While there is any, nothing is taken from the guest;
-    /// signals and input still pass, because a caller who is behind must be able to stop the
-    /// process that floods it.
+    /// Events that the caller has no space for yet. Until they are delivered, nothing is read from
+    /// the guest. Signals and input still pass, so that a slow caller can stop a process that
+    /// floods it.
     waiting: VecDeque<Waiting>,
-    /// What the guest still lets us send.
+    /// Bytes that the guest's window still allows.
     window: usize,
-    /// Input taken from the caller but not yet allowed by the window. While there is any, no more
-    /// is taken.
+    /// Input from the caller that the window does not allow yet. Until it is sent, no more is
+    /// taken.
     input: Bytes,
-    /// Cancelled when the host closes, which must not wait for a caller who does not read.
+    /// Cancelled when the host closes. The host must not wait for a caller that does not read.
     closing: CancellationToken,
 }
 
 /// An event on its way to the caller.
 enum Waiting {
-    /// Output, which is credited back once the caller has it.
+    /// Output, which is credited to the guest once the caller has it.
     Output(ExecEvent, Bytes),
     Last(ExecEvent),
 }
@@ -86,12 +86,12 @@ enum Step {
 }
 
 impl Relay {
-    /// Relays until one side has ended; the channel is left to the caller of this function.
+    /// Relays until one side ends. Returns the channel, which the caller of this function must
+    /// leave.
     async fn run(mut self, mut control: mpsc::Receiver<ExecControl>) -> Channel {
         let (events, closing) = (self.events.clone(), self.closing.clone());
         let mut controls_open = true;
-        // The guest keeps the deadline; one that hangs does not, and must not hold the caller for
-        // ever.
+        // The guest enforces the deadline. This timeout is for a guest that hangs.
         let mut overdue_at =
             self.deadline.and_then(|deadline| Instant::now().checked_add(deadline.saturating_add(EXEC_OVERDUE)));
         loop {
@@ -111,13 +111,14 @@ impl Relay {
                     Ok(place) => self.hand_over(place).await,
                     Err(_) => Ok(Step::End),
                 },
-                // However late, a guest whose output waits for a slow reader is not silent.
+                // While output waits for a slow caller, the guest is not silent and the timeout
+                // does not apply.
                 () = overdue, if !is_waiting => Err(LinkError::Deadline),
                 control = control.recv(), if controls_open && self.input.is_empty() => match control {
                     Some(control) => self.pass_in(control).await,
                     None => { controls_open = false; Ok(Step::GoOn) }
                 },
-                // Nobody listens any more: the process must not go on for nobody.
+                // The caller is gone, so the process must not continue.
                 () = events.closed() => Ok(Step::End),
                 () = closing.cancelled(), if is_waiting => Ok(self.close()),
             };
@@ -126,7 +127,7 @@ impl Relay {
                 Ok(Step::End) => return self.channel,
                 Err(error) => {
                     self.waiting.push_back(Waiting::Last(ExecEvent::Failed(error.into())));
-                    // An ended link has nothing more to take or to give.
+                    // An ended link neither sends nor receives.
                     controls_open = false;
                 }
             }
@@ -137,7 +138,7 @@ impl Relay {
     async fn take(&mut self, frame: Frame) -> Result<Step, LinkError> {
         let payload = frame.payload;
         self.waiting.push_back(match frame.kind {
-            // The guest may close a stream with an empty frame; the caller learns of the end by the
+            // The guest may end a stream with an empty frame. The caller learns of the end from the
             // exit.
             Kind::Stdout | Kind::Stderr if payload.is_empty() => return Ok(Step::GoOn),
             Kind::Stdout => Waiting::Output(ExecEvent::Stdout(payload.clone()), payload),
@@ -161,7 +162,7 @@ impl Relay {
         Ok(Step::GoOn)
     }
 
-    /// Gives the caller what waits for it.
+    /// Delivers the next waiting event to the caller.
     async fn hand_over(&mut self, place: mpsc::Permit<'_, ExecEvent>) -> Result<Step, LinkError> {
         match self.waiting.pop_front() {
             Some(Waiting::Output(event, payload)) => {
@@ -177,7 +178,7 @@ impl Relay {
         }
     }
 
-    /// Ends with the host, which does not wait for a caller who does not read.
+    /// Ends because the host closes. Does not wait for a caller that does not read.
     fn close(&mut self) -> Step {
         for Waiting::Output(event, _) | Waiting::Last(event) in self.waiting.drain(..) {
             let _ = self.events.try_send(event);

@@ -1,12 +1,12 @@
-//! Turns what went wrong on the link or in the guest into a fault for the caller.
+//! Converts errors of the link and of the guest into faults for the caller.
 
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_guest::{Error, ErrorKind, Frame, Kind, Message};
 
 use super::session::LinkError;
 
-/// Renders the guest's own refusal. Its text comes from an untrusted guest and only reaches that
-/// guest's owner.
+/// Converts the guest's error. Its text comes from an untrusted guest and reaches only that guest's
+/// owner.
 pub fn guest_fault(error: Error) -> Fault {
     let (kind, code) = match error.kind {
         ErrorKind::Invalid => (FaultKind::Caller, "request.invalid"),
@@ -55,7 +55,7 @@ impl From<LinkError> for Fault {
     }
 }
 
-/// Checks a reply's kind; the guest's refusal and any nonsense become faults.
+/// Checks the kind of a reply. Errors from the guest and unexpected kinds become faults.
 pub(super) fn reply(frame: Frame, wanted: Kind) -> Result<Frame, Fault> {
     match frame.kind {
         kind if kind == wanted => Ok(frame),

@@ -1,4 +1,4 @@
-//! Files in the guest: streamed both ways, never held whole.
+//! Files in the guest. Streams them in both directions and never holds a whole file.
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -16,7 +16,7 @@ use super::{
     session::{LinkError, Session},
 };
 
-/// Opens a file; its contents flow as the body is read.
+/// Opens a file. Its contents are streamed as the body is read.
 pub async fn read_file(session: &Session, path: &str) -> Result<FileBody, Fault> {
     let mut channel = session.channel()?;
     channel.send(Read { path: path.to_owned() }.frame(channel.number())).await?;
@@ -28,7 +28,7 @@ pub async fn read_file(session: &Session, path: &str) -> Result<FileBody, Fault>
     Ok(FileBody { entry, body: Box::pin(stream::unfold(Some(channel), next_piece)) })
 }
 
-/// Gives the next piece of a body that a guest sends.
+/// Returns the next piece of a body that a guest sends.
 pub(super) async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes, Fault>, Option<Channel>)> {
     let mut channel = channel?;
     let frame = match next(&mut channel).await.and_then(|frame| reply(frame, Kind::Data)) {
@@ -45,7 +45,7 @@ pub(super) async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes
     }
 }
 
-/// Writes a body to a file; the file appears whole or not at all.
+/// Writes a body to a file. The file appears complete or not at all.
 pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) -> Result<u64, Fault> {
     let mut channel = session.channel()?;
     let number = channel.number();
@@ -53,8 +53,8 @@ pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) 
     Ok(parse::<Written>(upload(&mut channel, &mut body).await?)?.bytes)
 }
 
-/// Sends a body as the guest takes it, and gives the guest's last word. A body that breaks off is a
-/// fault; the dropped channel then tells the guest to throw away what it has.
+/// Sends a body as fast as the guest accepts it, and returns the guest's last frame. A body that
+/// breaks off is a fault, and the dropped channel then makes the guest discard its part.
 pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Result<Frame, Fault> {
     let number = channel.number();
     let mut window = WINDOW_BYTES;
@@ -64,8 +64,8 @@ pub(super) async fn upload(channel: &mut Channel, body: &mut ByteStream) -> Resu
                 Some(piece) => piece?,
                 None => break,
             },
-            // A guest that refuses or dies is heard at once, however long the sender takes for its
-            // next piece.
+            // An error from the guest is handled at once, even while the sender's next piece is
+            // awaited.
             frame = channel.next() => {
                 let frame = frame?;
                 if frame.kind != Kind::Credit {
@@ -146,7 +146,7 @@ async fn ask(session: &Session, path: &str, kind: Kind) -> Result<Frame, Fault> 
     Ok(frame)
 }
 
-/// Waits for the next frame, but not for ever.
+/// Waits for the next frame, with a timeout.
 pub(super) async fn next(channel: &mut Channel) -> Result<Frame, Fault> {
     match tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await {
         Ok(frame) => Ok(frame?),
@@ -158,17 +158,17 @@ pub(super) fn confused() -> Fault {
     Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
 }
 
-/// Names come from an untrusted guest: one that is no plain name is left out.
+/// Skips names from an untrusted guest that are not plain names.
 fn checked(entry: Entry) -> Option<FileEntry> {
     (entry.name == "/" || is_plain(&entry.name)).then(|| told(entry))
 }
 
-/// Tells whether a name from a guest is one, and no path.
+/// Returns whether a name from a guest is a plain name and not a path.
 pub(super) fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }
 
-/// Bytes that an entry takes in our memory.
+/// Returns the bytes that an entry takes in memory.
 pub(super) fn memory_of(entry: &FileEntry) -> usize {
     size_of::<FileEntry>() + entry.name.len() + entry.target.as_ref().map_or(0, String::len)
 }

@@ -1,5 +1,5 @@
-//! The queue of frames that wait for one channel's reader. Bounded in bytes, for the channel and
-//! for all channels of the link together, because the guest decides what is in it.
+//! Owns the queue of frames that wait for one channel's reader. The guest decides what it sends, so
+//! the queue is bounded in bytes, per channel and for all channels of the link.
 
 use std::sync::{
     Arc,
@@ -20,11 +20,11 @@ pub(super) struct Inbox {
     frames: mpsc::Sender<Queued>,
     /// Bytes that the channel may still queue.
     room: Arc<Semaphore>,
-    /// Whether a full queue stops the link's reader. Otherwise it closes the link.
+    /// Whether a full queue stops the link's reader. If not, it closes the link.
     waits: Arc<AtomicBool>,
 }
 
-/// The channel's end. It must not hold the link's end, whose drop tells it that the link has ended.
+/// The channel's end. It must not hold the link's end, whose drop signals the end of the link.
 pub(super) struct Reader {
     frames: mpsc::Receiver<Queued>,
     waits: Arc<AtomicBool>,
@@ -46,9 +46,9 @@ pub(super) fn open() -> (Arc<Inbox>, Reader) {
 }
 
 impl Inbox {
-    /// Queues a frame. Waits while the whole link has no room: a guest that obeys its credit can
-    /// fill every channel. No room on the channel means that the guest ignores its credit, which is
-    /// an error.
+    /// Queues a frame. Waits while the whole link has no space, because a guest that obeys its
+    /// credit can fill every channel. No space on the channel means that the guest ignores its
+    /// credit, which is an error.
     pub(super) async fn put(&self, mut frame: Frame, link: &Arc<Semaphore>) -> Result<(), LinkError> {
         let cost = frame_cost(frame.payload.len()) as u32;
         let channel = match self.room.clone().try_acquire_many_owned(cost) {
@@ -57,8 +57,7 @@ impl Inbox {
             Err(_) => return Err(LinkError::Overrun { channel: frame.channel }),
         };
         let link = acquire(link, cost).await?;
-        // A slice of the decoder's buffer would keep all of that buffer alive, and one byte would
-        // count for many.
+        // Copied, because a slice would keep the decoder's whole buffer alive for one byte.
         frame.payload = Bytes::copy_from_slice(&frame.payload);
         match self.frames.try_send(Queued { frame, _channel: channel, _link: link }) {
             // A reader that has left needs no more frames.
@@ -78,8 +77,8 @@ impl Reader {
         self.frames.recv().await.map(|queued| queued.frame)
     }
 
-    /// Stops the link's reader while this queue is full, instead of closing the link. For answers
-    /// that guests send without credit; only for readers that never wait for somebody else.
+    /// Makes a full queue stop the link's reader instead of closing the link. For answers that
+    /// guests send without credit. The reader must never wait for anything else.
     pub(super) fn wait_when_full(&self) {
         self.waits.store(true, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The host's end of the link into a guest: one connection, many channels, credit instead of
-//! buffers.
+//! The host's end of the link to a guest: one connection, many channels, and credit instead of
+//! large buffers.
 
 mod activity;
 mod channel;
@@ -32,6 +32,6 @@ pub mod process {
 }
 
 pub mod tree {
-    //! Folders as wholes.
+    //! Whole folders.
     pub use super::trees::{chmod, make_dir, move_path, read_tree, walk, watch, write_tree};
 }

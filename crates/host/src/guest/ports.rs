@@ -1,5 +1,5 @@
-//! The guest's own ports: which ones somebody listens on, and connections to them. A connection is
-//! made inside the machine's namespace, as the link is; the guest's agent takes no part in it.
+//! The guest's own ports: which ones are listened on, and connections to them. A connection is made
+//! inside the machine's namespace, like the link. The guest's agent takes no part in it.
 
 use std::{
     io,
@@ -28,7 +28,7 @@ use crate::net::GUEST;
 
 const _: () = assert!(AGENT_PORT == pandastack_wire_guest::AGENT_PORT, "the refused port must be the agent's");
 
-/// Asks the guest for its listening ports. What it says is checked: it is not trusted.
+/// Asks the guest for its listening ports. The answer is not trusted and is checked.
 pub async fn listening(session: &Session) -> Result<Vec<ListeningPort>, Fault> {
     let told = session.ports().await?.ports;
     let known = |told: pandastack_wire_guest::Port| {
@@ -71,8 +71,7 @@ async fn dial(netns: &Netns, port: GuestPort) -> io::Result<TcpStream> {
     socket.connect(SocketAddr::from((GUEST, port.get()))).await
 }
 
-/// Says why a connection was refused: most often a program listens, but only for the sandbox
-/// itself.
+/// Returns the reason for a refused connection: often a program listens on 127.0.0.1 only.
 async fn refused(session: &Session, port: GuestPort) -> Fault {
     let ports = session.ports().await.map(|list| list.ports).unwrap_or_default();
     let inward = ports.iter().any(|listening| listening.port == port.get() && listening.loopback_only);
@@ -84,8 +83,8 @@ async fn refused(session: &Session, port: GuestPort) -> Fault {
     Fault::new(FaultKind::Conflict, "port.not_listening", text)
 }
 
-/// A connection to a port. It breaks when the machine it leads to is given up, which sends no
-/// farewell.
+/// A connection to a port. It fails when the machine is given up, because a stopped machine closes
+/// no connections.
 struct PortStream {
     stream: TcpStream,
     over: Pin<Box<WaitForCancellationFutureOwned>>,

@@ -1,5 +1,5 @@
-//! Processes that outlive their requests: asks the guest, which keeps them, and checks what it
-//! says.
+//! Processes that outlive their requests. The guest keeps them. This file sends the requests and
+//! checks the answers.
 
 use futures_util::stream;
 use pandastack_model::{Fault, FaultKind};
@@ -39,26 +39,26 @@ pub async fn list(session: &Session) -> Result<Vec<ProcessView>, Fault> {
     Ok(list.processes.into_iter().take(PROCESSES_MAX).map(view).collect())
 }
 
-/// Describes one.
+/// Describes one process.
 pub async fn describe(session: &Session, process: ProcessNumber) -> Result<ProcessView, Fault> {
     let frame = ask(session, |number| Which { id: Some(process.0) }.frame(number)).await?;
     let list: ProcessList = parse(checked_reply(frame, refusal)?)?;
     list.processes.into_iter().next().map(view).ok_or_else(confused)
 }
 
-/// Signals its group.
+/// Signals the process group.
 pub async fn signal(session: &Session, process: ProcessNumber, signal: i32) -> Result<(), Fault> {
     let frame = ask(session, |number| Tell { id: process.0, number: signal }.frame(number)).await?;
     super::fault::reply(checked_reply(frame, refusal)?, Kind::Done).map(drop)
 }
 
-/// Kills its group and forgets it.
+/// Kills the process group and forgets the process.
 pub async fn forget(session: &Session, process: ProcessNumber) -> Result<(), Fault> {
     let frame = ask(session, |number| Forget { id: process.0 }.frame(number)).await?;
     super::fault::reply(checked_reply(frame, refusal)?, Kind::Done).map(drop)
 }
 
-/// Writes to its standard input.
+/// Writes to the standard input of a process.
 pub async fn feed(
     session: &Session,
     process: ProcessNumber,
@@ -72,7 +72,7 @@ pub async fn feed(
     Ok(parse::<Written>(checked_reply(last, refusal)?)?.bytes)
 }
 
-/// Reads its output. A process that is not known is an error here, not in the stream.
+/// Reads the output of a process. An unknown process is an error here, not in the stream.
 pub async fn attach(session: &Session, ask: AttachAsk) -> Result<OutputStream, Fault> {
     let AttachAsk { process, offset, until } = ask;
     let mut channel = session.channel_since(PROCESSES_SINCE)?;
@@ -96,7 +96,7 @@ pub async fn attach(session: &Session, ask: AttachAsk) -> Result<OutputStream, F
 }
 
 async fn next_step(channel: &mut Channel) -> Result<OutputStep, Fault> {
-    // A process may be silent for as long as it likes.
+    // No timeout: a process may be silent for any time.
     let frame = channel.next().await?;
     if frame.kind == Kind::Error {
         channel.finish();
@@ -128,7 +128,7 @@ async fn ask(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<F
     Ok(frame)
 }
 
-/// Turns the guest's refusal into a fault of this topic.
+/// Converts an error from the guest into a fault of a process.
 fn checked_reply(frame: Frame, refusal: impl FnOnce(Error) -> Fault) -> Result<Frame, Fault> {
     match frame.kind {
         Kind::Error => Err(Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal)),

@@ -1,6 +1,6 @@
-//! One connection to a guest agent: handshake, channel table, reader and writer tasks. The guest is
-//! not trusted: what it sends is checked here, and a link that talks nonsense is closed, nothing
-//! else.
+//! Owns one connection to a guest agent: handshake, channel table, reader and writer tasks. The
+//! guest is not trusted: everything it sends is checked, and an invalid frame closes only this
+//! link.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ use super::{
     },
 };
 
-/// The link failed or the guest said something it must not.
+/// The link failed, or the guest sent something that is not allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     #[error("the link to the guest broke")]
@@ -59,10 +59,10 @@ pub enum LinkError {
     TooOld,
 }
 
-/// What a guest speaks that does not say so at its rebirth: the last generation in which none did.
+/// Generation of a guest that does not report one at its rebirth: the last that did not report it.
 const UNSAID_GENERATION: u32 = 2;
 
-/// A live connection. Clones are the same connection; it closes when the last is dropped.
+/// An open connection. Clones share it. It closes when the last clone is dropped.
 #[derive(Clone)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -74,12 +74,12 @@ pub(super) struct Shared {
     out_room: Arc<Semaphore>,
     table: Arc<Mutex<Table>>,
     broken: watch::Receiver<bool>,
-    /// Ends the reader. A dead guest sends no farewell, so waiting for one would wait for ever.
+    /// Ends the reader. A dead guest does not close the link, so the reader would wait for ever.
     end: CancellationToken,
     activity: Activity,
-    /// What the guest speaks.
+    /// Protocol generation of the guest.
     generation: u32,
-    /// Room for connections to the guest's own ports.
+    /// Limits the connections to the guest's own ports.
     streams: Arc<Semaphore>,
 }
 
@@ -89,7 +89,7 @@ impl Drop for Shared {
     }
 }
 
-/// A frame that waits to be written, and counts against the queue's bytes until then.
+/// A frame that waits to be written. It counts against the queue's bytes until then.
 struct Outgoing {
     frame: Frame,
     _room: Option<OwnedSemaphorePermit>,
@@ -103,8 +103,8 @@ struct Table {
 }
 
 impl Session {
-    /// Shakes hands and, if there is one, delivers the rebirth in the same write: one exchange
-    /// before the first user byte.
+    /// Does the handshake and sends the rebirth, if any, in the same write: one round trip before
+    /// the first request.
     pub async fn open(
         mut link: Box<dyn Link>,
         secret: &[u8],
@@ -119,8 +119,8 @@ impl Session {
         Ok(Self::start(link, decoder, generation, scope))
     }
 
-    /// Goes on with a link that was sealed with a guest which knows us already, by giving the guest
-    /// a new life.
+    /// Continues on a link that was sealed with its guest, by sending the rebirth. The guest has
+    /// already accepted the handshake.
     pub(super) async fn resume(mut link: Box<dyn Link>, rebirth: &Rebirth, scope: &Scope) -> Result<Self, LinkError> {
         let mut first = BytesMut::new();
         rebirth.frame(0).encode(&mut first);
@@ -130,13 +130,13 @@ impl Session {
         Ok(Self::start(link, decoder, reborn.generation.unwrap_or(UNSAID_GENERATION), scope))
     }
 
-    /// A link that is lost already, of a guest that cannot be reached just now.
+    /// Returns a link that is already lost, for a guest that cannot be reached now.
     pub fn lost(scope: &Scope) -> Self {
         let nothing = tokio::io::join(tokio::io::empty(), tokio::io::sink());
         Self::start(Box::new(nothing), Decoder::default(), GENERATION, scope)
     }
 
-    /// Starts the tasks that serve a link on which hands were shaken.
+    /// Starts the tasks of a link after the handshake.
     fn start(link: Box<dyn Link>, decoder: Decoder, generation: u32, scope: &Scope) -> Self {
         let (read, write) = tokio::io::split(link);
         let (out, queue) = mpsc::channel(OUT_QUEUE);
@@ -168,34 +168,33 @@ impl Session {
         Self { shared: Arc::new(Shared { out, out_room, table, broken, end, activity, generation, streams }) }
     }
 
-    /// Ends the link at once; everything under way on it fails.
+    /// Closes the link at once. All requests in progress on it fail.
     pub fn close(&self) {
         self.shared.end.cancel();
     }
 
-    /// The protocol's generation that the guest speaks.
+    /// Returns the protocol generation of the guest.
     pub(super) fn generation(&self) -> u32 {
         self.shared.generation
     }
 
-    /// Who uses the guest.
+    /// Returns the use counter of the guest.
     pub fn activity(&self) -> &Activity {
         &self.shared.activity
     }
 
-    /// Takes room for one connection to a port of the guest's own.
+    /// Reserves one connection to the guest's own ports.
     pub(super) fn stream_room(&self) -> Result<OwnedSemaphorePermit, LinkError> {
         self.shared.streams.clone().try_acquire_owned().map_err(|_| LinkError::Busy)
     }
 
-    /// Cancelled when this life of the guest is over for us: put to sleep, removed, or dialled
-    /// again.
+    /// Cancelled when this link is given up: the guest sleeps, is removed, or is dialled again.
     pub(super) fn ended(&self) -> CancellationToken {
         self.shared.end.clone()
     }
 
-    /// Opens a channel for something that guests can do only since a generation. An older one would
-    /// hang up on it.
+    /// Opens a channel for a request that guests support since a generation. An older guest would
+    /// close the link.
     pub(super) fn channel_since(&self, generation: u32) -> Result<Channel, LinkError> {
         match self.shared.generation >= generation {
             true => self.channel(),
@@ -229,24 +228,24 @@ impl Session {
         Ok(Channel::new(number, reader, self.shared.clone(), using))
     }
 
-    /// Waits until the link is no more.
+    /// Waits until the link has ended.
     pub async fn broken(&self) {
         let mut broken = self.shared.broken.clone();
         let _ = broken.wait_for(|broken| *broken).await;
     }
 
-    /// One round trip.
+    /// Makes one round trip.
     pub async fn ping(&self) -> Result<(), LinkError> {
         self.ask(|number| Frame::new(number, Kind::Ping, bytes::Bytes::new()), Kind::Pong).await.map(drop)
     }
 
-    /// Gives a guest that already knows us a new life.
+    /// Sends the rebirth to a guest on an open link.
     pub async fn rebirth(&self, rebirth: &Rebirth) -> Result<(), LinkError> {
         self.ask(|number| rebirth.frame(number), Kind::Reborn).await.map(drop)
     }
 
-    /// Lets the guest flush and freeze its file systems. Of the host's own accord, so also when
-    /// nobody may use it any more.
+    /// Makes the guest flush and freeze its file systems. This is the host's own request, so it
+    /// works on a retired guest too.
     pub async fn quiesce(&self) -> Result<(), LinkError> {
         let question = |number| Frame::new(number, Kind::Quiesce, bytes::Bytes::new());
         ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
@@ -258,13 +257,13 @@ impl Session {
         ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
     }
 
-    /// Asks what the guest uses.
+    /// Asks for the resources that the guest uses.
     pub async fn measure(&self) -> Result<Figures, LinkError> {
         let frame = self.ask(|number| Frame::new(number, Kind::Measure, bytes::Bytes::new()), Kind::Figures).await?;
         Ok(Figures::parse(&frame.payload)?)
     }
 
-    /// Asks which ports somebody listens on.
+    /// Asks which ports are listened on.
     pub async fn ports(&self) -> Result<PortList, LinkError> {
         let frame = self.ask(|number| Frame::new(number, Kind::Ports, bytes::Bytes::new()), Kind::PortList).await?;
         Ok(PortList::parse(&frame.payload)?)
@@ -284,7 +283,7 @@ async fn ask_on(mut channel: Channel, question: impl FnOnce(u32) -> Frame, wante
 
 impl Shared {
     pub(super) async fn send(&self, frame: Frame) -> Result<(), LinkError> {
-        // The guest may have stopped reading; its callers must not wait for it for ever.
+        // The guest may have stopped reading, and callers must not wait for ever.
         let queued = async {
             let bytes = frame.payload.len() as u32;
             let room = self.out_room.clone().acquire_many_owned(bytes).await.map_err(|_| LinkError::Closed)?;
@@ -293,7 +292,7 @@ impl Shared {
         tokio::time::timeout(REQUEST_DEADLINE, queued).await.unwrap_or(Err(LinkError::Deadline))
     }
 
-    /// Sends an empty frame if there is room: for farewells nobody waits for.
+    /// Sends an empty frame if there is space. For cancel frames that no caller waits for.
     pub(super) fn send_now(&self, frame: Frame) {
         assert!(frame.payload.is_empty(), "a payload must wait for its room");
         let _ = self.out.try_send(Outgoing { frame, _room: None });
@@ -304,7 +303,7 @@ impl Shared {
     }
 }
 
-/// Checks a frame's kind, turning the guest's own error into ours.
+/// Checks a frame's kind. Converts the guest's error.
 pub(super) fn expect(frame: Frame, wanted: Kind) -> Result<Frame, LinkError> {
     match frame.kind {
         kind if kind == wanted => Ok(frame),
@@ -318,8 +317,8 @@ fn answer<M: Message>(frame: &Frame) -> Result<M, LinkError> {
     Ok(M::parse(&frame.payload)?)
 }
 
-/// Shakes hands, and sends more in the same write. What the guest answers to that is still to be
-/// read. Gives the generation that the guest speaks.
+/// Does the handshake and sends more frames in the same write. The caller reads the answers to
+/// those. Returns the guest's generation.
 pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -> Result<(Decoder, u32), LinkError> {
     let mut first = BytesMut::new();
     Hello { generation: GENERATION, secret: secret.to_vec() }.frame(0).encode(&mut first);
@@ -391,7 +390,7 @@ async fn deliver(table: &Mutex<Table>, frame: Frame, room: &Arc<Semaphore>) -> R
     let inbox = table.lock().expect("no holder panics").open.get(&frame.channel).cloned();
     match inbox {
         Some(inbox) => inbox.put(frame, room).await,
-        // A channel that we have already left may still get frames that were on their way.
+        // The channel may be closed while frames for it are still in flight.
         None => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
-//! A guest that breaks the rules of the link, on a link in memory. Time is virtual: a deadline
-//! passes when nothing else can happen, so "the guest cannot send more" needs no waiting.
+//! Tests with a guest that breaks the rules of the link, on a link in memory. Time is virtual: a
+//! timeout passes as soon as all tasks are blocked, so "the guest cannot send more" needs no
+//! waiting.
 
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ use tokio::{
 use super::{Channel, LinkError, Session};
 use crate::guest::limits::{CHANNEL_BYTES_MAX, CHANNELS_MAX, LINK_BYTES_MAX, OUT_BYTES_MAX, UNCREDITED_BYTES_MAX};
 
-/// Bytes that the link itself holds.
+/// Bytes that the link itself buffers.
 const WIRE_BYTES: usize = 64 * 1024;
 
-/// Longer than every deadline of the link.
+/// Longer than every timeout of the link.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What a flood sends at most, so that it ends if nobody stops it.
+/// Upper bound of a flood, so that it ends if nothing stops it.
 const FLOOD_BYTES: usize = 64 << 20;
 
 fn link() -> (Session, DuplexStream, Scope) {
@@ -39,8 +40,8 @@ fn data(number: u32, bytes: usize) -> BytesMut {
     encoded(&Frame::new(number, Kind::Data, vec![7; bytes]))
 }
 
-/// Sends frames for each number in turn until the link ends, takes no more, or the flood is over.
-/// Gives the bytes that were taken.
+/// Sends frames for each number in turn until the link ends, accepts no more, or the flood is over.
+/// Returns the bytes that were accepted.
 async fn flood(guest: &mut DuplexStream, numbers: &[u32], frame_bytes: usize, bytes_max: usize) -> usize {
     let mut taken = 0;
     for number in numbers.iter().cycle() {
@@ -68,7 +69,7 @@ async fn a_guest_that_floods_one_channel_loses_its_link() {
         let (taken, closed) = tokio::join!(flooded, closed);
         closed.expect("the link is closed");
         assert!(taken <= CHANNEL_BYTES_MAX + 2 * FRAME_BYTES_MAX + WIRE_BYTES, "{taken} bytes of a flood were taken");
-        // What was queued is still there; then the channel ends.
+        // The queued frames are still readable. Then the channel ends.
         while channel.next().await.is_ok() {}
         assert!(matches!(session.channel(), Err(LinkError::Closed)));
     }
@@ -81,7 +82,7 @@ async fn a_guest_that_floods_many_channels_below_their_windows_fills_no_more_tha
     let numbers: Vec<u32> = channels.iter().map(Channel::number).collect();
     let taken = flood(&mut guest, &numbers, FRAME_BYTES_MAX, CHANNELS_MAX * WINDOW_BYTES).await;
     assert!(taken <= LINK_BYTES_MAX + 2 * FRAME_BYTES_MAX + WIRE_BYTES, "{taken} bytes were taken");
-    // It has obeyed its credit, so the link goes on as soon as somebody reads.
+    // The guest obeyed its credit, so the link continues as soon as a frame is read.
     let first = channels[0].next().await.unwrap();
     assert_eq!(first.payload.len(), FRAME_BYTES_MAX);
     drop(channels);
@@ -103,7 +104,7 @@ async fn a_full_window_and_the_frames_outside_of_it_pass() {
             guest.write_all(&encoded(&Frame::new(number, Kind::Credit, vec![0; 16]))).await.unwrap();
         }
         guest.write_all(&encoded(&Frame::new(number, Kind::Process, vec![0; FRAME_BYTES_MAX]))).await.unwrap();
-        // Another channel's answer is not held up by a full queue.
+        // Another channel's answer is not delayed by a full queue.
         let (pong, ()) = tokio::join!(session.ping(), answer_ping(&mut guest));
         pong.unwrap();
         for _ in 0..frames {
@@ -136,7 +137,7 @@ async fn a_long_answer_without_credit_waits_for_its_reader() {
     let frames = 4 * CHANNEL_BYTES_MAX / FRAME_BYTES_MAX;
     let taken = flood(&mut guest, &[number], FRAME_BYTES_MAX, frames * FRAME_BYTES_MAX).await;
     assert!(taken <= CHANNEL_BYTES_MAX + 2 * FRAME_BYTES_MAX + WIRE_BYTES, "{taken} bytes were taken");
-    // The frame that was interrupted is lost to this guest; the link is not closed.
+    // The frame that was interrupted is lost to this guest. The link is not closed.
     assert!(channel.next().await.is_ok());
     assert!(session.channel().is_ok());
 }
@@ -158,7 +159,7 @@ async fn a_channel_that_was_left_counts_no_more() {
 async fn a_short_frame_does_not_hold_the_buffer_it_came_in() {
     let (session, mut guest, _scope) = link();
     let mut channel = session.channel().unwrap();
-    // The first frame is nobody's. It makes the buffer large.
+    // The first frame belongs to no channel. It makes the buffer large.
     guest.write_all(&data(0, FRAME_BYTES_MAX)).await.unwrap();
     guest.write_all(&data(channel.number(), 1)).await.unwrap();
     let frame = channel.next().await.unwrap();
@@ -181,7 +182,7 @@ async fn what_waits_for_a_guest_that_does_not_read_is_bounded() {
             }
         }
     }
-    // Beside the queue there is one batch on its way.
+    // Beside the queue, one batch may be in flight.
     assert!(sent <= OUT_BYTES_MAX + 4 * FRAME_BYTES_MAX, "{sent} bytes wait");
     const { assert!(UNCREDITED_BYTES_MAX < WINDOW_BYTES) };
 }

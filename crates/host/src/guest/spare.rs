@@ -1,13 +1,12 @@
-//! A greeted connection that nobody uses, kept so that copies of the guest need none of their own:
-//! sealed with the guest, it is open in each copy, and the copy's first message goes straight to
-//! the agent.
+//! Owns a spare connection: one that has done the handshake and is otherwise unused. It is sealed
+//! with the guest and is open in each copy, so that a copy's first message needs no new connection.
 //!
 //! ```text
 //! running guest:  Spare::open ... pause, Spare::state, seal, resume     (the spare stays, for the next seal)
 //! its copy:       restore, resume, take_up(state, rebirth)              -> Session
 //! ```
-//! The guest's end of every other connection is closed by the rebirth, so a copy never speaks on a
-//! stream of its source.
+//! The rebirth closes the guest's end of every other connection, so a copy never uses a stream of
+//! its source.
 
 use std::{
     sync::{Arc, Mutex, Weak},
@@ -30,7 +29,7 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Connects, and greets the agent with its current secret.
+    /// Connects, and does the handshake with the agent's current secret.
     pub async fn open(machine: &dyn Machine, secret: &[u8]) -> Result<Self, LinkError> {
         let mut link = machine.dial_kept().await.map_err(|error| LinkError::Io(std::io::Error::other(error)))?;
         let greeted = tokio::time::timeout(SPARE_DEADLINE, greet(&mut link, secret, &[])).await;
@@ -38,9 +37,9 @@ impl Spare {
         Ok(Self { link })
     }
 
-    /// What a copy's host needs to take the connection up. The guest must be paused, and sealed
-    /// before it runs again. `None` if the connection is lost or not at rest: copies then dial,
-    /// which is only slower.
+    /// Returns the state that a copy's host needs to continue the connection. The guest must be
+    /// paused, and sealed before it runs again. Returns `None` if the connection is lost or has
+    /// data in flight. Copies then dial, which is slower.
     pub fn state(&self) -> Option<LinkState> {
         match self.link.state() {
             Ok(state) => Some(state),
@@ -52,13 +51,13 @@ impl Spare {
     }
 }
 
-/// The place of a living machine's spare connection. It is filled when there is time for it, and
+/// Holds the spare connection of a running machine. It is filled some time after the start, and
 /// again before a seal.
 #[derive(Clone)]
 pub struct SparePlace {
     spare: Arc<Mutex<Option<Spare>>>,
-    /// Whoever fills the place: a second one waits for the first instead of opening another
-    /// connection.
+    /// Held while the connection is opened, so that a second caller waits instead of opening
+    /// another one.
     turn: Arc<Semaphore>,
 }
 
@@ -69,7 +68,7 @@ impl Default for SparePlace {
 }
 
 impl SparePlace {
-    /// Fills the place a little later: whoever made the guest wants to use it first.
+    /// Fills the place after a delay, because the guest's first user comes first.
     pub fn fill_later(&self, machine: &Arc<dyn Machine>, secret: &Secret<Vec<u8>>, scope: &Scope) {
         let (place, token) = (self.clone(), scope.token());
         let (machine, secret) = (Arc::downgrade(machine), secret.clone());
@@ -88,7 +87,8 @@ impl SparePlace {
         });
     }
 
-    /// Fills the place now, unless it is filled or the guest takes long: a seal waits for this.
+    /// Fills the place now, unless it is filled. Uses a short timeout, because a seal waits for
+    /// this.
     pub async fn fill_quickly(&self, machine: &dyn Machine, secret: &Secret<Vec<u8>>) {
         self.fill(machine, secret, SPARE_HURRY).await;
     }
@@ -109,20 +109,20 @@ impl SparePlace {
         }
     }
 
-    /// What a copy's host needs to take the connection up, if there is one. See [`Spare::state`].
+    /// Returns the state that a copy's host needs, if there is a connection. See [`Spare::state`].
     pub fn state(&self) -> Option<LinkState> {
         self.spare.lock().expect("no holder panics").as_ref().and_then(Spare::state)
     }
 
-    /// A guest may have closed the connection; that one is of no use any more.
+    /// Returns whether there is a usable connection. The guest may have closed it.
     fn is_filled(&self) -> bool {
         self.state().is_some()
     }
 }
 
-/// Takes a sealed connection up in a machine that was just resumed, and gives its guest a new life
-/// on it. If that fails, or the guest stays silent for a short time, nothing is known about the
-/// guest: it may have been reborn, and then knows the secret of that life only.
+/// Continues a sealed connection in a machine that was just resumed, and sends the rebirth on it.
+/// After an error or a timeout the guest's state is unknown: it may have been reborn, and then it
+/// accepts only the new secret.
 pub async fn take_up(
     machine: &dyn Machine,
     state: &LinkState,

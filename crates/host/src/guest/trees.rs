@@ -1,5 +1,5 @@
-//! Folders of a guest as wholes: asks the guest, checks the names it tells, streams archives both
-//! ways.
+//! Whole folders of a guest. Sends the requests, checks the names in listings, and streams archives
+//! in both directions.
 
 use futures_util::stream;
 use pandastack_model::{Fault, FaultKind};
@@ -35,7 +35,7 @@ pub async fn chmod(session: &Session, path: &str, mode: u32, below: Reach) -> Re
     done(session, |number| Chmod { path, mode, recursive }.frame(number)).await
 }
 
-/// Lists a folder and what is below it.
+/// Lists a folder and everything below it.
 pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
     let WalkAsk { path, depth, entries_max } = ask;
     let mut channel = session.channel_since(TREES_SINCE)?.without_credit();
@@ -61,7 +61,7 @@ pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
     }
 }
 
-/// Watches a path. Answers when the guest watches.
+/// Watches a path. Returns once the guest's watch is in place.
 pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<ChangeStream, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     let (path, recursive) = (path.to_owned(), below == Reach::All);
@@ -84,7 +84,7 @@ pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<Change
 }
 
 async fn next_changes(channel: &mut Channel) -> Result<Vec<Change>, Fault> {
-    // Nothing may change for as long as it likes.
+    // No timeout: there may be no change for any time.
     let frame = channel.next().await?;
     if frame.kind == Kind::Error {
         channel.finish();
@@ -93,7 +93,7 @@ async fn next_changes(channel: &mut Channel) -> Result<Vec<Change>, Fault> {
     Ok(parse::<Changes>(frame)?.changes.into_iter().map(change).collect())
 }
 
-/// Gives a folder as a tar archive.
+/// Returns a folder as a tar archive.
 pub async fn read_tree(session: &Session, path: &str) -> Result<ByteStream, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::Pack)).await?;
@@ -105,7 +105,7 @@ pub async fn read_tree(session: &Session, path: &str) -> Result<ByteStream, Faul
     Ok(Box::pin(stream::unfold(Some(channel), next_piece)))
 }
 
-/// Puts what a tar archive holds below a folder.
+/// Unpacks a tar archive below a folder.
 pub async fn write_tree(session: &Session, path: &str, mut body: ByteStream) -> Result<Unpacked, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     channel.send(Path { path: path.to_owned() }.frame(channel.number(), Kind::Unpack)).await?;
@@ -128,7 +128,7 @@ async fn done(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<
     reply(frame, Kind::Done).map(drop)
 }
 
-/// Waits for the first word about what may be a large tree.
+/// Waits for the first answer about a tree, which may be large.
 async fn patiently(channel: &mut Channel) -> Result<Frame, Fault> {
     match tokio::time::timeout(TREE_DEADLINE, channel.next()).await {
         Ok(frame) => Ok(frame?),

@@ -1,4 +1,4 @@
-//! Volumes in a guest: mounting them, and filling those that have grown.
+//! Volumes in a guest: mounts them, and grows their file systems.
 
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_guest::{Error, ErrorKind, Kind, Message, Volumes};
@@ -9,12 +9,12 @@ use super::{
     session::{LinkError, Session},
 };
 
-/// Has the guest mount volumes.
+/// Makes the guest mount volumes.
 pub async fn mount(session: &Session, volumes: &Volumes) -> Result<(), Fault> {
     ask(session, volumes, Kind::Mount).await
 }
 
-/// Has the guest fill volumes that have grown.
+/// Makes the guest grow the file systems of volumes that have grown.
 pub async fn grow(session: &Session, volumes: &Volumes) -> Result<(), Fault> {
     ask(session, volumes, Kind::Grow).await
 }
@@ -30,8 +30,8 @@ async fn ask(session: &Session, volumes: &Volumes, kind: Kind) -> Result<(), Fau
     }
 }
 
-/// A path that is a file is the caller's mistake, and shown in the guest's words; what else goes
-/// wrong is a volume that cannot be used.
+/// A path that is a file is the caller's mistake and keeps the guest's text. Other errors mean that
+/// the volume cannot be used.
 fn refusal(error: Error) -> Fault {
     match error.kind {
         ErrorKind::WrongType | ErrorKind::Invalid => Fault::new(FaultKind::Caller, "volume.path", error.text),

@@ -1,26 +1,25 @@
-//! A ledger whose nth write fails, for tests: triggers in its file count down, as a full or dying
-//! disk would choose its moment. They work for every connection, also for those of a host that
-//! knows nothing of it.
+//! A ledger whose nth write fails, for tests. Triggers in its file count the writes, so it works
+//! for every connection, including those of a host that does not know of it.
 
 use super::{Ledger, LedgerError, sql};
 
-/// What becomes of the write that fails.
+/// What happens to the write that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// Nothing was written.
     Yes,
-    /// It was written all the same; only the answer says that it was not.
+    /// It was written, but the caller gets an error.
     No,
 }
 
-/// The counter.
+/// Counts the writes of a ledger and makes one fail.
 #[derive(Debug)]
 pub struct LedgerFaults {
     ledger: Ledger,
 }
 
 impl LedgerFaults {
-    /// Adds the counter to a ledger. It stays there.
+    /// Adds the counter to a ledger, permanently.
     pub async fn install(ledger: Ledger, lost: Lost) -> Result<Self, LedgerError> {
         let tables: Vec<String> =
             sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
@@ -32,8 +31,8 @@ impl LedgerFaults {
         let when = if lost == Lost::Yes { "BEFORE" } else { "AFTER" };
         for table in &tables {
             for change in ["INSERT", "UPDATE", "DELETE"] {
-                // FAIL ends the statement and keeps what it did so far: the count, and the line if
-                // it was written before.
+                // FAIL ends the statement but keeps its changes so far: the count, and the row if
+                // it was already written.
                 let trigger = format!(
                     "CREATE TRIGGER fail_{table}_{change} {when} {change} ON {table} BEGIN
                          UPDATE faults SET left = left - 1 WHERE left >= 0;
@@ -46,12 +45,12 @@ impl LedgerFaults {
         Ok(faults)
     }
 
-    /// Lets the nth write from now on fail, counted from 1, and only that one.
+    /// Makes the nth write from now on fail, counted from 1, and only that one.
     pub async fn arm(&self, nth: u32) -> Result<(), LedgerError> {
         self.run(&format!("UPDATE faults SET left = {}", nth.max(1))).await
     }
 
-    /// Lets everything pass, and tells whether a write has failed.
+    /// Lets all writes pass. Returns whether the write that `arm` chose has failed.
     pub async fn disarm(&self) -> Result<bool, LedgerError> {
         let left: i64 = sqlx::query_scalar("SELECT left FROM faults")
             .fetch_one(&self.ledger.pool)
@@ -62,7 +61,7 @@ impl LedgerFaults {
     }
 
     async fn run(&self, text: &str) -> Result<(), LedgerError> {
-        // All names in it are our own.
+        // All names in the text are our own.
         let ran = sqlx::raw_sql(sqlx::AssertSqlSafe(text.to_owned())).execute(&self.ledger.pool).await;
         ran.map(drop).map_err(sql("let the ledger fail"))
     }

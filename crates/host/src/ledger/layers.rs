@@ -1,5 +1,6 @@
-//! Layers that were sealed on this host. A layer is used by the machines that run on it, the
-//! sandbox that sleeps in it, and its owner while it is kept; the last user takes its data along.
+//! Layers that were sealed on this host. A layer is used by the machines that run on it, by the
+//! sandbox that sleeps in it, and by its owner while it is kept. Without users its data can be
+//! removed.
 
 use std::collections::HashSet;
 
@@ -17,7 +18,7 @@ CREATE TABLE IF NOT EXISTS layers (
     made_at INTEGER NOT NULL DEFAULT (unixepoch())
 ) STRICT";
 
-/// One layer's line.
+/// One layer's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerRow {
     pub id: LayerId,
@@ -38,7 +39,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records, for good, that an owner keeps a layer.
+    /// Records durably that the owner keeps a layer.
     pub async fn keep(&self, id: LayerId) -> Result<(), LedgerError> {
         self.durably("keep a layer", async |connection| {
             let kept = sqlx::query("UPDATE layers SET hold = 'kept' WHERE id = ?").bind(id.to_string());
@@ -47,7 +48,7 @@ impl Ledger {
         .await
     }
 
-    /// Records that its owner gave a layer up.
+    /// Records that the owner has given up a layer.
     pub async fn unkeep(&self, id: LayerId) -> Result<(), LedgerError> {
         sqlx::query("UPDATE layers SET hold = 'passing' WHERE id = ?")
             .bind(id.to_string())
@@ -57,7 +58,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records that nothing of a layer is left.
+    /// Records that a layer is removed.
     pub async fn layer_gone(&self, id: LayerId) -> Result<(), LedgerError> {
         sqlx::query("DELETE FROM layers WHERE id = ?")
             .bind(id.to_string())
@@ -77,7 +78,7 @@ impl Ledger {
         row.as_ref().map(read).transpose()
     }
 
-    /// Lists every layer recorded.
+    /// Lists all recorded layers.
     pub async fn layers(&self) -> Result<Vec<LayerRow>, LedgerError> {
         let rows = sqlx::query("SELECT * FROM layers ORDER BY made_at, id")
             .fetch_all(&self.pool)
@@ -86,8 +87,8 @@ impl Ledger {
         rows.iter().map(read).collect()
     }
 
-    /// Lists every layer that a line of this ledger needs: those recorded, and those of templates
-    /// that machines run on. A machine's process may outlive the server that wrote its line.
+    /// Lists all layers that this ledger needs: recorded layers, and layers of templates that
+    /// machines run on. A machine's process may outlive the server that wrote its row.
     pub async fn needed_layers(&self) -> Result<HashSet<LayerId>, LedgerError> {
         let recorded = self.layers().await?.into_iter().map(|row| row.id);
         let run_on = self.machines().await?.into_iter().filter_map(|row| row.layer);
@@ -99,7 +100,7 @@ impl Ledger {
         self.unused(None).await
     }
 
-    /// Tells whether a layer is one of those.
+    /// Returns whether a layer is recorded and unused.
     pub async fn is_unused(&self, id: LayerId) -> Result<bool, LedgerError> {
         Ok(!self.unused(Some(id)).await?.is_empty())
     }

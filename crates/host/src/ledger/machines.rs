@@ -1,4 +1,4 @@
-//! Machine processes and what each of them holds.
+//! Machine processes, and the resources of each.
 
 use pandastack_model::{LayerId, MachineId, SandboxId};
 use sqlx::{Row, sqlite::SqliteRow};
@@ -15,22 +15,22 @@ CREATE TABLE IF NOT EXISTS machines (
     made_at INTEGER NOT NULL DEFAULT (unixepoch())
 ) STRICT";
 
-/// One machine's line.
+/// One machine's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineRow {
     pub id: MachineId,
     /// Name of its network slot.
     pub slot: String,
-    /// What it runs on; nothing while it waits for a layer.
+    /// The layer it runs on. `None` while it waits for a layer.
     pub layer: Option<LayerId>,
     pub pid: Option<u32>,
-    /// Whom it serves; nobody while it stands by.
+    /// The sandbox it serves. `None` until it is assigned to one.
     pub sandbox: Option<SandboxId>,
 }
 
 impl Ledger {
-    /// Records that a machine is about to be made, or that one which waited for its layer is about
-    /// to get it.
+    /// Records that a machine is about to be made, or that a waiting machine is about to get its
+    /// layer.
     pub async fn intend(&self, id: MachineId, slot: &str, layer: Option<LayerId>) -> Result<(), LedgerError> {
         let intended = "INSERT INTO machines (id, slot, layer) VALUES (?, ?, ?)
                         ON CONFLICT (id) DO UPDATE SET layer = excluded.layer";
@@ -55,8 +55,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records which sandbox a machine serves from now on, and that no other does: a line of its
-    /// last machine that could not be removed must not be taken for this one.
+    /// Records which sandbox a machine serves, and removes that sandbox from all other rows. The
+    /// row of its last machine may still exist and must not be taken for this one.
     pub async fn assigned(&self, id: MachineId, sandbox: SandboxId) -> Result<(), LedgerError> {
         sqlx::query("UPDATE machines SET sandbox = iif(id = ?1, ?2, NULL) WHERE id = ?1 OR sandbox = ?2")
             .bind(id.to_string())
@@ -67,7 +67,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records that everything of a machine is gone.
+    /// Records that everything of a machine is removed.
     pub async fn gone(&self, id: MachineId) -> Result<(), LedgerError> {
         sqlx::query("DELETE FROM machines WHERE id = ?")
             .bind(id.to_string())
@@ -77,7 +77,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Lists every machine recorded.
+    /// Lists all recorded machines.
     pub async fn machines(&self) -> Result<Vec<MachineRow>, LedgerError> {
         let rows = sqlx::query("SELECT id, slot, layer, pid, sandbox FROM machines ORDER BY made_at, id")
             .fetch_all(&self.pool)

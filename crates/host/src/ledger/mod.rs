@@ -1,12 +1,13 @@
-//! What this host has, written down before it is made and after it is gone. SQLite with a
-//! write-ahead log: a killed process loses nothing that was recorded, and what must outlive a power
-//! cut is written through. The only SQL of this room.
+//! Records the machines, sandboxes, layers and volume uses of this host. A row is written before a
+//! thing is made and deleted after it is gone. SQLite with a write-ahead log: a killed process
+//! loses no row, and rows that must survive a power cut are flushed. Holds the only SQL of this
+//! room.
 //!
 //! ```text
-//! machines    one line per machine process and what it holds, from before its start until nothing of it is left
-//! sandboxes   one line per sandbox: what it is, and the layer it sleeps in
-//! layers      one line per layer that was sealed here, and who keeps it
-//! volumes     one line per use of a volume, and one per volume that is being removed
+//! machines    one row per machine process and its resources, from before its start until all of it is removed
+//! sandboxes   one row per sandbox: its specification, its state, and the layer it sleeps in
+//! layers      one row per layer that was sealed here, and whether its owner keeps it
+//! volumes     one row per use of a volume, and one per volume that is being removed
 //! ```
 
 #[cfg(feature = "faults")]
@@ -31,10 +32,10 @@ pub use machines::MachineRow;
 pub use sandboxes::{Record, SandboxRow};
 pub use volumes::{Claimed, VolumeUse};
 
-/// Changing a table changes this; a newer version is refused.
+/// Change this with a table. A newer version is refused.
 const VERSION: i64 = 2;
 
-/// What SQLite calls a disk without room.
+/// SQLite's error code for a full disk.
 const FULL: &str = "13";
 
 /// The ledger cannot be read or written.
@@ -53,7 +54,7 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
-    /// Tells whether the disk has no room.
+    /// Returns whether the disk is full.
     fn is_full(&self) -> bool {
         let Self::Sql { cause: sqlx::Error::Database(cause), .. } = self else { return false };
         cause.code().as_deref() == Some(FULL)
@@ -85,10 +86,10 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens or makes the ledger file.
+    /// Opens or creates the ledger file.
     pub async fn open(file: &Path) -> Result<Self, LedgerError> {
-        // The ledger names every machine and its secrets; SQLite would follow the umask, and gives
-        // its other files the same mode.
+        // The ledger holds the secrets of machines. SQLite would follow the umask, and it gives its
+        // other files the same mode as this one.
         let made = private::file().append(true).open(file);
         made.map_err(|cause| sql("make the ledger")(sqlx::Error::Io(cause)))?;
         let options = SqliteConnectOptions::new()
@@ -96,9 +97,9 @@ impl Ledger {
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Normal);
-        // One connection: the ledger has one writer, and SQLite would only queue the others. It is
-        // given up if it takes itself to be in a transaction when nobody has it: SQLite itself has
-        // taken one back, because the disk was full, and the library knows nothing of it.
+        // One connection, because the ledger has one writer. It is discarded if it claims to be
+        // in a transaction when it is released: SQLite rolled the transaction back on a full disk,
+        // and the library does not know that.
         let pool = SqlitePoolOptions::new().max_connections(1).after_release(|connection, _| {
             Box::pin(async move {
                 connection.ping().await?;
@@ -111,7 +112,7 @@ impl Ledger {
         if found > VERSION {
             return Err(LedgerError::Version { found });
         }
-        // Version 1 had the first table only, and no sandbox outlived its process then.
+        // Version 1 had the first table only, and sandboxes did not outlive their process.
         for schema in [machines::SCHEMA, sandboxes::SCHEMA, layers::SCHEMA, volumes::SCHEMA] {
             sqlx::raw_sql(schema).execute(&pool).await.map_err(sql("make the tables"))?;
         }
@@ -124,7 +125,7 @@ impl Ledger {
         self.pool.close().await;
     }
 
-    /// Runs a change that must have reached the disk when this returns.
+    /// Runs a change that is on disk when this returns.
     async fn durably<T>(
         &self,
         action: &'static str,
@@ -136,10 +137,10 @@ impl Ledger {
             Ok(_) => change(&mut connection).await,
             Err(error) => Err(error),
         };
-        // Back to the usual in any case: the connection is everybody's.
+        // Always reset, because the connection is shared.
         let usual = sqlx::raw_sql("PRAGMA synchronous = NORMAL").execute(&mut *connection).await;
         if let Err(error) = usual {
-            // Slower than it could be, but right. What was changed is changed.
+            // Slower, but correct. The change itself is done.
             tracing::warn!(%error, "the ledger goes on flushing every line");
         }
         changed.map_err(sql(action))

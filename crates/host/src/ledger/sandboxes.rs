@@ -1,4 +1,4 @@
-//! Sandboxes: what each is, so that the next process of this host can go on with it.
+//! Sandboxes: what the next process of this host needs to continue with them.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS sandboxes (
     secret     BLOB
 ) STRICT";
 
-/// One sandbox's line.
+/// One sandbox's row.
 #[derive(Clone, Debug)]
 pub struct SandboxRow {
     pub id: SandboxId,
@@ -28,19 +28,19 @@ pub struct SandboxRow {
     pub record: Record,
 }
 
-/// What changes about a sandbox during its life.
+/// The part of a sandbox's row that changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub state: SandboxState,
-    /// The layer it sleeps in: present from falling asleep until its machine runs again, or it is
-    /// gone.
+    /// The layer it sleeps in: set from falling asleep until its machine runs again or it is
+    /// removed.
     pub layer: Option<LayerId>,
-    /// What its agent wants to hear from who connects.
+    /// The secret that its agent requires at the handshake.
     pub secret: Option<Vec<u8>>,
 }
 
 impl Ledger {
-    /// Records a sandbox that is about to be made. A second time changes nothing.
+    /// Records a sandbox that is about to be made. Does nothing if it is already recorded.
     pub async fn wanted(&self, id: SandboxId, generation: u64, spec: &SandboxSpec) -> Result<(), LedgerError> {
         let line = "INSERT INTO sandboxes (id, generation, spec, state) VALUES (?, ?, ?, 'creating')
                     ON CONFLICT (id) DO NOTHING";
@@ -54,19 +54,19 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records what a sandbox is now.
+    /// Records the current state of a sandbox.
     pub async fn record(&self, id: SandboxId, now: &Record) -> Result<(), LedgerError> {
         update(id, now).execute(&self.pool).await.map_err(sql("record a sandbox's state"))?;
         Ok(())
     }
 
-    /// Records, for good, what a sandbox is now: the point of no return of a fall asleep.
+    /// Records the current state of a sandbox durably. Falling asleep cannot be undone after this.
     pub async fn record_durably(&self, id: SandboxId, now: &Record) -> Result<(), LedgerError> {
         self.durably("record a sandbox's state", async |connection| update(id, now).execute(connection).await.map(drop))
             .await
     }
 
-    /// Records what its owner changed about a sandbox.
+    /// Records the specification that the owner changed.
     pub async fn respecified(&self, id: SandboxId, spec: &SandboxSpec) -> Result<(), LedgerError> {
         sqlx::query("UPDATE sandboxes SET spec = ? WHERE id = ?")
             .bind(Stored::write(spec))
@@ -77,7 +77,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records that nothing of a sandbox is left.
+    /// Records that a sandbox is removed.
     pub async fn sandbox_gone(&self, id: SandboxId) -> Result<(), LedgerError> {
         sqlx::query("DELETE FROM sandboxes WHERE id = ?")
             .bind(id.to_string())
@@ -87,7 +87,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Lists every sandbox recorded.
+    /// Lists all recorded sandboxes.
     pub async fn sandboxes(&self) -> Result<Vec<SandboxRow>, LedgerError> {
         let rows = sqlx::query("SELECT * FROM sandboxes ORDER BY id")
             .fetch_all(&self.pool)
@@ -132,10 +132,10 @@ fn read(row: &SqliteRow) -> Result<SandboxRow, LedgerError> {
     })
 }
 
-/// A specification as it is kept. Fields may be added, never renamed.
+/// A specification as it is stored. Fields may be added, but never renamed.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    /// Absent in lines of servers that knew no owners.
+    /// Absent in rows of servers without owners.
     #[serde(default)]
     owner: Option<String>,
     template: String,
@@ -144,7 +144,7 @@ struct Stored {
     persistent: bool,
     metadata: BTreeMap<String, String>,
     env: BTreeMap<String, String>,
-    /// Absent when the way out is open.
+    /// Absent if egress is open.
     egress: Option<Vec<String>>,
     bandwidth_mbps: Option<u32>,
     volumes: Vec<StoredMount>,

@@ -1,4 +1,4 @@
-//! The ledger on a real file: what was written is found by the next process.
+//! Tests of the ledger on a real file: the next process finds what was written.
 
 use pandastack_model::{
     Access, Egress, LayerId, MachineId, Origin, Owner, SandboxId, SandboxSpec, SandboxState, VolumeId, VolumeMount,
@@ -83,7 +83,7 @@ async fn a_layer_is_unused_only_without_machine_sleeper_and_owner() {
     assert!(ledger.layers().await.unwrap().is_empty());
 }
 
-/// Whoever waits for room is told so, and served once there is some.
+/// A write to a full disk gets its own error, and writes work again when there is space.
 #[tokio::test]
 async fn a_full_disk_is_named_and_forgotten() {
     let (_dir, ledger) = ledger().await;
@@ -91,7 +91,7 @@ async fn a_full_disk_is_named_and_forgotten() {
         let set = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
         sqlx::raw_sql(set).execute(&ledger.pool).await.unwrap();
     };
-    // SQLite takes the pages there are for the least.
+    // SQLite never sets the limit below the current number of pages.
     limit("1").await;
     let mut written = 0;
     let refused = loop {
@@ -110,7 +110,7 @@ async fn a_full_disk_is_named_and_forgotten() {
     assert_eq!(Fault::from(other).kind, FaultKind::Bug);
 }
 
-/// A template's layer has no line of its own.
+/// A template's layer has no row of its own.
 #[tokio::test]
 async fn a_layer_is_needed_while_a_machine_runs_on_it_whoever_sealed_it() {
     let (_folder, ledger) = ledger().await;

@@ -1,5 +1,5 @@
-//! Who uses which volume, and which volumes are on their way out. What a volume is lies in its
-//! file; only what files cannot say is written down here, before it is acted on.
+//! Records which sandbox uses which volume, and which volumes are being removed. The volume's data
+//! is in its file. A row is written before anything is done with the file.
 
 use pandastack_model::{Access, SandboxId, VolumeId, VolumeMount};
 use pandastack_vmm::VolumeSlot;
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS volumes_going (
     volume TEXT PRIMARY KEY
 ) STRICT;";
 
-/// One volume in one sandbox, and the slot of its machine that it takes.
+/// One volume in one sandbox, and its slot in the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeUse {
     pub volume: VolumeId,
@@ -31,27 +31,28 @@ pub struct VolumeUse {
 }
 
 impl VolumeUse {
-    /// The use as its sandbox was asked for.
+    /// Returns the use as a mount of the sandbox's specification.
     pub fn mount(&self) -> VolumeMount {
         VolumeMount { volume: self.volume, path: self.path.clone(), access: self.slot.access() }
     }
 }
 
-/// Whether a sandbox got its volumes.
+/// The result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// All of them, now or by the same request before.
+    /// The sandbox has all its volumes, now or from the same request before.
     Yes,
-    /// It has other ones already.
+    /// The sandbox already has other volumes.
     Otherwise,
-    /// A volume is used by a sandbox that does not share it in this way.
+    /// A volume is used by a sandbox that does not share it with this access.
     Taken { volume: VolumeId, by: SandboxId, access: Access },
     /// A volume is being removed.
     Going { volume: VolumeId },
 }
 
 impl Ledger {
-    /// Records what a sandbox uses, all of it or nothing. One writer, or any number of readers.
+    /// Records the volumes of a sandbox, all or none. A volume has one writer, or any number of
+    /// readers.
     pub async fn claim_volumes(&self, sandbox: SandboxId, uses: &[VolumeUse]) -> Result<Claimed, LedgerError> {
         let mut work = self.pool.begin().await.map_err(sql("begin a claim"))?;
         let present = uses_in(&mut work, sandbox).await?;
@@ -76,13 +77,13 @@ impl Ledger {
         Ok(Claimed::Yes)
     }
 
-    /// Lists what a sandbox uses, in the order it was asked for.
+    /// Lists the volumes of a sandbox, in the order of the request.
     pub async fn volume_uses(&self, sandbox: SandboxId) -> Result<Vec<VolumeUse>, LedgerError> {
         let mut work = self.pool.begin().await.map_err(sql("begin a look"))?;
         uses_in(&mut work, sandbox).await
     }
 
-    /// Lists every use of every volume.
+    /// Lists all uses of all volumes.
     pub async fn volume_users(&self) -> Result<Vec<(SandboxId, VolumeUse)>, LedgerError> {
         let rows = sqlx::query("SELECT volume, sandbox, slot, path FROM volume_users ORDER BY volume, sandbox, place")
             .fetch_all(&self.pool)
@@ -92,7 +93,7 @@ impl Ledger {
         rows.iter().map(read).collect::<Result<_, _>>().map_err(sql("read volume users"))
     }
 
-    /// Records that a sandbox uses no volume any more.
+    /// Records that a sandbox no longer uses volumes.
     pub async fn let_go_volumes(&self, sandbox: SandboxId) -> Result<(), LedgerError> {
         sqlx::query("DELETE FROM volume_users WHERE sandbox = ?")
             .bind(sandbox.to_string())
@@ -102,8 +103,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records that a volume is about to be removed, unless somebody uses it: those are listed
-    /// then.
+    /// Records that a volume is about to be removed. If sandboxes use it, records nothing and
+    /// returns them.
     pub async fn volume_goes(&self, volume: VolumeId) -> Result<Vec<SandboxId>, LedgerError> {
         let mut work = self.pool.begin().await.map_err(sql("begin a removal"))?;
         let users = users_in(&mut work, volume).await?;
@@ -118,7 +119,7 @@ impl Ledger {
         Ok(users.into_iter().map(|(sandbox, _)| sandbox).collect())
     }
 
-    /// Records that nothing is left of a volume.
+    /// Records that a volume is removed.
     pub async fn volume_gone(&self, volume: VolumeId) -> Result<(), LedgerError> {
         sqlx::query("DELETE FROM volumes_going WHERE volume = ?")
             .bind(volume.to_string())
@@ -128,7 +129,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Lists the volumes whose removal was begun.
+    /// Lists the volumes whose removal has begun.
     pub async fn volumes_going(&self) -> Result<Vec<VolumeId>, LedgerError> {
         let rows = sqlx::query("SELECT volume FROM volumes_going")
             .fetch_all(&self.pool)
@@ -138,7 +139,7 @@ impl Ledger {
     }
 }
 
-/// What stands in the way of a use, if anything does.
+/// Returns the reason why a use is refused, if there is one.
 async fn obstacle(work: &mut Transaction<'_, Sqlite>, wanted: &VolumeUse) -> Result<Option<Claimed>, LedgerError> {
     let VolumeUse { volume, slot, .. } = wanted;
     let going: i64 = sqlx::query_scalar("SELECT count(*) FROM volumes_going WHERE volume = ?")

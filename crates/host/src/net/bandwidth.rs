@@ -1,6 +1,6 @@
-//! Owns how fast a slot's guest may talk to the outside: a token bucket on each end of its uplink,
-//! for the direction that leaves there. Never touches the tap, so that the host's own talk with the
-//! guest's agent is not slowed down.
+//! Owns a slot's bandwidth limit: one token bucket on each end of the uplink, for the packets that
+//! leave at that end. Never touches the tap, so the host's traffic to the guest's agent is not
+//! limited.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,21 +14,21 @@ use super::{
     policy::UPLINK,
 };
 
-/// A slot's limit of bandwidth.
+/// The bandwidth limit of one slot.
 #[derive(Debug)]
 pub struct Pipe {
-    /// The host's end of the uplink has the slot's name.
+    /// Name of the slot, and of the host's end of its uplink.
     slot: String,
     netns: Arc<Netns>,
     shape: Mutex<Shape>,
-    /// One change at a time.
+    /// Allows one change at a time.
     turn: Semaphore,
 }
 
-/// What is known of the limit in the kernel.
+/// The limit that the kernel has, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// An earlier process may have set anything, or a change failed half-way.
+    /// An earlier process may have set a limit, or a change failed half-way.
     Unknown,
     Limited(Option<u32>),
 }
@@ -38,12 +38,12 @@ impl Pipe {
         Pipe { slot, netns, shape: Mutex::new(shape), turn: Semaphore::new(1) }
     }
 
-    /// Tells whether this limit is in place.
+    /// Returns whether this limit is known to be in place.
     pub fn is(&self, mbps: Option<u32>) -> bool {
         self.known() == Shape::Limited(mbps)
     }
 
-    /// Limits both directions, or lifts the limit. Starts no process if nothing changes.
+    /// Limits both directions, or removes the limit. Starts no process if nothing changes.
     pub async fn limit(&self, mbps: Option<u32>) -> Result<(), NetError> {
         let _turn = self.turn.acquire().await.map_err(|_| NetError::Closed)?;
         if self.is(mbps) {
@@ -57,7 +57,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Waits for a change under way; later ones are refused.
+    /// Waits for a change in progress. Refuses later changes.
     pub async fn close(&self) {
         drop(self.turn.acquire().await);
         self.turn.close();
@@ -72,10 +72,10 @@ impl Pipe {
     }
 }
 
-/// Either way the command replaces whatever is there, so that it can be given twice.
+/// `replace` works whether or not a qdisc exists, so the command can be repeated.
 fn command(link: &str, mbps: Option<u32>) -> String {
     match mbps {
-        // What such links have when nobody asked for anything.
+        // The default qdisc of these links.
         None => format!("qdisc replace dev {link} root noqueue\n"),
         Some(mbps) => {
             let rate = mbps.max(1);

@@ -1,8 +1,7 @@
-//! Owns the claim on a block of addresses: which /22 this instance uses between its slots and the
-//! host. The claim is a route over a link of our own. The kernel refuses a second route to the same
-//! network, so two instances that start together cannot both get a block; and packets to a slot
-//! that does not exist end there instead of leaving the host. Never frees a block: that is done by
-//! removing the link, with everything else of the instance.
+//! Claims a /22 block of addresses for the links between this instance's slots and the host. The
+//! claim is a route over a link of our own. The kernel refuses a second route to the same network,
+//! so two instances cannot claim one block. Packets to a slot that does not exist end at that link.
+//! Never frees a block: `sweep` removes the link.
 
 use nix::net::if_::if_nametoindex;
 use serde::Deserialize;
@@ -14,7 +13,7 @@ use super::{
     names::{BLOCK_BITS, Names},
 };
 
-/// Gives the instance's block: the one it has already, or a free one.
+/// Returns the block that the instance has already claimed, or claims a free one.
 pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
     let anchor = names.anchor();
     let failed = |cause| NetError::Command { action: "claim a block of addresses", cause };
@@ -24,8 +23,7 @@ pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
             return Ok(block);
         }
     } else {
-        // A tun device because taps need the same driver: no other is asked for just to hold a
-        // route.
+        // A tun device uses the driver that taps need anyway, so no other driver is required.
         let lines =
             format!("tuntap add dev {anchor} mode tun\nlink set {anchor} addrgenmode none\nlink set {anchor} up\n");
         ip(Batch::StopAtError, &lines, None).await.map_err(failed)?;
@@ -34,7 +32,7 @@ pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
     for block in free_blocks(names, &taken) {
         match ip(Batch::StopAtError, &format!("route add {block} dev {anchor}\n"), None).await {
             Ok(()) => return Ok(block),
-            // Somebody claimed it since we looked.
+            // Another instance claimed the block after the routes were read.
             Err(CommandError::Refused { complaint, .. }) if complaint.contains("File exists") => {}
             Err(cause) => return Err(failed(cause)),
         }
@@ -42,8 +40,8 @@ pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
     Err(NetError::NoBlock)
 }
 
-/// Lists the candidates that no route of the host overlaps. The default route overlaps everything
-/// and says nothing.
+/// Returns the candidate blocks that overlap no route of the host. The default route is ignored,
+/// because it overlaps every block.
 fn free_blocks(names: &Names, taken: &[Cidr]) -> impl Iterator<Item = Cidr> {
     names.blocks().filter(|block| !taken.iter().any(|network| network.bits() > 0 && network.overlaps(*block)))
 }
@@ -55,13 +53,13 @@ struct Route {
 
 async fn networks(arguments: &[&str]) -> Result<Vec<Cidr>, CommandError> {
     let printed = list("ip", arguments).await?;
-    // An empty list may be printed as nothing at all.
+    // `ip` may print nothing at all for an empty list.
     let routes: Vec<Route> = if printed.trim().is_empty() {
         Vec::new()
     } else {
         serde_json::from_str(&printed).map_err(|cause| CommandError::Run { program: "ip", cause: cause.into() })?
     };
-    // "default" is no network that could be in the way.
+    // The default route has the destination "default", which does not parse and is skipped.
     Ok(routes.iter().filter_map(|route| route.dst.parse().ok()).collect())
 }
 

@@ -1,39 +1,38 @@
-//! Owns the IPv4 network value: an address and a prefix length, parsed once. Never asks the host
-//! anything.
+//! Owns the IPv4 network type: an address and a prefix length. Never reads anything from the host.
 
 use std::{fmt, net::Ipv4Addr, str::FromStr};
 
-/// An IPv4 network such as `10.0.0.0/8`; host bits are cleared when it is made.
+/// An IPv4 network such as `10.0.0.0/8`. The constructor clears the host bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cidr {
     base: u32,
     bits: u8,
 }
 
-/// Text that is no IPv4 network.
+/// A text that is not an IPv4 network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an IPv4 network such as 10.0.0.0/8")]
 pub struct BadCidr(String);
 
 impl Cidr {
-    /// Makes the network around an address. More than 32 bits count as 32.
+    /// Returns the network that contains an address. More than 32 bits count as 32.
     pub const fn new(address: Ipv4Addr, bits: u8) -> Cidr {
         let bits = if bits > 32 { 32 } else { bits };
         Cidr { base: address.to_bits() & mask(bits), bits }
     }
 
-    /// Gives the prefix length.
+    /// Returns the prefix length.
     pub const fn bits(self) -> u8 {
         self.bits
     }
 
-    /// Gives the address at an offset from the start of the network, or `None` past its end.
+    /// Returns the address at an offset from the start of the network, or `None` past its end.
     pub fn at(self, offset: u32) -> Option<Ipv4Addr> {
         let address = self.base.checked_add(offset)?;
         (address & mask(self.bits) == self.base).then(|| Ipv4Addr::from_bits(address))
     }
 
-    /// Tells whether the two networks share an address.
+    /// Returns whether the two networks share an address.
     pub fn overlaps(self, other: Cidr) -> bool {
         let shared = mask(self.bits.min(other.bits));
         self.base & shared == other.base & shared
@@ -53,7 +52,7 @@ impl fmt::Display for Cidr {
 impl FromStr for Cidr {
     type Err = BadCidr;
 
-    /// Reads `10.0.0.0/8`, or a bare address as a network of one.
+    /// Parses `10.0.0.0/8`. A bare address is a network of one address.
     fn from_str(text: &str) -> Result<Cidr, BadCidr> {
         let bad = || BadCidr(text.to_owned());
         let (address, bits) = text.split_once('/').unwrap_or((text, "32"));

@@ -1,6 +1,6 @@
-//! Owns running `ip`, `nft` and `tc`: one process per call, commands on its standard input, its
-//! complaint in the error. Never builds the commands; nothing from outside ever reaches a command
-//! line.
+//! Runs `ip`, `nft` and `tc`: one process per call. Commands go to standard input, and the error
+//! holds what the program printed to standard error. Never builds the commands. No input from
+//! outside reaches a command line.
 
 use std::{io, process::Stdio};
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use super::limits::COMMAND_DEADLINE;
 
-/// A run of `ip`, `nft` or `tc` that did not succeed.
+/// A run of `ip`, `nft` or `tc` that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("{program} is missing; install iproute2 and nftables")]
@@ -34,14 +34,14 @@ pub enum CommandError {
 pub struct Call<'a> {
     pub program: &'static str,
     pub arguments: &'a [&'a str],
-    /// Given on standard input.
+    /// Written to standard input.
     pub input: &'a str,
-    /// The namespace to run in; the caller's own if `None`.
+    /// The network namespace to run in. `None` means the caller's namespace.
     pub inside: Option<&'a Netns>,
 }
 
 impl Call<'_> {
-    /// Runs to the end and gives what the program printed.
+    /// Waits for the program to exit and returns its standard output.
     pub async fn run(&self) -> Result<String, CommandError> {
         let program = self.program;
         match tokio::time::timeout(COMMAND_DEADLINE, self.talk()).await {
@@ -60,8 +60,8 @@ impl Call<'_> {
         let mut child = self.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(self.input.as_bytes()).await {
-                // It ended before it read everything: its exit status and complaint say more than
-                // this error.
+                // The program exited before it read all input. Its exit status and standard error
+                // say more than this error.
                 Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {}
                 written => written?,
             }
@@ -74,7 +74,7 @@ impl Call<'_> {
         command.args(self.arguments).env("LC_ALL", "C").kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Some(netns) = self.inside else { return command.spawn() };
-        // A child belongs to the namespace of the thread that starts it.
+        // A child process runs in the namespace of the thread that starts it.
         let runtime = Handle::current();
         netns.run(move || {
             let _entered = runtime.enter();
@@ -83,11 +83,11 @@ impl Call<'_> {
     }
 }
 
-/// Whether a batch goes on after a command that failed.
+/// Whether a batch continues after a command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
     StopAtError,
-    /// For removal: what is gone already is no reason to leave the rest.
+    /// For removal: one object that is already gone must not keep the others.
     GoOn,
 }
 
@@ -110,7 +110,7 @@ pub async fn tc(lines: &str, inside: Option<&Netns>) -> Result<(), CommandError>
     Call { program: "tc", arguments: &["-batch", "-"], input: lines, inside }.run().await.map(drop)
 }
 
-/// Gives what a listing command prints.
+/// Returns the output of a listing command.
 pub async fn list(program: &'static str, arguments: &[&str]) -> Result<String, CommandError> {
     Call { program, arguments, input: "", inside: None }.run().await
 }

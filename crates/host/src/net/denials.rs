@@ -1,7 +1,6 @@
-//! Owns the news of what restricted guests were refused: names that the relay turned down, and
-//! packets that the slot's rules logged. A guest that hammers at a wall makes as much noise as one
-//! that knocks: each target is told once a minute, and a slot has only so many targets a minute.
-//! Never decides what is refused.
+//! Reports what restricted guests were refused: names that the relay refused, and packets that the
+//! slot's rules logged. Reports each target once a minute, and a limited number of targets per slot
+//! and minute. Never decides what is refused.
 
 use std::{
     collections::HashMap,
@@ -18,29 +17,30 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::limits::{DENIALS_PER_WINDOW, DENIALS_WINDOW};
 
-/// The log group of a slot's namespace that refused packets go to.
+/// The netfilter log group, in the slot's namespace, that receives refused packets.
 pub const LOG_GROUP: u16 = 57;
-/// What is kept of a refused packet: the longest IPv4 header, or the one of IPv6, and the ports
-/// behind it.
+/// Bytes logged of a refused packet: enough for the longest IPv4 header or the IPv6 header, and the
+/// ports after it.
 pub const LOG_BYTES: u32 = 64;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMP_OF_IPV6: u8 = 58;
-/// Pause after the kernel refused a read: it had more to tell than the socket holds.
+/// Pause after a failed read: the kernel had more to report than the socket's buffer holds.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Something that a restricted guest tried to reach and could not.
+/// A target that a restricted guest tried to reach and could not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// The slot's name.
     pub slot: String,
-    /// A name as it was asked for, `name (address)` if the name is allowed but its address is not,
-    /// or where a packet went: `203.0.113.9:443/tcp`, `203.0.113.9/icmp`, `[2001:db8::9]:443/tcp`.
+    /// The name that the guest asked for, or `name (address)` if the name is allowed but its
+    /// address is not, or the packet's destination: `203.0.113.9:443/tcp`, `203.0.113.9/icmp`,
+    /// `[2001:db8::9]:443/tcp`.
     pub target: String,
 }
 
-/// Tells of one slot's denials.
+/// Reports the denials of one slot.
 #[derive(Debug)]
 pub struct Reporter {
     slot: String,
@@ -53,17 +53,17 @@ impl Reporter {
         Reporter { slot, out, recent: Mutex::default() }
     }
 
-    /// Tells of a target, unless it was told of just now or the slot has told too much.
+    /// Reports a target, unless it was reported recently or the slot has reached its limit.
     pub fn report(&self, target: String) {
         let news = self.recent.lock().unwrap_or_else(PoisonError::into_inner).is_news(&target, Instant::now());
         if news {
-            // Nobody listening is nobody's fault.
+            // Sending fails if there is no receiver, which is not an error.
             let _ = self.out.send(Denial { slot: self.slot.clone(), target });
         }
     }
 }
 
-/// What was told of within the window.
+/// The targets reported within the window, and when.
 #[derive(Debug, Default)]
 struct Recent(HashMap<String, Instant>);
 
@@ -78,8 +78,8 @@ impl Recent {
     }
 }
 
-/// A task that reads a slot's log of refused packets. Dropping it ends the task soon; `stop` also
-/// waits for that.
+/// A task that reads a slot's log of refused packets. Dropping it ends the task soon. `stop` also
+/// waits for the end.
 #[derive(Debug)]
 pub struct Watch {
     end: DropGuard,
@@ -87,7 +87,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Subscribes inside the namespace and starts to tell.
+    /// Subscribes to the log inside the namespace and starts reporting.
     pub fn start(netns: &Netns, reporter: Arc<Reporter>, scope: &Scope) -> io::Result<Watch> {
         let log = awaited(netns.run(|| PacketLog::open(LOG_GROUP, LOG_BYTES))??)?;
         let token = scope.token().child_token();
@@ -95,16 +95,15 @@ impl Watch {
         Ok(Watch { end: token.drop_guard(), task })
     }
 
-    /// Ends the watch; its socket is closed when this returns.
+    /// Ends the watch. Its socket is closed when this returns.
     pub async fn stop(self) {
         drop(self.end);
         let _ = self.task.await;
     }
 }
 
-/// The call is deprecated because it also takes types that only claim to own their descriptor; a
-/// `PacketLog` does own its one, and the proposed replacement is `unsafe`, which this room does not
-/// say.
+/// `AsyncFd::new` is deprecated because it accepts types that may not own their descriptor. A
+/// `PacketLog` owns its descriptor, and the replacement is `unsafe`, which this room does not use.
 #[expect(deprecated)]
 fn awaited(log: PacketLog) -> io::Result<AsyncFd<PacketLog>> {
     AsyncFd::new(log)
@@ -125,7 +124,7 @@ async fn watch(log: AsyncFd<PacketLog>, reporter: Arc<Reporter>, token: Cancella
     }
 }
 
-/// Reads where a packet was going; `None` if these are not the first bytes of one.
+/// Returns the destination of a packet, or `None` if the bytes are not the start of a packet.
 fn target_of(packet: &[u8]) -> Option<String> {
     let (to, protocol, rest) = match packet.first()? >> 4 {
         4 => of_version_4(packet)?,
@@ -143,7 +142,7 @@ fn target_of(packet: &[u8]) -> Option<String> {
     })
 }
 
-/// The address, the protocol and what comes behind the header.
+/// The destination address, the protocol, and the bytes after the header.
 type PacketFields<'a> = (IpAddr, u8, Option<&'a [u8]>);
 
 fn of_version_4(packet: &[u8]) -> Option<PacketFields<'_>> {
@@ -152,8 +151,7 @@ fn of_version_4(packet: &[u8]) -> Option<PacketFields<'_>> {
     Some((to.into(), header[9], packet.get(usize::from(header[0] & 0xf) * 4..)))
 }
 
-/// Headers in between are not looked through: what such a packet carries is told by the number of
-/// the first.
+/// Does not skip extension headers: the target then shows the number of the first extension header.
 fn of_version_6(packet: &[u8]) -> Option<PacketFields<'_>> {
     let (header, rest) = packet.split_first_chunk::<40>()?;
     let to: &[u8; 16] = header.last_chunk()?;

@@ -1,11 +1,7 @@
-//! Owns the relay that answers a guest's DNS questions: sockets on the gateway's address inside the
-//! slot's namespace, resolvers asked from the host's own. It exists because the host's resolver is
-//! often a loopback or private address, which a guest can never reach itself. It is also where an
-//! egress list meets names: of a restricted guest's questions only those for names on the list are
-//! asked, and what an answer names is open before the guest knows it (`filter`, `egress`). Nothing
-//! but an ordinary query leaves for a resolver, also from an unrestricted guest (`query`); no
-//! message is kept. One task per slot does it all; questions in flight are futures it owns, so that
-//! nothing outlives it.
+//! The DNS relay of one slot. It listens on the gateway's address in the slot's namespace and asks
+//! resolvers from the host's namespace, because a guest often cannot reach them. It forwards only
+//! ordinary queries (`query`). A restricted guest gets answers only for listed names, once their
+//! addresses are open (`filter`, `egress`). One task owns all questions. Stores no message.
 
 use std::{
     io,
@@ -37,10 +33,10 @@ use super::{
 };
 
 const PORT: u16 = 53;
-/// Pause after the kernel refused a read or an accept, for want of memory or descriptors.
+/// Pause after a failed read or accept: the kernel lacked memory or descriptors.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(50);
 
-/// A running relay. Dropping it ends its task soon; `stop` also waits for that.
+/// A running relay. Dropping it ends its task soon. `stop` also waits for the end.
 #[derive(Debug)]
 pub struct Relay {
     end: DropGuard,
@@ -48,7 +44,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Binds inside the namespace and starts to answer.
+    /// Binds inside the namespace and starts answering.
     pub fn start(netns: &Netns, resolvers: Arc<[SocketAddr]>, gate: Arc<Gate>, scope: &Scope) -> io::Result<Relay> {
         let address = SocketAddr::from((GATEWAY, PORT));
         let udp = UdpSocket::from_std(netns.bind_udp(address)?)?;
@@ -58,15 +54,15 @@ impl Relay {
         Ok(Relay { end: token.drop_guard(), task })
     }
 
-    /// Ends the relay; its sockets are closed when this returns.
+    /// Ends the relay. Its sockets are closed when this returns.
     pub async fn stop(self) {
         drop(self.end);
         let _ = self.task.await;
     }
 }
 
-/// Reads the resolvers out of a `resolv.conf`. Scoped addresses are left out: their scope has a
-/// meaning on one link only.
+/// Reads the resolvers from a `resolv.conf`. Skips addresses with a scope, because a scope is valid
+/// on one link only.
 pub fn resolvers(resolv_conf: &str) -> Vec<SocketAddr> {
     let mut found: Vec<SocketAddr> = Vec::new();
     for line in resolv_conf.lines() {
@@ -91,7 +87,7 @@ async fn serve(doors: Doors, desk: Desk, token: CancellationToken) {
     let desk = &desk;
     let mut questions: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
     let mut connections: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
-    // One byte more than allowed shows that a question was too long.
+    // The extra byte shows that a question was too long.
     let mut buffer = vec![0; DNS_QUESTION_BYTES_MAX + 1];
     loop {
         tokio::select! {
@@ -106,7 +102,7 @@ async fn serve(doors: Doors, desk: Desk, token: CancellationToken) {
                 Err(_) => tokio::time::sleep(TROUBLE_PAUSE).await,
             },
             got = tcp.accept(), if connections.len() < DNS_TCP_MAX => match got {
-                // Whatever went wrong on a guest's connection, hanging up is the answer.
+                // Any error on a guest's connection closes that connection.
                 Ok((guest, _)) => connections.push(answer_connection(guest, desk).map(drop).boxed()),
                 Err(_) => tokio::time::sleep(TROUBLE_PAUSE).await,
             },
@@ -114,14 +110,14 @@ async fn serve(doors: Doors, desk: Desk, token: CancellationToken) {
     }
 }
 
-/// Where questions are answered.
+/// Answers questions, with the resolvers and the slot's gate.
 struct Desk {
     resolvers: Arc<[SocketAddr]>,
     gate: Arc<Gate>,
 }
 
 impl Desk {
-    /// Gives the answer to a guest's message; `None` if it gets none.
+    /// Returns the answer to a guest's message, or `None` if the message gets no answer.
     async fn answer(&self, checked: Result<DnsQuery, BadQuery>, way: Way) -> Option<Vec<u8>> {
         let query = match checked {
             Ok(query) => query,
@@ -161,7 +157,7 @@ impl Desk {
         }
     }
 
-    /// Asks the resolvers in turn; `None` if none of them answered in time.
+    /// Asks the resolvers in turn. Returns `None` if none of them answers in time.
     async fn ask(&self, question: &[u8], way: Way) -> Option<Vec<u8>> {
         let asked = timeout(DNS_DEADLINE, async {
             for resolver in &*self.resolvers {
@@ -181,13 +177,13 @@ impl Desk {
 
 async fn answer_datagram(guest: &UdpSocket, to: SocketAddr, checked: Result<DnsQuery, BadQuery>, desk: &Desk) {
     if let Some(answer) = desk.answer(checked, Way::Datagram).await {
-        // A guest that has gone away needs no answer.
+        // The guest may be gone, so errors are ignored.
         let _ = guest.send_to(&answer, to).await;
     }
 }
 
-/// Asks from a socket of its own: a fresh port for every question makes forged answers hard, and
-/// `connect` keeps out datagrams from anybody but the resolver.
+/// Uses a new socket for each question: a random port makes forged answers hard, and `connect`
+/// drops datagrams from other senders.
 async fn ask_datagram(resolver: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
     let socket = match resolver {
         SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?,
@@ -205,7 +201,7 @@ async fn ask_datagram(resolver: SocketAddr, question: &[u8]) -> io::Result<Vec<u
     }
 }
 
-/// Tells whether a message has a question's id and is an answer.
+/// Returns whether a message is an answer and has the question's id.
 fn is_answer(question: &[u8], bytes: &[u8]) -> bool {
     bytes.len() >= HEADER_BYTES && bytes[..2] == question[..2] && bytes[2] & ANSWER_BIT != 0
 }
@@ -238,7 +234,7 @@ async fn read_message(stream: &mut TcpStream, bytes_max: usize) -> io::Result<Ve
 
 async fn write_message(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     let length = u16::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidData)?;
-    // In one write: some servers take a length that comes alone for a broken message.
+    // One write, because some servers treat a length that arrives alone as a broken message.
     stream.write_all(&[&length.to_be_bytes(), bytes].concat()).await
 }
 

@@ -1,17 +1,6 @@
-//! Owns one slot's egress list: what is applied, which addresses its names stand for, and every
-//! change of the slot's rules. The relay asks here before it answers; whoever owns the slot changes
-//! the list here. Never parses a message, never decides by itself what is allowed.
-//!
-//! Rules, marks and sets work together so that every change is one transaction and nothing must be
-//! looked up in the kernel:
-//! - A list has a *mark*, a hash of its rules. Connections that it let through carry the mark; the
-//!   rules of another list look at them anew, and cut those they would not have let through.
-//! - Addresses of names are in a set, each with the mark of the list whose names led there, so that
-//!   another list never sees them and a restarted host still finds them.
-//!
-//! Every write of addresses costs a process, and a guest decides how many names it asks for. So one
-//! write opens what all waiting answers need, a slot has a rate of writes (`pace`), and the
-//! instance has a number of writes at a time.
+//! Owns one slot's egress list: the applied list, the addresses that its names resolved to, and
+//! every change of the slot's rules. The relay asks here before it answers, and the slot's owner
+//! changes the list here. Never parses a DNS message and never decides what is allowed.
 
 use std::{
     collections::BTreeMap,
@@ -45,7 +34,7 @@ use super::{
     policy::{Exceptions, Wall, slot_rules},
 };
 
-/// How long addresses of names stay open, whatever the TTL of an answer says.
+/// How long addresses of names stay open: the bounds for the TTL of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedFor {
     pub floor: Duration,
@@ -53,19 +42,19 @@ pub struct NamedFor {
 }
 
 impl NamedFor {
-    /// Gives how long an address stays open after an answer with this TTL.
+    /// Returns how long an address stays open after an answer with this TTL.
     fn bounded(self, ttl: Duration) -> Duration {
         ttl.max(self.floor).min(self.ceiling)
     }
 
-    /// What is added when an address is written, so that the same answer a moment later finds it
-    /// still open long enough.
+    /// Extra time added when an address is written, so that a repeated answer soon after needs no
+    /// new write.
     fn slack(self) -> Duration {
         self.floor / 2
     }
 }
 
-/// A slot's gate.
+/// Applies the egress list of one slot and opens the addresses of its names.
 #[derive(Debug)]
 pub struct Gate {
     netns: Arc<Netns>,
@@ -75,12 +64,14 @@ pub struct Gate {
     reporter: Arc<Reporter>,
     scope: Scope,
     state: Mutex<State>,
-    /// Whoever holds the permit is the only one to change the slot's rules.
+    /// The permit to change the slot's rules.
     turn: Semaphore,
-    /// Whoever holds the permit waits to write for all answers that wait.
+    /// The permit to write next. Its holder waits for the pace and then writes for all waiting
+    /// answers.
     pen: Semaphore,
     pace: Mutex<Pace>,
-    /// Shared by all slots: bounds the writes under way.
+    /// Shared by all slots: bounds the writes in progress. Each write starts a process, and the
+    /// guest decides how many names it asks for.
     writers: Arc<Semaphore>,
     updates: AtomicU64,
     refused: AtomicU64,
@@ -88,27 +79,28 @@ pub struct Gate {
     watch: Mutex<Option<Watch>>,
 }
 
-/// What the names of one slot's list have cost so far.
+/// The cost of the names on one slot's list so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameCounts {
     /// Writes of addresses to the kernel.
     pub updates: u64,
-    /// Answers that were withheld because writes were too many, too slow, or had no room left.
+    /// Answers withheld because there were too many writes, they were too slow, or the set was
+    /// full.
     pub refused: u64,
 }
 
-/// What became of an answer for a restricted guest.
+/// The result of admitting an answer for a restricted guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Its addresses are open; the guest may be told.
+    /// The answer's addresses are open, so the guest may receive it.
     Open,
-    /// The list has changed meanwhile and does not have the name any more.
+    /// The list changed meanwhile and no longer contains the name.
     Unlisted,
-    /// Its addresses could not be opened.
+    /// The answer's addresses could not be opened.
     Refused,
 }
 
-/// What a gate is made of.
+/// The parts of a gate.
 pub struct GateParts {
     pub netns: Arc<Netns>,
     pub uplink: Uplink,
@@ -120,11 +112,11 @@ pub struct GateParts {
     pub applied: Applied,
 }
 
-/// What is known of the list in the kernel.
+/// The list that the kernel has, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// An earlier process applied it, or a change failed: nothing is answered until a list is
-    /// applied.
+    /// An earlier process applied the list, or a change failed. The relay answers nothing until a
+    /// list is applied.
     Unknown,
     As(Egress),
 }
@@ -132,12 +124,12 @@ pub enum Applied {
 #[derive(Debug)]
 struct State {
     applied: Applied,
-    /// Until when the address of a name is open; the past is kept too, because connections outlive
-    /// it.
+    /// Until when each address of a name is open. Expired entries stay, because connections outlive
+    /// them.
     answers: BTreeMap<(String, Ipv4Addr), Instant>,
-    /// Until when the kernel has an address open for the applied list, whichever name led there.
+    /// Until when the kernel keeps an address open for the applied list, for any name.
     open: BTreeMap<Ipv4Addr, Instant>,
-    /// Answers that whoever has the turn next writes down for all.
+    /// Answers that the next write opens together.
     waiting: Vec<(String, Vec<Found>)>,
 }
 
@@ -162,18 +154,17 @@ impl Gate {
         }
     }
 
-    /// Gives the rules of a slot that nobody has restricted yet.
+    /// Returns the rules of a new slot, which has no restriction.
     pub fn first_rules(uplink: Uplink, exceptions: &Exceptions) -> String {
         slot_rules(&Wall { uplink, exceptions, listed: None })
     }
 
-    /// Tells whether this list is applied.
+    /// Returns whether this list is applied.
     pub fn is(&self, egress: &Egress) -> bool {
         self.state().is(egress)
     }
 
-    /// Applies a list. When this fails, the relay answers nothing until a later
-    /// attempt succeeds.
+    /// Applies a list. If this fails, the relay answers nothing until a later call succeeds.
     pub async fn set(&self, egress: &Egress) -> Result<(), NetError> {
         let _turn = self.turn.acquire().await.map_err(|_| NetError::Closed)?;
         if self.is(egress) {
@@ -189,7 +180,7 @@ impl Gate {
         outcome
     }
 
-    /// Writes the rules of a list, and gives which addresses of names are open then.
+    /// Writes the rules of a list. Returns the addresses of names that are open afterwards.
     async fn apply(&self, egress: &Egress) -> Result<BTreeMap<Ipv4Addr, Instant>, NetError> {
         let now = Instant::now();
         let listed = match egress {
@@ -206,33 +197,33 @@ impl Gate {
         Ok(named.into_iter().map(|(address, left)| (address, now + left)).collect())
     }
 
-    /// Tells whether the guest's questions may pass as they are.
+    /// Returns whether the slot is unrestricted, so that the guest's questions pass unchanged.
     pub fn is_open(&self) -> bool {
         self.is(&Egress::Open)
     }
 
-    /// Tells whether a name may be resolved.
+    /// Returns whether the list allows a name to be resolved.
     pub fn names(&self, name: &str) -> bool {
         self.state().names(name)
     }
 
-    /// Tells whether the host's policy lets guests reach an address at all.
+    /// Returns whether the host's policy lets guests reach an address.
     pub fn permits(&self, address: Ipv4Addr) -> bool {
         self.exceptions.permits(address)
     }
 
-    /// Gives the longest TTL that a guest is told.
+    /// Returns the longest TTL that a guest receives.
     pub fn ttl_max(&self) -> Duration {
         self.named_for.ceiling
     }
 
-    /// Tells of something that the guest was refused.
+    /// Reports a target that the guest was refused.
     pub fn denied(&self, target: String) {
         self.reporter.report(target);
     }
 
-    /// Opens what a name was found to stand for. Costs nothing if that is open already. Otherwise
-    /// it waits for its turn, within bounds, and shares one write with all other answers that wait.
+    /// Opens the addresses of a name. Does no work if they are open already. Otherwise waits a
+    /// bounded time for the next write, which all waiting answers share.
     pub async fn admit(&self, name: &str, found: &[Found]) -> Result<Admission, CommandError> {
         if self.state().claim(name, found, self.named_for, Instant::now()) {
             return Ok(Admission::Open);
@@ -253,7 +244,7 @@ impl Gate {
         Ok(if is_named { self.refuse() } else { Admission::Unlisted })
     }
 
-    /// Waits for the right to write. Gives none if there is nothing left to write.
+    /// Waits for the permits to write. Returns `None` if nothing is left to write.
     async fn turn_to_write(&self, name: &str, found: &[Found]) -> Option<[SemaphorePermit<'_>; 3]> {
         let pen = self.pen.acquire().await.ok()?;
         let written = self.state().claim(name, found, self.named_for, Instant::now());
@@ -262,13 +253,13 @@ impl Gate {
         }
         let pause = self.pace.lock().unwrap_or_else(PoisonError::into_inner).next(Instant::now());
         tokio::time::sleep(pause).await;
-        // The slot's own turn last: a change of the list never waits for the pace of names.
+        // The slot's own permit comes last, so that a change of the list never waits for the pace.
         let writer = self.writers.acquire().await.ok()?;
         let turn = self.turn.acquire().await.ok()?;
         Some([pen, writer, turn])
     }
 
-    /// Writes what all waiting answers need. Only for whoever has the turn.
+    /// Writes the addresses of all waiting answers. The caller must hold the permits.
     async fn write(&self) -> Result<(), CommandError> {
         let now = Instant::now();
         let Some(batch) = self.state().batch(self.named_for, now) else { return Ok(()) };
@@ -286,12 +277,12 @@ impl Gate {
         Admission::Refused
     }
 
-    /// Counts what names have cost.
+    /// Returns the cost counters of the names on the list.
     pub fn name_counts(&self) -> NameCounts {
         NameCounts { updates: self.updates.load(Ordering::Relaxed), refused: self.refused.load(Ordering::Relaxed) }
     }
 
-    /// Waits for changes under way and ends the watch; later changes are refused.
+    /// Waits for changes in progress and ends the watch. Refuses later changes.
     pub async fn close(&self) {
         drop(self.turn.acquire().await);
         self.turn.close();
@@ -310,18 +301,17 @@ impl Gate {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change under this lock is a single step, so a panic elsewhere cannot have left it
-        // half done.
+        // Each change under this lock is one step, so a panic elsewhere cannot leave it half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What one run of `nft` opens.
+/// The addresses that one run of `nft` opens.
 struct Batch {
     mark: u32,
-    /// What the kernel must be told, and until when it is open.
+    /// Addresses to write to the kernel, and until when they are open.
     addresses: BTreeMap<Ipv4Addr, Instant>,
-    /// Which names led there.
+    /// The names that resolved to the addresses, and until when.
     entries: BTreeMap<(String, Ipv4Addr), Instant>,
 }
 
@@ -341,7 +331,7 @@ impl State {
         }
     }
 
-    /// Puts an answer among those that wait for a write; not if there are too many.
+    /// Queues an answer for the next write. Returns `false` if the queue is full.
     fn wait(&mut self, name: &str, found: &[Found]) -> bool {
         let has_room = self.waiting.len() < NAMED_WAITING_MAX;
         if has_room {
@@ -350,7 +340,7 @@ impl State {
         has_room
     }
 
-    /// Remembers that a name leads to addresses, if they are open for as long as the answer says.
+    /// Records that a name resolves to addresses, if they are open for the whole TTL of the answer.
     fn claim(&mut self, name: &str, found: &[Found], named_for: NamedFor, now: Instant) -> bool {
         let held = self.holds(name, found, named_for, now);
         if held && !self.is(&Egress::Open) {
@@ -364,13 +354,12 @@ impl State {
         held
     }
 
-    /// Tells whether a name is on the list and its addresses are open for as long as the answer
-    /// says.
+    /// Returns whether a name is on the list and its addresses are open for the whole TTL.
     fn holds(&self, name: &str, found: &[Found], named_for: NamedFor, now: Instant) -> bool {
         self.open_until(name, found, |found| now + named_for.bounded(found.ttl))
     }
 
-    /// Tells whether a name is on the list and its addresses are open now.
+    /// Returns whether a name is on the list and its addresses are open now.
     fn opens(&self, name: &str, found: &[Found], now: Instant) -> bool {
         self.open_until(name, found, |_| now)
     }
@@ -380,8 +369,8 @@ impl State {
         self.names(name) && (self.is(&Egress::Open) || found.iter().all(open))
     }
 
-    /// Takes what waits and is still wanted. Addresses beyond the room are left out, and so are
-    /// their answers.
+    /// Takes the waiting answers that still need a write. Addresses beyond the limit are left out,
+    /// and so are their entries.
     fn batch(&mut self, named_for: NamedFor, now: Instant) -> Option<Batch> {
         let waiting = std::mem::take(&mut self.waiting);
         self.open.retain(|_, until| *until > now);
@@ -419,7 +408,7 @@ impl State {
         self.forget_oldest();
     }
 
-    /// Keeps the memory of answers within its bound. The addresses stay open for their time.
+    /// Keeps the number of remembered answers within its limit. The addresses stay open.
     fn forget_oldest(&mut self) {
         let Some(last) = self.answers.len().checked_sub(NAMED_MAX + 1) else { return };
         let mut times: Vec<Instant> = self.answers.values().copied().collect();
@@ -432,15 +421,15 @@ impl State {
         });
     }
 
-    /// Gives what the rules of a list are made of.
+    /// Returns the parts from which the rules of a list are built.
     fn listed(&self, rules: &[EgressRule], now: Instant) -> Listed {
         let nets = rules.iter().filter_map(|rule| match rule {
             EgressRule::Net { address, bits } => Some(Cidr::new(*address, *bits)),
             EgressRule::Host(_) | EgressRule::Below(_) => None,
         });
         let answers = match self.applied {
-            // What an earlier process wrote for this list is still right, and for another list it
-            // is out of sight.
+            // Addresses written by an earlier process are still right for the same list. Another
+            // list has another mark and does not match them.
             Applied::Unknown => None,
             Applied::As(_) => Some(self.answers_for(rules, now)),
         };
@@ -464,8 +453,12 @@ impl State {
     }
 }
 
-/// Gives a list's mark: the same for the same rules in any order, in every process, and never zero,
-/// which is no mark.
+/// Returns a list's mark: a hash of its rules in any order, the same in every process. Zero means
+/// "no mark".
+///
+/// Connections that a list allowed carry its mark. The rules of another list check such a
+/// connection again and cut it if they would not allow it. Addresses of names are stored with the
+/// mark too, so another list never matches them and a restarted host still finds them.
 fn mark_of(rules: &[EgressRule]) -> u32 {
     let mut lines: Vec<String> = rules.iter().map(|rule| format!("{rule}\n")).collect();
     lines.sort_unstable();

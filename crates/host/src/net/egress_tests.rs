@@ -1,4 +1,4 @@
-//! Tests of `egress`: what a gate knows and remembers, without a kernel.
+//! Tests of `egress`: the state of a gate, without a kernel.
 
 use super::*;
 

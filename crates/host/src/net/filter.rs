@@ -1,7 +1,6 @@
-//! Owns what a restricted guest may ask of DNS, and what of an answer it is told. Pure: bytes in,
-//! bytes out. Never forwards a byte as it came: questions to resolvers and answers to guests are
-//! written anew from what was understood, so that neither side can say more through the relay than
-//! a question and its answer.
+//! Decides which DNS questions of a restricted guest are forwarded, and which parts of an answer it
+//! receives. Pure: bytes in, bytes out. Never forwards received bytes: it writes each question and
+//! answer anew from the parsed message, so that the relay cannot carry other data.
 //!
 //! ```text
 //! guest's bytes --check_query--> Asked --question--> resolver's bytes --filter--> Filtered --encode--> guest's bytes
@@ -20,15 +19,15 @@ use super::{
     query::DnsQuery,
 };
 
-/// What a client takes over UDP if it does not say.
+/// Datagram size of a client that does not send EDNS.
 const PLAIN_UDP_BYTES: u16 = 512;
-/// What we offer and accept over UDP: fits every link without fragments.
+/// Largest datagram that we offer and accept. It fits every link without fragments.
 const UDP_BYTES_MAX: u16 = 1232;
 const TCP_BYTES_MAX: u16 = u16::MAX;
 
-/// Types that are asked for on a guest's behalf. All others get an empty answer: those with IPv6
-/// addresses, because guests have none; those with addresses beside other things (HTTPS, SVCB),
-/// because such addresses would not be opened; and those for servers rather than clients.
+/// Types that are forwarded for a guest. All others get an empty answer: types with IPv6 addresses,
+/// because guests have no IPv6; types that carry addresses among other data (HTTPS, SVCB), because
+/// those addresses would not be opened; and types for servers rather than clients.
 const FORWARDED: [RecordType; 7] = [
     RecordType::A,
     RecordType::CNAME,
@@ -39,56 +38,56 @@ const FORWARDED: [RecordType; 7] = [
     RecordType::TXT,
 ];
 
-/// How an answer travels.
+/// The transport of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Datagram,
     Stream,
 }
 
-/// A guest's question, understood.
+/// A guest's question, parsed.
 #[derive(Clone, Debug)]
 pub struct Asked {
     id: u16,
     query: Query,
     recursion_desired: bool,
-    /// The longest datagram that the guest takes, if it said so.
+    /// The longest datagram that the guest accepts, if it sent EDNS.
     offered: Option<u16>,
     name: Option<String>,
 }
 
-/// An address that an answer names, and for how long.
+/// An address in an answer, and its TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
     pub address: Ipv4Addr,
     pub ttl: Duration,
 }
 
-/// What is left of an answer.
+/// An answer after filtering.
 #[derive(Clone, Debug)]
 pub struct Filtered {
     message: Message,
-    /// The addresses in it. They must be open before the guest gets the message.
+    /// The addresses in the message. They must be open before the guest receives it.
     pub found: Vec<Found>,
-    /// Addresses that were taken out because nobody may reach them.
+    /// Addresses that were removed because the host's policy refuses them.
     pub stripped: Vec<Ipv4Addr>,
 }
 
-/// What an answer is held against.
+/// The settings of a filter.
 pub struct Sieve<P> {
-    /// Tells whether the host's policy lets guests reach an address at all.
+    /// Returns whether the host's policy lets guests reach an address.
     pub permits: P,
-    /// Longest TTL that the guest is told.
+    /// Longest TTL that the guest receives.
     pub ttl_max: Duration,
 }
 
-/// An answer that cannot be passed on: not one to the question, or not understood.
+/// An answer that cannot be forwarded: it does not match the question, or does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the resolver's answer does not fit the question")]
 pub struct Misfit;
 
 impl Asked {
-    /// Takes what matters of a checked query.
+    /// Takes the needed parts of a checked query.
     pub fn of(query: &DnsQuery) -> Asked {
         let name = plain_name(&query.question.name);
         let offered = query.edns.as_ref().map(|edns| edns.max_payload().clamp(PLAIN_UDP_BYTES, UDP_BYTES_MAX));
@@ -101,19 +100,21 @@ impl Asked {
         }
     }
 
-    /// Gives the name as rules are written, or `None` if it has bytes that no rule can name.
+    /// Returns the name in the form that rules use, or `None` if it contains bytes that no rule
+    /// allows.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Gives the name for people to read; odd bytes are escaped.
+    /// Returns the name for display, with unusual bytes escaped.
     pub fn shown(&self) -> String {
         let shown = self.query.name.to_ascii();
         shown.strip_suffix('.').filter(|front| !front.is_empty()).unwrap_or(&shown).to_owned()
     }
 
-    /// Writes the question to a resolver, or `None` if the type is answered with nothing. The id is
-    /// not the guest's: one that knew it could have a helper outside forge the answer.
+    /// Writes the question for a resolver, or returns `None` if the type gets an empty answer. The
+    /// id is not the guest's: a guest that knows the id could have an outside helper forge the
+    /// answer.
     pub fn question(&self, id: u16) -> Option<Vec<u8>> {
         if !FORWARDED.contains(&self.query.query_type) {
             return None;
@@ -127,9 +128,9 @@ impl Asked {
         message.to_vec().ok()
     }
 
-    /// The answer for a name that is not on the list: there is no such name. A definite answer ends
-    /// the asking at once, where "refused" makes some clients try for seconds; and as it names no
-    /// zone, it may not be remembered, so that a longer list works at once.
+    /// The answer for a name that is not on the list: NXDOMAIN. Clients stop at once, while some
+    /// retry for seconds after REFUSED. The answer has no SOA record, so clients do not cache it
+    /// and a longer list works at once.
     pub fn unlisted(&self, way: Way) -> Vec<u8> {
         self.encode(&self.response(ResponseCode::NXDomain), way)
     }
@@ -139,14 +140,13 @@ impl Asked {
         self.encode(&self.response(ResponseCode::NoError), way)
     }
 
-    /// The answer that none could be had.
+    /// The answer that resolution failed.
     pub fn failure(&self, way: Way) -> Vec<u8> {
         self.encode(&self.response(ResponseCode::ServFail), way)
     }
 
-    /// Gives what the guest may know of a resolver's answer: the records of the type it asked for,
-    /// at the name it asked for or where aliases lead from there, without addresses that nobody may
-    /// reach.
+    /// Filters a resolver's answer. Keeps the records of the asked type, at the asked name or at
+    /// the end of its alias chain, without addresses that the host's policy refuses.
     pub fn filter(&self, answer: &[u8], sieve: &Sieve<impl Fn(Ipv4Addr) -> bool>) -> Result<Filtered, Misfit> {
         let answer = Message::from_vec(answer).map_err(|_| Misfit)?;
         let [echo] = answer.queries.as_slice() else { return Err(Misfit) };
@@ -170,12 +170,12 @@ impl Asked {
         Ok(filtered)
     }
 
-    /// Encodes what is left of an answer.
+    /// Encodes a filtered answer.
     pub fn answer(&self, filtered: &Filtered, way: Way) -> Vec<u8> {
         self.encode(&filtered.message, way)
     }
 
-    /// Keeps the aliases that lead from the asked name on, and gives where they end.
+    /// Keeps the alias records that start at the asked name. Returns the name where they end.
     fn follow(&self, answers: &[Record], sieve: &Sieve<impl Fn(Ipv4Addr) -> bool>, filtered: &mut Filtered) -> Name {
         let mut at = self.query.name.clone();
         if self.query.query_type == RecordType::CNAME {
@@ -202,8 +202,8 @@ impl Asked {
         message
     }
 
-    /// Writes a message no longer than the guest takes; one that would be longer is cut and says
-    /// so.
+    /// Encodes a message within the size that the guest accepts. A longer message is truncated and
+    /// has the truncation flag.
     fn encode(&self, message: &Message, way: Way) -> Vec<u8> {
         let bytes_max = match way {
             Way::Datagram => self.offered.unwrap_or(PLAIN_UDP_BYTES),
@@ -250,8 +250,8 @@ fn edns(bytes_max: u16) -> Edns {
     edns
 }
 
-/// Writes a name as rules do: lower case, no final dot. A label with any other byte, a dot within
-/// it above all, makes a name that only looks like one on the list.
+/// Writes a name in the form that rules use: lower case, no final dot. Rejects labels with other
+/// bytes, above all a dot, because such a name could look like one on the list.
 fn plain_name(name: &Name) -> Option<String> {
     let mut text = String::new();
     for label in name.iter() {

@@ -1,4 +1,4 @@
-//! Tests of `filter`: by example, and against everything a guest or a resolver could send.
+//! Tests of `filter`: examples, and random input from a guest or a resolver.
 
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, TXT};
 use proptest::{collection::vec, prelude::*};
@@ -167,8 +167,8 @@ fn some_record() -> impl Strategy<Value = Record> {
 }
 
 proptest! {
-    /// Whatever a resolver says, a guest learns addresses of the asked name's chain only, and no
-    /// more than were found.
+    /// For any answer of a resolver, a guest receives only addresses of the asked name's alias
+    /// chain, and exactly those that were found.
     #[test]
     fn what_is_told_is_what_is_opened(records in vec(some_record(), 0..40)) {
         let to = asked("a.example.", RecordType::A);
@@ -194,8 +194,7 @@ proptest! {
         prop_assert_eq!(told_addresses, filtered.found.len());
     }
 
-    /// Bytes that look like a message and bytes that do not: every one is answered or refused, none
-    /// does harm.
+    /// Random bytes, with and without a valid header, are answered or refused without a panic.
     #[test]
     fn any_bytes_are_read_without_harm(bytes in vec(any::<u8>(), 0..600), header in any::<bool>()) {
         let mut bytes = bytes;
@@ -212,7 +211,7 @@ proptest! {
         let _ = filtered(&to, &bytes);
     }
 
-    /// A real answer with bytes changed or cut off.
+    /// A valid answer with some bytes changed or cut off.
     #[test]
     fn a_damaged_answer_is_read_without_harm(
         records in vec(some_record(), 0..8), changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..6), cut: prop::sample::Index,

@@ -1,11 +1,7 @@
-//! Owns the nftables rules of a slot with an egress list. Pure text, like `policy`, whose walls
-//! stand around these.
-//!
-//! A packet of a connection that carries the list's mark passes. Any other is held against the
-//! policy and then the list: networks in `nets`; addresses that allowed names led to, in `named`,
-//! which forgets them in time; and, for connections that an earlier list let through, addresses
-//! that such names led to at any time, in `kept`. Replies are held against the same: what counts is
-//! where the guest went. Sets that hold addresses of names have the list's mark in their key.
+//! Owns the nftables rules of a slot with an egress list. Pure text, like `policy`. A connection
+//! with the list's mark passes. Others are checked against the policy, then `nets` (networks),
+//! `named` (addresses of allowed names, which expire) and, for open connections, `kept` (such
+//! addresses, expired or not). Replies are checked by the connection's destination.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,13 +17,13 @@ use super::{
     policy::{TABLE, TAP},
 };
 
-/// A list, as its rules need it.
+/// The parts of an egress list from which its rules are built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// What tells this list's connections and addresses from another's.
+    /// Identifies the connections and addresses of this list. See `mark_of`.
     pub mark: u32,
     pub nets: Vec<Cidr>,
-    /// What names stand for; `None` leaves what the kernel has.
+    /// Addresses of the list's names. `None` keeps the addresses that the kernel has.
     pub answers: Option<Answers>,
 }
 
@@ -36,12 +32,12 @@ pub struct Listed {
 pub struct Answers {
     /// Open for new connections, and for how long.
     pub named: BTreeMap<Ipv4Addr, Duration>,
-    /// Open for connections that are there already.
+    /// Open for existing connections.
     pub kept: BTreeSet<Ipv4Addr>,
 }
 
-/// Declares the sets and chains of lists. They are in every slot, so that a list can come at any
-/// time. There is room in `named` for addresses that an earlier list left.
+/// Declares the sets and chains of lists. Every slot has them, so that a list can be applied at any
+/// time. `named` also has space for addresses of an earlier list.
 pub fn declared() -> String {
     let (room, seen, window) = (NAMED_MAX * 2, DENIALS_PER_WINDOW, DENIALS_WINDOW.as_secs());
     format!(
@@ -58,8 +54,8 @@ pub fn declared() -> String {
     )
 }
 
-/// Gives the elements of a list's sets; without a list they are emptied. What was told of the list
-/// before is forgotten: who listens may be another.
+/// Returns the elements of a list's sets. Without a list they are emptied. The sets of reported
+/// targets are emptied too, because there may be a new receiver.
 pub fn elements(listed: Option<&Listed>) -> String {
     let forgotten = ["seen_ports", "seen_others"].map(|set| refill(set, "")).concat();
     let Some(Listed { mark, nets, answers }) = listed else {
@@ -75,11 +71,11 @@ pub fn elements(listed: Option<&Listed>) -> String {
     text
 }
 
-/// Gives the way out of a slot with a list, and what is told of the rest.
+/// Returns the chains for outgoing packets and replies of a slot with a list, and for reports.
 pub fn chains(listed: &Listed) -> String {
     let mark = listed.mark;
     let log = log();
-    // Where the connection goes, as the guest began it: the same for its packets and for replies.
+    // The connection's original destination: the same for the guest's packets and for replies.
     let to = "ct original ip daddr";
     format!(
         "  chain egress {{
@@ -121,9 +117,9 @@ pub fn chains(listed: &Listed) -> String {
     )
 }
 
-/// Gives the rules that tell of IPv6, where there is a list. A slot does not have IPv6, so that its
-/// packets end before rules of other families see them; these stand at the guest's link itself.
-/// What a card asks around when it is switched on is nobody's attempt, and is not told.
+/// Returns the rules that report IPv6 packets, if there is a list. A slot has IPv6 disabled, so
+/// rules of other families never see these packets. ICMPv6 multicast is not reported, because the
+/// guest's network stack sends it by itself.
 pub fn at_the_link(listed: Option<&Listed>) -> String {
     let none = format!("table netdev {TABLE} {{ }}\ndelete table netdev {TABLE}\n");
     if listed.is_none() {
@@ -154,8 +150,8 @@ fn log() -> String {
     format!("log group {LOG_GROUP} snaplen {LOG_BYTES}")
 }
 
-/// Opens addresses of names for a list. An address that is there already gets the new time: to add
-/// what exists would leave the old one on most kernels.
+/// Opens addresses of names for a list. Deletes and adds each address, because on most kernels
+/// adding an existing element keeps its old timeout.
 pub fn add_named(mark: u32, addresses: impl Iterator<Item = (Ipv4Addr, Duration)>) -> String {
     let mut longest: BTreeMap<Ipv4Addr, Duration> = BTreeMap::new();
     for (address, left) in addresses {
@@ -181,12 +177,12 @@ pub fn refill(set: &str, elements: &str) -> String {
     text
 }
 
-/// Writes the elements of a set one after the other.
+/// Joins the elements of a set with commas.
 pub fn joined(items: &[impl Display]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn timed(mark: u32, address: Ipv4Addr, left: Duration) -> String {
-    // Zero would mean for ever.
+    // Zero would mean no timeout.
     format!("{mark:#x} . {address} timeout {}ms", left.as_millis().max(1))
 }

@@ -1,7 +1,7 @@
-//! The host's network: a pool of namespaces made ahead, one per machine, with the same addresses in
-//! each. Owns names, addresses, links, nftables rules, egress lists and the DNS relays of one
-//! instance, and removes all of it again. Never starts a machine, never talks to a guest's agent,
-//! never touches a table or link that it did not make. `docs/network.md` has the picture.
+//! The host's network: a pool of namespaces, one per machine, with the same addresses in each. Owns
+//! names, addresses, links, nftables rules, egress lists and DNS relays of one instance, and
+//! removes them. Never starts a machine, talks to a guest's agent, or changes a table or link that
+//! it did not make. See `docs/network.md`.
 
 mod bandwidth;
 mod block;
@@ -36,36 +36,36 @@ pub use query::{BadQuery, DnsQuery, Reason as BadQueryReason, check_query};
 pub use slot::Slot;
 pub use sweep::{Leftovers, leftovers, sweep};
 
-/// How the network of one instance is set up.
+/// The network settings of one instance.
 #[derive(Clone, Debug)]
 pub struct NetSettings {
-    /// What tells this instance from others on the same host: the path of its data folder.
+    /// Identifies this instance on the host: the path of its data folder.
     pub instance: String,
-    /// Slots to keep made ahead.
+    /// Slots to make ahead.
     pub ready: usize,
-    /// Most slots at any time, at most [`SLOTS_MAX`].
+    /// Largest number of slots, at most [`SLOTS_MAX`].
     pub max: usize,
-    /// Resolvers that guests' questions go to; those of the host's `/etc/resolv.conf` if empty.
+    /// Resolvers for guests' questions. If empty, those of the host's `/etc/resolv.conf`.
     pub resolvers: Vec<SocketAddr>,
     /// Networks that guests may reach although the default policy refuses them. Never opens the
     /// host or other sandboxes.
     pub allow_nets: Vec<Cidr>,
-    /// Networks that guests may not reach in addition to the default policy; stronger than
+    /// Networks that guests may not reach in addition to the default policy. Takes precedence over
     /// `allow_nets`.
     pub deny_nets: Vec<Cidr>,
-    /// How long addresses stay open to a restricted guest after it was told them.
+    /// How long addresses stay open to a restricted guest after an answer.
     pub named_for: NamedFor,
 }
 
 impl NetSettings {
-    /// Limits the slots to what a process that may open so many descriptors can serve.
+    /// Limits the number of slots to what a process with this many descriptors can serve.
     pub fn within(self, descriptors: u64) -> NetSettings {
         let slots = descriptors / SLOTS_PART_OF_DESCRIPTORS / DESCRIPTORS_PER_SLOT;
         let max = usize::try_from(slots).unwrap_or(usize::MAX).clamp(1, self.max);
         NetSettings { max, ready: self.ready.min(max), ..self }
     }
 
-    /// Gives the default settings of an instance.
+    /// Returns the default settings of an instance.
     pub fn of(instance: impl Into<String>) -> NetSettings {
         NetSettings {
             instance: instance.into(),

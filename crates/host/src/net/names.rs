@@ -1,21 +1,19 @@
-//! Owns how things in the kernel are named and numbered: which names belong to which instance, and
-//! which addresses to which slot. Pure; never looks at the host.
-//!
-//! An *instance* is one data folder. Everything it makes carries its prefix, so that two instances
-//! on one host, or tests that run in parallel, never touch each other's things.
+//! Owns the names of kernel objects and the addresses of slots. Pure: reads nothing from the host.
+//! An *instance* is one data folder. All its objects carry its prefix, so two instances on one
+//! host, or tests that run in parallel, never touch each other's objects.
 
 use std::net::Ipv4Addr;
 
 use super::{cidr::Cidr, limits::SLOTS_MAX};
 
-/// Prefix length of the block of addresses that one instance uses between its slots and the host.
+/// Prefix length of the block of addresses between an instance's slots and the host.
 pub const BLOCK_BITS: u8 = 22;
 
-/// Where blocks come from, in order: shared address space of carriers, then the range set aside for
-/// benchmarks. Neither is used on the Internet, and both are rare in private networks.
+/// Where blocks come from, in order: the shared address space of carriers, then the benchmark
+/// range. Neither is routed on the Internet, and both are rare in private networks.
 const POOLS: [Cidr; 2] = [Cidr::new(Ipv4Addr::new(100, 64, 0, 0), 10), Cidr::new(Ipv4Addr::new(198, 18, 0, 0), 15)];
 
-/// Names of one instance.
+/// The names of one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     hex: String,
@@ -23,43 +21,44 @@ pub struct Names {
 }
 
 impl Names {
-    /// Derives the names from what identifies the instance, such as the path of its data folder.
+    /// Derives the names from the instance's identity, such as the path of its data folder.
     pub fn of(instance: &str) -> Names {
         let digest = blake3::hash(instance.as_bytes());
         let [a, b, c, d, ..] = *digest.as_bytes();
         Names { hex: format!("{a:02x}{b:02x}{c:02x}"), hash: u32::from_be_bytes([a, b, c, d]) }
     }
 
-    /// Gives what every namespace and link of the instance starts with.
+    /// Returns the prefix of every namespace and link of the instance.
     pub fn prefix(&self) -> String {
         format!("pds-{}-", self.hex)
     }
 
-    /// Gives the name of a slot: both of its namespace and of the link that leads to it.
+    /// Returns the name of a slot, which its namespace and its link on the host share.
     pub fn slot(&self, number: usize) -> String {
         assert!(number < SLOTS_MAX, "slot numbers are below the limit");
         format!("pds-{}-{number}", self.hex)
     }
 
-    /// Reads the number out of a slot's name; `None` if the name is not one of ours.
+    /// Parses the number of a slot's name. Returns `None` if the name is not one of this instance.
     pub fn number(&self, name: &str) -> Option<usize> {
         let digits = name.strip_prefix(&self.prefix())?;
         let number: usize = digits.parse().ok()?;
         (number < SLOTS_MAX && self.slot(number) == name).then_some(number)
     }
 
-    /// Gives the name of the link that holds the instance's block of addresses.
+    /// Returns the name of the link that holds the instance's block of addresses.
     pub fn anchor(&self) -> String {
         format!("pds-{}-net", self.hex)
     }
 
-    /// Gives the name of the instance's nftables table on the host, in family `inet`.
+    /// Returns the name of the instance's nftables table on the host, in family `inet`.
     pub fn table(&self) -> String {
         format!("pandastack_{}", self.hex)
     }
 
-    /// Lists the blocks that the instance may use, best first. It starts somewhere of its own in
-    /// each pool, so that instances rarely meet and the same instance comes back to the same block.
+    /// Returns the candidate blocks in order of preference. The start in each pool depends on the
+    /// instance, so that instances rarely collide and an instance tends to get the same block
+    /// again.
     pub fn blocks(&self) -> impl Iterator<Item = Cidr> + '_ {
         POOLS.into_iter().flat_map(move |pool| {
             let count = 1_u32 << (BLOCK_BITS - pool.bits());
@@ -77,7 +76,7 @@ impl Names {
 pub struct Uplink {
     /// On the host's end.
     pub outer: Ipv4Addr,
-    /// On the namespace's end; what the host sees as the guest's address.
+    /// On the namespace's end. The host sees it as the guest's address.
     pub inner: Ipv4Addr,
 }
 
@@ -85,7 +84,7 @@ impl Uplink {
     /// Prefix length of an uplink.
     pub const BITS: u8 = 30;
 
-    /// Gives the addresses of a slot.
+    /// Returns the addresses of a slot.
     pub fn of(block: Cidr, number: usize) -> Uplink {
         let start = u32::try_from(number * 4).expect("slot numbers are small");
         let at = |offset| block.at(start + offset).expect("a block has room for every slot");

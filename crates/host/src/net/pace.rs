@@ -1,23 +1,23 @@
-//! Owns the rate at which one slot may write addresses of names. Pure: the caller brings the time
+//! Owns the rate at which one slot may write addresses of names. Pure: the caller passes the time
 //! and does the waiting.
 
 use std::time::{Duration, Instant};
 
 use super::limits::{NAMED_WRITES_AT_ONCE, NAMED_WRITES_PER_SECOND};
 
-/// The time that one write costs.
+/// The time that one write uses up.
 const STEP: Duration = Duration::from_millis(1000 / NAMED_WRITES_PER_SECOND as u64);
-/// What a slot that was quiet may spend at once.
+/// The burst that an idle slot may use at once.
 const SAVED: Duration = Duration::from_millis(STEP.as_millis() as u64 * (NAMED_WRITES_AT_ONCE as u64 - 1));
 
-/// A token bucket, kept as the moment at which it is full again.
+/// A token bucket, stored as the time at which it is full again.
 #[derive(Debug, Default)]
 pub struct Pace {
     full_at: Option<Instant>,
 }
 
 impl Pace {
-    /// Takes a token, and gives how long to wait before it counts.
+    /// Takes a token. Returns how long to wait before it is valid.
     pub fn next(&mut self, now: Instant) -> Duration {
         let full_at = self.full_at.map_or(now, |at| at.max(now));
         self.full_at = Some(full_at + STEP);

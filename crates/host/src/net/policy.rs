@@ -1,13 +1,7 @@
-//! Owns what a guest may reach, as nftables rules. Pure text; `slot` and `pool` apply it.
-//!
-//! There are two walls. The one inside the slot's namespace knows the guest: its one address and
-//! its one MAC, where it may go, what may come in. The one on the host trusts none of that: it
-//! knows only which links lead to slots, and holds even if the wall inside were gone. Both are
-//! tables of our own; no other table is ever read or changed.
-
-//!
-//! A slot with an egress list has other chains inside (`listed.rs` has them); the wall on the host
-//! knows nothing of lists.
+//! Owns what a guest may reach, as nftables rules. Pure text: `slot` and `pool` apply it. The rules
+//! in the slot's namespace check the guest's address, MAC and destinations. The rules on the host
+//! know only which links lead to slots, and hold even without the inner rules. Both are tables of
+//! our own, and no other table is read or changed. `listed` has the chains of an egress list.
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 
@@ -34,7 +28,7 @@ pub const UPLINK: &str = "up0";
 /// The table of a slot's rules, in family `inet`.
 pub const TABLE: &str = "pandastack";
 
-/// What no guest may reach unless the operator says so.
+/// Networks that no guest may reach unless the operator allows them.
 const DENIED: [Cidr; 14] = [
     Cidr::new(Ipv4Addr::new(0, 0, 0, 0), 8), // "this" network; Linux takes 0.0.0.0 for the host itself
     Cidr::new(Ipv4Addr::new(10, 0, 0, 0), 8), // private
@@ -52,7 +46,7 @@ const DENIED: [Cidr; 14] = [
     Cidr::new(Ipv4Addr::new(255, 255, 255, 255), 32), // broadcast
 ];
 
-/// What the operator changes about the default policy.
+/// The operator's changes to the default policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exceptions {
     /// Networks that guests may reach although they are private. Never opens the host itself or
@@ -63,15 +57,15 @@ pub struct Exceptions {
 }
 
 impl Exceptions {
-    /// Tells whether the policy lets guests reach an address, leaving aside whose it is and what a
-    /// list says.
+    /// Returns whether the policy lets guests reach an address. Ignores egress lists and the owner
+    /// of the address.
     pub fn permits(&self, address: Ipv4Addr) -> bool {
         let among = |networks: &[Cidr]| networks.iter().any(|network| network.overlaps(Cidr::new(address, 32)));
         !among(&self.deny) && (among(&self.allow) || !among(&DENIED))
     }
 
-    /// The sets of networks. Where several hold an address, `allowed` wins over the built-in list
-    /// only: rules look at `refused` first.
+    /// Returns the sets of networks, strongest first: `refused` wins over `allowed`, and `allowed`
+    /// wins over the built-in `denied`.
     fn networks(&self) -> [(&'static str, &[Cidr]); 3] {
         [("refused", &self.deny), ("allowed", &self.allow), ("denied", &DENIED)]
     }
@@ -90,23 +84,22 @@ impl Exceptions {
     }
 }
 
-/// What the rules inside a slot's namespace are made of.
+/// The parts from which the rules in a slot's namespace are built.
 pub struct Wall<'a> {
     pub uplink: Uplink,
     pub exceptions: &'a Exceptions,
-    /// The egress list; without one, everything is open that the policy permits.
+    /// The egress list. Without one, everything that the policy permits is open.
     pub listed: Option<Listed>,
 }
 
-/// Gives the rules inside a slot's namespace. They replace whatever rules of ours are there in one
-/// transaction, keep connections, and keep what the set `named` has unless the list says what it
-/// should have.
+/// Returns the rules inside a slot's namespace. One transaction replaces our older rules there.
+/// Connections survive, and so do the elements of `named` unless the list defines them.
 pub fn slot_rules(wall: &Wall) -> String {
     let Wall { uplink, exceptions, listed } = wall;
     let inner = uplink.inner;
     let flows = flows();
     let way_out = listed.as_ref().map_or_else(open_chains, listed::chains);
-    // Without a list nobody listens.
+    // Without a list there is no receiver of reports.
     let told = listed.as_ref().map_or_else(String::new, |_| format!("\n    iifname \"{TAP}\" jump report"));
     let mut text = format!("table inet {TABLE} {{\n{}{}}}\nflush table inet {TABLE}\n", declared(), listed::declared());
     text.push_str(&own_arp());
@@ -154,9 +147,9 @@ pub fn slot_rules(wall: &Wall) -> String {
     text
 }
 
-/// Lets the guest speak for its own card and address only when it speaks ARP, which no other rule
-/// sees. The kernel remembers whoever asks, in a table that all namespaces share: a guest that asks
-/// in many names would fill it for everybody.
+/// Accepts ARP from the guest only for its own MAC and address; no other rule sees ARP. The kernel
+/// stores each sender in a neighbour table that all namespaces share, so a guest with many sender
+/// addresses could fill it.
 fn own_arp() -> String {
     format!(
         "table arp {TABLE} {{
@@ -173,7 +166,7 @@ table arp {TABLE} {{
     )
 }
 
-/// The sets and chains that are there whatever the rules say; declaring them again changes nothing.
+/// The sets and chains of every slot. Declaring them again changes nothing.
 fn declared() -> &'static str {
     "  set refused { type ipv4_addr; flags interval; auto-merge; }
   set allowed { type ipv4_addr; flags interval; auto-merge; }
@@ -192,10 +185,10 @@ fn declared() -> &'static str {
 "
 }
 
-/// What a new connection of the guest must pass. The first rule counts open ones. It does not see
-/// TCP connections that are closed, which stay in the kernel's table for two minutes, so the second
-/// bounds how fast new ones come. Both count what they drop. DNS over UDP is not tracked at all
-/// (`prerouting`, `untracked`).
+/// The limits for new connections of the guest. The first rule bounds open connections. It does not
+/// count closed TCP connections, which stay in the kernel's table for two minutes, so the second
+/// rule bounds the rate. Both count what they drop. DNS over UDP is not tracked (`prerouting`,
+/// `untracked`).
 fn flows() -> String {
     let refuse = "counter name refused_flows drop";
     format!(
@@ -206,7 +199,7 @@ fn flows() -> String {
     )
 }
 
-/// The way out of a slot without a list.
+/// The chains for outgoing packets and replies of a slot without a list.
 fn open_chains() -> String {
     "  chain egress {
     ct state invalid drop
@@ -226,8 +219,8 @@ fn open_chains() -> String {
     .to_owned()
 }
 
-/// Gives the rules on the host, for all slots of the instance at once. Replaces an older version in
-/// the same transaction.
+/// Returns the rules on the host, for all slots of the instance. Replaces an older version in the
+/// same transaction.
 pub fn host_rules(names: &Names, block: Cidr, exceptions: &Exceptions) -> String {
     let sets = exceptions.sets();
     let table = names.table();

@@ -1,5 +1,5 @@
-//! Owns the slots of one instance: makes a few ahead, hands them out, removes them when they come
-//! back. Never decides what a guest may reach (`policy`), and never waits for a guest.
+//! Owns the slots of one instance: makes a few ahead, hands them out, and removes them after use.
+//! Never decides what a guest may reach (`policy`), and never waits for a guest.
 //!
 //! ```text
 //!           refill, or take on demand          take
@@ -41,19 +41,19 @@ pub struct NetPool {
     ready_wanted: usize,
     max: usize,
     books: Mutex<Books>,
-    /// Rung when there may be a slot to make ahead.
+    /// Notified when a slot may have to be made ahead.
     bell: Notify,
-    /// Bounds how many slots are made or removed at once. Whoever holds all permits is alone.
+    /// Bounds how many slots are made or removed at once. Holding all permits excludes all others.
     makers: Semaphore,
     refill: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How many slots there are.
+/// The number of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotCounts {
     pub ready: usize,
-    /// All that exist: ready, taken, being made, and those of an earlier process that nobody
-    /// adopted.
+    /// All used numbers: slots that are ready, taken, being made, stuck, or of an earlier process
+    /// and not yet adopted.
     pub present: usize,
 }
 
@@ -62,20 +62,20 @@ struct Books {
     ready: VecDeque<Slot>,
     /// Numbers of all slots that exist or are being made.
     used: BTreeSet<usize>,
-    /// Numbers of slots found at start; they wait to be adopted.
+    /// Numbers of slots found at start that can be adopted.
     orphans: BTreeSet<usize>,
-    /// Numbers of slots that nobody has and whose removal failed. They stay used, because what is
-    /// left under such a name must not meet a new slot, until the audit has removed that.
+    /// Numbers of slots without an owner whose removal failed. They stay used until the audit has
+    /// removed the remains, because a new slot must not get the same name.
     stuck: BTreeSet<usize>,
-    /// Where the search for a free number starts: numbers, and with them addresses, are not used
-    /// again at once.
+    /// Where the search for a free number starts, so that numbers and addresses are not reused at
+    /// once.
     next: usize,
     closed: bool,
 }
 
 impl NetPool {
-    /// Prepares the host and starts to make slots ahead. Slots of an earlier process are left alone
-    /// and can be adopted; `sweep` removes them, and belongs before this.
+    /// Prepares the host and starts making slots ahead. Leaves slots of an earlier process alone,
+    /// so that they can be adopted. To remove them, call `sweep` first.
     pub async fn start(settings: NetSettings, scope: &Scope) -> Result<Arc<NetPool>, NetError> {
         let NetSettings { instance, ready, max, resolvers, allow_nets, deny_nets, named_for } = settings;
         if max == 0 || max > SLOTS_MAX || ready > max {
@@ -115,7 +115,7 @@ impl NetPool {
         Ok(pool)
     }
 
-    /// Gives a slot that was made ahead, or makes one. Dropping the call loses no slot.
+    /// Returns a slot that was made ahead, or makes one. Dropping the call loses no slot.
     pub async fn take(self: &Arc<Self>) -> Result<Slot, NetError> {
         loop {
             if let Some(slot) = self.pop_ready()? {
@@ -123,21 +123,21 @@ impl NetPool {
                 return Ok(slot);
             }
             // The new slot goes through the ready list, so that it is not lost if this call is
-            // dropped meanwhile.
+            // dropped.
             let pool = self.clone();
             self.site.scope.run("make slot", async move { pool.make_one().await }).await??;
         }
     }
 
-    /// Removes a slot after use. It is removed even if this call is dropped.
+    /// Removes a slot after use, even if this call is dropped.
     pub async fn give_back(self: &Arc<Self>, slot: Slot) -> Result<(), NetError> {
         let pool = self.clone();
         self.site.scope.run("remove slot", async move { pool.remove_one(slot).await }).await?
     }
 
-    /// Takes over a slot that an earlier process of this instance had taken, and applies an egress
-    /// list whatever was applied before. Connections that the same list had let through go on. A
-    /// call that fails or is dropped can be repeated.
+    /// Takes over a slot that an earlier process of this instance had taken, and always applies the
+    /// egress list. Connections that the same list allowed continue. A call that fails or is
+    /// dropped can be repeated.
     pub async fn adopt(&self, name: &str, egress: &Egress) -> Result<Slot, NetError> {
         let unknown = || NetError::Unknown { name: name.to_owned() };
         let number = self.site.names.number(name).ok_or_else(unknown)?;
@@ -145,12 +145,12 @@ impl NetPool {
             return Err(unknown());
         }
         let slot = Slot::adopt(&self.site, number, egress).await?;
-        // Only one of two calls at once gets here, as only one can bind the relay's port.
+        // Of two concurrent calls only one gets here, because only one can bind the relay's port.
         if self.books().orphans.remove(&number) { Ok(slot) } else { Err(unknown()) }
     }
 
-    /// Removes a slot of an earlier process that was not adopted. Does nothing about one that was,
-    /// or that never was.
+    /// Removes a slot of an earlier process that was not adopted. Ignores adopted and unknown
+    /// slots.
     pub async fn discard(&self, name: &str) -> Result<(), NetError> {
         let Some(number) = self.site.names.number(name) else { return Ok(()) };
         if !self.books().orphans.remove(&number) {
@@ -159,37 +159,37 @@ impl NetPool {
         self.removed(number, super::slot::remove(&[name.to_owned()]).await)
     }
 
-    /// Gives what restricted guests are refused from now on, of all slots. Each target comes once a
-    /// minute and slot; a receiver that is too slow loses the oldest.
+    /// Subscribes to the denials of all slots. Each target is reported once a minute and slot. A
+    /// receiver that is too slow loses the oldest.
     pub fn denials(&self) -> broadcast::Receiver<Denial> {
         self.site.denials.subscribe()
     }
 
-    /// What tells this instance from others.
+    /// Returns the identity of this instance.
     pub fn instance(&self) -> String {
         self.instance.clone()
     }
 
-    /// Names every slot that somebody has or will have: ready, taken, or being made.
+    /// Returns the names of all slots except stuck ones: ready, taken, being made, or to be
+    /// adopted.
     pub fn present(&self) -> BTreeSet<String> {
         let books = self.books();
         books.used.difference(&books.stuck).map(|number| self.site.names.slot(*number)).collect()
     }
 
-    /// Names the slots whose removal failed. There may be nothing left of one by now; its number
-    /// comes back all the same only with `remove_stray`.
+    /// Returns the names of the slots whose removal failed. Only `remove_stray` frees their
+    /// numbers, even if nothing is left of them.
     pub fn stuck(&self) -> BTreeSet<String> {
         self.books().stuck.iter().map(|number| self.site.names.slot(*number)).collect()
     }
 
-    /// Removes a namespace or link of this instance that no slot of the pool has, and what is left
-    /// of a slot whose removal failed; the number is free then. It is removed even if this call is
-    /// dropped.
+    /// Removes a namespace or link of this instance that no slot of the pool owns, or the remains
+    /// of a stuck slot, and frees the number. Continues even if this call is dropped.
     pub async fn remove_stray(self: &Arc<Self>, name: &str) -> Result<(), NetError> {
         let unknown = || NetError::Unknown { name: name.to_owned() };
         let number = self.site.names.number(name).ok_or_else(unknown)?;
-        // Taken first: nobody makes a slot of this number meanwhile, and of two calls at once only
-        // one goes on.
+        // Claimed first, so that no slot gets this number meanwhile and only one of two concurrent
+        // calls continues.
         if !self.books().claim_stray(number) {
             return Err(unknown());
         }
@@ -198,32 +198,33 @@ impl NetPool {
         self.site.scope.run("remove stray slot", removing).await?
     }
 
-    /// Counts the slots.
+    /// Returns the number of slots.
     pub fn counts(&self) -> SlotCounts {
         let books = self.books();
         SlotCounts { ready: books.ready.len(), present: books.used.len() }
     }
 
-    /// How many slots there may be.
+    /// Returns the largest number of slots.
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// Ends the pool and removes everything the instance has in the kernel, taken slots included.
+    /// Ends the pool and removes everything that the instance has in the kernel, taken slots
+    /// included.
     pub async fn close(&self) -> Result<(), NetError> {
         self.end().await?;
         sweep(&self.instance, &[]).await
     }
 
-    /// Ends the pool but leaves taken slots where they are, for the next process to adopt.
+    /// Ends the pool but keeps taken slots, for the next process to adopt.
     pub async fn detach(&self) -> Result<(), NetError> {
         let ready = self.end().await?;
         let ready: Vec<_> = ready.iter().map(|slot| slot.name().to_owned()).collect();
         super::slot::remove(&ready).await
     }
 
-    /// Stops making slots, waits for work under way, and gives the slots nobody took. Their relays
-    /// have ended.
+    /// Stops making slots, waits for work in progress, and returns the slots that were not taken.
+    /// Their relays have ended.
     async fn end(&self) -> Result<Vec<Slot>, NetError> {
         self.books().closed = true;
         self.site.scope.token().cancel();
@@ -231,7 +232,7 @@ impl NetPool {
         if let Some(refill) = refill {
             let _ = refill.await;
         }
-        // The permits are given back at once: whoever comes later sees that the pool is closed.
+        // The permits are released at once: later callers see that the pool is closed.
         drop(self.makers.acquire_many(MAKERS_MAX).await.map_err(|_| NetError::Closed)?);
         Ok(self.books().ready.drain(..).collect())
     }
@@ -257,8 +258,8 @@ impl NetPool {
         }
     }
 
-    /// Waits until a slot was taken, and then until its machine has had time to start: making the
-    /// next one would compete.
+    /// Waits until a slot is taken, and then until its machine has had time to start. Making the
+    /// next slot would compete with that.
     async fn rung(&self) {
         self.bell.notified().await;
         tokio::time::sleep(REFILL_SETTLE).await;
@@ -285,7 +286,8 @@ impl NetPool {
         self.removed(number, destroy(slot).await)
     }
 
-    /// Frees a number whose slot was removed. One whose slot could not be is left to the audit.
+    /// Frees the number of a removed slot. If the removal failed, the number is stuck until the
+    /// audit.
     fn removed(&self, number: usize, outcome: Result<(), NetError>) -> Result<(), NetError> {
         let mut books = self.books();
         match &outcome {
@@ -308,8 +310,7 @@ impl NetPool {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        // Every change under this lock is a single step, so a panic elsewhere cannot have left it
-        // half done.
+        // Each change under this lock is one step, so a panic elsewhere cannot leave it half done.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -330,8 +331,7 @@ impl Books {
         Ok(number)
     }
 
-    /// Marks a number as used that nobody has: one that is free, or stuck. `false` if somebody has
-    /// it.
+    /// Marks a free or stuck number as used. Returns `false` if the number has an owner.
     fn claim_stray(&mut self, number: usize) -> bool {
         self.stuck.remove(&number) || self.used.insert(number)
     }
@@ -339,7 +339,7 @@ impl Books {
 
 fn enable_forwarding() -> std::io::Result<()> {
     const SETTING: &str = "/proc/sys/net/ipv4/ip_forward";
-    // Writing resets other settings of the host's links even if the value stays the same.
+    // Writing resets other settings of the host's links, even if the value stays the same.
     if std::fs::read_to_string(SETTING)?.trim() == "1" { Ok(()) } else { std::fs::write(SETTING, "1") }
 }
 

@@ -1,7 +1,7 @@
-//! Checks what a guest sends to the DNS relay. Pure: bytes in, a checked query or the answer to a
-//! bad one out. Only an ordinary query passes: opcode QUERY, one question of class IN, no zone
+//! Checks the messages that a guest sends to the DNS relay. Pure: bytes in, a checked query or an
+//! error reply out. Only ordinary queries pass: opcode QUERY, one question of class IN, no zone
 //! transfer, no records except EDNS. The host's resolver may trust the host, so UPDATE, NOTIFY,
-//! transfers and key exchange must never reach it from a guest.
+//! transfers and key exchange must never reach it.
 
 use hickory_proto::{
     op::{Edns, Query, ResponseCode},
@@ -20,8 +20,7 @@ const OPCODE_BITS: u8 = 0x78;
 const RECURSION_BIT: u8 = 0x01;
 /// "Recursion available" in the fourth byte.
 const AVAILABLE_BIT: u8 = 0x80;
-/// Types for questions and for the protocol itself (RFC 6895): transfers, TKEY and TSIG among them.
-/// `ANY` is in the range too.
+/// Meta types (RFC 6895), among them transfers, TKEY and TSIG. `ANY` is in the range too.
 const META_TYPES: std::ops::RangeInclusive<u16> = 128..=255;
 
 /// A guest's message that may be sent to a resolver.
@@ -34,7 +33,7 @@ pub struct DnsQuery {
 }
 
 impl DnsQuery {
-    /// Gives the message as it came.
+    /// Returns the message as received.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -47,8 +46,7 @@ impl DnsQuery {
         self.bytes[2] & RECURSION_BIT != 0
     }
 
-    /// Turns the query into the answer that no resolver could be reached, so that the guest need
-    /// not wait.
+    /// Turns the query into a "server failure" answer, so that the guest need not wait.
     pub fn into_failure(self) -> Vec<u8> {
         let mut bytes = self.bytes;
         bytes[2] |= ANSWER_BIT;
@@ -57,19 +55,19 @@ impl DnsQuery {
     }
 }
 
-/// A guest's message that goes nowhere.
+/// A guest's message that is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadQuery {
     pub reason: Reason,
-    /// Id and flags; what an answer repeats.
+    /// Id and flags, which the answer repeats.
     head: [u8; 3],
 }
 
-/// Why a message goes nowhere.
+/// Why a message is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// Too short, too long, or an answer. It gets no answer: two servers could answer each other
-    /// for ever.
+    /// Too short, too long, or an answer. It gets no reply, because two servers could answer each
+    /// other for ever.
     #[error("not a query")]
     NotQuery,
     #[error("malformed, or not exactly one question")]
@@ -81,8 +79,7 @@ pub enum Reason {
 }
 
 impl BadQuery {
-    /// Gives the answer for the guest: a header with the response code. `None` means that there is
-    /// none to give.
+    /// Returns the reply for the guest: a header with the response code. `None` means no reply.
     pub fn reply(&self) -> Option<Vec<u8>> {
         let code = match self.reason {
             Reason::NotQuery => return None,
@@ -110,7 +107,7 @@ pub fn check_query(bytes: &[u8]) -> Result<DnsQuery, BadQuery> {
     if flags & OPCODE_BITS != 0 {
         return bad(Reason::Opcode, head);
     }
-    // Counted before anything is parsed, so that a header cannot claim thousands of records.
+    // The counts are checked before parsing, so that a header cannot claim thousands of records.
     let [questions, answers, authorities, additionals] =
         [[q1, q0], [a1, a0], [n1, n0], [r1, r0]].map(u16::from_be_bytes);
     let mut decoder = BinDecoder::new(bytes).clone(HEADER_BYTES as u16);
@@ -118,7 +115,7 @@ pub fn check_query(bytes: &[u8]) -> Result<DnsQuery, BadQuery> {
         return bad(Reason::Format, head);
     }
     let Ok(question) = Query::read(&mut decoder) else { return bad(Reason::Format, head) };
-    // Before the other records: an IXFR carries one, and is to be refused as what it is.
+    // Checked before the other records: an IXFR carries one, and must be refused as forbidden.
     if is_forbidden(&question) {
         return bad(Reason::Forbidden, head);
     }

@@ -1,4 +1,4 @@
-//! Tests of `query`: a table of messages, and any bytes at all.
+//! Tests of `query`: a table of messages, and random bytes.
 
 use hickory_proto::{
     op::{Edns, Message, MessageType, OpCode},
@@ -28,7 +28,7 @@ fn record() -> Record {
     Record::from_rdata(Name::from_ascii("a.example.").unwrap(), 1, RData::A(A([1, 2, 3, 4].into())))
 }
 
-/// A query with another opcode in its header; the rest need not make sense then.
+/// A query with another opcode in its header. The rest need not be valid then.
 fn with_opcode(opcode: u8) -> Vec<u8> {
     let mut bytes = changed(RecordType::SOA, |_| {});
     bytes[2] |= opcode << 3;
@@ -55,7 +55,7 @@ fn ordinary_queries_pass_as_they_came() {
     assert!(check_query(&root).is_ok(), "the root is a name too");
 }
 
-/// What must not pass: its name, the message, and the code of the answer.
+/// Messages that must be refused: a label, the message, and the response code.
 fn bad_messages() -> Vec<(&'static str, Vec<u8>, u8)> {
     let whole = changed(RecordType::A, |_| {});
     let second = Query::query(Name::from_ascii("b.example.").unwrap(), RecordType::A);

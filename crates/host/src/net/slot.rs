@@ -1,6 +1,6 @@
 //! Owns one slot: a network namespace with a tap for the guest and an uplink to the host. Makes it,
-//! adopts it after a restart of the host's process, removes it. Never reuses one: a slot that had a
-//! guest is removed, because a new one costs less than the proof that the old one is clean.
+//! adopts it after a restart of the host's process, and removes it. Never reuses a slot: a new one
+//! costs less than proving that the old one is clean.
 
 use std::{
     io,
@@ -29,7 +29,7 @@ use super::{
     policy::{Exceptions, GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, TAP, UPLINK},
 };
 
-/// What all slots of an instance have in common.
+/// What all slots of an instance share.
 #[derive(Debug)]
 pub(super) struct Site {
     pub names: Names,
@@ -38,14 +38,13 @@ pub(super) struct Site {
     pub resolvers: Arc<[SocketAddr]>,
     pub named_for: NamedFor,
     pub denials: broadcast::Sender<Denial>,
-    /// Bounds the writes of names' addresses under way.
+    /// Bounds the writes of names' addresses in progress.
     pub writers: Arc<Semaphore>,
     pub scope: Scope,
 }
 
-/// A place in the network for one machine. Dropping it ends its DNS relay but leaves the namespace
-/// where it is, with its number taken: that is how machines outlive the host's process.
-/// `NetPool::give_back` removes it.
+/// The network slot of one machine. Dropping it ends its DNS relay but keeps the namespace and its
+/// number, so that machines outlive the host's process. `NetPool::give_back` removes it.
 #[derive(Debug)]
 pub struct Slot {
     number: usize,
@@ -59,9 +58,9 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Says what the guest may reach, from now on and for connections it has open as well. All of
-    /// it changes at once, also if this call is dropped. Nothing is done if nothing changes. When
-    /// it fails, the rules are the old ones and the relay answers nothing until a later call
+    /// Sets what the guest may reach, for new and open connections. The change is one transaction
+    /// and completes even if this call is dropped. Does nothing if the list is applied already.
+    /// After a failure the old rules stay and the relay answers nothing until a later call
     /// succeeds.
     pub async fn set_egress(&self, egress: &Egress) -> Result<(), NetError> {
         if self.gate.is(egress) {
@@ -71,8 +70,8 @@ impl Slot {
         self.scope.run("set egress", async move { gate.set(&egress).await }).await?
     }
 
-    /// Limits how fast the guest talks to the outside, in megabits per second in each direction, or
-    /// lifts the limit. Nothing is done if nothing changes.
+    /// Limits the guest's bandwidth to the outside, in megabits per second in each direction, or
+    /// removes the limit. Does nothing if nothing changes.
     pub async fn set_bandwidth(&self, mbps: Option<u32>) -> Result<(), NetError> {
         if self.pipe.is(mbps) {
             return Ok(());
@@ -81,17 +80,17 @@ impl Slot {
         self.scope.run("set bandwidth", async move { pipe.limit(mbps).await }).await?
     }
 
-    /// Counts what the names of its egress list have cost.
+    /// Returns the cost counters of the names on its egress list.
     pub fn name_counts(&self) -> NameCounts {
         self.gate.name_counts()
     }
 
-    /// Gives the name of its namespace, to be written down and adopted after a restart.
+    /// Returns the name of its namespace, which the ledger stores for adoption after a restart.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Gives the machine's place in the network.
+    /// Returns what a machine needs to use this slot's network.
     pub fn port(&self) -> NetworkPort {
         NetworkPort {
             netns: path_of(&self.name),
@@ -102,12 +101,12 @@ impl Slot {
         }
     }
 
-    /// Gives the open namespace, for dialling the guest.
+    /// Returns the open namespace, for connections to the guest.
     pub fn netns(&self) -> &Arc<Netns> {
         &self.netns
     }
 
-    /// Gives the address that the guest's traffic has between the namespace and the host.
+    /// Returns the address that the guest's traffic has between the namespace and the host.
     pub fn uplink_address(&self) -> Ipv4Addr {
         self.uplink.inner
     }
@@ -116,13 +115,13 @@ impl Slot {
         self.number
     }
 
-    /// Makes a slot. What a failed attempt had made is removed.
+    /// Makes a slot. Removes the remains of a failed attempt.
     pub(super) async fn make(site: &Site, number: usize) -> Result<Slot, NetError> {
         match Slot::build(site, number).await {
             Ok(slot) => Ok(slot),
             Err(error) => {
-                // The first error tells what went wrong; should the removal fail as well, the next
-                // sweep repeats it.
+                // The first error is the useful one. If the removal fails too, the next sweep
+                // repeats it.
                 let _ = remove(&[site.names.slot(number)]).await;
                 Err(error)
             }
@@ -137,7 +136,7 @@ impl Slot {
         let slot = Slot::open(number, name, uplink)?;
         let inside = Some(&*slot.netns);
         slot.netns.run(route_only_ipv4).and_then(|done| done).map_err(slot.io("set up routing in"))?;
-        // Rules name links that need not exist yet, so the two programs can run side by side.
+        // Rules may name links that do not exist yet, so both programs can run at the same time.
         let rules = Gate::first_rules(uplink, &site.exceptions);
         let links = inner_links(uplink);
         let (linked, ruled) = tokio::join!(ip(Batch::StopAtError, &links, inside), nft(&rules, inside));
@@ -147,8 +146,8 @@ impl Slot {
         slot.serve(site, gate, Shape::Limited(None))
     }
 
-    /// Takes over a slot that an earlier process of this instance made. What that one had applied
-    /// is not asked for: the rules are written anew, and the relay starts when they are there.
+    /// Takes over a slot that an earlier process of this instance made. Always writes the rules
+    /// anew and starts the relay after that.
     pub(super) async fn adopt(site: &Site, number: usize, egress: &Egress) -> Result<Slot, NetError> {
         let slot = Slot::open(number, site.names.slot(number), Uplink::of(site.block, number))?;
         let gate = slot.gate(site, Applied::Unknown);
@@ -166,7 +165,7 @@ impl Slot {
     }
 }
 
-/// A slot whose DNS relay does not run yet.
+/// A slot whose DNS relay is not running yet.
 struct Opened {
     number: usize,
     name: String,
@@ -202,10 +201,10 @@ impl Opened {
     }
 }
 
-/// Ends a slot's relay and removes it.
+/// Ends a slot's relay and removes the slot.
 pub(super) async fn destroy(slot: Slot) -> Result<(), NetError> {
     let Slot { name, netns, relay, gate, pipe, .. } = slot;
-    // Open sockets and handles would keep the namespace alive behind its name.
+    // Open sockets and handles would keep the namespace alive without its name.
     relay.stop().await;
     gate.close().await;
     pipe.close().await;
@@ -213,12 +212,11 @@ pub(super) async fn destroy(slot: Slot) -> Result<(), NetError> {
     remove(&[name]).await
 }
 
-/// Removes namespaces and the links that lead to them, and makes sure that they are gone.
+/// Removes namespaces and the links that lead to them, and checks that they are gone.
 pub(super) async fn remove(names: &[String]) -> Result<(), NetError> {
     let mut lines = String::new();
     for name in names {
-        // The link first: removing it takes effect at once, while the kernel takes a namespace
-        // apart later.
+        // The link first: it is gone at once, while the kernel removes a namespace later.
         if if_nametoindex(name.as_str()).is_ok() {
             lines.push_str(&format!("link del {name}\n"));
         }
@@ -233,8 +231,7 @@ pub(super) async fn remove(names: &[String]) -> Result<(), NetError> {
     let left: Vec<_> =
         names.iter().filter(|name| path_of(name).exists() || if_nametoindex(name.as_str()).is_ok()).cloned().collect();
     match ran {
-        // A complaint about something that is gone anyway is of no interest: two removals may have
-        // met.
+        // An error about an object that is gone does not matter: two removals may have run at once.
         _ if left.is_empty() => Ok(()),
         Ok(()) => Err(NetError::Remains { names: left }),
         Err(cause) => Err(NetError::Command { action: "remove slots", cause }),
@@ -273,12 +270,11 @@ fn inner_links(uplink: Uplink) -> String {
     )
 }
 
-/// Runs inside the namespace: these settings belong to the namespace of the thread that writes
-/// them.
+/// Must run inside the namespace: these settings apply to the namespace of the writing thread.
 fn route_only_ipv4() -> io::Result<()> {
     for every in ["all", "default"] {
         match std::fs::write(format!("/proc/sys/net/ipv6/conf/{every}/disable_ipv6"), "1") {
-            // A kernel without IPv6 has nothing to switch off.
+            // A kernel without IPv6 has nothing to disable.
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             written => written?,
         }

@@ -1,6 +1,5 @@
-//! Owns what is left of an instance in the kernel: lists it, and removes it. Everything is found by
-//! name, so it works without any memory of an earlier run. Never touches a name that lacks the
-//! instance's prefix.
+//! Lists and removes what an instance has in the kernel. Finds everything by name, so it needs no
+//! record of an earlier run. Never touches a name without the instance's prefix.
 
 use std::io;
 
@@ -13,7 +12,7 @@ use super::{
     slot::remove,
 };
 
-/// What an instance has in the kernel.
+/// The kernel objects of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     pub namespaces: Vec<String>,
@@ -23,13 +22,13 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Tells whether nothing is there.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.namespaces.is_empty() && self.links.is_empty() && self.tables.is_empty()
     }
 }
 
-/// Lists what the instance has in the kernel, whether in use or not.
+/// Lists the kernel objects of the instance, whether in use or not.
 pub async fn leftovers(instance: &str) -> Result<Leftovers, NetError> {
     let names = Names::of(instance);
     let failed = |cause| NetError::Command { action: "list tables", cause };
@@ -39,8 +38,8 @@ pub async fn leftovers(instance: &str) -> Result<Leftovers, NetError> {
     Ok(Leftovers { namespaces: namespaces(&names)?, links: links(&names)?, tables })
 }
 
-/// Removes what an earlier process of the instance left behind, except the slots to keep. With
-/// nothing to keep, the instance's block of addresses and its table go as well.
+/// Removes what an earlier process of the instance left, except the slots to keep. With nothing to
+/// keep, it also removes the instance's block of addresses and its table.
 pub async fn sweep(instance: &str, keep: &[String]) -> Result<(), NetError> {
     let names = Names::of(instance);
     let Leftovers { namespaces, links, tables } = leftovers(instance).await?;

@@ -1,5 +1,5 @@
-//! Decides where a sandbox's volumes go, or says why they cannot. Pure: nothing is looked up,
-//! nothing is changed.
+//! Assigns a slot to each of a sandbox's volumes, or returns the reason why it cannot. Pure: reads
+//! and changes nothing.
 
 use std::{collections::HashSet, path::Path};
 
@@ -8,13 +8,13 @@ use pandastack_vmm::{VOLUME_SLOTS, VolumeSlot};
 
 use crate::ledger::VolumeUse;
 
-/// Longest mount path, as the kernel has it.
+/// Longest mount path that the kernel accepts.
 const PATH_BYTES_MAX: usize = 4095;
 
-/// What the guest's own agent lives from.
+/// Paths that the guest's agent needs.
 const RESERVED: [&str; 4] = ["/dev", "/proc", "/sys", "/run"];
 
-/// Gives each volume a slot, in the order of the request.
+/// Assigns a slot to each volume, in the order of the request.
 pub fn uses(mounts: &[VolumeMount]) -> Result<Vec<VolumeUse>, Fault> {
     let mut counts = (0, 0);
     let (mut paths, mut volumes) = (HashSet::new(), HashSet::new());

@@ -1,6 +1,6 @@
-//! One at a time grows a volume or tells a machine of its size. A machine that is told of a size
-//! makes its file that large, also when that is smaller; so nobody may grow the file between the
-//! look at its size and the machine's answer.
+//! Owns one lock per volume, for growing it or reporting its size to a machine. A machine sets the
+//! file to the reported size, even if that is smaller. So the file must not grow between reading
+//! its size and the machine's answer.
 
 use std::{
     collections::HashMap,
@@ -12,21 +12,20 @@ use std::{
 use pandastack_model::{Bytes, VolumeId};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-/// The queues of all volumes that somebody uses.
+/// The locks of all volumes in use.
 #[derive(Debug, Default)]
 pub struct Turns {
     queues: Mutex<HashMap<VolumeId, Weak<AsyncMutex<()>>>>,
 }
 
-/// The file of one volume and the queue of those who change or tell its size. Clones stand in the
-/// same queue.
+/// The file of one volume, and the lock for changing or reporting its size. Clones share the lock.
 #[derive(Clone, Debug)]
 pub struct Disk {
     file: PathBuf,
     queue: Arc<AsyncMutex<()>>,
 }
 
-/// Somebody's turn, until it is dropped. Who has it may rely on the size.
+/// The held lock of a volume. The size does not change until it is dropped.
 #[derive(Debug)]
 pub struct Turn {
     file: PathBuf,
@@ -34,7 +33,7 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// Gives a volume's disk. Queues that nobody knows any more are forgotten here.
+    /// Returns a volume's disk. Removes locks that are no longer in use.
     pub fn disk(&self, volume: VolumeId, file: PathBuf) -> Disk {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(&volume).and_then(Weak::upgrade) {
@@ -48,19 +47,19 @@ impl Turns {
 }
 
 impl Disk {
-    /// Where the volume's file lies.
+    /// Returns the path of the volume's file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Waits for its turn.
+    /// Waits for the lock.
     pub async fn turn(&self) -> Turn {
         Turn { file: self.file.clone(), _guard: self.queue.clone().lock_owned().await }
     }
 }
 
 impl Turn {
-    /// Looks how large the volume is.
+    /// Returns the size of the volume.
     pub fn size(&self) -> io::Result<Bytes> {
         Ok(Bytes::new(std::fs::metadata(&self.file)?.len()))
     }

@@ -1,6 +1,6 @@
-//! Owns the stage for network tests: a *world*, which is a network namespace that plays the host,
-//! and a *guest*, which is a namespace in the place of a machine. Nothing here touches the network
-//! of the machine that runs the tests.
+//! Owns the environment of network tests: a *world*, which is a network namespace in the role of
+//! the host, and a *guest*, which is a namespace in the role of a machine. Never touches the
+//! network of the machine that runs the tests.
 
 use std::{
     future::Future,
@@ -16,7 +16,7 @@ use pandastack_host::net::{GATEWAY, GATEWAY_MAC, GUEST, GUEST_MAC, NetPool, NetS
 use pandastack_kit::Scope;
 use pandastack_sys::netns::Netns;
 
-// By path: the testbed room depends on every other room, and these tests need only this file of it.
+// By path: the testbed room depends on every other room, and these tests need only this file.
 #[path = "../../../testbed/src/outside.rs"]
 pub mod outside;
 
@@ -24,18 +24,18 @@ pub mod zone;
 
 use outside::{Outside, ip, unique};
 
-/// Longer than any answer between namespaces of one machine takes, short enough to wait for where
-/// none may come.
+/// Longer than any answer between namespaces of one machine takes, and short enough to wait for
+/// where no answer may arrive.
 pub const PATIENCE: Duration = Duration::from_millis(700);
 
-/// A host of its own: a fresh network namespace, and an instance in it.
+/// A host for one test: a new network namespace, and an instance in it.
 pub struct World {
     pub instance: String,
     pub scope: Scope,
 }
 
 impl World {
-    /// Runs a test in a fresh world, on one thread: threads started from it are in the same
+    /// Runs a test in a new world, on one thread. Threads started from it are in the same
     /// namespace.
     pub fn run<F, W>(test: F)
     where
@@ -71,13 +71,13 @@ impl World {
         NetPool::start(settings, &self.scope).await.unwrap()
     }
 
-    /// Blocking work off the one thread that also runs the pool.
+    /// Runs blocking work on another thread, because this one also runs the pool.
     pub async fn block<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         self.scope.block("test", work).await.unwrap()
     }
 }
 
-/// Removes what a test that panicked left behind.
+/// Removes what a failed test left.
 struct Cleanup(String);
 
 impl Drop for Cleanup {
@@ -87,7 +87,7 @@ impl Drop for Cleanup {
     }
 }
 
-/// Plays a machine: its namespace has the guest's addresses, and its link takes the tap's place.
+/// Plays a machine: its namespace has the guest's addresses, and its link replaces the tap.
 pub struct Guest {
     name: String,
     pub slot: String,
@@ -115,8 +115,8 @@ impl Guest {
              neigh replace {GATEWAY} lladdr {GATEWAY_MAC} dev eth0 nud permanent\n\
              route add default via {GATEWAY}\n"
         ));
-        // The kernel drops what is sent before it has noticed that both ends are up, and it takes
-        // its time under load.
+        // The kernel drops packets until it has noticed that both ends are up, which may take a
+        // while under load.
         for (namespace, link) in [(&guest.name, "eth0"), (&guest.slot, TAP)] {
             until_up(namespace, link);
         }
@@ -131,12 +131,12 @@ impl Guest {
         ip(&["-n", &self.slot, "-batch", "-"], lines).unwrap();
     }
 
-    /// What a greeter says to the guest.
+    /// Returns the text that a greeter sends to the guest.
     pub fn greeting(&self, address: SocketAddr) -> io::Result<String> {
         greeting(&self.netns, address)
     }
 
-    /// Sends a datagram, from an address if one is given, and waits for the echo.
+    /// Sends a datagram from an address and waits for the echo.
     pub fn echo(&self, from: Ipv4Addr, to: SocketAddr) -> io::Result<()> {
         self.netns.run(|| {
             let socket = UdpSocket::bind((from, 0))?;
@@ -153,7 +153,7 @@ impl Drop for Guest {
     }
 }
 
-/// Waits until a link in a namespace carries frames.
+/// Waits until a link in a namespace is up.
 pub fn until_up(namespace: &str, link: &str) {
     let deadline = Instant::now() + Duration::from_secs(5);
     while !ip(&["-n", namespace, "-o", "link", "show", link], "").unwrap().contains("state UP") {
@@ -162,7 +162,7 @@ pub fn until_up(namespace: &str, link: &str) {
     }
 }
 
-/// What a greeter says when called from a namespace.
+/// Returns the text that a greeter sends to a connection from a namespace.
 pub fn greeting(from: &Netns, address: SocketAddr) -> io::Result<String> {
     from.run(|| {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -173,18 +173,18 @@ pub fn greeting(from: &Netns, address: SocketAddr) -> io::Result<String> {
     })?
 }
 
-/// The namespace of the calling thread.
+/// Returns the namespace of the calling thread.
 pub fn here() -> Netns {
     Netns::open(Path::new("/proc/thread-self/ns/net")).unwrap()
 }
 
 /// An outside world with a greeter on port 80 of every address, and an echo on port 7 of the last
-/// one.
+/// one. Also returns the counter of the echo.
 pub fn outside(addresses: &[&str]) -> (Outside, Arc<std::sync::atomic::AtomicUsize>) {
     let parsed: Vec<Ipv4Addr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
     let mut outside = Outside::new(&parsed).unwrap();
     outside.greet("0.0.0.0:80".parse().unwrap()).unwrap();
-    // Bound to the address, or the echo would come from another one.
+    // Bound to the address, because otherwise the echo could have another source address.
     let count = outside.echo((*parsed.last().unwrap(), 7).into()).unwrap();
     (outside, count)
 }

@@ -1,5 +1,5 @@
-//! A resolver on loopback of the world's host that knows a test's names, and a guest's side of
-//! asking it.
+//! A resolver on the loopback address of the world's host that serves a test's names, and the
+//! guest's functions to query it.
 
 use std::{
     collections::BTreeMap,
@@ -28,10 +28,10 @@ use tokio::{
 
 use super::Guest;
 
-/// Long enough for an answer that takes a process or two on a busy machine.
+/// Long enough for an answer that needs a process or two on a busy host.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a name is: addresses, or another name.
+/// The records of a name: addresses, or an alias.
 #[derive(Clone)]
 pub enum Entry {
     Addresses(Vec<Ipv4Addr>),
@@ -57,7 +57,7 @@ impl Zone {
         self
     }
 
-    /// Starts to answer; gives where, and the counter of questions.
+    /// Starts serving. Returns the address and the counter of questions.
     pub async fn serve(self, scope: &Scope) -> (SocketAddr, Arc<AtomicUsize>) {
         let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = udp.local_addr().unwrap();
@@ -119,15 +119,15 @@ impl Zone {
     }
 }
 
-/// What a guest was told: the code and the addresses.
+/// The answer that a guest received: the response code and the addresses.
 pub type DnsAnswer = (ResponseCode, Vec<Ipv4Addr>);
 
-/// What a guest is told when a name is not on its list.
+/// The answer for a name that is not on the list.
 pub fn unlisted() -> DnsAnswer {
     (ResponseCode::NXDomain, Vec::new())
 }
 
-/// What a guest is told when a name has these addresses.
+/// The answer for a name with these addresses.
 pub fn told(addresses: &[&str]) -> DnsAnswer {
     (ResponseCode::NoError, addresses.iter().map(|address| address.parse().unwrap()).collect())
 }
