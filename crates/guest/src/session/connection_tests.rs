@@ -23,7 +23,7 @@ impl Client {
         self.socket.write_all(&bytes).await.unwrap();
     }
 
-    /// Gives the next frame; `None` once the agent has hung up.
+    /// Returns the next frame; `None` once the agent has hung up.
     async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.decoder.next_frame().unwrap() {
@@ -43,7 +43,8 @@ impl Client {
     }
 }
 
-/// Runs a test's body with one connection to an agent, which must have ended when the body returns.
+/// Runs a test's body with one connection to an agent. The connection must have ended when it
+/// returns.
 fn with_connection(body: impl AsyncFnOnce(&Rc<Agent>, Client)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).unwrap();
@@ -100,7 +101,7 @@ fn a_long_frame_before_hello_is_refused_by_its_header() {
 #[test]
 fn a_breach_of_the_protocol_ends_what_runs() {
     with_connection(async |agent, mut client| {
-        // Writes wait for as long as file systems are frozen.
+        // Writes wait while file systems are frozen.
         agent.frozen.set(true);
         let write = Write { path: "/nowhere/at/all".to_owned(), mode: None }.frame(1);
         client.send(&[hello(b"secret"), write.clone(), write]).await;
