@@ -1,5 +1,5 @@
-//! Named tasks that are counted, cancelled on request and awaited at shutdown. No other module
-//! spawns tasks.
+//! Named tasks that are counted, cancelled on request and awaited at shutdown. Servers start their
+//! tasks here.
 
 use std::{future::Future, time::Duration};
 

@@ -38,7 +38,7 @@ pub struct PreviewName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkLabel([u8; LINK_LABEL_BYTES]);
 
-/// A name with the form of a preview that is not valid.
+/// A name that has the form of a preview but is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPreview {
     #[error("the name has no sandbox's id in it")]

@@ -37,7 +37,7 @@ pub enum SandboxState {
 /// A request to a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Start it, or confirm that it runs.
+    /// Bring it to `Running`.
     Run,
     /// Serve an exec or a file request.
     Use,

@@ -127,7 +127,7 @@ pub struct VolumeView {
 /// Result of an audit. A host without unexpected resources reports no leaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Counts of owned machines with a layer, network slots, disks, layers and volumes.
+    /// Counts of owned machines with a layer, network namespaces, disks, layers and volumes.
     pub machines: usize,
     pub slots: usize,
     pub disks: usize,

@@ -156,7 +156,7 @@ pub struct Start {
     /// Added to the sandbox's environment, and overrides it.
     #[n(2)]
     pub env: Vec<Variable>,
-    /// Name or number; root if absent.
+    /// Name or number, with an optional `:group`; root if absent.
     #[n(3)]
     pub user: Option<String>,
     /// Whether `Stdin` frames follow; otherwise standard input is empty.

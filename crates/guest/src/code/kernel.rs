@@ -153,7 +153,7 @@ impl Kernel {
         self.control.put_cell(number, cell);
     }
 
-    /// Waits for a cell's end. It comes at the latest a grace period after the deadline.
+    /// Waits for a cell's end, which is forced soon after its deadline.
     pub(super) async fn finish(&mut self, number: u64, deadline: Instant) -> Outcome {
         let (mut phase, mut next_at) = (Phase::Running, deadline);
         loop {

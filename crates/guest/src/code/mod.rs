@@ -40,8 +40,7 @@ impl Sessions {
     }
 }
 
-/// Reserves a place for a session that is being opened. Released when the session is stored or
-/// failed.
+/// Reserves a place for a session that is being opened. Released when the opening has ended.
 struct Opening<'a>(&'a Cell<usize>);
 
 impl Drop for Opening<'_> {
@@ -88,8 +87,8 @@ pub(crate) fn close(agent: &Agent, channel: &Channel, ask: &CodeClose) -> Result
     Ok(done(channel))
 }
 
-/// Runs a cell. It is interrupted when the host cancels, or when the connection is lost, because
-/// nothing waits for the result then.
+/// Runs a cell. It is interrupted when the host cancels, or when the connection is lost and no
+/// rebirth follows: nothing waits for the result then.
 pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, ask: CodeRun) -> Result<Frame, Fault> {
     let session = agent.sessions.find(&ask.id).ok_or_else(gone)?;
     let work = async {

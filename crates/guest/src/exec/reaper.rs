@@ -29,7 +29,7 @@ pub(crate) struct Reaper {
 }
 
 impl Reaper {
-    /// Blocks SIGCHLD for this thread and its children, and receives it by descriptor instead.
+    /// Blocks SIGCHLD for this thread and those it starts, and receives it by descriptor instead.
     pub(crate) fn new() -> io::Result<Self> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);

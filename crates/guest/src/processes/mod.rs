@@ -152,7 +152,7 @@ pub(crate) fn tell(agent: &Agent, channel: &Channel, Tell { id, number }: Tell) 
     Ok(done(channel))
 }
 
-/// Kills the group of a process and forgets it. Current readers still get all output.
+/// Kills the group of a process and forgets it. Current readers still get the output to its end.
 pub(crate) fn forget(agent: &Agent, channel: &Channel, Forget { id }: Forget) -> Result<Frame, Fault> {
     agent.processes.find(id)?.kill();
     agent.processes.remove(id);

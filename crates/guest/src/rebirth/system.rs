@@ -194,8 +194,8 @@ impl Kept {
         Self { path, file: writable(path).ok() }
     }
 
-    /// Replaces the contents in place, without truncating first: that makes a disk's file system
-    /// flush on close, which would delay a restore, and most contents keep their length.
+    /// Replaces the contents in place, without truncating first. A truncation makes a disk's file
+    /// system flush on close, which would delay a restore, and most contents keep their length.
     fn overwrite(&self, contents: &[u8]) -> io::Result<()> {
         match &self.file {
             Some(file) => replace(file, contents),

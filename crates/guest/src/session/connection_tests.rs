@@ -43,8 +43,7 @@ impl Client {
     }
 }
 
-/// Runs a test's body with one connection to an agent. The connection must have ended when it
-/// returns.
+/// Runs a test's body with one connection to an agent, which must have ended when the body returns.
 fn with_connection(body: impl AsyncFnOnce(&Rc<Agent>, Client)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).unwrap();

@@ -25,7 +25,7 @@ use crate::{Agent, code, exec, figures, files, limits, ports, processes, rebirth
 /// What happens to a channel's work when the connection is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// A process, which a rebirth may save.
+    /// A process or a cell, which a rebirth may save.
     Process,
     /// Any other request, which is cancelled.
     Request,
@@ -211,8 +211,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Runs a request's work on its new channel. A request other than a process is dropped when the
-    /// host cancels.
+    /// Runs a request's work on its new channel. `Work::Request` is dropped when the host cancels;
+    /// a process or a cell handles the cancel itself.
     fn begin<F>(&mut self, frame: Frame, work: Work, answer: F)
     where
         F: AsyncFnOnce(&Rc<Agent>, &Rc<Channel>, &Frame) -> Result<Frame, Fault> + 'static,

@@ -1,5 +1,5 @@
 //! The receiving side of a connection: splits the socket's bytes into frames. Holds one unfinished
-//! frame and the bytes received with it. `lanes` is the sending side. It does not interpret frames.
+//! frame and the bytes received with it. Does not interpret frames. `lanes` is the sending side.
 
 use pandastack_wire_guest::{Decoder, Frame, FrameError};
 use tokio::io::{AsyncRead, AsyncReadExt};

@@ -1,6 +1,6 @@
 //! Size of an ext4 file system, read from its superblock. The size that the kernel reports for a
-//! mount excludes its own overhead. The kernel also refuses to grow a file system that has seen an
-//! error, even if there is nothing to grow.
+//! mount excludes the file system's overhead. The kernel also refuses to grow a file system that
+//! has seen an error, even if there is nothing to grow.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
