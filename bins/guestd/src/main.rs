@@ -1,6 +1,6 @@
-//! The guest agent's program. As the first process of a machine it boots and serves; anywhere else
-//! it serves beside the other programs and changes nothing about the system: `guestd --listen
-//! ADDR:PORT --secret HEX`.
+//! The guest agent's program. As the first process of a machine it boots and serves. Otherwise it
+//! serves beside other programs and changes nothing about the system: `guestd --listen ADDR:PORT
+//! --secret HEX`.
 
 use std::{error::Error, io::Write, net::SocketAddr, process::ExitCode, rc::Rc};
 
@@ -8,7 +8,7 @@ use pandastack_guest::{Agent, Bystander, Machine, System, boot, serve};
 use pandastack_wire_guest::AGENT_PORT;
 use tokio::{net::TcpListener, runtime::Builder};
 
-/// Where to serve, whom to trust, what to act on.
+/// Listening address, accepted secret, and the system to act on.
 struct Settings {
     listen: SocketAddr,
     secret: Vec<u8>,
@@ -44,7 +44,7 @@ fn from_arguments() -> Result<Settings, Box<dyn Error>> {
         ["--listen", listen, "--secret", secret] => {
             let secret =
                 boot::bytes_of_hex(secret).filter(|secret| !secret.is_empty()).ok_or("the secret is not hex")?;
-            // As the first process would, we inherit the orphans of what we start.
+            // Adopts orphaned descendants, as the first process would.
             nix::sys::prctl::set_child_subreaper(true)?;
             Ok(Settings { listen: listen.parse()?, secret, system: Box::<Bystander>::default() })
         }
@@ -52,7 +52,7 @@ fn from_arguments() -> Result<Settings, Box<dyn Error>> {
     }
 }
 
-/// Serves until the end of the machine; returns only if it cannot start.
+/// Serves until the machine ends; returns only if it cannot start.
 fn run(settings: Settings) -> Result<std::convert::Infallible, Box<dyn Error>> {
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -65,7 +65,7 @@ fn run(settings: Settings) -> Result<std::convert::Infallible, Box<dyn Error>> {
         let agent: Rc<Agent> = Agent::new(settings.secret, address.port(), settings.system)?;
         match std::process::id() {
             1 => boot::announce("pandastack guest agent ready"),
-            // Tests ask for any free port and read it here.
+            // Tests use any free port and read it here.
             _ => writeln!(std::io::stdout(), "pandastack guest agent ready on {address}")?,
         }
         match serve(listener, agent).await {}

@@ -24,7 +24,7 @@ fn signals_reach_the_group_and_show_in_the_code() {
     let agent = Agent::start();
     let mut client = agent.connect();
     for number in [1, 9, 15] {
-        // The sleep is a child of the shell: it must get the signal too, or the shell would wait
+        // The sleep is a child of the shell. It must get the signal too, or the shell would wait
         // for it.
         client.start(1, shell("sleep 1000; true"));
         client.send(Signal { number }.frame(1));
@@ -35,7 +35,7 @@ fn signals_reach_the_group_and_show_in_the_code() {
     client.send(Signal { number: 10 }.frame(1));
     let output = client.finish(1);
     assert_eq!((&output.stdout[..], output.exit.code), (&b"caught\n"[..], 3));
-    // Numbers that are no signals do nothing.
+    // Numbers that are not signals are ignored.
     client.start(1, shell("sleep 0.05"));
     [0, -1, 64, 65, i32::MAX, i32::MIN].into_iter().for_each(|number| client.send(Signal { number }.frame(1)));
     assert_eq!(client.finish(1).exit.code, 0);
@@ -46,9 +46,9 @@ fn signals_are_as_a_program_expects_them() {
     let agent = Agent::start();
     let mut client = agent.connect();
     let text = client.shell(1, "grep -E 'Sig(Blk|Ign)' /proc/self/status | awk '{print $2}'");
-    // The low half are the standard signals; others may come from whoever started the test.
+    // The low half are the standard signals; others may be inherited from the test runner.
     assert!(text.lines().all(|mask| u64::from_str_radix(mask, 16).unwrap() & 0x7fff_ffff == 0), "{text}");
-    // Dies of SIGPIPE rather than seeing an error.
+    // A writer dies of SIGPIPE instead of seeing an error.
     assert_eq!(client.shell(1, "yes | head -n1"), "y\n");
 }
 
@@ -124,7 +124,7 @@ fn input_is_streamed_and_ends() {
     }
     client.send(Frame::new(1, Kind::Stdin, Vec::new()).end());
     assert_eq!(client.finish(1).stdout, b"5000000\n");
-    // Without input it is empty at once; input for who does not read is swallowed.
+    // Without input it is empty at once. Input that a process does not read is discarded.
     assert_eq!(client.shell(1, "wc -c"), "0\n");
     client.start(1, Start { stdin: true, ..shell("exec <&-; sleep 0.1; echo done") });
     (0..4).for_each(|_| client.send(Frame::new(1, Kind::Stdin, block.clone())));
@@ -198,11 +198,10 @@ fn a_detached_child_does_not_hold_the_answer() {
     assert_eq!((rest, output.exit.code), ("last words\n", 0));
     assert!(alive(child.parse().unwrap()), "a detached child lives on after a normal end");
     client.shell(1, &format!("kill -9 {child}"));
-    // Even one that never stops writing: what was written until the end is sent, no more is waited
-    // for.
+    // The same for a child that never stops writing: only the output up to the end is sent.
     let output = client.run(1, shell("yes & echo $! >&2; sleep 0.1"));
     let child: u32 = String::from_utf8(output.stderr).unwrap().trim().parse().unwrap();
-    // It is not punished for the end of its parent either: its output goes nowhere, but goes.
+    // The child survives its parent: its later output is discarded and it does not block.
     drop(client);
     std::thread::sleep(Duration::from_millis(100));
     assert!(alive(child));

@@ -1,4 +1,4 @@
-//! Files, both directions.
+//! File transfers in both directions.
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -25,7 +25,7 @@ fn read_frame(path: &Path) -> Frame {
     Read { path: path.to_str().unwrap().into() }.frame(1)
 }
 
-/// Sends contents within the window, in blocks, and gives the count that was written.
+/// Sends contents in blocks within the window, and returns the number of bytes written.
 fn upload(client: &mut Client, path: &Path, mode: Option<u32>, blocks: usize, block: &[u8]) -> u64 {
     client.send(write_frame(path, mode));
     let mut window = WINDOW_BYTES;
@@ -47,7 +47,7 @@ fn upload(client: &mut Client, path: &Path, mode: Option<u32>, blocks: usize, bl
     }
 }
 
-/// Receives contents, handing each piece on, and gives what the agent said about the file.
+/// Receives contents piece by piece, and returns the agent's description of the file.
 fn download(client: &mut Client, path: &Path, mut piece: impl FnMut(&[u8])) -> Entry {
     client.send(read_frame(path));
     let meta = Meta::parse(&client.expect(1, Kind::Meta).payload).unwrap();
@@ -148,7 +148,7 @@ fn too_much_data_ends_the_channel_only() {
     let mut client = agent.connect();
     client.send_empty(2, Kind::Quiesce);
     client.expect(2, Kind::Done);
-    // While file systems are frozen nothing is consumed, so the window is all there is.
+    // While file systems are frozen nothing is consumed, so only one window can be sent.
     client.send(write_frame(&folder.path().join("file"), None));
     (0..5).for_each(|_| client.send(Frame::new(1, Kind::Data, vec![0; CHUNK])));
     client.expect_error(1, ErrorKind::Invalid);
@@ -255,7 +255,7 @@ fn refusals_are_told_apart() {
         client.send(frame);
         client.expect_error(1, kind);
     }
-    // Full: a file system of one page.
+    // A full file system: 64 KiB of tmpfs.
     let small = folder.path().join("small");
     fs::create_dir(&small).unwrap();
     let mounted =

@@ -1,5 +1,5 @@
-//! Back-pressure and fairness: what a slow, greedy or numerous host does to the others, and to our
-//! memory.
+//! Back-pressure and fairness: effects of slow, greedy or many readers on other channels and on the
+//! agent's memory.
 use std::time::{Duration, Instant};
 
 use crate::common::{Agent, argv, shell};
@@ -16,7 +16,7 @@ fn output_stops_at_the_window_and_others_go_on() {
         received += client.expect(1, Kind::Stdout).payload.len();
     }
     assert_eq!(received, WINDOW_BYTES);
-    // Stalled: other channels still answer, and no byte comes before credit does.
+    // Stalled: other channels still answer, and no byte arrives before credit is given.
     assert_eq!(client.shell(2, "echo other"), "other\n");
     client.ping(3);
     client.socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -54,7 +54,7 @@ fn large_output_arrives_whole_and_before_the_exit() {
     let mut client = agent.connect();
     let output = client.run(1, shell("head -c 30000000 /dev/zero; head -c 70000 /dev/zero >&2"));
     assert_eq!((output.stdout.len(), output.stderr.len(), output.exit.code), (30_000_000, 70_000, 0));
-    // What is left in the pipe at the end needs credit like everything else.
+    // Output left in the pipe at the end needs credit too.
     client.start(1, shell(&format!("head -c {} /dev/zero", WINDOW_BYTES + 50_000)));
     let mut received = 0;
     while received < WINDOW_BYTES {
@@ -73,7 +73,7 @@ fn a_ping_overtakes_bulk() {
         client.start(channel, argv(&["yes"]));
         client.credit(channel, 256 << 20);
     }
-    // Everything is full: sockets, lanes, pipes. The answer passes all that still waits in the
+    // Sockets, lanes and pipes are full. The answer overtakes all frames that still wait in the
     // agent.
     std::thread::sleep(Duration::from_millis(100));
     client.send_empty(99, Kind::Ping);

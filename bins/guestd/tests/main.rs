@@ -1,5 +1,5 @@
-//! The built agent as an ordinary process, spoken to over its link. One program for all files, so
-//! that it is built once.
+//! Tests of the built agent as an ordinary process, over its link. One test program for all files,
+//! so that it is built once.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 

@@ -7,7 +7,7 @@ use pandastack_wire_guest::{
     WINDOW_BYTES, Which, Written, frame_cost,
 };
 
-/// What the agent keeps of one process.
+/// Output that the agent keeps of one process.
 const KEPT: u64 = 512 * 1024;
 
 fn spawn(client: &mut Client, start: Start) -> Process {
@@ -20,10 +20,10 @@ fn list(client: &mut Client, id: Option<u64>) -> Vec<Process> {
     ProcessList::parse(&client.expect(2, Kind::ProcessList).payload).unwrap().processes
 }
 
-/// What a reader gets.
+/// Output that a reader received.
 #[derive(Debug)]
 struct Seen {
-    /// Where each run of bytes stood.
+    /// Offset of each run of bytes.
     positions: Vec<u64>,
     stdout: Vec<u8>,
     stderr: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Connections: who gets in, what nonsense does, rebirth, and what the agent says about the guest.
+//! Connections: authentication, malformed input, rebirth, and the agent's reports about the guest.
 use std::{
     io::Write as _,
     net::TcpListener,
@@ -25,7 +25,7 @@ fn identity(env: &[(&str, &str)]) -> Identity {
     Identity { hostname: "other".into(), machine_id: "0".repeat(32), env, network: None }
 }
 
-/// Reads to the hang-up; an error on channel 0 is the only thing that may come.
+/// Reads until the agent hangs up. Only an error on channel 0 may arrive.
 fn hung_up(client: &mut Client) -> Option<ErrorKind> {
     let mut kind = None;
     while let Some(frame) = client.arrive() {
@@ -44,7 +44,7 @@ fn only_the_secret_opens() {
         client.hello(wrong);
         assert_eq!(hung_up(&mut client), Some(ErrorKind::Secret));
     }
-    // Nothing works before the greeting.
+    // Nothing works before `Hello`.
     for frame in
         [Frame::new(0, Kind::Ping, vec![]), rebirth(b"mine", None).frame(0), shell("touch /tmp/never").frame(1)]
     {
@@ -137,7 +137,7 @@ fn random_bytes_do_no_harm() {
         for _ in 0..20 {
             let length = (random() % 200) as usize;
             let payload: Vec<u8> = (0..length).map(|_| random() as u8).collect();
-            // Power-off with any payload is a valid wish; everything else is fair game.
+            // A power-off is valid with any payload, so it is left out.
             let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| *kind != Kind::PowerOff).collect();
             let frame = Frame::new((random() % 4) as u32, kinds[random() as usize % kinds.len()], payload.clone());
             let sent = if round % 2 == 0 {
@@ -164,7 +164,7 @@ fn rebirth_changes_secret_clock_and_environment() {
     assert_eq!(client.shell(1, "echo $COLOR $LANG"), "red C\n");
     let env = vec![Variable { name: "COLOR".into(), value: "blue".into() }];
     assert_eq!(client.run(1, Start { env, ..shell("echo $COLOR") }).stdout, b"blue\n");
-    // A wake brings no identity: the environment stays.
+    // A wake has no identity: the environment stays.
     client.send(rebirth(b"second", None).frame(5));
     client.expect(5, Kind::Reborn);
     assert_eq!(client.shell(1, "echo $COLOR"), "red\n");
@@ -185,7 +185,7 @@ fn processes_of_the_old_life_go_on_unheard() {
     let (agent, folder) = (Agent::start(), tempfile::tempdir().unwrap());
     let mark = folder.path().join("mark");
     let mut old = agent.connect();
-    // Writes far more than a window and a pipe hold, so it ends only if somebody takes its output.
+    // Writes far more than a window and a pipe hold, so it ends only if its output is read.
     let pid = old.start(
         1,
         Start {
@@ -198,7 +198,7 @@ fn processes_of_the_old_life_go_on_unheard() {
     new.expect(0, Kind::Reborn);
     assert_eq!(hung_up(&mut old), None, "connections of the old life are closed");
     wait_for("the end of the work", || mark.exists() && !alive(pid));
-    // Also if the connection broke before the rebirth came.
+    // The same if the connection broke before the rebirth.
     let mut old = new;
     let pid = old.start(1, shell("exec sleep 1000"));
     drop(old);
@@ -237,7 +237,7 @@ fn a_late_message_does_not_set_the_clock_back() {
     };
     const START: u64 = 1_900_000_000_000_000_000;
     const SECOND: u64 = 1_000_000_000;
-    // A busy machine may need longer than what counts as a little.
+    // On a busy host a message may take longer than the tolerated delay, so it is tried repeatedly.
     let kept = (0..50).any(|_| {
         told(START);
         told(START - SECOND / 10) > START
@@ -258,7 +258,7 @@ fn of_two_rebirths_at_once_only_one_counts() {
             client.expect(0, Kind::Welcome);
             client
         });
-        // Both lie in their sockets when the agent looks again, as the bytes of the source do in a
+        // Both frames are in their sockets when the agent continues, like the source's bytes in a
         // fork's agent.
         kill(process, Signal::SIGSTOP).unwrap();
         let secrets = [format!("one {round}").into_bytes(), format!("other {round}").into_bytes()];
@@ -287,13 +287,13 @@ fn a_spare_connection_carries_the_new_life_and_ends_the_others() {
     let pid = old.start(1, Start { stdin: true, ..shell(&format!("cat; echo done > {}", mark.display())) });
     spare.send(rebirth(b"new", Some(identity(&[("COLOR", "red")]))).frame(0));
     spare.expect(0, Kind::Reborn);
-    // Channel numbers of the old life mean nothing in the new one.
+    // Channel numbers from before the rebirth are free again.
     assert_eq!(spare.shell(1, "echo $COLOR"), "red\n");
     for other in [&mut old, &mut idle] {
         assert_eq!(hung_up(other), None, "connections of the old life are closed");
     }
     assert!(alive(pid) && !mark.exists(), "its processes go on");
-    // The connection of the new life is as good as any, also for the next one.
+    // The connection that performed the rebirth works like any other, also at the next rebirth.
     let mut next = agent.connect_silently();
     next.hello(b"new");
     next.expect(0, Kind::Welcome);
@@ -340,7 +340,7 @@ fn quiesce_and_thaw_may_come_twice() {
         client.send_empty(1, kind);
         client.expect(1, Kind::Done);
     }
-    // A guest sealed while quiet wakes up writable.
+    // A guest that was sealed while frozen is writable after the rebirth.
     client.send_empty(1, Kind::Quiesce);
     client.expect(1, Kind::Done);
     client.send(rebirth(b"x", None).frame(0));

@@ -1,4 +1,4 @@
-//! Folders as wholes: changes, walks, watches, archives.
+//! Operations on whole folders: changes, walks, watches, archives.
 use std::{
     ffi::OsStr,
     fs,
@@ -48,7 +48,7 @@ fn pack(client: &mut Client, path: &Path) -> Vec<u8> {
     }
 }
 
-/// Sends an archive and gives the last frame.
+/// Sends an archive and returns the last frame.
 fn unpack(client: &mut Client, path: &Path, archive: &[u8]) -> Frame {
     client.send(wire::Path { path: text(path) }.frame(1, Kind::Unpack));
     let mut window = WINDOW_BYTES;
@@ -80,7 +80,7 @@ fn refused(client: &mut Client, path: &Path, archive: &[u8]) -> String {
     error.text
 }
 
-/// A tree with everything that is hard.
+/// Makes a tree with difficult cases: empty folders, odd names, links, modes.
 fn plant(root: &Path) {
     fs::create_dir_all(root.join("empty")).unwrap();
     fs::create_dir_all(root.join("deep/er")).unwrap();
@@ -164,7 +164,7 @@ fn a_walk_shows_folders_before_their_entries_and_says_what_it_leaves_out() {
     client.expect_error(1, ErrorKind::WrongType);
 }
 
-/// Collects changes until one is seen.
+/// Collects changes until one matches.
 fn hear(client: &mut Client, until: impl Fn(&wire::Change) -> bool) -> Vec<(ChangeKind, String)> {
     let mut heard = Vec::new();
     loop {
@@ -190,13 +190,13 @@ fn a_watch_tells_everything_after_it_was_promised() {
     let at = |path: &str| text(&root.join(path));
     let heard = hear(&mut client, |change| change.kind == ChangeKind::Written);
     assert_eq!(heard[0], (ChangeKind::Created, at("old/deep/file")));
-    // Folders that come later, and what is in them before we could look.
+    // New folders, and the entries made in them before they were watched.
     fs::create_dir_all(root.join("new/one/two")).unwrap();
     fs::write(root.join("new/one/two/file"), "").unwrap();
     let last = at("new/one/two/file");
     let heard = hear(&mut client, |change| change.path == last);
     assert!(heard.contains(&(ChangeKind::Created, at("new"))), "{heard:?}");
-    // A folder that moves is followed, and told by its new name.
+    // A moved folder is followed and reported by its new name.
     fs::rename(root.join("old/deep"), root.join("new/deep")).unwrap();
     fs::remove_file(root.join("new/deep/file")).unwrap();
     let heard = hear(&mut client, |change| change.kind == ChangeKind::Deleted);
@@ -207,7 +207,7 @@ fn a_watch_tells_everything_after_it_was_promised() {
     );
     fs::set_permissions(root.join("old"), fs::Permissions::from_mode(0o700)).unwrap();
     hear(&mut client, |change| change.kind == ChangeKind::Attributes && change.path == at("old"));
-    // More at once than the kernel keeps for us while we give no credit is told as such.
+    // Deleting the root ends the watch with an error.
     fs::remove_dir_all(root).unwrap();
     hear(&mut client, |change| change.kind == ChangeKind::Deleted && change.path == text(root));
     client.expect_error(1, ErrorKind::Missing);
@@ -221,7 +221,7 @@ fn more_changes_than_the_kernel_keeps_are_told_as_such() {
     client.expect(1, Kind::Watching);
     let queue: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
     let long = "x".repeat(200);
-    // As many as fill the window and the kernel's queue, while we read nothing.
+    // Enough changes to fill the window and the kernel's queue while nothing is read.
     for number in 0..queue + WINDOW_BYTES / 200 {
         let path = root.join(format!("{long}{}", number % 64));
         fs::write(&path, "").unwrap();
@@ -260,7 +260,7 @@ fn a_tree_survives_the_way_out_and_in() {
     let done = Unpacked::parse(&frame.payload).unwrap();
     assert_eq!((frame.kind, done.entries, done.bytes), (Kind::Unpacked, 10, 5 + 3 + 4 + 3_000_001));
     check(&to);
-    // A second time, over what is there.
+    // A second time, over the existing files.
     assert_eq!(unpack(&mut client, &to, &archive).kind, Kind::Unpacked);
     check(&to);
     let left: Vec<_> = walk(&mut client, &to, 100, 100).0;
@@ -287,7 +287,7 @@ fn archives_are_those_of_other_programs() {
         assert_eq!(unpack(&mut client, &to, &out.stdout).kind, Kind::Unpacked, "{format}");
         check(&to);
     }
-    // One file alone, and a hard link.
+    // A single file, and a hard link.
     assert!(pack(&mut client, &from.join("link")).starts_with(b"link\0"));
     fs::hard_link(from.join("big"), from.join("deep/twin")).unwrap();
     let out = Command::new("tar").arg("-cC").arg(&from).arg(".").output().unwrap();
@@ -296,7 +296,7 @@ fn archives_are_those_of_other_programs() {
     assert_eq!(fs::metadata(to.join("deep/twin")).unwrap().ino(), fs::metadata(to.join("big")).unwrap().ino());
 }
 
-/// One entry in the oldest form.
+/// Encodes one entry in the oldest form.
 fn entry(name: &str, kind: u8, link: &str, data: &[u8]) -> Vec<u8> {
     let mut block = vec![0; 512];
     block[..name.len()].copy_from_slice(name.as_bytes());
@@ -349,8 +349,7 @@ fn evil_archives_stay_inside() {
     assert!(!folder.path().join("evil").exists() && !Path::new("/tmp/pandastack-evil").exists());
     let left: Vec<_> = walk(&mut client, &to, 100, 100).0;
     assert!(left.iter().all(|name| !name.contains(".part")), "{left:?}");
-    // A link over a link is a link, and a file over a link is a file: nothing is written through
-    // it.
+    // A link replaces a link, and a file replaces a link: nothing is written through it.
     assert_eq!(unpack(&mut client, &to, &file("relative")).kind, Kind::Unpacked);
     assert!(fs::symlink_metadata(to.join("relative")).unwrap().is_file());
     assert_eq!(unpack(&mut client, &to, &[]).kind, Kind::Unpacked, "nothing is an archive of nothing");

@@ -1,4 +1,4 @@
-//! What all connections share: secret, environment, children, and the system we act on.
+//! State shared by all connections: secret, environment, children, and the system acted on.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,35 +14,35 @@ use tokio::sync::Notify;
 
 use crate::{code::Sessions, exec::Reaper, files::Watchers, limits, processes::Processes, rebirth::System};
 
-/// The agent's state. Lives on one thread.
+/// The agent's state. It stays on one thread.
 pub struct Agent {
     secret: RefCell<Vec<u8>>,
     env: RefCell<Vec<Variable>>,
     /// Counts rebirths.
     pub(crate) births: Cell<u64>,
-    /// Fires a little after each rebirth: connections from before it are dead.
+    /// Fires shortly after each rebirth: connections from before it are dead.
     pub(crate) reborn: Notify,
     pub(crate) reaper: Reaper,
-    /// Those that outlive whoever asked for them.
+    /// Processes that outlive their callers.
     pub(crate) processes: Processes,
     pub(crate) watchers: Watchers,
     pub(crate) sessions: Sessions,
     pub(crate) system: Box<dyn System>,
     pub(crate) frozen: Cell<bool>,
     pub(crate) thawed: Notify,
-    /// Counts freezes, so that a late timer knows whether it is still meant.
+    /// Counts freezes, so that a timer can tell whether its freeze is still the current one.
     pub(crate) freezes: Cell<u64>,
-    /// Pipes that outlived their process and are emptied to nowhere.
+    /// Number of pipes that outlived their process and whose output is discarded.
     pub(crate) unheard: Cell<usize>,
-    /// Port we listen on, which nobody is told about.
+    /// The agent's own port, left out of port lists.
     pub(crate) port: u16,
     scratch: RefCell<Box<[u8]>>,
     null: File,
 }
 
 impl Agent {
-    /// Makes an agent that trusts whoever knows the secret. Must be called on the thread that
-    /// serves, before others start.
+    /// Makes an agent that accepts callers with the secret. Call it on the serving thread, before
+    /// other threads start.
     pub fn new(secret: Vec<u8>, port: u16, system: Box<dyn System>) -> io::Result<Rc<Self>> {
         process::keep_inherited_descriptors()?;
         Ok(Rc::new(Self {
@@ -65,7 +65,7 @@ impl Agent {
         }))
     }
 
-    /// Tells whether a secret is the current one, in time that depends on its length only.
+    /// Compares a secret with the current one, in time that depends on its length only.
     pub(crate) fn knows(&self, offered: &[u8]) -> bool {
         let secret = self.secret.borrow();
         let difference = secret.iter().zip(offered).fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));
@@ -80,12 +80,12 @@ impl Agent {
         *self.env.borrow_mut() = env;
     }
 
-    /// Gives the sandbox's environment.
+    /// Returns the sandbox's environment.
     pub(crate) fn env(&self) -> Vec<Variable> {
         self.env.borrow().clone()
     }
 
-    /// Lends the one buffer for short reads; it must be given back before the next await.
+    /// Lends the shared buffer for short reads. Return it before the next await.
     pub(crate) fn scratch(&self) -> std::cell::RefMut<'_, Box<[u8]>> {
         self.scratch.borrow_mut()
     }
@@ -94,7 +94,7 @@ impl Agent {
         self.null.as_fd()
     }
 
-    /// Waits until file systems take writes, so that we never block in one that does not.
+    /// Waits while file systems are frozen, so that a write never blocks the serving thread.
     pub(crate) async fn writable(&self) {
         while self.frozen.get() {
             self.thawed.notified().await;

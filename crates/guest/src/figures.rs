@@ -1,4 +1,5 @@
-//! What the guest uses, from `/proc` and the file system. A figure that cannot be had is zero.
+//! Resource usage of the guest, from `/proc` and the file system. A value that cannot be read is
+//! zero.
 
 use std::{fs, time::Duration};
 
@@ -11,10 +12,10 @@ use pandastack_wire_guest::Figures;
 /// Milliseconds per tick of the kernel's CPU accounting.
 const TICK_MS: u64 = 10;
 
-/// Bit in a process's flags that tells a kernel thread.
+/// Flag of a kernel thread in a process's flags.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Measures everything once.
+/// Measures all values once.
 pub(crate) fn measure() -> Figures {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let (disk_total, disk_free) = statvfs("/").map_or((0, 0), |disk| {
@@ -33,8 +34,8 @@ pub(crate) fn measure() -> Figures {
     }
 }
 
-/// Sums the first line of `/proc/stat` without idle, waiting for disks, and the guest times that
-/// are counted already.
+/// Sums the first line of `/proc/stat` without idle and I/O wait, and without the guest times,
+/// which other columns include.
 fn busy_ticks(stat: &str) -> u64 {
     let ticks = stat.lines().next().unwrap_or_default().split_ascii_whitespace().skip(1).take(8);
     let busy = ticks.enumerate().filter(|(column, _)| !matches!(column, 3 | 4));
@@ -46,7 +47,7 @@ fn kibibytes(meminfo: &str, name: &str) -> u64 {
     line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Counts what people would call a process.
+/// Counts processes without kernel threads.
 fn processes() -> u32 {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbered = entries.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
@@ -56,7 +57,7 @@ fn processes() -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// The name in a process's line may hold anything, so fields are counted from its last parenthesis.
+/// A process name may contain any character, so fields are counted from the last parenthesis.
 fn is_kernel_thread(stat: &str) -> bool {
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse::<u64>().ok());
     flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)

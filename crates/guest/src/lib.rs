@@ -1,10 +1,7 @@
-//! The in-guest agent: first process of the machine, and the far end of the host's link.
-//!
-//! One thread does everything, so state is shared by `Rc` and nothing is locked. `boot` makes a
-//! bare kernel usable, `session` speaks the protocol, and each ability (`exec`, `processes`,
-//! `code`, `files`, `volumes`, `ports`, `figures`, `rebirth`) is a future that runs on one channel
-//! and ends with one frame. A restored guest meets every line of this cold: short paths matter more
-//! here than clever ones.
+//! The agent inside the guest: first process of the machine, and the far end of the host's link.
+//! One thread serves all connections and shares state by `Rc`. `boot` prepares the machine,
+//! `session` speaks the protocol, and each request is a future on one channel that ends with one
+//! frame. Every first step is slow in a restored guest, so code paths are kept short.
 
 mod agent;
 pub mod boot;

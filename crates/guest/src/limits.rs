@@ -4,66 +4,65 @@ use std::time::Duration;
 
 use pandastack_wire_guest::{CODE_GRACE_MS_MAX, CODE_START_MS_MAX, FRAME_BYTES_MAX, WINDOW_BYTES};
 
-/// Connections open at a time, dead ones from before a restore included.
+/// Open connections, dead ones from before a restore included.
 pub const CONNECTIONS_MAX: usize = 64;
 
-/// Channels open at a time on one connection.
+/// Open channels of one connection.
 pub const CHANNELS_MAX: usize = 256;
 
-/// Time a new connection has to say `Hello`.
+/// Longest wait for `Hello` on a new connection.
 pub const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
-/// Longest frame before `Hello` is accepted: any process of the guest can connect.
+/// Largest frame before `Hello` is accepted: any process of the guest can connect.
 pub const HELLO_BYTES_MAX: usize = 4 * 1024;
 
-/// Bytes that the other end of one connection may have in our memory over all channels: waiting
-/// input, and requests under way.
+/// Most bytes that one connection's peer may hold in our memory over all channels: waiting input
+/// and running requests.
 pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 const _: () = assert!(HELD_BYTES_MAX >= 8 * WINDOW_BYTES, "several channels must be able to fill their windows");
 
-/// Time the last frames of a connection have to leave before it is closed.
+/// Time to send the last frames of a connection before it is closed.
 pub const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
 /// Time after the loss of a connection in which a rebirth saves its processes: in a fork or a wake
 /// the link breaks first.
 pub const LOST_GRACE: Duration = Duration::from_secs(2);
 
-/// Time after a rebirth before the connections that it ended are closed.
+/// Time between a rebirth and the close of the connections that it ended.
 pub const OUTLIVED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Time between TERM and KILL.
 pub const KILL_GRACE: Duration = Duration::from_secs(2);
 
-/// Frames that wait in the lane for short answers.
+/// Frames in the queue for short answers.
 pub const CONTROL_FRAMES_MAX: usize = 64;
 
-/// Frames that wait in the lane for bulk; a waiting sender gets the next place in order.
+/// Frames in the queue for bulk data. Waiting senders are served in order.
 pub const BULK_FRAMES_MAX: usize = 16;
 
 /// Frames up to this size are copied together into one write.
 pub const COALESCE_BYTES: usize = 16 * 1024;
 
-/// Room for at least this much is made before reading the socket; an unfinished frame makes its
-/// own.
+/// Least free buffer space before a read of the socket. An unfinished frame reserves its own.
 pub const RECEIVE_BYTES_MIN: usize = 8 * 1024;
 
-/// Bytes read from a pipe in one go: what a pipe holds.
+/// Most bytes read from a pipe at once: the capacity of a pipe.
 pub const OUTPUT_CHUNK_BYTES: usize = 64 * 1024;
 
-/// Bytes read from a file in one go.
+/// Most bytes read from a file at once.
 pub const FILE_CHUNK_BYTES: usize = 128 * 1024;
 
-/// Consumed input that is credited back at once.
+/// Consumed input that is credited back in one step.
 pub const CREDIT_STEP_BYTES: usize = WINDOW_BYTES / 4;
 
-/// Time after the end of an output stream in which the end of the process makes mentioning it
-/// needless.
+/// Delay of the frame that ends an output stream. The process usually ends within it, and the frame
+/// is not needed then.
 pub const STREAM_END_AFTER: Duration = Duration::from_millis(20);
 
-/// Most output taken from a terminal after its process has ended.
+/// Most output read from a terminal after its process has ended.
 pub const TERMINAL_DRAIN_BYTES: usize = 1024 * 1024;
 
-/// Pipes of ended processes that are emptied for their detached children; further ones are closed.
+/// Pipes of ended processes that are drained for their detached children; further ones are closed.
 pub const UNHEARD_PIPES_MAX: usize = 1024;
 
 /// Code sessions of one guest.
@@ -72,45 +71,45 @@ pub const SESSIONS_MAX: usize = 8;
 /// Cells that wait for their turn in one session.
 pub const CELLS_WAITING_MAX: usize = 16;
 
-/// Time a kernel has from its start until it is ready.
+/// Longest time from a kernel's start until it is ready.
 pub const KERNEL_START_WITHIN: Duration = Duration::from_millis(CODE_START_MS_MAX);
 
-/// Time a late cell has to obey each of the two interrupts, and its kernel to end.
+/// Time for a late cell to react to each of the two interrupts, and for its kernel to end.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
-/// Longest line that a kernel may say.
+/// Longest line from a kernel.
 pub const KERNEL_LINE_BYTES: usize = 64;
 
-/// Longest trace that a kernel is told of: a `traceparent` has 55 bytes today.
+/// Longest trace passed to a kernel: a `traceparent` has 55 bytes today.
 pub const TRACE_BYTES_MAX: usize = 64;
 
-/// How much of what a kernel wrote is told if it ended before it was ready.
+/// Most output reported of a kernel that ended before it was ready.
 pub const KERNEL_SAID_BYTES: usize = 2048;
 
 const _: () = assert!(3 * INTERRUPT_GRACE.as_millis() as u64 <= CODE_GRACE_MS_MAX, "a cell's end is forced in time");
 
-/// Bytes of a listing put into one frame, estimated.
+/// Estimated bytes of a listing in one frame.
 pub const ENTRIES_BYTES: usize = 128 * 1024;
 
-/// Entries of one directory we are ready to sort.
+/// Most entries of one directory that are sorted.
 pub const DIRECTORY_ENTRIES_MAX: usize = 200_000;
 
-/// Entries looked at before other channels get a turn.
+/// Entries processed before other channels get a turn.
 pub const ENTRIES_PER_TURN: usize = 128;
 
-/// Processes looked at to name the owners of ports.
+/// Processes examined to find the owners of ports.
 pub const PROCESSES_SCANNED_MAX: usize = 4096;
 
-/// File systems thaw by themselves after this long, in case the host that froze them is gone.
+/// File systems thaw by themselves after this time, in case the host that froze them is gone.
 pub const FROZEN_MAX: Duration = Duration::from_secs(30);
 
-/// A clock that is ahead of what the host says by no more than this is left alone.
+/// A clock that is ahead of the host's time by at most this much is left unchanged.
 pub const CLOCK_AHEAD_MAX: Duration = Duration::from_millis(250);
 
-/// Time the answer to a power-off has to leave.
+/// Time to send the answer to a power-off.
 pub const POWER_OFF_AFTER: Duration = Duration::from_millis(50);
 
-/// Time the kernel has to show the root device.
+/// Longest wait for the root device.
 pub const ROOT_WITHIN: Duration = Duration::from_secs(60);
 
 const _: () = assert!(OUTPUT_CHUNK_BYTES <= FRAME_BYTES_MAX && FILE_CHUNK_BYTES <= FRAME_BYTES_MAX);
@@ -118,26 +117,26 @@ const _: () = assert!(ENTRIES_BYTES * 2 <= FRAME_BYTES_MAX, "the estimate may be
 const _: () =
     assert!(CREDIT_STEP_BYTES + FRAME_BYTES_MAX <= WINDOW_BYTES, "uncredited input must leave room for a frame");
 
-/// Time the kernel has to notice a disk that was put into a slot, or that has grown.
+/// Longest wait until the kernel notices a disk that was inserted or has grown.
 pub const DISK_WITHIN: Duration = Duration::from_secs(10);
 
-/// Between two looks at a disk's size.
+/// Interval between checks of a disk's size.
 pub const DISK_POLL: Duration = Duration::from_millis(1);
 
-/// Between two connections taken on.
+/// Pause between two accepted connections.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Output kept of one process that outlives its request; the oldest bytes go first.
+/// Output kept of one process that outlives its request; the oldest bytes are dropped first.
 pub const KEPT_BYTES_MAX: usize = 512 * 1024;
 
-/// Turns between standard output and standard error that are remembered of it.
+/// Most alternations between standard output and standard error kept in that output.
 pub const KEPT_RUNS_MAX: usize = 16 * 1024;
 
-/// Such processes that are remembered. For a new one the oldest that has ended is forgotten; if all
+/// Most such processes that are remembered. A new one replaces the oldest that has ended; if all
 /// run, it is refused.
 pub const PROCESSES_MAX: usize = 64;
 
-/// Bytes of a command that are shown with its process.
+/// Bytes of a command shown with its process.
 pub const COMMAND_SHOWN_BYTES: usize = 2048;
 
 /// Longest tag of a process.
@@ -148,27 +147,27 @@ const _: () = assert!(
     "all processes must fit one frame"
 );
 
-/// How long a process may leave its input unread while somebody waits to send more.
+/// Longest time that a process may leave its input unread while a caller waits to send more.
 pub const FEED_STALL_MAX: Duration = Duration::from_secs(10);
 
-/// Input handed to a process at once.
+/// Input passed to a process at once.
 pub const FEED_PIECE_BYTES: usize = 64 * 1024;
 const _: () =
     assert!(FEED_PIECE_BYTES + CREDIT_STEP_BYTES <= WINDOW_BYTES, "a process that reads makes room for a piece");
 
-/// Folders that one watch follows, and watches at a time.
+/// Folders of one watch, and watches at a time.
 pub const WATCHED_FOLDERS_MAX: usize = 8192;
 pub const WATCHES_MAX: usize = 16;
 
-/// Bytes of changes put into one frame, estimated.
+/// Estimated bytes of changes in one frame.
 pub const CHANGES_BYTES: usize = 32 * 1024;
 const _: () = assert!(CHANGES_BYTES + 2 * 4096 + 1024 <= FRAME_BYTES_MAX / 2, "one change more must still fit");
 
-/// Levels of folders that are walked, packed or changed.
+/// Most levels of folders that are walked, packed or changed.
 pub const DEPTH_MAX: usize = 256;
 
 /// Longest name, link target or extended header in an archive.
 pub const TAR_EXTENSION_BYTES_MAX: usize = 64 * 1024;
 
-/// Largest file in an archive; more than any disk of ours has.
+/// Largest file in an archive; larger than any of our disks.
 pub const TAR_FILE_BYTES_MAX: u64 = 1 << 44;

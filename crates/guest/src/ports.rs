@@ -1,4 +1,4 @@
-//! Which TCP ports somebody in the guest listens on, from `/proc/net`.
+//! Listening TCP ports of the guest, from `/proc/net`.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ struct Socket {
     inode: u64,
 }
 
-/// Lists every listening port but the agent's own, each once, by number.
+/// Lists every listening port except the agent's own, sorted and without duplicates.
 pub(crate) fn list(agent: &Agent) -> PortList {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let sockets: Vec<Socket> = tables
@@ -41,7 +41,7 @@ pub(crate) fn list(agent: &Agent) -> PortList {
     PortList { ports: ports.into_values().collect() }
 }
 
-/// Reads a line of the table: number, local address, remote address, state, …, inode as the tenth
+/// Parses a line of the table: number, local address, remote address, state, …, inode as the tenth
 /// field.
 fn parse(line: &str) -> Option<Socket> {
     let mut fields = line.split_ascii_whitespace();
@@ -53,7 +53,7 @@ fn parse(line: &str) -> Option<Socket> {
     Some(Socket { port: u16::from_str_radix(port, 16).ok()?, loopback: is_loopback(address), inode })
 }
 
-/// Addresses are words of 32 bits in the machine's (little-endian) order.
+/// Addresses are 32-bit words in the machine's (little-endian) byte order.
 fn is_loopback(address: &str) -> bool {
     const V6: &str = "00000000000000000000000001000000";
     const V4_IN_V6: &str = "0000000000000000FFFF0000";
@@ -63,7 +63,7 @@ fn is_loopback(address: &str) -> bool {
     }
 }
 
-/// Finds which process holds each socket, as far as a look at a limited number of processes tells.
+/// Finds the process of each socket, among a limited number of processes.
 fn owners_of(mut wanted: Vec<u64>) -> BTreeMap<u64, String> {
     let mut owners = BTreeMap::new();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());

@@ -7,10 +7,10 @@ use tokio::io::unix::AsyncFd;
 /// A descriptor that can be awaited.
 pub(crate) type Watched = AsyncFd<OwnedFd>;
 
-/// Has the runtime watch a descriptor, which must not block.
+/// Registers a descriptor with the runtime. It must be non-blocking.
 ///
-/// The call is deprecated because it also takes types that only claim to own their descriptor; an
-/// `OwnedFd` does own it, and the proposed replacement is `unsafe`, which this room does not say.
+/// The call is deprecated because it also accepts types that do not own their descriptor. An
+/// `OwnedFd` does own it, and the proposed replacement is `unsafe`, which this room does not use.
 #[expect(deprecated)]
 pub(crate) fn watch(fd: OwnedFd) -> io::Result<Watched> {
     AsyncFd::new(fd)

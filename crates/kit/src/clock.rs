@@ -1,14 +1,14 @@
-//! Wall time behind a trait, so that tests can travel.
+//! Wall time behind a trait, so that tests can set it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
+/// Source of the current time.
 pub trait Clock: Send + Sync + 'static {
-    /// Gives nanoseconds since the Unix epoch.
+    /// Returns nanoseconds since the Unix epoch.
     fn now_ns(&self) -> u64;
 }
 
-/// The machine's own clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

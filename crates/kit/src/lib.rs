@@ -1,5 +1,5 @@
-//! Runtime kit: scopes for tasks, undo lists for resources, clocks, random bytes, traces. Knows no
-//! domain word.
+//! Runtime kit: task scopes, undo lists for resources, clocks, random bytes and traces. It contains
+//! no product terms.
 
 mod clock;
 mod random;

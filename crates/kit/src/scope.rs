@@ -1,5 +1,5 @@
-//! Named tasks that are counted, cancelled by request and awaited at shutdown. The only place that
-//! spawns.
+//! Named tasks that are counted, cancelled on request and awaited at shutdown. Servers start their
+//! tasks here.
 
 use std::{future::Future, time::Duration};
 
@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use crate::trace;
 
-/// Work that did not come back with a value.
+/// A task that ended without a value.
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
     #[error("task {name} panicked")]
@@ -18,7 +18,7 @@ pub enum ScopeError {
     Cancelled { name: &'static str },
 }
 
-/// A family of tasks. Clones are the same family.
+/// A group of tasks. Clones share the group.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     tracker: TaskTracker,
@@ -31,17 +31,17 @@ impl Scope {
         Self::default()
     }
 
-    /// Gives the token that tasks watch to learn that they should end.
+    /// Returns the cancellation token of the scope's tasks.
     pub fn token(&self) -> CancellationToken {
         self.token.clone()
     }
 
-    /// Makes a scope whose tasks are told to end with this one's, and are awaited by it.
+    /// Makes a child scope. Its tasks are cancelled with this scope's, and this scope awaits them.
     pub fn child(&self) -> Scope {
         Scope { tracker: self.tracker.clone(), token: self.token.child_token() }
     }
 
-    /// Starts a task that nobody waits for. It must watch the token itself if it can run for long.
+    /// Starts a detached task. A task that can run for long must watch the token itself.
     pub fn start<F>(&self, name: &'static str, work: F) -> JoinHandle<()>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -50,8 +50,8 @@ impl Scope {
         self.tracker.spawn(work)
     }
 
-    /// Runs work that goes on even if the caller of this function is dropped. What it logs carries
-    /// the caller's span, and it stays at the caller's place in a trace.
+    /// Runs work that continues even if the caller is dropped. Its log lines carry the caller's
+    /// span, and its trace spans stay below the caller's.
     pub async fn run<F, T>(&self, name: &'static str, work: F) -> Result<T, ScopeError>
     where
         F: Future<Output = T> + Send + 'static,
@@ -62,7 +62,7 @@ impl Scope {
         })
     }
 
-    /// Runs blocking work off the async threads.
+    /// Runs blocking work outside the async threads.
     pub async fn block<F, T>(&self, name: &'static str, work: F) -> Result<T, ScopeError>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -73,13 +73,12 @@ impl Scope {
         })
     }
 
-    /// Counts the tasks alive.
+    /// Counts the running tasks.
     pub fn tasks(&self) -> usize {
         self.tracker.len()
     }
 
-    /// Asks every task to end and waits for them, up to a deadline. Returns how many are still
-    /// there.
+    /// Cancels every task and waits for them, up to a deadline. Returns how many are still running.
     pub async fn close(&self, deadline: Duration) -> usize {
         self.token.cancel();
         self.tracker.close();

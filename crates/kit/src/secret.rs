@@ -10,7 +10,7 @@ impl<T> Secret<T> {
         Self(value)
     }
 
-    /// Shows the value to code that really needs it.
+    /// Returns the value. Call it only where the plain value is needed.
     pub const fn reveal(&self) -> &T {
         &self.0
     }

@@ -1,5 +1,5 @@
-//! Remembers how to release each thing as it is acquired; one path releases everything, in reverse.
-//! A panic takes the same path if somebody waits for it: see [`outlived`].
+//! Records how to release each resource as it is acquired; one path releases all of them in
+//! reverse. A panic takes the same path if [`outlived`] runs the work.
 
 use std::{
     future::Future,
@@ -9,13 +9,13 @@ use std::{
 };
 
 tokio::task_local! {
-    /// Where lists go that a panic drops.
+    /// Receives the lists that a panic drops.
     static OUTLIVED: Arc<Mutex<Vec<Undo>>>;
 }
 
 type Release = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// A list of releases. Dropping it with entries left is a bug that logs itself.
+/// A list of releases. Dropping a list with entries is a bug and is logged.
 #[derive(Default)]
 pub struct Undo {
     releases: Vec<(&'static str, Release)>,
@@ -27,7 +27,7 @@ impl Undo {
         Self::default()
     }
 
-    /// Remembers one release under a name for the log.
+    /// Adds a release under a name for the log.
     pub fn hold<F, W>(&mut self, name: &'static str, release: F)
     where
         F: FnOnce() -> W + Send + Sync + 'static,
@@ -36,7 +36,7 @@ impl Undo {
         self.releases.push((name, Box::new(move || Box::pin(release()))));
     }
 
-    /// Appends another list; its entries are released before those already here.
+    /// Appends another list. Its entries are released before those already here.
     pub fn absorb(&mut self, mut other: Undo) {
         self.releases.append(&mut other.releases);
     }
@@ -49,8 +49,8 @@ impl Undo {
         }
     }
 
-    /// Gives up the list without releasing: what it held belongs to somebody else now, such as the
-    /// next start's recovery.
+    /// Drops the list without releasing. Another owner has the resources now, such as the recovery
+    /// of the next start.
     pub fn forget(mut self) {
         self.releases.clear();
     }
@@ -71,7 +71,7 @@ impl Drop for Undo {
 }
 
 impl Undo {
-    /// Gives the list to who waits for the work that panics just now, if there is such a one.
+    /// During a panic, passes the list to the enclosing [`outlived`], if there is one.
     fn hand_over(self) -> Result<(), Undo> {
         let mut left = Some(self);
         if std::thread::panicking() {
@@ -83,8 +83,8 @@ impl Undo {
     }
 }
 
-/// Runs work that catches its own panic, and gives what the work held then beside its outcome, last
-/// acquired first: nobody else can release it any more.
+/// Runs work that catches its own panic. Returns its outcome and the lists that a panic dropped,
+/// last acquired first: the caller must release them.
 pub async fn outlived<F: Future>(work: F) -> (F::Output, Vec<Undo>) {
     let lists = Arc::new(Mutex::new(Vec::new()));
     let outcome = OUTLIVED.scope(lists.clone(), work).await;
@@ -110,14 +110,14 @@ mod tests {
         assert_eq!(*order.lock().unwrap(), [3, 2, 1]);
     }
 
-    /// Notes its number when it is released.
+    /// Makes a list whose release records the number.
     fn noted(number: u32, order: &Arc<Mutex<Vec<u32>>>) -> Undo {
         let (mut undo, order) = (Undo::new(), order.clone());
         undo.hold("number", move || async move { order.lock().unwrap().push(number) });
         undo
     }
 
-    /// Runs work to its end or to its panic, as a task does.
+    /// Polls work until it ends or panics, as a task does.
     async fn caught(work: impl Future<Output = ()> + Send + 'static) -> (bool, Vec<Undo>) {
         let mut work = Box::pin(work);
         let poll = |context: &mut std::task::Context<'_>| {

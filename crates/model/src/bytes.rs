@@ -23,12 +23,12 @@ impl Bytes {
         Self::mib(gib * 1024)
     }
 
-    /// Gives the plain number.
+    /// Returns the number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Gives whole mebibytes, rounded down.
+    /// Returns whole mebibytes, rounded down.
     pub const fn as_mib(self) -> u64 {
         self.0 / (1024 * 1024)
     }

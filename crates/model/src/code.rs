@@ -1,4 +1,4 @@
-//! Code sessions: how they are named, and what they run.
+//! Code sessions: their ids and languages.
 
 use std::{fmt, str::FromStr};
 
@@ -9,7 +9,7 @@ use crate::BadId;
 /// Longest id of a session.
 const ID_BYTES_MAX: usize = 64;
 
-/// A code session of a sandbox. A copy of the sandbox has a session of the same id.
+/// Id of a code session. A fork's sessions keep the ids of the parent's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodeSessionId(String);
 
@@ -19,7 +19,7 @@ impl CodeSessionId {
         Self(format!("ctx_{}", Uuid::new_v4().as_simple()))
     }
 
-    /// Names the session that everybody shares who runs code in this language without naming one.
+    /// Returns the id of the session shared by all callers that name no session in this language.
     pub fn shared(language: CodeLanguage) -> Self {
         Self(format!("shared_{}", language.name()))
     }
@@ -48,7 +48,7 @@ impl FromStr for CodeSessionId {
     }
 }
 
-/// What a session runs.
+/// Language of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeLanguage {
     Python,
@@ -57,7 +57,7 @@ pub enum CodeLanguage {
 }
 
 impl CodeLanguage {
-    /// The name that users see.
+    /// Returns the name shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Self::Python => "python",

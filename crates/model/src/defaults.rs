@@ -1,14 +1,14 @@
-//! How commands start in a sandbox unless they say otherwise.
+//! Default settings of commands in a sandbox.
 
 use std::collections::BTreeMap;
 
-/// What a template says about every command in its sandboxes. A sandbox's own environment and a
-/// command's own wishes go before it.
+/// A template's defaults for every command. The sandbox's environment and the command's own
+/// settings override them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecDefaults {
     pub env: BTreeMap<String, String>,
-    /// The folder; the user's home if there is none.
+    /// Working directory; the user's home if absent.
     pub cwd: Option<String>,
-    /// The user; root if there is none.
+    /// User; root if absent.
     pub user: Option<String>,
 }

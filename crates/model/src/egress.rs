@@ -1,32 +1,32 @@
-//! What a sandbox may reach outside, as its owner wants it. The host's own walls stand besides.
+//! A sandbox's egress policy, as its owner sets it. The host's own restrictions apply as well.
 
 use std::{fmt, net::Ipv4Addr, str::FromStr};
 
 /// Most rules in one list.
 pub const EGRESS_RULES_MAX: usize = 256;
 
-/// A sandbox's way out.
+/// Egress policy of a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Egress {
     /// The Internet, as far as the host allows it.
     #[default]
     Open,
-    /// Only what the list names; an empty list is nothing at all.
+    /// Only the listed targets. An empty list allows nothing.
     Only(Vec<EgressRule>),
 }
 
-/// One thing that may be reached.
+/// One allowed target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EgressRule {
     /// Exactly this name, in lower case, without a final dot.
     Host(String),
     /// Every name below this one, not the name itself: written `*.name`.
     Below(String),
-    /// Addresses of a network, whatever they are called.
+    /// Every address of a network, regardless of host names.
     Net { address: Ipv4Addr, bits: u8 },
 }
 
-/// Text that is no rule.
+/// Text that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a host name, a `*.suffix` or an IPv4 network: {reason}")]
 pub struct BadRule {
@@ -35,7 +35,7 @@ pub struct BadRule {
 }
 
 impl EgressRule {
-    /// Tells whether a name, in lower case and without a final dot, is meant.
+    /// Whether the rule matches a name, given in lower case and without a final dot.
     pub fn names(&self, name: &str) -> bool {
         match self {
             EgressRule::Host(host) => host == name,
@@ -46,7 +46,7 @@ impl EgressRule {
 }
 
 impl Egress {
-    /// Tells whether a name may be resolved.
+    /// Whether a name may be resolved.
     pub fn names(&self, name: &str) -> bool {
         match self {
             Egress::Open => true,
@@ -105,7 +105,7 @@ fn host_name(name: &str) -> Result<(), &'static str> {
             return Err("labels have 1 to 63 letters, digits, `-` or `_`");
         }
     }
-    // A name of digits alone would be taken for an address by those who resolve it.
+    // Resolvers would read a name whose last label is a number as an address.
     if name.split('.').next_back().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
         return Err("the last label is a number");
     }

@@ -1,4 +1,4 @@
-//! What can happen to a sandbox. One list for the event stream, the webhooks and their
+//! The kinds of sandbox events. One list for the event stream, the webhooks and their
 //! documentation.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     Running,
-    /// Comes with `Running`, for published clients that wait for it.
+    /// Sent with `Running`, for published clients that wait for it.
     SshReady,
     Paused,
     Resumed,
@@ -26,7 +26,7 @@ pub enum EventKind {
     RecoveredAsleep,
 }
 
-/// Who hears of a kind of event.
+/// Where a kind of event is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// The sandbox's event list and stream, and webhooks.
@@ -100,7 +100,7 @@ impl EventKind {
         }
     }
 
-    /// The kinds that webhooks can subscribe to.
+    /// Returns the kinds that webhooks can subscribe to.
     pub fn delivered() -> impl Iterator<Item = EventKind> {
         Self::ALL.into_iter().filter(|kind| kind.audience() == Audience::Everyone)
     }

@@ -1,4 +1,4 @@
-//! What an error becomes at a door: a kind that decides status and log level, a stable code, and
+//! The form of an error at a door: a kind that decides status and log level, a stable code, and
 //! public text.
 
 use std::{fmt, time::Duration};
@@ -10,7 +10,7 @@ pub enum FaultKind {
     Caller,
     /// No valid credential came with the request.
     Unauthorized,
-    /// The thing named does not exist, or is not the caller's.
+    /// The named thing does not exist, or does not belong to the caller.
     Missing,
     /// The thing exists but is in a state that forbids this.
     Conflict,
@@ -18,29 +18,29 @@ pub enum FaultKind {
     TooLarge,
     /// The caller's own limit is reached.
     Quota,
-    /// The caller asks faster than allowed; nothing was done.
+    /// The caller exceeds its request rate; nothing was done.
     TooFast,
-    /// No room now; nothing was created.
+    /// No capacity now; nothing was created.
     Busy,
     /// The host has no memory or disk left; nothing was created.
     Storage,
     /// The work ran past its deadline.
     Timeout,
-    /// A part we depend on did not answer.
+    /// A component we depend on did not answer.
     Unavailable,
     /// Our own defect.
     Bug,
 }
 
-/// A failed request, ready to be shown.
+/// A failed request, ready to be sent to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: FaultKind,
     /// Stable code such as `sandbox.not_found`.
     pub code: &'static str,
-    /// What the caller reads. Names the next step where there is one.
+    /// Public text. Names the next step where there is one.
     pub text: String,
-    /// What only our own log shows.
+    /// Private detail for our own log.
     pub detail: Option<String>,
     pub retry_after: Option<Duration>,
 }
@@ -51,23 +51,23 @@ impl Fault {
         Self { kind, code, text: text.into(), detail: None, retry_after: None }
     }
 
-    /// Makes a fault of our own with the cause kept for the log.
+    /// Makes a fault for our own defect, with the cause kept for the log.
     pub fn bug(detail: impl fmt::Display) -> Self {
         Self::new(FaultKind::Bug, "internal", "internal error").with_detail(detail)
     }
 
-    /// Makes the fault for a sandbox that is not there or not the caller's.
+    /// Makes the fault for a sandbox that does not exist or does not belong to the caller.
     pub fn no_sandbox() -> Self {
         Self::new(FaultKind::Missing, "sandbox.not_found", "sandbox not found")
     }
 
-    /// Keeps a private cause.
+    /// Adds a private cause.
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.detail = Some(detail.to_string());
         self
     }
 
-    /// Says when a repeat may succeed. Only for faults after which nothing was created.
+    /// Sets when a retry may succeed. Only for faults after which nothing was created.
     pub fn with_retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self

@@ -1,6 +1,6 @@
-//! Ids as types: a function that takes two of them cannot be called the wrong way round. A sandbox
-//! id is a bare lowercase UUIDv4 because published clients and preview host names need that form;
-//! every other id shows its kind as a prefix.
+//! Ids as types, so that the compiler rejects swapped arguments. A sandbox id is a bare lowercase
+//! UUIDv4, as published clients and preview host names need; every other id has a prefix of its
+//! kind.
 
 use std::{fmt, str::FromStr};
 
@@ -15,7 +15,7 @@ pub struct BadId {
 }
 
 impl BadId {
-    /// Quotes the beginning of the text.
+    /// Keeps the beginning of the text.
     pub(crate) fn new(kind: &'static str, text: &str) -> Self {
         Self { kind, text: text.chars().take(80).collect() }
     }
@@ -33,7 +33,7 @@ macro_rules! id {
                 Self(Uuid::new_v4())
             }
 
-            /// Gives the bare UUID without the prefix.
+            /// Returns the bare UUID without the prefix.
             pub fn uuid(&self) -> Uuid {
                 self.0
             }
@@ -81,7 +81,7 @@ macro_rules! id {
 }
 
 id!(
-    /// What the user has.
+    /// Id of a sandbox, the unit that users create.
     SandboxId, "sandbox", ""
 );
 id!(
@@ -105,15 +105,15 @@ id!(
     HostId, "host", "hst_"
 );
 id!(
-    /// An address that is told of events.
+    /// An address that receives events.
     WebhookId, "webhook", "whk_"
 );
 id!(
-    /// Something that happened, the same for everybody who is told.
+    /// One event, the same for every receiver.
     EventId, "event", "evt_"
 );
 id!(
-    /// One event on its way to one webhook.
+    /// The delivery of one event to one webhook.
     DeliveryId, "delivery", "dlv_"
 );
 

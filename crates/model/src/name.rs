@@ -12,7 +12,7 @@ pub struct TemplateName(String);
 pub struct BadName(String);
 
 impl TemplateName {
-    /// Gives the name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,19 +1,18 @@
-//! Which paths of a preview somebody may ask for: prefixes, compared part by part. A path that two
-//! programs could read in two ways (`..`, doubled or encoded slashes, backslashes, encodings of
-//! encodings) is outside of every rule.
+//! Allowed paths of a preview: prefixes, compared part by part. A path that two programs could read
+//! differently (`..`, doubled or encoded slashes, backslashes, nested encodings) matches no rule.
 
-/// Rules of one list, and the length of one.
+/// Most rules in one list, and most bytes in one rule.
 pub const PATH_RULES_MAX: usize = 16;
 pub const PATH_RULE_BYTES_MAX: usize = 256;
 
-/// How often a path may be encoded before we refuse to follow.
+/// Most nested encodings of a path that are decoded; a deeper one is refused.
 const DECODINGS_MAX: usize = 3;
 
 /// A list of path prefixes. An empty one allows every path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathRules(Vec<String>);
 
-/// A list that cannot be kept.
+/// A list that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPathRule {
     #[error("at most {PATH_RULES_MAX} paths fit")]
@@ -33,19 +32,19 @@ impl PathRules {
         asked.into_iter().map(rule).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Gives the rules as they are kept.
+    /// Returns the rules in their stored form.
     pub fn as_slice(&self) -> &[String] {
         &self.0
     }
 
-    /// Says whether a path, as it came over the wire, is inside of a rule.
+    /// Whether a path, as received, matches a rule.
     pub fn allows(&self, path: &str) -> bool {
         if self.0.is_empty() {
             return true;
         }
         let Some(asked) = parts(path) else { return false };
         self.0.iter().filter_map(|rule| parts(rule)).any(|rule| {
-            // `/docs/` means the same as `/docs`, and `/` everything.
+            // `/docs/` means the same as `/docs`, and `/` matches every path.
             let rule = if rule.last().is_some_and(String::is_empty) { &rule[..rule.len() - 1] } else { &rule };
             asked.starts_with(rule)
         })
@@ -61,7 +60,7 @@ fn rule(asked: String) -> Result<String, BadPathRule> {
     if clear { Ok(path) } else { Err(BadPathRule::Unclear(path.chars().take(80).collect())) }
 }
 
-/// Splits a path into its decoded parts. `None` if it is not clear what they are.
+/// Splits a path into its decoded parts. `None` if they are ambiguous.
 fn parts(path: &str) -> Option<Vec<String>> {
     let raw: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
     let last = raw.len() - 1;
@@ -69,8 +68,8 @@ fn parts(path: &str) -> Option<Vec<String>> {
     raw.iter().enumerate().map(part).collect()
 }
 
-/// Decodes one part once, after making sure that no further decoding turns it into something else
-/// than a name.
+/// Decodes one part once. `None` if a further decoding could turn it into something other than a
+/// name.
 fn clear_part(raw: &str) -> Option<String> {
     let once = decode(raw)?;
     let mut text = raw.to_owned();
@@ -78,21 +77,21 @@ fn clear_part(raw: &str) -> Option<String> {
         if !is_name(&text) {
             return None;
         }
-        // A percent sign that encodes nothing is a plain character once the first layer is off.
+        // A percent sign that encodes nothing is a plain character after the first decoding.
         let Some(next) = decode(&text).filter(|next| *next != text) else { return Some(once) };
         text = next;
     }
     None
 }
 
-/// Says whether text names something inside of its folder. Some servers cut `;` and what follows
-/// before they look.
+/// Whether text names an entry of its folder. Some servers cut `;` and the rest before they look it
+/// up.
 fn is_name(text: &str) -> bool {
     let bare = text.split(';').next().unwrap_or_default().trim();
     !matches!(bare, "." | "..") && !text.contains(|c: char| matches!(c, '/' | '\\') || c.is_control())
 }
 
-/// Takes one layer of percent encoding off. `None` if it is not well-formed, or not text.
+/// Removes one layer of percent encoding. `None` if it is malformed or not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(PathRules::new(vec!["/a".to_owned(); PATH_RULES_MAX + 1]), Err(BadPathRule::TooMany));
     }
 
-    /// Reads a path as a careless server would: decodes it twice, takes backslashes for slashes,
+    /// Reads a path as a careless server would: decodes it twice, treats backslashes as slashes,
     /// and resolves dots.
     fn carelessly(path: &str) -> Vec<String> {
         let twice = decode(path).and_then(|once| decode(&once).or(Some(once))).unwrap_or_else(|| path.to_owned());

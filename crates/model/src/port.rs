@@ -2,14 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-/// Where the agent inside every guest listens. Nobody but the host may talk to it.
+/// Port of the agent inside every guest. Only the host may connect to it.
 pub const AGENT_PORT: u16 = 1050;
 
-/// A port of a guest that is not the agent's.
+/// A port of a guest other than the agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestPort(u16);
 
-/// A number that is no port of a user's.
+/// A number that is not a valid user port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPort {
     #[error("port must be 1 to 65535")]
@@ -19,7 +19,7 @@ pub enum BadPort {
 }
 
 impl GuestPort {
-    /// Gives the number.
+    /// Returns the number.
     pub fn get(self) -> u16 {
         self.0
     }

@@ -5,19 +5,19 @@ use std::{fmt, str::FromStr};
 
 use crate::{BadPort, GuestPort, SandboxId};
 
-/// Longest host name, as DNS has it, and longest part of one.
+/// Longest host name and longest label, as DNS limits them.
 const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
-/// Room for the part in front of the suffix, and its dot.
+/// Space for the label before the suffix, and its dot.
 const LABEL_ROOM: usize = LABEL_BYTES_MAX + 1;
 
-/// Bytes of a token's digest in the name of its link. 160 bits: nobody finds a second token with
-/// the same name.
+/// Bytes of a token's digest in its link's name. 160 bits make a second token with the same name
+/// infeasible to find.
 pub const LINK_LABEL_BYTES: usize = 20;
 const LINK_PREFIX: &str = "link-";
 const _: () = assert!(LINK_PREFIX.len() + 2 * LINK_LABEL_BYTES <= LABEL_BYTES_MAX, "the name fits one DNS label");
 
-/// The domain below which previews live, in lower case.
+/// Parent domain of all previews, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewSuffix(String);
 
@@ -26,19 +26,19 @@ pub struct PreviewSuffix(String);
 #[error("{0:?} is no domain for previews: write it like preview.example.com, without a port")]
 pub struct BadSuffix(String);
 
-/// What a preview's name stands for.
+/// The parsed name of a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreviewName {
     pub port: GuestPort,
     pub sandbox: SandboxId,
 }
 
-/// First label of the host name of one signed link. It follows from the token, so each link has a
-/// web origin of its own.
+/// First label of a signed link's host name. It is derived from the token, so each link has its own
+/// web origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkLabel([u8; LINK_LABEL_BYTES]);
 
-/// A name that is a preview's by its shape and leads nowhere.
+/// A name that has the form of a preview but is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPreview {
     #[error("the name has no sandbox's id in it")]
@@ -48,12 +48,12 @@ pub enum BadPreview {
 }
 
 impl PreviewSuffix {
-    /// Gives the suffix as text.
+    /// Returns the suffix as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Reads the value of a `Host` header. `None` if it is not a preview's name at all.
+    /// Parses a `Host` header. `None` if it is not a preview's name.
     pub fn preview(&self, host: &str) -> Option<Result<PreviewName, BadPreview>> {
         let label = self.label(host)?;
         let (port, id) = label.split_once('-')?;
@@ -68,7 +68,7 @@ impl PreviewSuffix {
         }
     }
 
-    /// Reads the value of a `Host` header. `None` if it is not the name of a signed link.
+    /// Parses a `Host` header. `None` if it is not the name of a signed link.
     pub fn link(&self, host: &str) -> Option<LinkLabel> {
         let label = self.label(host)?;
         let hex = label.strip_prefix(LINK_PREFIX).filter(|hex| hex.len() == 2 * LINK_LABEL_BYTES)?;
@@ -80,7 +80,7 @@ impl PreviewSuffix {
         Some(LinkLabel(bytes))
     }
 
-    /// Gives the one label in front of the suffix, in lower case.
+    /// Returns the one label before the suffix, in lower case.
     fn label(&self, host: &str) -> Option<String> {
         let name = without_port(host)?;
         let name = name.strip_suffix('.').unwrap_or(name);
@@ -91,7 +91,7 @@ impl PreviewSuffix {
 }
 
 impl LinkLabel {
-    /// Makes the label out of the digest of a token.
+    /// Makes the label from a token's digest.
     pub fn new(digest: [u8; LINK_LABEL_BYTES]) -> Self {
         Self(digest)
     }
@@ -104,7 +104,7 @@ impl fmt::Display for LinkLabel {
     }
 }
 
-/// `localhost`: browsers take every name below it for this machine.
+/// `localhost`: browsers resolve every name below it to the local machine.
 impl Default for PreviewSuffix {
     fn default() -> Self {
         Self("localhost".to_owned())
@@ -134,13 +134,13 @@ impl fmt::Display for PreviewName {
     }
 }
 
-/// Cuts `:port` off. `None` for what is no name, such as an IPv6 address.
+/// Removes `:port`. `None` if the text is not a name, such as an IPv6 address.
 fn without_port(host: &str) -> Option<&str> {
     let Some((name, port)) = host.split_once(':') else { return Some(host) };
     port.bytes().all(|byte| byte.is_ascii_digit()).then_some(name)
 }
 
-/// Says whether text is a lower-case part of a host name that does not begin with a hyphen.
+/// Whether text is a lowercase host name label that does not begin with a hyphen.
 fn is_label(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=LABEL_BYTES_MAX).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(plain)

@@ -1,6 +1,6 @@
-//! How workspaces share what there is only once: connections, sockets, memory. One rule for all of
-//! it: a workspace may hold at most three quarters of what the others leave. So one that is alone
-//! has most of the box, and there is always a rest for the next.
+//! How workspaces share limited resources: connections, sockets, memory. A workspace may hold at
+//! most three quarters of what the others leave free. So a workspace that is alone gets most of the
+//! host, and a remainder is always free for the next one.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -8,37 +8,38 @@ use std::{collections::HashMap, hash::Hash};
 const PART: u64 = 3;
 const OF: u64 = 4;
 
-/// Who holds something: the workspace that a sandbox belongs to.
+/// The holder of a share: the workspace that owns a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub String);
 
-/// Why nothing more is given.
+/// Why a request for more is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoShare {
-    /// The holder has its share.
+    /// The holder has reached its share.
     Share {
         held: u64,
-        /// What it may hold now.
+        /// Most that it may hold now.
         most: u64,
     },
-    /// All holders together have everything.
+    /// All holders together hold the total.
     Full { total: u64 },
 }
 
-/// Says how much one holder may have while the others have theirs. Of things that are counted the
-/// last one can be had.
+/// Returns the most that one holder may have while the others hold `others`. It is at least one as
+/// long as anything is free.
 pub fn share(total: u64, others: u64) -> u64 {
     let left = total.saturating_sub(others);
-    // Divided first: a total may be as large as a number can be.
+    // Divides first, because the multiplication could overflow.
     let part = left / OF * PART + left % OF * PART / OF;
     if left == 0 { 0 } else { part.max(1) }
 }
 
-/// Decides whether a holder of `held` may have `more`, of a total of which others hold `others`.
+/// Decides whether a holder of `held` may have `more` of `total`, while others hold `others`.
 pub fn admit_share(total: u64, others: u64, held: u64, more: u64) -> Result<(), NoShare> {
     let wanted = held.saturating_add(more);
     if wanted.saturating_add(others) > total {
-        // Who could not have so much on an empty box either has to ask for less, not to wait.
+        // A holder that exceeds its share of an empty host must ask for less. Waiting would not
+        // help.
         let most = share(total, others);
         return Err(if wanted > share(total, 0) { NoShare::Share { held, most } } else { NoShare::Full { total } });
     }
@@ -46,7 +47,7 @@ pub fn admit_share(total: u64, others: u64, held: u64, more: u64) -> Result<(), 
     if wanted > most { Err(NoShare::Share { held, most }) } else { Ok(()) }
 }
 
-/// What each holder has of one total.
+/// Current holdings of one total.
 #[derive(Clone, Debug)]
 pub struct Shares<K> {
     held: HashMap<K, u64>,
@@ -60,7 +61,7 @@ impl<K> Default for Shares<K> {
 }
 
 impl<K: Clone + Eq + Hash> Shares<K> {
-    /// Gives a holder more, or says why not.
+    /// Adds to a holder's amount, or returns why not.
     pub fn take(&mut self, holder: &K, more: u64, total: u64) -> Result<(), NoShare> {
         let held = self.held(holder);
         admit_share(total, self.all - held, held, more)?;
@@ -68,7 +69,7 @@ impl<K: Clone + Eq + Hash> Shares<K> {
         Ok(())
     }
 
-    /// Counts what a holder has already, whether that is more than its share or not.
+    /// Adds to a holder's amount without a check against its share.
     pub fn put(&mut self, holder: &K, more: u64) {
         if more > 0 {
             *self.held.entry(holder.clone()).or_default() += more;
@@ -76,7 +77,7 @@ impl<K: Clone + Eq + Hash> Shares<K> {
         }
     }
 
-    /// Takes back what a holder was given. Holders that have nothing are forgotten.
+    /// Reduces a holder's amount. Holders with nothing are removed.
     pub fn give_back(&mut self, holder: &K, less: u64) {
         let Some(held) = self.held.get_mut(holder) else { return };
         let less = less.min(*held);
@@ -87,12 +88,12 @@ impl<K: Clone + Eq + Hash> Shares<K> {
         }
     }
 
-    /// What a holder has.
+    /// Returns a holder's amount.
     pub fn held(&self, holder: &K) -> u64 {
         self.held.get(holder).copied().unwrap_or(0)
     }
 
-    /// What all holders have.
+    /// Returns the amount of all holders.
     pub fn all(&self) -> u64 {
         self.all
     }

@@ -1,29 +1,29 @@
-//! What a caller asked for, already checked.
+//! The validated specification of a sandbox.
 
 use std::collections::BTreeMap;
 
 use crate::{Egress, LayerId, Owner, TemplateName, VolumeMount};
 
-/// Idle limit of a sandbox whose caller named none.
+/// Idle limit of a sandbox when the caller gives none.
 pub const TTL_SECONDS_DEFAULT: u64 = 300;
 
-/// A sandbox as wanted: every limit, name and default is settled.
+/// A requested sandbox with every limit, name and default resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSpec {
-    /// Whose share of the host it takes; `None` takes nobody's.
+    /// Workspace whose share it counts against; `None` counts against none.
     pub owner: Option<Owner>,
-    /// Where it, or its first ancestor, came from.
+    /// Template of the sandbox or of its first ancestor.
     pub template: TemplateName,
     pub origin: Origin,
-    /// Idle limit; 0 is none.
+    /// Idle limit; 0 means none.
     pub ttl_seconds: u64,
-    /// Sleeps when idle instead of ending.
+    /// Sleeps when idle instead of being removed.
     pub persistent: bool,
     pub metadata: BTreeMap<String, String>,
     /// Environment of every process started in the sandbox.
     pub env: BTreeMap<String, String>,
     pub egress: Egress,
-    /// Most megabits a second in each direction; `None` is no limit.
+    /// Most megabits per second in each direction; `None` means no limit.
     pub bandwidth_mbps: Option<u32>,
     pub volumes: Vec<VolumeMount>,
 }
@@ -31,14 +31,14 @@ pub struct SandboxSpec {
 /// Which layer a sandbox starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Whatever its template's name stands for at that moment.
+    /// The layer that the template's name refers to at creation.
     Template,
     /// A sealed layer: a snapshot, or the parent of a fork.
     Layer(LayerId),
 }
 
 impl SandboxSpec {
-    /// The plainest sandbox of a template.
+    /// Makes a sandbox of a template with default settings.
     pub fn of(template: TemplateName) -> Self {
         Self {
             owner: None,

@@ -1,4 +1,4 @@
-//! The states of a sandbox on its host, and the one function that knows every pair of state and
+//! The states of a sandbox on its host, and the one function that handles every pair of state and
 //! request.
 //!
 //! ```text
@@ -9,72 +9,72 @@
 //!
 //! every state --> Stopping --> (gone)        every state with a machine --> Failed
 //! ```
-//! A fall asleep that fails goes back to where it came from; a wake that fails goes back to Asleep.
+//! A sleep that fails restores the previous state; a wake that fails returns to Asleep.
 
 use std::fmt;
 
-/// Where a sandbox stands.
+/// State of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxState {
     /// Its machine is being restored for the first time.
     Creating,
     /// Its guest answers.
     Running,
-    /// Its CPUs stand still; memory stays where it is.
+    /// Its CPUs are stopped; its memory stays in place.
     Paused,
-    /// Its machine is being sealed, to be given up then.
+    /// Its machine is being sealed and will then be released.
     FallingAsleep,
-    /// It has no machine: everything is in a layer.
+    /// It has no machine: its state is in a layer.
     Asleep,
     /// Its machine is being restored from the layer it sleeps in.
     Waking,
-    /// It is being taken down.
+    /// It is being removed.
     Stopping,
-    /// Its machine died; the reason is for people.
+    /// Its machine died. The reason is human-readable.
     Failed { reason: String },
 }
 
-/// What may be asked of a sandbox.
+/// A request to a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Be running.
+    /// Bring it to `Running`.
     Run,
     /// Serve an exec or a file request.
     Use,
-    /// Stand still.
+    /// Stop its CPUs.
     Pause,
-    /// Go on after standing still.
+    /// Start its CPUs again.
     Resume,
-    /// Be sealed into a layer and go on.
+    /// Seal it into a layer and keep it running.
     Seal,
-    /// Be sealed into a layer and give the machine up.
+    /// Seal it into a layer and release the machine.
     Sleep,
-    /// Be running after a sleep.
+    /// Restore it after a sleep.
     Wake,
-    /// Be gone.
+    /// Remove it.
     Remove,
 }
 
-/// What the owner does next.
+/// The host's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Already so: answer as if it had just been done.
+    /// Already in the requested state: answer as after a change.
     Stay,
-    /// Wait for the change under way, then ask again.
+    /// Wait for the change in progress, then ask again.
     Join,
     /// Pass the request to the guest.
     Serve,
     /// Stop the CPUs.
     Halt,
-    /// Let the CPUs run.
+    /// Start the CPUs.
     Continue,
-    /// Seal and go on.
+    /// Seal and keep running.
     Seal,
-    /// Seal and give the machine up.
+    /// Seal and release the machine.
     PutToSleep,
-    /// Restore the machine from the layer it sleeps in; what was asked beyond that comes after.
+    /// Restore the machine from the layer it sleeps in, then handle the rest of the request.
     Restore,
-    /// Stop the machine and release what it held.
+    /// Stop the machine and release its resources.
     TakeDown,
 }
 
@@ -85,14 +85,14 @@ pub enum Refusal {
     Gone,
     /// The machine is dead.
     Dead,
-    /// The sandbox is paused; only its owner's `resume` changes that.
+    /// The sandbox is paused. Using it does not resume it.
     Paused,
     /// There is no machine that could be paused or resumed.
     Asleep,
 }
 
 impl SandboxState {
-    /// Why it failed, if it did.
+    /// Returns why it failed, if it did.
     pub fn reason(&self) -> Option<&str> {
         match self {
             SandboxState::Failed { reason } => Some(reason),
@@ -100,7 +100,7 @@ impl SandboxState {
         }
     }
 
-    /// Gives the name used on the wire.
+    /// Returns the name used on the wire.
     pub const fn as_str(&self) -> &'static str {
         match self {
             SandboxState::Creating => "creating",
@@ -114,7 +114,7 @@ impl SandboxState {
         }
     }
 
-    /// Reads the wire name back; the reason belongs to `failed` only.
+    /// Parses the wire name. The reason is used for `failed` only.
     pub fn from_name(name: &str, reason: Option<String>) -> Option<Self> {
         Some(match name {
             "creating" => SandboxState::Creating,
@@ -129,7 +129,7 @@ impl SandboxState {
         })
     }
 
-    /// Tells whether a change is under way that ends by itself.
+    /// Whether a change is in progress that ends by itself.
     pub const fn is_changing(&self) -> bool {
         match self {
             SandboxState::Creating | SandboxState::FallingAsleep | SandboxState::Waking | SandboxState::Stopping => {

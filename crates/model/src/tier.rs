@@ -1,9 +1,8 @@
-//! How strongly a machine is separated from its host; reported as `isolation` on every sandbox and
-//! host.
+//! Isolation level of a machine; reported as `isolation` on every sandbox and host.
 
 use std::{fmt, str::FromStr};
 
-/// The kinds of machine, weakest first so that `>=` reads as "at least".
+/// Kinds of machine, weakest first, so that `>=` means "at least".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// In memory, for tests.
@@ -14,13 +13,13 @@ pub enum Tier {
     Kvm,
 }
 
-/// Text that names no tier.
+/// Text that is not a tier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown tier {0:?}: use kvm or emulated")]
 pub struct BadTier(String);
 
 impl Tier {
-    /// Gives the name used on the wire.
+    /// Returns the name used on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Tier::Fake => "fake",
@@ -30,13 +29,13 @@ impl Tier {
     }
 }
 
-/// What users are told of a tier that QEMU gives no security promise for.
+/// Warning for the tier that QEMU gives no security promise for.
 const EMULATION_WARNING: &str = "QEMU gives no security promise for emulated machines: only the jail stands between the code in a \
                                  sandbox and the host. Use a host with hardware virtualization for untrusted code";
 
 impl Tier {
-    /// What users must know before they run untrusted code at this tier; nothing if its wall is
-    /// meant for that.
+    /// Returns a warning for users who run untrusted code at this tier. `None` if it is built for
+    /// that.
     pub const fn warning(self) -> Option<&'static str> {
         match self {
             Tier::Emulated => Some(EMULATION_WARNING),

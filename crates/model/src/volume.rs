@@ -1,25 +1,25 @@
-//! How a sandbox uses a volume.
+//! A sandbox's use of a volume.
 
 use crate::VolumeId;
 
-/// How much room all volumes together may be promised, in times of what the data volume has: they
-/// are rarely full.
+/// The sizes of all volumes together may be this many times the size of the data volume, because
+/// volumes are rarely full.
 pub const VOLUMES_OVERCOMMIT: u64 = 3;
 
 /// One volume in one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeMount {
     pub volume: VolumeId,
-    /// Where it is mounted in the guest: absolute, without `.` or `..`, not the root.
+    /// Mount point in the guest: absolute, without `.` or `..`, not the root.
     pub path: String,
     pub access: Access,
 }
 
-/// What a sandbox may do with a volume.
+/// How a sandbox may use a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Any number of sandboxes at once.
     ReadOnly,
-    /// One sandbox at a time, and no reader beside it.
+    /// One sandbox at a time, without readers.
     ReadWrite,
 }

@@ -6,33 +6,32 @@ use bytes::Bytes;
 use futures_core::Stream;
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault};
 
-/// A session as its guest tells it.
+/// A session as its guest reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeSessionView {
     pub id: CodeSessionId,
     pub language: CodeLanguage,
     /// Milliseconds since the Unix epoch, by the guest's clock.
     pub created_ms: u64,
-    /// Cells begun.
+    /// Cells started.
     pub cells: u64,
 }
 
-/// Asks for a cell.
+/// Request to run a cell.
 #[derive(Clone, Debug)]
 pub struct CellAsk {
     pub session: CodeSessionId,
     pub code: Bytes,
-    /// The cell may wait so long for others, and then run so long.
+    /// Longest wait for its turn, and then longest run.
     pub limit: Duration,
 }
 
-/// What comes of a cell: output, then its end. Exactly one of `Ended`, `Failed` comes, and it is
-/// last.
+/// One step of a cell's output. The last event is `Ended` or `Failed`, exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellEvent {
     Stdout(Bytes),
     Stderr(Bytes),
-    /// A piece of the JSON with results and error, as an untrusted guest tells it.
+    /// A piece of the JSON with results and error. The guest is not trusted.
     Body(Bytes),
     Ended(CellEnded),
     Failed(Fault),
@@ -43,9 +42,9 @@ pub enum CellEvent {
 pub struct CellEnded {
     pub how: CellEnd,
     pub took: Duration,
-    /// The kernel is new: what earlier cells left behind was lost before this one.
+    /// The kernel is new: the state of earlier cells was lost before this cell.
     pub anew: bool,
-    /// What this and earlier cells left behind is lost.
+    /// The state of this and earlier cells is lost.
     pub lost: bool,
     /// More was written than is kept.
     pub stdout_cut: bool,
@@ -58,15 +57,15 @@ pub enum CellEnd {
     Answered {
         exit: i32,
     },
-    /// It ran longer than it may, and was ended.
+    /// It exceeded its time limit and was ended.
     Late,
-    /// Others took so long that its turn did not come.
+    /// Its turn did not come within its time limit.
     NeverBegun,
-    /// The kernel itself ended under it.
+    /// The kernel process ended while the cell ran.
     KernelEnded {
         code: i32,
     },
 }
 
-/// A cell under way. Dropping it interrupts the cell.
+/// A running cell. Dropping the stream interrupts the cell.
 pub type CellStream = Pin<Box<dyn Stream<Item = CellEvent> + Send>>;

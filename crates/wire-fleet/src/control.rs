@@ -1,4 +1,4 @@
-//! What the edge asks of the control plane: who is this, and may they reach that sandbox.
+//! Requests of the edge to the control plane: authentication, and access to a sandbox.
 
 use std::sync::Arc;
 
@@ -7,24 +7,25 @@ use pandastack_model::{Fault, GuestPort, LinkLabel, Owner, PathRules, SandboxId}
 
 use crate::CallerKey;
 
-/// The tenant everything belongs to.
+/// Id of a workspace, the tenant that owns all resources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspaceId(pub String);
 
 impl WorkspaceId {
-    /// Gives the workspace as the owner of its sandboxes, which is all that a host knows of it.
+    /// Returns the workspace as the owner of its sandboxes. A host knows nothing else about it.
     pub fn owner(&self) -> Owner {
         Owner(self.0.clone())
     }
 }
 
-/// Who sent a request, after the credential was checked.
+/// The authenticated sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub workspace: WorkspaceId,
-    /// The idempotency key of the request, where its answer is remembered.
+    /// The idempotency key of the request, under which its answer is stored.
     pub attempt: Option<Arc<str>>,
-    /// The key that let the caller in. What outlives the request ends with it.
+    /// The key that authenticated the caller. Work that outlives the request ends when it is
+    /// revoked.
     pub key: CallerKey,
 }
 
@@ -34,13 +35,13 @@ impl Caller {
         Self { workspace, attempt: None, key: CallerKey::default() }
     }
 
-    /// Says which key let the caller in.
+    /// Sets the key that authenticated the caller.
     pub fn with_key(self, key: CallerKey) -> Self {
         Self { key, ..self }
     }
 }
 
-/// What a signed preview lets anybody reach.
+/// What a signed preview gives access to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewGrant {
     pub sandbox: SandboxId,
@@ -56,17 +57,17 @@ pub trait ControlPort: Send + Sync + 'static {
     /// Turns a bearer token into a caller.
     async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault>;
 
-    /// Says whether the caller may reach the sandbox. Another tenant's sandbox is
+    /// Checks whether the caller may use the sandbox. Another tenant's sandbox is
     /// `Fault::no_sandbox`, like an unknown one.
     async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault>;
 
-    /// Says whether the caller may look at what is left of a sandbox, whatever state it is in.
+    /// Checks whether the caller may inspect the sandbox, in any state.
     async fn admit_look(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault>;
 
-    /// Says whether the sandbox may be reached by whoever knows its preview name.
+    /// Checks whether anyone who knows the preview name may use the sandbox.
     async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault>;
 
-    /// Reads a signed preview's token. A bad or old one is `Unauthorized`, one of a sandbox that is
-    /// gone is `Missing`.
+    /// Checks a signed preview's token. A bad or expired one is `Unauthorized`; one of a removed
+    /// sandbox is `Missing`.
     async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault>;
 }

@@ -1,5 +1,5 @@
-//! What a host can be asked. Every call may arrive twice; `ensure` and `remove` answer the same the
-//! second time.
+//! The requests a host serves. Every call may arrive twice; `ensure` and `remove` give the same
+//! answer the second time.
 
 use std::{any::Any, collections::BTreeMap, pin::Pin, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{ProcessPort, TreePort};
 
 use crate::{CellAsk, CellStream, CodeSessionView};
 
-/// A body that is never held whole. An error ends it.
+/// A body that is streamed and never held whole. An error ends it.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Fault>> + Send>>;
 
-/// Asks for a sandbox to be running.
+/// Request that a sandbox runs.
 #[derive(Clone, Debug)]
 pub struct Ensure {
     pub id: SandboxId,
@@ -40,30 +40,31 @@ pub struct SandboxView {
     pub memory_mib: u64,
     pub disk_mib: u64,
     pub guest_ip: String,
-    /// From the request to the guest's first answer.
+    /// Time from the request to the guest's first answer.
     pub boot: Duration,
-    /// The first part of it: until there was a machine with the layer in it.
+    /// The first part of `boot`: until a machine with the layer was ready.
     pub prepared: Duration,
-    /// How the machine was come by: `standby`, `warm`, `cold`, `fork`, `snapshot`, `wake`.
+    /// Boot mode: `standby`, `warm`, `cold`, `fork`, `snapshot` or `wake`.
     pub boot_mode: &'static str,
-    /// How long nobody has used it.
+    /// Time since the last use.
     pub idle: Duration,
 }
 
-/// Asks for a layer of a running sandbox. The layer's id is the caller's choice: asking again for
-/// the same one answers the same.
+/// Request to seal a running sandbox. The caller chooses the layer's id: a repeated request with
+/// the same id gets the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealAsk {
     pub layer: LayerId,
     pub hold: Hold,
 }
 
-/// Who keeps a layer.
+/// Who keeps a layer from being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// Its owner, until `release`: durable when the answer comes.
+    /// Its owner, until `release`. Durable when the answer is sent.
     Kept,
-    /// The machines that run on it, and whoever sealed it until `release` or the host's next start.
+    /// The machines that run on it, and the caller that sealed it until `release` or the host's
+    /// next start.
     Passing,
 }
 
@@ -71,43 +72,43 @@ pub enum Hold {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerView {
     pub layer: LayerId,
-    /// Memory and disk that the layer has for itself alone.
+    /// Memory and disk that only this layer uses.
     pub own: Size,
-    /// How long the sandbox stood still for it.
+    /// How long the sandbox was stopped for the seal.
     pub pause: Duration,
 }
 
-/// How long a sandbox may be idle, and what happens then.
+/// Idle limit of a sandbox, and the action after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
-    /// 0 is no limit.
+    /// 0 means no limit.
     pub ttl_seconds: u64,
     pub persistent: bool,
 }
 
-/// Asks for children of a running sandbox: one seal, as many restores.
+/// Request for children of a running sandbox: one seal, one restore for each child.
 #[derive(Clone, Debug)]
 pub struct ForkAsk {
     pub parent: SandboxId,
     /// Id of the layer between parent and children.
     pub layer: LayerId,
-    /// The children; where they start from is replaced by the layer.
+    /// The children. Their origin is replaced by the layer.
     pub children: Vec<Ensure>,
 }
 
-/// What became of a fork. Some children may have failed while others run.
+/// Result of a fork. Some children may have failed while others run.
 #[derive(Debug)]
 pub struct Forked {
     pub layer: LayerView,
-    /// One outcome per child asked for, in the same order.
+    /// One outcome for each requested child, in the same order.
     pub children: Vec<Result<SandboxView, Fault>>,
 }
 
-/// Asks for a layer of a root file system that was never booted.
+/// Request to boot a root file system for the first time and keep it as a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootAsk {
     pub layer: LayerId,
-    /// Holds the root file system.
+    /// The volume that holds the root file system.
     pub volume: VolumeId,
     pub memory: Size,
     pub cpus: u8,
@@ -123,18 +124,18 @@ pub struct VolumeView {
     pub users: Vec<SandboxId>,
 }
 
-/// What an audit found. A host with nothing but what it should have reports no leaks.
+/// Result of an audit. A host without unexpected resources reports no leaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Machines with a layer, namespaces, disks, layers and volumes that are accounted for.
+    /// Counts of owned machines with a layer, network namespaces, disks, layers and volumes.
     pub machines: usize,
     pub slots: usize,
     pub disks: usize,
     pub layers: usize,
     pub volumes: usize,
-    /// Each thing that nobody owns, or that is recorded and missing, in words.
+    /// Each resource that has no owner, or that is recorded and missing, as text.
     pub leaks: Vec<String>,
-    /// Which of them were removed by this audit.
+    /// The leaks that this audit removed.
     pub repaired: Vec<String>,
 }
 
@@ -148,81 +149,80 @@ pub struct TemplateView {
     pub disk_mib: u64,
 }
 
-/// How the host itself is.
+/// State of the host itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostStatus {
     pub tier: Tier,
     pub sandboxes: usize,
     /// Machines that are ready for a create.
     pub standby: usize,
-    /// Processes that wait for any layer.
+    /// Blank processes that are ready for any layer.
     pub blanks: usize,
-    /// Guest memory of all machines together, standby ones included.
+    /// Guest memory of all machines together, standby machines included.
     pub memory_promised: Size,
-    /// The data volume.
+    /// Space on the data volume.
     pub disk_free: Size,
     pub disk_total: Size,
-    /// What this process itself holds.
+    /// Resident memory of this process.
     pub resident: Size,
 }
 
-/// What the process of a sandbox's machine uses of its host.
+/// Resources that the process of a sandbox's machine uses on its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineUsage {
     pub id: SandboxId,
     pub pid: u32,
-    /// Since the sandbox has had this machine.
+    /// Time since the sandbox got this machine.
     pub up: Duration,
-    /// Time on CPUs since the process began, which may be before the sandbox had it.
+    /// CPU time of the process, which may be older than the sandbox's use of it.
     pub cpu: Duration,
     pub resident: Size,
     pub mapped: Size,
     pub threads: u64,
 }
 
-/// What to read of a console.
+/// Which part of a console to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsoleAsk {
-    /// What is there now.
+    /// The output so far.
     Past,
-    /// That, and what comes, until the sandbox is gone.
+    /// The output so far and all later output, until the sandbox is removed.
     Follow,
 }
 
-/// What happened to a sandbox without anybody asking.
+/// A change of a sandbox that the host reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEvent {
-    /// The machine died under it.
+    /// Its machine died.
     Failed { id: SandboxId, reason: String },
-    /// It is in another state now: paused, resumed, fallen asleep, woken.
+    /// It changed state: paused, resumed, fallen asleep, woken.
     Changed { view: SandboxView, cause: Cause },
-    /// The sandbox is gone and everything it held is released.
+    /// The sandbox is removed and its resources are released.
     Removed { id: SandboxId, why: RemovedBy, cause: Cause },
-    /// Its guest tried to reach something that its egress list does not name.
+    /// Its guest tried to reach a target that its egress list does not allow.
     Denied { id: SandboxId, target: String },
 }
 
-/// The trace of the request that something happened for, as a `traceparent`; none if it happened by
-/// itself.
+/// `traceparent` of the request that caused a change; `None` if no request did.
 pub type Cause = Option<String>;
 
-/// Who ended a sandbox.
+/// Why a sandbox was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovedBy {
-    /// A request, or the host's own end.
+    /// A request, or the host's shutdown.
     Request,
-    /// Nobody had used it for as long as its owner allowed.
+    /// It was idle for longer than its limit.
     Idleness,
 }
 
-/// What to run.
+/// Command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
     Shell(String),
     Argv(Vec<String>),
 }
 
-/// Asks for a process.
+/// Request to run a process.
 #[derive(Clone, Debug)]
 pub struct ExecAsk {
     pub program: Program,
@@ -232,12 +232,12 @@ pub struct ExecAsk {
     /// Whether standard input will be sent.
     pub stdin: bool,
     pub deadline: Option<Duration>,
-    /// Rows and columns, for a terminal instead of pipes.
+    /// Rows and columns of a terminal, used instead of pipes.
     pub terminal: Option<(u16, u16)>,
 }
 
 impl ExecAsk {
-    /// Asks for a shell command as root, without input, ended after the deadline.
+    /// Makes a request for a shell command as root, without input, with a deadline.
     pub fn shell(command: impl Into<String>, deadline: Duration) -> Self {
         Self {
             program: Program::Shell(command.into()),
@@ -251,7 +251,7 @@ impl ExecAsk {
     }
 }
 
-/// One step of a process's life. Exactly one of `Exit`, `TimedOut`, `Failed` comes, and it is last.
+/// One step of a process. The last event is `Exit`, `TimedOut` or `Failed`, exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecEvent {
     Stdout(Bytes),
@@ -266,7 +266,7 @@ pub enum ExecEvent {
     Failed(Fault),
 }
 
-/// Something for a running process.
+/// Input to a running process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecControl {
     Stdin(Bytes),
@@ -275,27 +275,27 @@ pub enum ExecControl {
     Resize { rows: u16, cols: u16 },
 }
 
-/// A running process. Not reading `events` stops the process when its window is full; dropping the
-/// session ends it.
+/// A running process. If `events` is not read, the process blocks when its window is full. Dropping
+/// the session ends the process.
 #[derive(Debug)]
 pub struct ExecSession {
     pub events: mpsc::Receiver<ExecEvent>,
     pub control: mpsc::Sender<ExecControl>,
 }
 
-/// Keeps a sandbox from being taken for idle until it is dropped.
+/// Keeps a sandbox from becoming idle until it is dropped.
 pub struct Presence(
     #[expect(dead_code, reason = "what it holds matters only when it is dropped")] Box<dyn Any + Send + Sync>,
 );
 
 impl Presence {
-    /// Wraps what the host gives back when it is dropped.
+    /// Wraps a guard of the host that ends the use when it is dropped.
     pub fn new(held: impl Any + Send + Sync) -> Self {
         Self(Box::new(held))
     }
 }
 
-/// What a path is.
+/// Type of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     File,
@@ -304,8 +304,7 @@ pub enum FileKind {
     Other,
 }
 
-/// One file or directory in a guest. Names come from an untrusted guest and were checked by the
-/// host.
+/// One file or directory in a guest. The guest is not trusted; the host has checked the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
     pub name: String,
@@ -316,125 +315,124 @@ pub struct FileEntry {
     pub target: Option<String>,
 }
 
-/// A file being read.
+/// A file that is being read.
 pub struct FileBody {
     pub entry: FileEntry,
     pub body: ByteStream,
 }
 
-/// Asks for a file to be written whole or not at all.
+/// Request to write a file atomically.
 #[derive(Clone, Debug)]
 pub struct WriteAsk {
     pub path: String,
     pub mode: Option<u32>,
 }
 
-/// Bytes to and from a port in a guest.
+/// Byte stream to and from a port in a guest.
 pub trait GuestBytes: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> GuestBytes for T {}
 
-/// A connection to a port in a guest. A use of the sandbox until it is dropped; it breaks when the
-/// sandbox's machine goes.
+/// A connection to a port in a guest. It counts as a use of the sandbox until it is dropped, and
+/// breaks when the machine ends.
 pub type GuestStream = Box<dyn GuestBytes>;
 
-/// A port that somebody in a guest listens on.
+/// A port that a process in a guest listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListeningPort {
     pub port: GuestPort,
-    /// Whether only the guest itself can reach it.
+    /// Whether it is reachable from inside the guest only.
     pub loopback_only: bool,
-    /// The listener's name, as an untrusted guest tells it.
+    /// Name of the listening process. The guest is not trusted.
     pub process: Option<String>,
 }
 
 /// A host as control and edge see it.
 #[async_trait]
 pub trait HostPort: ProcessPort + TreePort {
-    /// Makes the sandbox run, or says why not. When it fails nothing is left.
+    /// Starts the sandbox, or returns why not. A failure leaves nothing behind.
     async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault>;
 
-    /// Makes the sandbox be gone. Unknown ids are fine.
+    /// Removes the sandbox. Unknown ids succeed.
     async fn remove(&self, id: SandboxId) -> Result<(), Fault>;
 
-    /// Stops its CPUs. A paused sandbox serves nothing until `resume`.
+    /// Stops its CPUs. A paused sandbox serves no use until it is resumed.
     async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault>;
 
-    /// Lets its CPUs run again.
+    /// Starts its CPUs again.
     async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault>;
 
-    /// Puts it to sleep. When this answers, everything is durable and its machine is given up; a
-    /// failure leaves it as it was.
+    /// Puts it to sleep. When this returns, its state is durable and its machine is released. A
+    /// failure leaves it unchanged.
     async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault>;
 
-    /// Wakes it, together with everybody else who asks or uses it at the same time.
+    /// Wakes it. Concurrent wakes and uses share one restore.
     async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault>;
 
-    /// Seals it into a layer and lets it go on. A sleeping one is woken first.
+    /// Seals it into a layer and lets it continue. A sleeping sandbox is woken first.
     async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault>;
 
-    /// Seals as `seal` does, and says how commands start in what is made from the layer.
+    /// Seals like `seal`, and sets the command defaults of sandboxes made from the layer.
     async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault>;
 
     /// Seals once and starts every child from that layer, a few at a time. Fails as a whole only if
-    /// the seal does.
+    /// the seal fails.
     async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault>;
 
-    /// Gives a layer up. Its data goes with its last user; unknown layers are fine.
+    /// Releases a layer. Its data is deleted with its last user; unknown layers succeed.
     async fn release(&self, layer: LayerId) -> Result<(), Fault>;
 
-    /// Changes what a sandbox may reach, at once, whatever state it is in.
+    /// Replaces a sandbox's egress policy at once, in any state.
     async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault>;
 
     /// Changes idle limit and persistence.
     async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault>;
 
-    /// Makes an empty volume of a size. Asking again for the same id and size answers the same.
+    /// Makes an empty volume. A repeated request with the same id and size gets the same answer.
     async fn make_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault>;
 
-    /// Grows a volume, also while it is in use. It never shrinks.
+    /// Grows a volume, also while it is in use. Volumes never shrink.
     async fn grow_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault>;
 
-    /// Removes a volume and its data; refused while a sandbox uses it. Unknown ones are fine.
+    /// Deletes a volume and its data; refused while a sandbox uses it. Unknown ids succeed.
     async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault>;
 
     /// Lists every volume here.
     async fn volumes(&self) -> Result<Vec<VolumeView>, Fault>;
 
-    /// Boots the root file system that a volume holds and keeps it as a layer. The volume stays,
-    /// and nobody may be using it. Asking again for the same layer answers the same.
+    /// Boots the root file system on a volume and keeps it as a layer. The volume stays and must
+    /// not be in use. A repeated request for the same layer gets the same answer.
     async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault>;
 
-    /// Compares what is recorded with what is there.
+    /// Compares the recorded resources with the existing ones.
     async fn audit(&self) -> Result<AuditReport, Fault>;
 
-    /// Tells what the sandbox is now; `None` if it is not here.
+    /// Returns the sandbox's current state; `None` if it is not on this host.
     async fn observe(&self, id: SandboxId) -> Option<SandboxView>;
 
-    /// Lists every sandbox here.
+    /// Lists every sandbox on this host.
     async fn observe_all(&self) -> Vec<SandboxView>;
 
     async fn status(&self) -> HostStatus;
 
-    /// Measures the machine of a sandbox; `None` if it has none now, or none with a process.
+    /// Measures a sandbox's machine; `None` if it has no machine, or one without a process.
     async fn usage(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault>;
 
-    /// Measures all machines that sandboxes have.
+    /// Measures the machines of all sandboxes.
     async fn usages(&self) -> Vec<MachineUsage>;
 
-    /// Reads a sandbox's console, whatever state it is in; neither wakes it nor counts as a use.
-    /// The first piece is all that was there at the time of asking, perhaps nothing; the others are
-    /// what came after it.
+    /// Reads a sandbox's console in any state, without waking it or counting as a use. The first
+    /// piece is all output so far and may be empty; later pieces are new output.
     async fn console(&self, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault>;
 
     async fn templates(&self) -> Vec<TemplateView>;
 
-    /// Wakes it if it sleeps, and counts as a use of it until the answer is dropped. Being put to
-    /// sleep on request ends the use; who still wants it asks again.
+    /// Wakes the sandbox if it sleeps, and counts as a use until the answer is dropped. A requested
+    /// sleep ends the use; the caller must attend again.
     async fn attend(&self, id: SandboxId) -> Result<Presence, Fault>;
 
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault>;
 
-    /// Opens a code session. Asking again for the same id answers the same.
+    /// Opens a code session. A repeated request with the same id gets the same answer.
     async fn open_code(
         &self,
         id: SandboxId,
@@ -445,30 +443,30 @@ pub trait HostPort: ProcessPort + TreePort {
     /// Lists the code sessions of a sandbox, oldest first.
     async fn code_sessions(&self, id: SandboxId) -> Result<Vec<CodeSessionView>, Fault>;
 
-    /// Closes a code session and ends what runs in it.
+    /// Closes a code session and ends its running cell.
     async fn close_code(&self, id: SandboxId, session: &CodeSessionId) -> Result<(), Fault>;
 
-    /// Runs a cell, after those that were asked for before it in the same session.
+    /// Runs a cell after the earlier cells of the same session.
     async fn run_cell(&self, id: SandboxId, ask: CellAsk) -> Result<CellStream, Fault>;
 
     async fn read_file(&self, id: SandboxId, path: &str) -> Result<FileBody, Fault>;
 
-    /// Writes the body and returns how many bytes it was.
+    /// Writes the body and returns its size in bytes.
     async fn write_file(&self, id: SandboxId, ask: WriteAsk, body: ByteStream) -> Result<u64, Fault>;
 
     async fn list_dir(&self, id: SandboxId, path: &str) -> Result<Vec<FileEntry>, Fault>;
 
     async fn stat(&self, id: SandboxId, path: &str) -> Result<FileEntry, Fault>;
 
-    /// Deletes a path and everything below it. A missing path is fine.
+    /// Deletes a path recursively. A missing path succeeds.
     async fn delete_path(&self, id: SandboxId, path: &str) -> Result<(), Fault>;
 
-    /// Asks the guest which ports somebody listens on; the agent's own is not among them.
+    /// Asks the guest for its listening ports, without the agent's own.
     async fn listening(&self, id: SandboxId) -> Result<Vec<ListeningPort>, Fault>;
 
-    /// Connects to a port in the guest. Wakes a sleeper, as every use does.
+    /// Connects to a port in the guest. Wakes a sleeping sandbox, as every use does.
     async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault>;
 
-    /// Subscribes to what happens unasked.
+    /// Subscribes to the host's events.
     fn events(&self) -> broadcast::Receiver<HostEvent>;
 }

@@ -1,14 +1,15 @@
-//! The key of a request, and its revocation.
+//! The API key of a request, and its revocation.
 
 use std::sync::{Arc, Weak};
 
 use tokio::sync::watch;
 
-/// The API key that let a caller in. Clones are the same one. Without a key it is never revoked.
+/// The API key that authenticated a caller. Clones share it. A caller without a key is never
+/// revoked.
 #[derive(Clone, Debug, Default)]
 pub struct CallerKey(Option<Arc<Shared>>);
 
-/// A key that nobody may be waiting for any more.
+/// A reference that does not keep the key alive.
 #[derive(Clone, Debug)]
 pub struct WeakCallerKey(Weak<Shared>);
 
@@ -19,24 +20,24 @@ struct Shared {
 }
 
 impl CallerKey {
-    /// Makes the key that has this id.
+    /// Makes a key with this id.
     pub fn new(id: &str) -> Self {
         Self(Some(Arc::new(Shared { id: id.into(), revoked: watch::Sender::new(false) })))
     }
 
-    /// Gives the id of the key, if there is one.
+    /// Returns the id of the key, if there is one.
     pub fn id(&self) -> Option<&str> {
         self.0.as_deref().map(|shared| &*shared.id)
     }
 
-    /// Tells everybody who holds this key that it was revoked.
+    /// Marks the key as revoked and wakes every waiter.
     pub fn revoke(&self) {
         if let Some(shared) = &self.0 {
             shared.revoked.send_replace(true);
         }
     }
 
-    /// Says whether the key was revoked.
+    /// Whether the key was revoked.
     pub fn is_revoked(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| *shared.revoked.borrow())
     }
@@ -46,26 +47,26 @@ impl CallerKey {
         match &self.0 {
             None => std::future::pending().await,
             Some(shared) => {
-                // Held here, so the sender outlives the wait.
+                // `shared` keeps the sender alive during the wait.
                 let _ = shared.revoked.subscribe().wait_for(|revoked| *revoked).await;
             }
         }
     }
 
-    /// Gives a reference that does not keep the key.
+    /// Returns a weak reference.
     pub fn downgrade(&self) -> WeakCallerKey {
         WeakCallerKey(self.0.as_ref().map(Arc::downgrade).unwrap_or_default())
     }
 }
 
 impl WeakCallerKey {
-    /// Gives the key, if anybody still holds it.
+    /// Returns the key, if a strong reference exists.
     pub fn upgrade(&self) -> Option<CallerKey> {
         self.0.upgrade().map(|shared| CallerKey(Some(shared)))
     }
 }
 
-/// Two keys are the same if their ids are.
+/// Keys are equal if their ids are.
 impl PartialEq for CallerKey {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()

@@ -1,5 +1,5 @@
-//! What our own servers say to each other. Today all roles share one process and the ports are
-//! called directly; the same traits get a network form when a fleet arrives.
+//! Interfaces between our own servers. Today all roles share one process and the ports are called
+//! directly. A fleet will get a network form of the same traits.
 
 mod code;
 mod control;

@@ -1,4 +1,4 @@
-//! Processes that outlive the request that started them. They and their output live in the guest.
+//! Processes that outlive the request that started them. The guest keeps them and their output.
 
 use std::pin::Pin;
 
@@ -9,33 +9,33 @@ use pandastack_model::{Fault, FaultKind, SandboxId};
 
 use crate::{ByteStream, ExecAsk};
 
-/// Names a process within its sandbox.
+/// Id of a process within its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessNumber(pub u64);
 
-/// Asks for a process that lives on without its caller.
+/// Request to start a process that outlives its caller.
 #[derive(Clone, Debug)]
 pub struct SpawnAsk {
     /// `stdin` keeps standard input open for `feed`.
     pub exec: ExecAsk,
-    /// The caller's own name for it.
+    /// The caller's name for it.
     pub tag: Option<String>,
 }
 
-/// A process as its guest tells it. Texts come from an untrusted guest.
+/// A process as its guest reports it. The guest is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessView {
     pub number: ProcessNumber,
     pub pid: u32,
     pub command: String,
     pub tag: Option<String>,
-    /// Guest's wall clock, Unix milliseconds.
+    /// Wall clock of the guest, Unix milliseconds.
     pub started_ms: u64,
     /// `None` while it runs.
     pub ended: Option<ProcessEnd>,
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
-    /// Offset of the oldest byte that is still kept.
+    /// Offset of the oldest byte that is kept.
     pub kept_from: u64,
     pub stdin_open: bool,
 }
@@ -50,11 +50,11 @@ pub struct ProcessEnd {
     pub at_ms: u64,
 }
 
-/// Asks for output.
+/// Request for output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachAsk {
     pub process: ProcessNumber,
-    /// Bytes of both streams that the caller has had.
+    /// Offset to start at: bytes of both streams that the caller has received.
     pub offset: u64,
     pub until: Until,
 }
@@ -62,23 +62,23 @@ pub struct AttachAsk {
 /// How long output is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// To what is there now.
+    /// Up to the output that exists now.
     Now,
-    /// To the process's end.
+    /// Until the process ends.
     End,
 }
 
 /// A step of a process's output. The first is `At`, the last is `End`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputStep {
-    /// The next byte stands here: at the start, and wherever bytes are lost.
+    /// Offset of the next byte: sent first, and again wherever bytes were lost.
     At(u64),
     Stdout(Bytes),
     Stderr(Bytes),
     End(ProcessView),
 }
 
-/// Output under way. Not reading it stops nothing but itself; dropping it ends it.
+/// A stream of output. Not reading it does not block the process; dropping it ends the stream.
 pub type OutputStream = Pin<Box<dyn Stream<Item = Result<OutputStep, Fault>> + Send>>;
 
 /// A host whose guests keep processes.
@@ -89,7 +89,7 @@ pub trait ProcessPort: Send + Sync + 'static {
         cannot()
     }
 
-    /// Lists every process that is remembered, oldest first.
+    /// Lists every remembered process, oldest first.
     async fn processes(&self, _: SandboxId) -> Result<Vec<ProcessView>, Fault> {
         cannot()
     }
@@ -98,28 +98,28 @@ pub trait ProcessPort: Send + Sync + 'static {
         cannot()
     }
 
-    /// Reads output, from any offset and as often as anybody likes.
+    /// Reads output from any offset. Repeated and concurrent reads are allowed.
     async fn attach(&self, _: SandboxId, _: AttachAsk) -> Result<OutputStream, Fault> {
         cannot()
     }
 
-    /// Writes to standard input, and then closes it if told so. Gives the number of bytes taken.
+    /// Writes to standard input, and closes it if requested. Returns the number of bytes accepted.
     async fn feed(&self, _: SandboxId, _: ProcessNumber, _: ByteStream, _: Afterwards) -> Result<u64, Fault> {
         cannot()
     }
 
-    /// Signals the group of a process that runs.
+    /// Signals the group of a running process.
     async fn signal(&self, _: SandboxId, _: ProcessNumber, _number: i32) -> Result<(), Fault> {
         cannot()
     }
 
-    /// Kills the group of a process and forgets it.
+    /// Kills the group of a process and forgets the process.
     async fn forget(&self, _: SandboxId, _: ProcessNumber) -> Result<(), Fault> {
         cannot()
     }
 }
 
-/// What becomes of standard input after a piece of it.
+/// State of standard input after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Afterwards {
     StaysOpen,

@@ -1,4 +1,4 @@
-//! Folders of a guest as wholes.
+//! Operations on whole folders of a guest.
 
 use std::pin::Pin;
 
@@ -8,39 +8,39 @@ use pandastack_model::{Fault, FaultKind, SandboxId};
 
 use crate::{ByteStream, FileEntry};
 
-/// Whether what is above or below is meant too.
+/// Whether an operation includes the folders above or below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     Only,
     All,
 }
 
-/// What happens to a file that is in the way.
+/// What happens to an existing file at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InTheWay {
     Stays,
     Goes,
 }
 
-/// Asks for a folder and what is below it.
+/// Request to list a folder recursively.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkAsk {
     pub path: String,
-    /// How many levels; 1 is the folder's own entries.
+    /// Number of levels; 1 lists the folder's own entries.
     pub depth: u32,
     pub entries_max: u32,
 }
 
-/// A folder and what is below it, each folder before what is in it.
+/// A recursive listing. Each folder comes before its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walked {
-    /// With paths below the folder for names, checked by the host.
+    /// Names are paths relative to the folder. The host has checked them.
     pub entries: Vec<FileEntry>,
-    /// Whether there is more.
+    /// Whether the listing is incomplete.
     pub truncated: bool,
 }
 
-/// What happened to a path.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     Created,
@@ -50,7 +50,7 @@ pub enum ChangeKind {
     MovedFrom,
     MovedTo,
     Attributes,
-    /// Some changes are not told.
+    /// Some changes were lost.
     Overflow,
 }
 
@@ -64,21 +64,21 @@ pub struct Change {
     pub cookie: Option<u32>,
 }
 
-/// Changes under way. Dropping it ends the watch.
+/// A stream of changes. Dropping it ends the watch.
 pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Fault>> + Send>>;
 
-/// What an archive held.
+/// Result of unpacking an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     pub entries: u64,
-    /// Bytes of files.
+    /// Total size of the files.
     pub bytes: u64,
 }
 
-/// A host whose guests handle folders as wholes.
+/// A host whose guests handle whole folders.
 #[async_trait]
 pub trait TreePort: Send + Sync + 'static {
-    /// Makes a folder; with `Reach::All` also those above it, and one that is there is fine.
+    /// Makes a folder. With `Reach::All` also its parents, and an existing folder succeeds.
     async fn make_dir(&self, _: SandboxId, _path: &str, _: Reach) -> Result<(), Fault> {
         cannot()
     }
@@ -87,7 +87,7 @@ pub trait TreePort: Send + Sync + 'static {
         cannot()
     }
 
-    /// Sets permission bits; with `Reach::All` also those of everything below.
+    /// Sets permission bits; with `Reach::All` recursively.
     async fn chmod(&self, _: SandboxId, _path: &str, _mode: u32, _: Reach) -> Result<(), Fault> {
         cannot()
     }
@@ -96,17 +96,17 @@ pub trait TreePort: Send + Sync + 'static {
         cannot()
     }
 
-    /// Answers when every change from now on will be told.
+    /// Watches a path. Returns once every later change will be reported.
     async fn watch(&self, _: SandboxId, _path: &str, _: Reach) -> Result<ChangeStream, Fault> {
         cannot()
     }
 
-    /// Gives a folder or a file as a tar archive.
+    /// Reads a folder or a file as a tar archive.
     async fn read_tree(&self, _: SandboxId, _path: &str) -> Result<ByteStream, Fault> {
         cannot()
     }
 
-    /// Puts what a tar archive holds below a folder, which is made if it is not there.
+    /// Unpacks a tar archive below a folder, which is created if it is missing.
     async fn write_tree(&self, _: SandboxId, _path: &str, _: ByteStream) -> Result<Unpacked, Fault> {
         cannot()
     }

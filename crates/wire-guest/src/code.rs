@@ -1,19 +1,19 @@
-//! Code sessions: a kernel in the guest that runs cells one after the other and keeps their state.
+//! Code sessions: a kernel in the guest runs cells one after the other and keeps their state.
 
 use minicbor::{Decode, Encode};
 
 use crate::{Kind, Message};
 
-/// Longest code of one cell.
+/// Largest code of one cell.
 pub const CODE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Output of one cell that is kept, for each of its two streams.
+/// Most output of one cell that is kept, for each of its two streams.
 pub const CODE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Longest JSON that a cell may say besides.
+/// Largest JSON body of a cell.
 pub const CODE_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Longest time from asking for a session until its kernel can run cells.
+/// Longest time from the request for a session until its kernel can run cells.
 pub const CODE_START_MS_MAX: u64 = 60_000;
 
 /// Longest time from a cell's deadline until its end is forced.
@@ -40,7 +40,7 @@ impl Message for CodeRan {
     const KIND: Kind = Kind::CodeRan;
 }
 
-/// What a kernel runs.
+/// Language of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Language {
@@ -52,7 +52,8 @@ pub enum Language {
     Bash,
 }
 
-/// Asks for a session. Its id is the host's choice: asking again for the same one answers the same.
+/// Opens a session. The host chooses the id: a repeated request with the same id gets the same
+/// answer.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct CodeOpen {
@@ -62,7 +63,7 @@ pub struct CodeOpen {
     pub language: Language,
 }
 
-/// Asks for a session's end.
+/// Closes a session.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct CodeClose {
@@ -70,17 +71,16 @@ pub struct CodeClose {
     pub id: String,
 }
 
-/// Asks for a cell to be run, after those that were asked for before it.
+/// Runs a cell after those that were requested before it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct CodeRun {
     #[n(0)]
     pub id: String,
-    /// The cell may wait so long for others, and then run so long.
+    /// Longest wait for its turn, and then longest run.
     #[n(1)]
     pub deadline_ms: u64,
-    /// The trace that the cell belongs to, as a `traceparent`. Agents from before it was added run
-    /// the cell without.
+    /// `traceparent` of the cell's trace. Older agents ignore it.
     #[n(2)]
     pub trace: Option<String>,
 }
@@ -96,12 +96,12 @@ pub struct CodeSession {
     /// Wall clock, milliseconds since the Unix epoch.
     #[n(2)]
     pub created_ms: u64,
-    /// Cells begun.
+    /// Cells started.
     #[n(3)]
     pub cells: u64,
 }
 
-/// A session that runs.
+/// An open session.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct CodeOpened {
@@ -121,16 +121,16 @@ pub struct CodeList {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum CellEnd {
-    /// The kernel said how.
+    /// The kernel reported the end.
     #[n(0)]
     Answered,
-    /// Its deadline passed, and it was ended.
+    /// Its deadline passed and it was ended.
     #[n(1)]
     Late,
     /// Its deadline passed before its turn came.
     #[n(2)]
     NeverBegun,
-    /// The kernel itself ended under it.
+    /// The kernel process ended while the cell ran.
     #[n(3)]
     KernelEnded,
 }
@@ -141,15 +141,15 @@ pub enum CellEnd {
 pub struct CodeRan {
     #[n(0)]
     pub end: CellEnd,
-    /// What the cell, or else its kernel, ended with: a status, or 128 + N after signal N.
+    /// Exit status of the cell, or else of its kernel; 128 + N after signal N.
     #[n(1)]
     pub exit: i32,
     #[n(2)]
     pub duration_ms: u64,
-    /// The kernel is new: what earlier cells left behind was lost before this one.
+    /// The kernel is new: the state of earlier cells was lost before this cell.
     #[n(3)]
     pub anew: bool,
-    /// What this and earlier cells left behind is lost.
+    /// The state of this and earlier cells is lost.
     #[n(4)]
     pub lost: bool,
     /// More was written than is kept.

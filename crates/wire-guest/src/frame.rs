@@ -8,7 +8,8 @@ use crate::FRAME_BYTES_MAX;
 /// Size of the header before each payload.
 pub const HEADER_BYTES: usize = 12;
 
-/// One unit on the link.
+/// One unit on the link: a 12-byte header (length, channel, kind, flags, zero) and a payload. The
+/// payload is raw bytes (output, input, file contents) or one CBOR map with numbered fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub channel: u32,
@@ -26,7 +27,7 @@ impl Flags {
     pub const END: Flags = Flags(1);
     pub const NONE: Flags = Flags(0);
 
-    /// Tells whether the end bit is set.
+    /// Whether the end bit is set.
     pub const fn is_end(self) -> bool {
         self.0 & Self::END.0 != 0
     }
@@ -34,7 +35,9 @@ impl Flags {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// What a frame carries. The comment names the payload type.
+        /// What a frame carries. The comment names the payload type. The host opens a connection
+        /// with `Hello` on channel 0. Every other request opens a free channel that the host chose,
+        /// and the guest ends it with exactly one terminal frame: a reply, `Exit` or `Error`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Kind { $($(#[$doc])* $name = $number,)* }
@@ -57,7 +60,7 @@ macro_rules! kinds {
 kinds! {
     /// host: `Hello`. First frame of a connection.
     Hello = 1,
-    /// host: empty. Answered by `Pong` on the same channel, before anything else queued.
+    /// host: empty. Answered by `Pong` on the same channel, ahead of queued frames.
     Ping = 2,
     /// host: `Rebirth`. Answered by `Reborn`.
     Rebirth = 3,
@@ -69,9 +72,9 @@ kinds! {
     Signal = 18,
     /// host: `Resize` of the terminal.
     Resize = 19,
-    /// both: `Credit`. The receiver of data has consumed this much.
+    /// both: `Credit`. The receiver has consumed this much data.
     Credit = 20,
-    /// host: empty. The caller is gone: kill the process group or drop the transfer; the guest
+    /// host: empty. The caller is gone: kill the process group or drop the transfer. The guest
     /// still sends its terminal frame.
     Cancel = 21,
     /// host, from generation 3: `Spawn`. Answered by `Process`.
@@ -97,7 +100,7 @@ kinds! {
     List = 35,
     /// host: `Path`. Answered by `Meta` with END.
     Stat = 36,
-    /// host: `Path`. Recursive; a missing path is fine. Answered by `Done`.
+    /// host: `Path`. Recursive; a missing path succeeds. Answered by `Done`.
     Delete = 37,
     /// host, from generation 3: `MakeDir`. Answered by `Done`.
     MakeDir = 38,
@@ -130,7 +133,7 @@ kinds! {
     /// host, from generation 2: `Volumes`. Fill each disk that has grown with the file system on
     /// it. Answered by `Done`.
     Grow = 54,
-    /// host, from generation 3: `CodeOpen`. Start a code session, or find the one of that id.
+    /// host, from generation 3: `CodeOpen`. Start a code session, or find the one with that id.
     /// Answered by `CodeOpened`.
     CodeOpen = 64,
     /// host, from generation 3: empty. Answered by `CodeList`.
@@ -138,8 +141,8 @@ kinds! {
     /// host, from generation 3: `CodeClose`. Answered by `Done`.
     CodeClose = 66,
     /// host, from generation 3: `CodeRun`, then `Data` frames with the code, the last with END.
-    /// Answered, when the cell has ended, by its `Stdout`, `Stderr` and `Data` (what else it said,
-    /// as JSON), and then `CodeRan`.
+    /// When the cell has ended, answered by its `Stdout`, `Stderr` and `Data` (a JSON body), and
+    /// then `CodeRan`.
     CodeRun = 67,
 
     /// guest: `Welcome`.
@@ -170,7 +173,7 @@ kinds! {
     Entries = 162,
     /// guest: `Branches`.
     Branches = 163,
-    /// guest: empty. Every change from now on will be told.
+    /// guest: empty. Every later change will be reported.
     Watching = 164,
     /// guest: `Changes`.
     Changes = 165,
@@ -192,7 +195,7 @@ kinds! {
     Error = 255,
 }
 
-/// Bytes that are not a frame of this protocol. The connection is beyond repair.
+/// Bytes that are not a frame of this protocol. The connection cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     #[error("frame of {length} bytes is larger than {FRAME_BYTES_MAX}")]
@@ -218,8 +221,7 @@ impl Frame {
     /// Appends header and payload to a buffer.
     ///
     /// # Panics
-    /// If the payload is over [`FRAME_BYTES_MAX`]: senders split their data, so that would be our
-    /// own defect.
+    /// If the payload is over [`FRAME_BYTES_MAX`]: senders must split their data.
     pub fn encode(&self, out: &mut BytesMut) {
         assert!(self.payload.len() <= FRAME_BYTES_MAX, "payload of {} bytes was not split", self.payload.len());
         out.reserve(HEADER_BYTES + self.payload.len());
@@ -227,7 +229,7 @@ impl Frame {
         out.put_slice(&self.payload);
     }
 
-    /// Gives the header alone, for senders that write header and payload without copying.
+    /// Returns the header alone, for senders that write header and payload without copying.
     pub fn header(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         header[0..4].copy_from_slice(&(self.payload.len() as u32).to_le_bytes());
@@ -238,19 +240,19 @@ impl Frame {
     }
 }
 
-/// Cuts a byte stream into frames. Holds at most one unfinished frame.
+/// Splits a byte stream into frames. Holds at most one unfinished frame.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
 }
 
 impl Decoder {
-    /// Gives the buffer to read into; bytes are appended.
+    /// Returns the buffer to append received bytes to.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// Takes the next whole frame out of the buffer, if there is one.
+    /// Takes the next complete frame from the buffer, if there is one.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some(header) = self.buffer.get(..HEADER_BYTES) else { return Ok(None) };
         let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);

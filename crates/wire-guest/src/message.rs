@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 
 use crate::{Frame, Kind};
 
-/// A payload that does not decode as its kind says.
+/// A payload that does not decode as its kind requires.
 #[derive(Debug, thiserror::Error)]
 #[error("malformed {kind:?} payload")]
 pub struct BadMessage {
@@ -25,7 +25,7 @@ pub trait Message: Encode<()> + for<'a> Decode<'a, ()> {
         Frame::new(channel, Self::KIND, Bytes::from(bytes))
     }
 
-    /// Reads the message from a frame's payload.
+    /// Parses the message from a frame's payload.
     fn parse(payload: &[u8]) -> Result<Self, BadMessage> {
         minicbor::decode(payload).map_err(|cause| BadMessage { kind: Self::KIND, cause })
     }
@@ -41,7 +41,7 @@ message! {
     Written => Written, Entries => Entries, PortList => PortList, Figures => Figures, Error => Error,
 }
 
-/// Opens a connection. The secret is the one of the last rebirth (or of the bake).
+/// Opens a connection. The secret is that of the last rebirth, or of the bake before the first one.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Hello {
@@ -56,22 +56,22 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Welcome {
-    /// Generation the guest speaks; the host adapts.
+    /// Generation that the guest speaks; the host adapts to it.
     #[n(0)]
     pub generation: u32,
-    /// The agent's own version, for people.
+    /// Version of the agent, for humans.
     #[n(1)]
     pub agent: String,
 }
 
-/// The one message after every restore, before the first user byte.
+/// Sent after every restore, before the first user byte.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Rebirth {
     /// Wall clock, nanoseconds since the Unix epoch.
     #[n(0)]
     pub wall_clock_ns: u64,
-    /// Fresh entropy for the kernel's generator; it reseeds at once.
+    /// Fresh entropy for the kernel's random generator, which reseeds at once.
     #[cbor(n(1), with = "minicbor::bytes")]
     pub entropy: Vec<u8>,
     /// New secret of the link; replaces the old one.
@@ -82,7 +82,7 @@ pub struct Rebirth {
     pub identity: Option<Identity>,
 }
 
-/// What makes one sandbox different from its siblings.
+/// Properties that differ between sandboxes of one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Identity {
@@ -122,19 +122,19 @@ pub struct Variable {
     pub value: String,
 }
 
-/// Says the guest has taken its new life on.
+/// Confirms a rebirth.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Reborn {
     /// The guest's wall clock after setting it.
     #[n(0)]
     pub wall_clock_ns: u64,
-    /// Generation the guest speaks; before generation 3 it is not said.
+    /// Generation that the guest speaks; absent before generation 3.
     #[n(1)]
     pub generation: Option<u32>,
 }
 
-/// What to run.
+/// Command to run.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Program {
     /// Run through `/bin/sh -c`.
@@ -153,24 +153,24 @@ pub struct Start {
     pub program: Program,
     #[n(1)]
     pub cwd: Option<String>,
-    /// Added to the sandbox's environment, and wins over it.
+    /// Added to the sandbox's environment, and overrides it.
     #[n(2)]
     pub env: Vec<Variable>,
-    /// Name or number; root if absent.
+    /// Name or number, with an optional `:group`; root if absent.
     #[n(3)]
     pub user: Option<String>,
     /// Whether `Stdin` frames follow; otherwise standard input is empty.
     #[n(4)]
     pub stdin: bool,
-    /// TERM to the group after this long, KILL a grace later.
+    /// The group gets TERM after this time, and KILL after a grace period.
     #[n(5)]
     pub deadline_ms: Option<u64>,
-    /// A terminal instead of pipes; all output is `Stdout`, input is always open.
+    /// Size of a terminal, used instead of pipes. All output is `Stdout`; input is always open.
     #[n(6)]
     pub terminal: Option<Resize>,
 }
 
-/// Says the process runs.
+/// Confirms that the process runs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Started {
@@ -196,8 +196,8 @@ pub struct Resize {
     pub cols: u16,
 }
 
-/// Permission to send this many more data bytes on the channel. For an exec's output, stdout and
-/// stderr share one window.
+/// Permission to send this many more data bytes on the channel. The output streams of a process
+/// share one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Credit {
@@ -215,7 +215,7 @@ pub struct Exit {
     /// Whether our deadline ended it.
     #[n(1)]
     pub timed_out: bool,
-    /// The signal that ended it; before generation 3 it is not said.
+    /// The signal that ended it; absent before generation 3.
     #[n(2)]
     pub signal: Option<i32>,
 }
@@ -228,18 +228,18 @@ pub struct Read {
     pub path: String,
 }
 
-/// Announces a file's new contents. Parents are made; the file appears whole or not at all.
+/// Announces a file's new contents. Parents are created; the write is atomic.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Write {
     #[n(0)]
     pub path: String,
-    /// Permission bits; 0644 (or those of the file replaced) if absent.
+    /// Permission bits. If absent, 0644 or those of the replaced file.
     #[n(1)]
     pub mode: Option<u32>,
 }
 
-/// A path as the only argument of `List`, `Stat` and `Delete`.
+/// The only argument of `List`, `Stat`, `Delete`, `Pack` and `Unpack`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Path {
@@ -253,13 +253,13 @@ impl Path {
         Frame::new(channel, kind, minicbor::to_vec(self).expect("writing to a Vec cannot fail"))
     }
 
-    /// Reads the path from the payload of a frame of the given kind.
+    /// Parses the path from the payload of a frame of the given kind.
     pub fn parse(kind: Kind, payload: &[u8]) -> Result<Self, BadMessage> {
         minicbor::decode(payload).map_err(|cause| BadMessage { kind, cause })
     }
 }
 
-/// What a directory entry is.
+/// Type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum EntryKind {
@@ -290,12 +290,12 @@ pub struct Entry {
     /// Unix seconds.
     #[n(4)]
     pub modified: i64,
-    /// Where a symlink points.
+    /// Target of a symlink.
     #[n(5)]
     pub target: Option<String>,
 }
 
-/// One entry on its own.
+/// A single entry.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Meta {
@@ -303,7 +303,7 @@ pub struct Meta {
     pub entry: Entry,
 }
 
-/// A batch of a listing.
+/// A part of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Entries {
@@ -319,7 +319,7 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// A port somebody listens on.
+/// A port that a process listens on.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Port {
@@ -340,11 +340,11 @@ pub struct PortList {
     pub ports: Vec<Port>,
 }
 
-/// What the guest uses.
+/// Resource usage of the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Figures {
-    /// CPU time used by everything since boot.
+    /// CPU time of all processes since boot.
     #[n(0)]
     pub cpu_ms: u64,
     #[n(1)]
@@ -376,7 +376,7 @@ impl Volumes {
         Frame::new(channel, kind, minicbor::to_vec(self).expect("writing to a Vec cannot fail"))
     }
 
-    /// Reads the volumes from the payload of a frame of the given kind.
+    /// Parses the volumes from the payload of a frame of the given kind.
     pub fn parse(kind: Kind, payload: &[u8]) -> Result<Self, BadMessage> {
         minicbor::decode(payload).map_err(|cause| BadMessage { kind, cause })
     }
@@ -389,12 +389,12 @@ pub struct Volume {
     /// Serial number of the disk's device.
     #[n(0)]
     pub serial: String,
-    /// Where it is mounted; made if it is not there.
+    /// Mount point; created if it is missing.
     #[n(1)]
     pub path: String,
     #[n(2)]
     pub read_only: bool,
-    /// Bytes that the disk has; the guest may notice it a little later and waits for it.
+    /// Size of the disk in bytes. The guest waits until its kernel reports this size.
     #[n(3)]
     pub size: u64,
 }
@@ -403,22 +403,22 @@ pub struct Volume {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum ErrorKind {
-    /// The request makes no sense (relative path, empty command, unknown kind).
+    /// The request is not valid (relative path, empty command, unknown kind).
     #[n(0)]
     Invalid,
     /// No such file, user or process.
     #[n(1)]
     Missing,
-    /// Is a directory where a file was wanted, or the reverse.
+    /// A directory where a file is needed, or the reverse.
     #[n(2)]
     WrongType,
-    /// The guest's own system refused.
+    /// The guest's kernel refused.
     #[n(3)]
     Denied,
     /// No space or memory left in the guest.
     #[n(4)]
     Full,
-    /// Anything else; the text says what.
+    /// Anything else; the text gives the reason.
     #[n(5)]
     Failed,
     /// The secret is wrong.
@@ -447,7 +447,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_skipped_and_missing_ones_are_none() {
-        // A newer host adds field 9; an older one leaves field 3 out.
+        // A newer host adds field 9; an older one omits field 3.
         let mut bytes = Vec::new();
         let mut out = minicbor::Encoder::new(&mut bytes);
         out.map(4).unwrap().u8(0).unwrap().u64(7).unwrap();

@@ -1,9 +1,6 @@
-//! Processes that outlive whoever asked for them, from generation 3. The guest keeps the last of
-//! each one's output, so it survives with the guest's memory: sleep, forks, and a host that starts
-//! anew.
-//!
-//! Output is one sequence of bytes in the order in which the agent read them, each byte of standard
-//! output or of standard error. An offset counts bytes of both from the start.
+//! Processes that outlive their callers, from generation 3. The guest keeps the newest output of
+//! each, so it survives sleep, forks and a host restart. Output is one sequence of both streams in
+//! the order in which the agent read them; offsets count the bytes of both.
 
 use minicbor::{Decode, Encode};
 
@@ -18,20 +15,20 @@ message! {
     Process => Process, ProcessList => ProcessList, Position => Position,
 }
 
-/// Starts a process that lives on when the connection ends. Answered by `Process`.
+/// Starts a process that outlives the connection. Answered by `Process`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Spawn {
     /// `stdin` keeps standard input open for `Feed`.
     #[n(0)]
     pub start: Start,
-    /// The caller's own name for it.
+    /// The caller's name for it.
     #[n(1)]
     pub tag: Option<String>,
 }
 
-/// Asks for all processes, or for one. Answered by `ProcessList`, or by `Error` if that one is not
-/// known.
+/// Asks for all processes, or for one. Answered by `ProcessList`, or by `Error` if that one is
+/// unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Which {
@@ -39,10 +36,9 @@ pub struct Which {
     pub id: Option<u64>,
 }
 
-/// Asks for output from an offset on. Answered by `Position`, then `Stdout` and `Stderr` frames,
-/// another `Position` wherever bytes were lost in between, and at last `Process`: when the process
-/// has ended, or without `follow` when all that was there is sent. Every frame but the last is
-/// credited.
+/// Asks for output from an offset. Answered by `Position`, then `Stdout` and `Stderr` frames, and
+/// another `Position` wherever bytes were lost. `Process` comes last: after the process has ended,
+/// or without `follow` after the output so far. Every frame but the last is credited.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Attach {
@@ -60,7 +56,7 @@ pub struct Attach {
 pub struct Feed {
     #[n(0)]
     pub id: u64,
-    /// Whether standard input is closed after it.
+    /// Whether standard input is closed afterwards.
     #[n(1)]
     pub close: bool,
 }
@@ -75,8 +71,8 @@ pub struct Tell {
     pub number: i32,
 }
 
-/// Kills the group of a process that still runs, and forgets it with its output. Answered by
-/// `Done`.
+/// Kills the group of a process if it still runs, and forgets the process and its output. Answered
+/// by `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Forget {
@@ -84,7 +80,7 @@ pub struct Forget {
     pub id: u64,
 }
 
-/// Where the next byte of output stands.
+/// Offset of the next byte of output.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Position {
@@ -96,36 +92,36 @@ pub struct Position {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Process {
-    /// Never used twice by one guest; a fork counts on from where its parent was.
+    /// Never reused within a guest. A fork continues its parent's count.
     #[n(0)]
     pub id: u64,
     #[n(1)]
     pub pid: u32,
-    /// The beginning of the command, for people.
+    /// The beginning of the command, for humans.
     #[n(2)]
     pub command: String,
     #[n(3)]
     pub tag: Option<String>,
-    /// Guest's wall clock, Unix milliseconds.
+    /// Wall clock of the guest, Unix milliseconds.
     #[n(4)]
     pub started_ms: u64,
     /// Absent while it runs.
     #[n(5)]
     pub ended: Option<Ended>,
-    /// Bytes written so far, kept or not.
+    /// Bytes written so far, dropped ones included.
     #[n(6)]
     pub stdout_bytes: u64,
     #[n(7)]
     pub stderr_bytes: u64,
-    /// Offset of the oldest byte that is still kept.
+    /// Offset of the oldest byte that is kept.
     #[n(8)]
     pub kept_from: u64,
-    /// Whether `Feed` has somewhere to go.
+    /// Whether `Feed` is accepted.
     #[n(9)]
     pub stdin_open: bool,
 }
 
-/// How a process of the list ended.
+/// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Ended {
@@ -135,10 +131,10 @@ pub struct Ended {
     /// The signal that ended it.
     #[n(1)]
     pub signal: Option<i32>,
-    /// Whether its deadline did.
+    /// Whether its deadline ended it.
     #[n(2)]
     pub timed_out: bool,
-    /// Guest's wall clock, Unix milliseconds.
+    /// Wall clock of the guest, Unix milliseconds.
     #[n(3)]
     pub at_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! Folders as wholes, from generation 3: making, moving, modes, walking, watching, and trees as tar
+//! Operations on whole folders, from generation 3: make, move, chmod, walk, watch, and trees as tar
 //! streams.
 
 use minicbor::{Decode, Encode};
@@ -20,12 +20,12 @@ message! {
 pub struct MakeDir {
     #[n(0)]
     pub path: String,
-    /// Whether those above are made too, and one that is there is fine.
+    /// Whether parents are made too, and an existing folder succeeds.
     #[n(1)]
     pub parents: bool,
 }
 
-/// Gives a path another name. Answered by `Done`.
+/// Renames a path. Answered by `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Move {
@@ -33,7 +33,7 @@ pub struct Move {
     pub from: String,
     #[n(1)]
     pub to: String,
-    /// Whether a file that is there is replaced.
+    /// Whether an existing file is replaced.
     #[n(2)]
     pub overwrite: bool,
 }
@@ -46,39 +46,40 @@ pub struct Chmod {
     pub path: String,
     #[n(1)]
     pub mode: u32,
-    /// Whether everything below has them too, links excepted.
+    /// Whether it applies recursively. Links are left alone.
     #[n(2)]
     pub recursive: bool,
 }
 
-/// Lists a folder and what is below it. Answered by one or more `Branches`, the last with END.
+/// Lists a folder recursively. Answered by one or more `Branches`, the last with END.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Walk {
     #[n(0)]
     pub path: String,
-    /// How many levels; 1 is the folder's own entries.
+    /// Number of levels; 1 lists the folder's own entries.
     #[n(1)]
     pub depth: u32,
-    /// How many entries at most.
+    /// Most entries to return.
     #[n(2)]
     pub entries_max: u32,
 }
 
-/// A part of a walk: each folder before what is in it, names in order.
+/// A part of a walk. Each folder comes before its contents; names are sorted.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Branches {
-    /// With paths below the walk's folder for names.
+    /// Names are paths relative to the walk's folder.
     #[n(0)]
     pub entries: Vec<Entry>,
-    /// Whether there is more than was asked for or could be read. Only the last part says so.
+    /// Whether entries are missing because of a limit or an unreadable folder. Set in the last part
+    /// only.
     #[n(1)]
     pub truncated: bool,
 }
 
-/// Watches a path. Answered by `Watching` once every change from then on will be told, then
-/// `Changes`; each of them is credited. Ends with `Error`.
+/// Watches a path. Answered by `Watching` once every later change will be reported, then by
+/// credited `Changes`. Ends with `Error`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Watch {
@@ -89,7 +90,7 @@ pub struct Watch {
     pub recursive: bool,
 }
 
-/// What happened to a path.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum ChangeKind {
@@ -97,7 +98,7 @@ pub enum ChangeKind {
     Created,
     #[n(1)]
     Modified,
-    /// Closed by somebody who could write.
+    /// Closed after it was open for writing.
     #[n(2)]
     Written,
     #[n(3)]
@@ -106,11 +107,11 @@ pub enum ChangeKind {
     MovedFrom,
     #[n(5)]
     MovedTo,
-    /// Mode, owner or times.
+    /// Mode, owner or times changed.
     #[n(6)]
     Attributes,
-    /// Changes came faster than they were taken, or there are more folders than are watched: some
-    /// are not told.
+    /// Some changes were lost: they came faster than they were read, or there are more folders than
+    /// can be watched.
     #[n(7)]
     Overflow,
 }
@@ -130,7 +131,7 @@ pub struct Change {
     pub cookie: Option<u32>,
 }
 
-/// Changes in their order.
+/// Changes in order.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Changes {
@@ -138,13 +139,13 @@ pub struct Changes {
     pub changes: Vec<Change>,
 }
 
-/// A finished unpacking.
+/// Result of unpacking.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Unpacked {
     #[n(0)]
     pub entries: u64,
-    /// Bytes of files.
+    /// Total size of the files.
     #[n(1)]
     pub bytes: u64,
 }

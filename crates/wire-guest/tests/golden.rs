@@ -1,14 +1,13 @@
-//! Every message as bytes, in one file for each generation that brought it. A guest sealed today
-//! keeps speaking exactly this for ever: a difference here is not a test to update but a new
-//! generation to introduce. `WRITE_GOLDENS=1` adds lines for new messages only.
+//! Every message as bytes, in one file per generation. A sealed guest speaks this format for ever:
+//! a difference is not a test to update but a new generation to introduce. `WRITE_GOLDENS=1` adds
+//! lines for new messages only.
 #![allow(clippy::unwrap_used)]
 
 use std::{collections::BTreeMap, fmt::Write as _, fs};
 
 use pandastack_wire_guest::*;
 
-/// Asked at run time: clones share one target folder, and a path compiled in may be another
-/// clone's.
+/// Read at run time: clones share one target folder, so a compiled-in path may be another clone's.
 fn golden_file(generation: u32) -> String {
     let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
     format!("{package}/../../schema/guest-generation-{generation}.txt")
@@ -58,7 +57,7 @@ fn full_rebirth() -> Rebirth {
     }
 }
 
-/// One sample per message, and one more where a field may be absent.
+/// One sample per message, and a second one where a field may be absent.
 fn requests() -> Vec<(&'static str, Frame)> {
     vec![
         ("hello", Hello { generation: 1, secret: vec![0xab, 0xcd] }.frame(0)),
@@ -138,13 +137,13 @@ fn entry_kinds() -> Vec<(String, Frame)> {
         .collect()
 }
 
-/// What generation 2 added.
+/// Messages that generation 2 added.
 fn second() -> Vec<(String, Frame)> {
     let named = [("mount", volumes().frame(5, Kind::Mount)), ("grow", volumes().frame(5, Kind::Grow))];
     named.into_iter().map(|(name, frame)| (name.to_owned(), frame)).collect()
 }
 
-/// What generation 3 added.
+/// Messages that generation 3 added.
 fn third() -> Vec<(String, Frame)> {
     let named = [
         ("reborn of generation 3", Reborn { wall_clock_ns: 1, generation: Some(3) }.frame(1)),
@@ -208,7 +207,7 @@ fn volumes() -> Volumes {
     Volumes { volumes: vec![volume("rw0", "/data", false), volume("ro3", "/models", true)] }
 }
 
-/// Code contexts, of generation 3.
+/// Code sessions, of generation 3.
 fn code() -> Vec<(String, Frame)> {
     let session = |id: &str, language| CodeSession { id: id.into(), language, created_ms: 1_700_000_000_000, cells: 3 };
     let sessions = vec![

@@ -1,5 +1,5 @@
-//! A real agent in its own process and a plain client of it. The agent dies with the value; every
-//! wait has a deadline.
+//! A real agent in its own process and a plain client for it. The agent is killed when the value is
+//! dropped; every wait has a deadline.
 
 use std::{
     collections::VecDeque,
@@ -47,7 +47,7 @@ impl Agent {
         line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
     }
 
-    /// Children, ended but unreaped ones included.
+    /// Returns the children, zombies included.
     pub fn children(&self) -> Vec<u32> {
         let text = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap();
         text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
@@ -61,7 +61,7 @@ impl Agent {
         client
     }
 
-    /// Connects without a word.
+    /// Connects without sending `Hello`.
     pub fn connect_silently(&self) -> Client {
         let socket = TcpStream::connect(self.address).unwrap();
         socket.set_nodelay(true).unwrap();
@@ -83,7 +83,7 @@ pub struct Client {
     waiting: VecDeque<Frame>,
 }
 
-/// What came of a process.
+/// Output and exit of a process.
 #[derive(Debug)]
 pub struct Output {
     pub stdout: Vec<u8>,
@@ -106,7 +106,7 @@ impl Client {
         self.send(Frame::new(channel, kind, Bytes::new()));
     }
 
-    /// Next frame in the order of arrival. `None` once the agent has hung up.
+    /// Returns the next frame in order of arrival; `None` once the agent has hung up.
     pub fn arrive(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.decoder.next_frame().unwrap() {
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Next frame of one channel; those of others wait.
+    /// Returns the next frame of one channel and queues those of others.
     pub fn next(&mut self, channel: u32) -> Frame {
         if let Some(index) = self.waiting.iter().position(|frame| frame.channel == channel) {
             return self.waiting.remove(index).unwrap();
@@ -167,7 +167,7 @@ impl Client {
         self.send(Credit { bytes: bytes as u32 }.frame(channel));
     }
 
-    /// Takes a process's output until it ended, crediting all of it.
+    /// Reads a process's output until it ends, and credits all of it.
     pub fn finish(&mut self, channel: u32) -> Output {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         loop {
@@ -192,7 +192,7 @@ impl Client {
         self.finish(channel)
     }
 
-    /// Runs a shell text that must succeed, and gives what it printed.
+    /// Runs a shell command that must succeed, and returns its output.
     pub fn shell(&mut self, channel: u32, text: &str) -> String {
         let output = self.run(channel, shell(text));
         assert_eq!(
@@ -222,7 +222,7 @@ pub fn argv(words: &[&str]) -> Start {
     start(Program::Argv(words.iter().map(|word| (*word).to_owned()).collect()))
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
@@ -231,7 +231,7 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Tells whether a process runs (one that ended but was not reaped does not).
+/// Whether a process runs. A zombie does not.
 pub fn alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))

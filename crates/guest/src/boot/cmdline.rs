@@ -1,18 +1,18 @@
-//! Reads our parameters from the kernel command line. Parameters of others are skipped.
+//! Parses our parameters on the kernel command line. Other parameters are skipped.
 
 use super::network::{AddressError, Addresses};
 
-/// What the machine was started with.
+/// Parameters of the kernel command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Orders {
     /// Secret of the link until the first rebirth.
     pub secret: Vec<u8>,
-    /// Device that holds the root file system; without one the initial file system stays.
+    /// Device with the root file system. Without one, the initial file system stays the root.
     pub root: Option<String>,
     pub addresses: Option<Addresses>,
 }
 
-/// A parameter that makes no sense.
+/// A parameter that is not valid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CmdlineError {
     #[error("pandastack.secret is absent or not an even number of hex digits")]
@@ -37,7 +37,7 @@ impl Orders {
     }
 }
 
-/// Reads pairs of hex digits.
+/// Decodes pairs of hex digits.
 pub fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();

@@ -1,5 +1,5 @@
-//! Makes a bare kernel usable: modules, root file system, mounts, network. Runs once, as the first
-//! process, before anything else of the agent; a failure here is the end of the machine.
+//! Boots a bare kernel: modules, root file system, mounts, network. Runs once, as the first
+//! process, before the rest of the agent. A failure ends the machine.
 
 mod cmdline;
 mod mounts;
@@ -17,20 +17,20 @@ use pandastack_sys::init;
 
 pub use cmdline::{CmdlineError, Orders, bytes_of_hex};
 
-/// What processes may open: plenty, as databases and build tools ask for it.
+/// Limits of open files. Databases and build tools need high ones.
 const OPEN_FILES_SOFT: u64 = 65_536;
 const OPEN_FILES_HARD: u64 = 1_048_576;
 
-/// Between two sums of the kernel's memory statistics, which meanwhile may be off by some hundred
-/// pages.
+/// Seconds between updates of the kernel's memory statistics, which may be off by some hundred
+/// pages in between.
 const STATISTICS_SECONDS: &str = "120\n";
 
-/// Name and machine id until the first rebirth gives real ones. As long as those, so that their
+/// Hostname and machine id until the first rebirth. They are as long as the real ones, so that the
 /// files keep their size.
 const FIRST_HOSTNAME: &str = "sandbox-00000000";
 const FIRST_MACHINE_ID: &str = "00000000000000000000000000000000";
 
-/// A machine that cannot be used.
+/// A failed boot step.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     #[error("mount {target}")]
@@ -61,10 +61,10 @@ pub enum BootError {
     Network(#[source] io::Error),
 }
 
-/// Boots, and returns what the kernel command line says about serving.
+/// Boots the machine and returns the parameters of the kernel command line.
 pub fn run() -> Result<Orders, BootError> {
     mounts::early()?;
-    // The console is for what people must see; the kernel's own notes stay in its ring.
+    // The console is for messages to people. Kernel messages stay in the kernel's ring buffer.
     let _ = fs::write("/proc/sys/kernel/printk", "3 4 1 3\n");
     let text = fs::read_to_string("/proc/cmdline").map_err(BootError::ReadCmdline)?;
     let orders = Orders::parse(&text)?;
@@ -82,15 +82,15 @@ pub fn run() -> Result<Orders, BootError> {
     if let Some(addresses) = &orders.addresses {
         addresses.apply().map_err(BootError::Network)?;
     }
-    // A root file system without /etc still deserves to run.
+    // A root file system without /etc is still usable.
     let _ = fs::write("/etc/hostname", format!("{FIRST_HOSTNAME}\n"));
     let _ = fs::write("/etc/hosts", network::hosts_of(FIRST_HOSTNAME));
     let _ = fs::write("/etc/machine-id", format!("{FIRST_MACHINE_ID}\n"));
     Ok(orders)
 }
 
-/// Takes scheduling and throttling off the disks: the host does both, and their timers would run in
-/// every restored guest.
+/// Disables scheduling and throttling of the disks. The host does both, and their timers would run
+/// in every restored guest.
 fn quiet_disks() {
     for disk in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let _ = fs::write(disk.path().join("queue/scheduler"), "none");
@@ -98,13 +98,13 @@ fn quiet_disks() {
     }
 }
 
-/// Lets the kernel sum its memory statistics up rarely: every second is in the way of a guest that
-/// was just restored.
+/// Makes the kernel update its memory statistics rarely. The default of once a second slows down a
+/// guest that was just restored.
 fn quiet_statistics() {
     let _ = fs::write("/proc/sys/vm/stat_interval", STATISTICS_SECONDS);
 }
 
-/// Says one line on the console.
+/// Writes one line to the console.
 pub fn announce(line: &str) {
     let text = format!("{line}\n");
     let written =
@@ -114,7 +114,7 @@ pub fn announce(line: &str) {
     }
 }
 
-/// Ends the machine. The hypervisor takes a restart as the end, which needs no power management.
+/// Ends the machine. The hypervisor treats a restart as the end, which needs no power management.
 pub fn give_up() -> ! {
     nix::unistd::sync();
     let error = init::restart();
@@ -124,7 +124,7 @@ pub fn give_up() -> ! {
     }
 }
 
-/// Loads what the image put in, in the order of the names.
+/// Loads the image's kernel modules in the order of their names.
 fn load_modules() -> Result<(), BootError> {
     let Ok(folder) = fs::read_dir("/modules") else { return Ok(()) };
     let mut paths: Vec<PathBuf> = folder.flatten().map(|entry| entry.path()).collect();

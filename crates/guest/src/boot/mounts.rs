@@ -1,4 +1,4 @@
-//! The file systems a Linux program expects to find.
+//! The file systems that Linux programs expect.
 
 use std::{
     fs::{self, File},
@@ -20,14 +20,14 @@ struct Mount {
 
 const SAFE: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
 
-/// Needed before the root device can be found; they move with us to the real root.
+/// Needed before the root device can be found. They move to the real root.
 const EARLY: &[Mount] = &[
     Mount { source: "dev", target: "/dev", kind: "devtmpfs", flags: MsFlags::MS_NOSUID, options: "mode=0755" },
     Mount { source: "proc", target: "/proc", kind: "proc", flags: SAFE.union(MsFlags::MS_NOEXEC), options: "" },
     Mount { source: "sys", target: "/sys", kind: "sysfs", flags: SAFE.union(MsFlags::MS_NOEXEC), options: "" },
 ];
 
-/// Wanted by programs; a kernel that lacks one still makes a usable machine.
+/// Needed by programs. A machine without one of them is still usable.
 const LATE: &[Mount] = &[
     Mount {
         source: "devpts",
@@ -55,7 +55,7 @@ const LINKS: &[(&str, &str)] = &[
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
 
-/// Mounts what everything else needs. What is mounted already is fine.
+/// Mounts the early file systems. An existing mount is accepted.
 pub(super) fn early() -> Result<(), BootError> {
     for entry in EARLY {
         match entry.mount() {
@@ -68,7 +68,7 @@ pub(super) fn early() -> Result<(), BootError> {
     Ok(())
 }
 
-/// Mounts the rest, as far as the kernel can.
+/// Mounts the late file systems, as far as the kernel supports them.
 pub(super) fn late() {
     for entry in LATE {
         let _ = entry.mount();
@@ -76,22 +76,22 @@ pub(super) fn late() {
     for (to, from) in LINKS {
         let _ = std::os::unix::fs::symlink(to, from);
     }
-    // Programs leave locks and sockets here.
+    // Folder for the lock files of programs.
     let _ = fs::create_dir_all("/run/lock");
 }
 
-/// Files of the sandbox's identity. Every new life rewrites them before its first user byte, so
-/// they lie in memory: a write through a disk's file system and its journal is new code for a
-/// restored guest, and took more than twice as long.
+/// Files of the sandbox's identity, kept in memory. Every rebirth rewrites them before the first
+/// user byte. A write through a disk's file system and journal is new code for a restored guest,
+/// and took more than twice as long.
 const IDENTITY: &[&str] = &["hostname", "hosts", "machine-id", "resolv.conf"];
 
-/// Lays files in memory over those of the identity, as far as that works; without it they are only
+/// Mounts files in memory over the identity files where possible. Without them, a rebirth is only
 /// slower.
 pub(super) fn identity() {
     let _ = fs::create_dir_all("/run/pandastack");
     for name in IDENTITY {
         let (fast, target) = (format!("/run/pandastack/{name}"), format!("/etc/{name}"));
-        // A link would lead elsewhere, often to something that does not run here.
+        // A symlink would lead elsewhere, often to the file of a service that does not run here.
         if fs::symlink_metadata(&target).is_ok_and(|meta| meta.is_symlink()) {
             let _ = fs::remove_file(&target);
         }
@@ -107,7 +107,7 @@ pub(super) fn identity() {
     }
 }
 
-/// Takes the early mounts along into a new root.
+/// Moves the early mounts into a new root.
 pub(super) fn move_early(new_root: &str) -> Result<(), BootError> {
     for entry in EARLY {
         let target = format!("{new_root}{}", entry.target);

@@ -5,7 +5,7 @@ use std::{fs, io, net::Ipv4Addr, str::FromStr};
 use pandastack_sys::interface::Interfaces;
 use pandastack_wire_guest::Network;
 
-/// The interface the machine has.
+/// The machine's interface.
 const INTERFACE: &str = "eth0";
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -19,7 +19,7 @@ pub struct Addresses {
     pub nameserver: Ipv4Addr,
 }
 
-/// Text that holds no addresses.
+/// Text that is not a list of addresses.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{text:?} is not of the form address/prefix,gateway")]
 pub struct AddressError {
@@ -29,7 +29,7 @@ pub struct AddressError {
 impl FromStr for Addresses {
     type Err = AddressError;
 
-    /// Parses `172.16.0.2/30,172.16.0.1`; names are resolved by the gateway.
+    /// Parses `172.16.0.2/30,172.16.0.1`. The gateway is also the name server.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let parts = || {
             let (own, gateway) = text.split_once(',')?;
@@ -55,29 +55,29 @@ impl TryFrom<&Network> for Addresses {
 }
 
 impl Addresses {
-    /// Gives them to the interface and the resolver. Addresses that are the same already are fine.
+    /// Configures the interface and the resolver. Unchanged addresses are accepted.
     pub fn apply(&self) -> io::Result<()> {
         let interfaces = Interfaces::open()?;
         interfaces.set_address(INTERFACE, self.address, self.prefix)?;
         interfaces.bring_up(INTERFACE)?;
         interfaces.set_gateway(self.gateway)?;
-        // There is no IPv6 beyond the interface; without an address programs do not try, and the
-        // kernel solicits nobody.
+        // There is no IPv6 beyond the interface. Without an address, programs do not try it and the
+        // kernel sends no solicitations.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6"), "1\n");
         match fs::write(RESOLV_CONF, format!("nameserver {}\n", self.nameserver)) {
-            // A file system without /etc still deserves to run.
+            // A root file system without /etc is still usable.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
         }
     }
 }
 
-/// Switches the loopback interface on.
+/// Brings the loopback interface up.
 pub(super) fn loopback() -> io::Result<()> {
     Interfaces::open()?.bring_up("lo")
 }
 
-/// Gives the contents of `/etc/hosts`.
+/// Returns the contents of `/etc/hosts`.
 pub(crate) fn hosts_of(hostname: &str) -> String {
     format!("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 {hostname}\n")
 }

@@ -1,4 +1,4 @@
-//! Leaves the initial file system for the real one, and gives the initial one's memory back.
+//! Switches from the initial file system to the real root, and frees the initial one's memory.
 
 use std::{
     fs, io,
@@ -18,7 +18,7 @@ use crate::limits;
 
 const NEW_ROOT: &str = "/newroot";
 
-/// How often we look for the device.
+/// Interval between checks for the device.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Value of `RAMFS_MAGIC`, which `nix` does not name.
@@ -50,8 +50,8 @@ fn wait_for(device: &str) -> Result<(), BootError> {
     Ok(())
 }
 
-/// Deletes the initial file system's files. Only ever touches a file system in memory, and never
-/// what is mounted on it.
+/// Deletes the files of the initial file system. Only touches a file system in memory, and never
+/// other file systems mounted on it.
 fn free_initial() {
     let in_memory = statfs("/").is_ok_and(|stat| [TMPFS_MAGIC, RAMFS].contains(&stat.filesystem_type()));
     if let (true, Ok(root)) = (in_memory, fs::symlink_metadata("/")) {
@@ -63,7 +63,7 @@ fn empty(folder: &Path, device: u64) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
-        // A failure to delete costs a little memory, nothing else.
+        // A failed deletion only costs a little memory.
         let _ = match fs::symlink_metadata(&path) {
             Ok(meta) if meta.dev() != device => Ok(()),
             Ok(meta) if meta.is_dir() => {

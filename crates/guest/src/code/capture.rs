@@ -1,5 +1,5 @@
-//! What a kernel, and whatever it started, writes to one of its streams: read all the time, so that
-//! nobody is stopped by it, and kept up to a limit until the next cell's end takes it.
+//! Output of a kernel and its child processes on one stream. It is read all the time, so that no
+//! writer blocks, and kept up to a limit until the end of the next cell takes it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,18 +12,18 @@ use pandastack_wire_guest::CODE_OUTPUT_BYTES_MAX;
 
 use crate::{Agent, watched::Watched};
 
-/// One stream.
+/// One output stream.
 pub(super) struct Capture {
     pipe: Watched,
     kept: RefCell<Vec<u8>>,
     cut: Cell<bool>,
 }
 
-/// What was written to it.
+/// Output taken from a stream.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
-    /// There was more.
+    /// Whether more was written than kept.
     pub(super) cut: bool,
 }
 
@@ -32,7 +32,7 @@ impl Capture {
         Rc::new(Self { pipe, kept: RefCell::default(), cut: Cell::new(false) })
     }
 
-    /// Reads until nobody can write any more.
+    /// Reads until every writer has closed the pipe.
     pub(super) async fn listen(&self, agent: &Agent) {
         loop {
             let Ok(mut ready) = self.pipe.readable().await else { return };
@@ -42,9 +42,9 @@ impl Capture {
         }
     }
 
-    /// Gives what was written before now.
+    /// Takes the output written before this call.
     pub(super) fn take(&self, agent: &Agent) -> Output {
-        // Counted once: who writes without end must not keep us here.
+        // Counted once, so that an endless writer cannot keep this loop running.
         let mut left = process::pending_bytes(self.pipe.get_ref().as_fd()).unwrap_or(0);
         while left > 0 {
             match self.read(agent, left) {

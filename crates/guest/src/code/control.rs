@@ -1,9 +1,6 @@
-//! The conversation with a kernel over its control socket. The kernel runs a user's code, so what
-//! it says is not trusted: a word out of place is an error, and its length is limited before it is
-//! kept.
-//!
-//! Asked: `<number> <length>\n` and the code, with the trace as a third word if there is one.
-//! Answered: `<number> <exit> <length>\n` and JSON.
+//! Protocol of a kernel's control socket. The kernel runs user code, so its answers are not
+//! trusted: malformed answers are errors, and lengths are checked before data is kept. Request:
+//! `<number> <length>[ <trace>]\n` and the code. Answer: `<number> <exit> <length>\n` and JSON.
 
 use std::io;
 
@@ -13,7 +10,7 @@ use tokio::net::UnixStream;
 
 use crate::limits;
 
-/// What a kernel said about a cell. Cell 0 is its start.
+/// A kernel's answer to a cell. Cell 0 is its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) number: u64,
@@ -21,7 +18,7 @@ pub(super) struct Reply {
     pub(super) body: Bytes,
 }
 
-/// A kernel that cannot be spoken with any more.
+/// A control socket that is no longer usable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ControlError {
     #[error("the kernel closed its control socket")]
@@ -32,13 +29,13 @@ pub(super) enum ControlError {
     Io(#[from] io::Error),
 }
 
-/// What is run, and the trace that it belongs to.
+/// Code to run, and its trace.
 pub(super) struct Cell<'a> {
     pub(super) code: &'a [u8],
     pub(super) trace: Option<&'a str>,
 }
 
-/// Our end.
+/// The agent's end of the control socket.
 pub(super) struct Control {
     socket: UnixStream,
     out: BytesMut,
@@ -50,13 +47,13 @@ impl Control {
         Self { socket, out: BytesMut::new(), heard: BytesMut::new() }
     }
 
-    /// Says the kernel's program, before anything else.
+    /// Queues the kernel's program. Call it before any cell.
     pub(super) fn put_program(&mut self, program: &str) {
         self.out.extend_from_slice(format!("{}\n", program.len()).as_bytes());
         self.out.extend_from_slice(program.as_bytes());
     }
 
-    /// Asks for a cell. It leaves while the answer is waited for.
+    /// Queues a cell. It is written while `reply` waits for the answer.
     pub(super) fn put_cell(&mut self, number: u64, cell: &Cell<'_>) {
         let Cell { code, trace } = cell;
         let trace = trace.filter(|trace| is_word(trace)).map(|trace| format!(" {trace}")).unwrap_or_default();
@@ -64,7 +61,7 @@ impl Control {
         self.out.extend_from_slice(code);
     }
 
-    /// Waits for the next answer. May be dropped at any time without losing anything.
+    /// Waits for the next answer. Cancel-safe.
     pub(super) async fn reply(&mut self) -> Result<Reply, ControlError> {
         loop {
             if let Some(reply) = next_reply(&mut self.heard)? {
@@ -94,14 +91,14 @@ impl Control {
     }
 }
 
-/// Says whether a trace can stand in a line: what comes from the host is not looked at by the
-/// kernels.
+/// Whether a trace may be part of a request line. It comes from the host, and the kernels do not
+/// check it.
 fn is_word(trace: &str) -> bool {
     (1..=limits::TRACE_BYTES_MAX).contains(&trace.len())
         && trace.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// Takes the next whole answer out of what was heard.
+/// Takes the next complete answer from the received bytes.
 fn next_reply(heard: &mut BytesMut) -> Result<Option<Reply>, ControlError> {
     let Some(end) = heard.iter().take(limits::KERNEL_LINE_BYTES).position(|byte| *byte == b'\n') else {
         return if heard.len() < limits::KERNEL_LINE_BYTES { Ok(None) } else { Err(ControlError::Nonsense) };

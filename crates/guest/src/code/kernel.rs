@@ -1,8 +1,6 @@
-//! One kernel process: started once, asked for one cell at a time, interrupted when a cell is late,
-//! killed when that does not help. It dies with this value.
-//!
-//! running → interrupted (INT to the kernel) → its group interrupted (a program it waits for may be
-//! what hangs) → killed.
+//! One kernel process: started once, runs one cell at a time, killed when this value is dropped. A
+//! late cell passes these phases: running → kernel interrupted (INT) → group interrupted (a child
+//! program may be hanging) → killed.
 
 use std::{
     os::{fd::AsFd, unix::net::UnixStream as StdStream},
@@ -68,17 +66,17 @@ pub(super) enum Outcome {
         exit: i32,
         body: Bytes,
     },
-    /// It was late, and the kernel obeyed.
+    /// It was late, and the interrupt ended it.
     Interrupted,
     /// It was late, and the kernel had to be killed.
     Killed,
-    /// The kernel ended by itself, or broke the conversation and was killed.
+    /// The kernel exited, or broke the protocol and was killed.
     Ended {
         code: i32,
     },
 }
 
-/// How far a cell is on its way out.
+/// Escalation phase of a late cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
@@ -94,12 +92,12 @@ pub(super) struct Kernel {
     control: Control,
     stdout: Rc<Capture>,
     stderr: Rc<Capture>,
-    /// What reads the streams; ends with the kernel.
+    /// Readers of the streams; they end with the kernel.
     _listeners: JoinSet<()>,
 }
 
 impl Kernel {
-    /// Starts one and waits until it can run cells.
+    /// Starts a kernel and waits until it can run cells.
     pub(super) async fn start(agent: &Rc<Agent>, language: Language) -> Result<Self, KernelError> {
         let recipe = recipe(language);
         let interpreter = recipe.interpreter;
@@ -134,7 +132,7 @@ impl Kernel {
             ErrorKind::Missing => KernelError::NoInterpreter { interpreter },
             _ => error.into(),
         })?;
-        // Nothing is awaited since the start, so an exit cannot be missed.
+        // No await since the start, so an exit cannot be missed.
         let (group, ended) = (Group::new(id), agent.reaper.expect(id));
         let (stdout, stderr) = (Capture::new(stdout), Capture::new(stderr));
         let mut listeners = JoinSet::new();
@@ -145,17 +143,17 @@ impl Kernel {
         Ok(Self { group, ended, control, stdout, stderr, _listeners: listeners })
     }
 
-    /// Tells whether the process is gone.
+    /// Whether the process has ended.
     pub(super) fn has_ended(&mut self) -> bool {
         self.ended.try_recv().is_ok()
     }
 
-    /// Asks for a cell.
+    /// Starts a cell.
     pub(super) fn begin(&mut self, number: u64, cell: &Cell<'_>) {
         self.control.put_cell(number, cell);
     }
 
-    /// Waits for a cell's end, which comes soon after its deadline at the latest.
+    /// Waits for a cell's end, which is forced soon after its deadline.
     pub(super) async fn finish(&mut self, number: u64, deadline: Instant) -> Outcome {
         let (mut phase, mut next_at) = (Phase::Running, deadline);
         loop {
@@ -166,10 +164,10 @@ impl Kernel {
                         return Outcome::Answered { exit: reply.exit, body: reply.body };
                     }
                     Ok(reply) if reply.number == number => return Outcome::Interrupted,
-                    // The late answer of a cell that nobody waits for any more.
+                    // A late answer to an earlier cell.
                     Ok(reply) if reply.number < number => {}
                     Ok(_) => return self.give_up(&mut phase).await,
-                    // Mostly the process is ending, and its status says more.
+                    // Usually the process is ending, and its exit status tells more.
                     Err(ControlError::Closed | ControlError::Io(_)) => return self.see_out(phase).await,
                     Err(ControlError::Nonsense) => return self.give_up(&mut phase).await,
                 },
@@ -181,18 +179,18 @@ impl Kernel {
         }
     }
 
-    /// Takes what was written to both streams until now.
+    /// Takes the output of both streams so far.
     pub(super) fn take_output(&self, agent: &Agent) -> (Output, Output) {
         (self.stdout.take(agent), self.stderr.take(agent))
     }
 
-    /// Asks the cell that runs to stop.
+    /// Asks the running cell to stop.
     pub(super) fn interrupt(&self) {
-        // Refused only if it is gone.
+        // Fails only if the process is gone.
         let _ = kill(Pid::from_raw(self.group.id()), Signal::SIGINT);
     }
 
-    /// Goes one step further with a cell that is late.
+    /// Moves a late cell to its next phase.
     fn press(&self, phase: Phase) -> Phase {
         match phase {
             Phase::Running => {
@@ -210,13 +208,13 @@ impl Kernel {
         }
     }
 
-    /// Ends a kernel that says what it must not.
+    /// Kills a kernel that broke the protocol.
     async fn give_up(&mut self, phase: &mut Phase) -> Outcome {
         self.group.signal(libc::SIGKILL);
         self.see_out(*phase).await
     }
 
-    /// Waits a little for the end of a kernel that no longer speaks, then forces it.
+    /// Waits a grace period for the exit of a kernel whose control socket is closed, then kills it.
     async fn see_out(&mut self, phase: Phase) -> Outcome {
         let code = match timeout(limits::INTERRUPT_GRACE, &mut self.ended).await {
             Ok(end) => end.map_or(128 + libc::SIGKILL, |end| end.code),
@@ -229,7 +227,7 @@ impl Kernel {
     }
 }
 
-/// What a kernel's end means: the answer to our signals, or its own doing.
+/// Maps a kernel's exit to an outcome: a result of our signals, or its own exit.
 fn ended(phase: Phase, code: i32) -> Outcome {
     match phase {
         Phase::Running => Outcome::Ended { code },

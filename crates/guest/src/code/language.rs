@@ -1,4 +1,4 @@
-//! What each kernel is: the program that runs it, and our own text that it runs.
+//! Start settings of each language's kernel: the interpreter and the program it runs.
 
 use pandastack_wire_guest::Language;
 
@@ -6,15 +6,14 @@ use pandastack_wire_guest::Language;
 pub(super) struct Recipe {
     /// Looked up in the sandbox's PATH.
     pub(super) interpreter: &'static str,
-    /// Flag and text of the first program. Where there is a second, the first only reads it:
-    /// command lines are seen by everybody who looks at the list of processes, and should fit a
-    /// screen.
+    /// Flag and text of the first program. If there is a second, the first only reads it: command
+    /// lines show in process lists, and should fit a screen.
     pub(super) boot: [&'static str; 2],
     /// Sent over the control socket before anything else.
     pub(super) program: Option<&'static str>,
 }
 
-/// Gives a language's kernel.
+/// Returns the settings of a language's kernel.
 pub(super) fn recipe(language: Language) -> Recipe {
     match language {
         Language::Python => Recipe {

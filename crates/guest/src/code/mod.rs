@@ -1,5 +1,5 @@
-//! Code sessions: kernels that keep their state from cell to cell. They belong to the agent and not
-//! to a connection, so that they outlive every link and are in every copy of the guest.
+//! Code sessions: kernels that keep their state between cells. They belong to the agent, not to a
+//! connection, so they outlive every link and exist in every copy of the guest.
 
 mod capture;
 mod control;
@@ -40,7 +40,7 @@ impl Sessions {
     }
 }
 
-/// A place for a session that is being opened, given back when it has one or has failed.
+/// Reserves a place for a session that is being opened. Released when the opening has ended.
 struct Opening<'a>(&'a Cell<usize>);
 
 impl Drop for Opening<'_> {
@@ -49,7 +49,7 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// Opens a session, or finds the one of that id.
+/// Opens a session, or finds the one with that id.
 pub(crate) async fn open(agent: &Rc<Agent>, channel: &Channel, ask: CodeOpen) -> Result<Frame, Fault> {
     let opened = |session: &Session| CodeOpened { session: session.describe() }.frame(channel.id);
     let CodeOpen { id, language } = ask;
@@ -65,7 +65,7 @@ pub(crate) async fn open(agent: &Rc<Agent>, channel: &Channel, ask: CodeOpen) ->
     let place = Opening(&sessions.opening);
     let session = Session::open(agent, id, language).await?;
     drop(place);
-    // Somebody else may have asked for the same meanwhile; then theirs is the one.
+    // A concurrent request may have opened the same session. The first one is kept.
     if let Some(theirs) = sessions.find(&session.id) {
         return Ok(opened(&theirs));
     }
@@ -87,8 +87,8 @@ pub(crate) fn close(agent: &Agent, channel: &Channel, ask: &CodeClose) -> Result
     Ok(done(channel))
 }
 
-/// Runs a cell. A host that cancels interrupts it; one that is gone for good does too, because
-/// nobody waits for it then.
+/// Runs a cell. It is interrupted when the host cancels, or when the connection is lost and no
+/// rebirth follows: nothing waits for the result then.
 pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, ask: CodeRun) -> Result<Frame, Fault> {
     let session = agent.sessions.find(&ask.id).ok_or_else(gone)?;
     let work = async {

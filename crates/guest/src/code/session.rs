@@ -1,6 +1,5 @@
-//! One code session: its cells take turns, and its kernel is replaced when it is lost. Lives in the
-//! agent, so it is where its guest is: asleep, woken, copied, whoever has lost or restarted the
-//! link meanwhile.
+//! One code session: its cells run one at a time, and a lost kernel is replaced. It belongs to the
+//! agent, so it survives sleep, copies of the guest, and lost or restarted links.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -30,17 +29,17 @@ pub(super) struct Session {
     state: Mutex<State>,
 }
 
-/// What only the cell whose turn it is may touch.
+/// State that only the running cell may use.
 struct State {
     kernel: Option<Kernel>,
-    /// Whether a kernel with state was lost since the last cell was told so.
+    /// Whether a kernel with state was lost and no cell has reported that yet.
     lost: bool,
-    /// A cell was left alone before its end.
+    /// Whether a cell was abandoned before its end.
     unfinished: bool,
     number: u64,
 }
 
-/// A cell from its beginning to its end.
+/// Result of a cell.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) how: CodeRan,
@@ -50,7 +49,7 @@ pub(super) struct Ran {
 }
 
 impl Session {
-    /// Starts a session with a kernel that is ready.
+    /// Opens a session and waits until its kernel is ready.
     pub(super) async fn open(agent: &Rc<Agent>, id: String, language: Language) -> Result<Rc<Self>, KernelError> {
         let kernel = Some(Kernel::start(agent, language).await?);
         let state = Mutex::new(State { kernel, lost: false, unfinished: false, number: 0 });
@@ -75,13 +74,13 @@ impl Session {
         }
     }
 
-    /// Ends the session, and with it the cell that runs.
+    /// Ends the session and its running cell.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.closing.notify_waiters();
     }
 
-    /// Runs a cell when its turn has come. Dropped before the end, it interrupts the cell.
+    /// Runs a cell when its turn comes. Dropping the future interrupts the cell.
     pub(super) async fn run(&self, agent: &Rc<Agent>, cell: &Asked<'_>, limit: Duration) -> Result<Ran, Fault> {
         let closing = self.closing.notified();
         let run = async {
@@ -95,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Waits for this cell's turn. `None` if it did not come in time.
+    /// Waits for this cell's turn. `None` if the time limit passed first.
     async fn turn(&self, limit: Duration) -> Result<Option<Turn<'_>>, Fault> {
         if self.waiting.get() >= limits::CELLS_WAITING_MAX {
             let text = format!("more than {} cells wait in this session", limits::CELLS_WAITING_MAX);
@@ -110,7 +109,7 @@ impl Session {
     }
 }
 
-/// The answer of a session that is not there (any more).
+/// Makes the fault for a session that does not exist or was closed.
 pub(super) fn gone() -> Fault {
     Fault::new(ErrorKind::Missing, "session not found")
 }
@@ -128,7 +127,7 @@ fn never_begun() -> Ran {
     Ran { how, stdout: Vec::new(), stderr: Vec::new(), body: Bytes::new() }
 }
 
-/// A cell that waits for its turn, counted.
+/// Counts a cell that waits for its turn.
 struct Waiting<'a>(&'a Cell<usize>);
 
 impl<'a> Waiting<'a> {
@@ -144,7 +143,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The right to use the kernel.
+/// Exclusive use of the kernel.
 struct Turn<'a> {
     state: MutexGuard<'a, State>,
 }
@@ -182,15 +181,15 @@ impl Turn<'_> {
         Ok(self.conclude(agent, outcome, anew, began.elapsed()))
     }
 
-    /// Brings the kernel to rest: a cell that was left alone is ended, and a kernel that is gone is
-    /// forgotten.
+    /// Prepares the kernel for the next cell: ends an abandoned cell, and removes a kernel that has
+    /// exited.
     async fn settle(&mut self, agent: &Agent) {
         let State { kernel: Some(kernel), unfinished, number, lost } = &mut *self.state else { return };
         let survived = match (kernel.has_ended(), *unfinished) {
             (true, _) => false,
             (false, false) => true,
             (false, true) => {
-                // It was interrupted when it was left, and has the usual time to obey.
+                // It was interrupted when it was abandoned, and gets the usual grace period.
                 let outcome = kernel.finish(*number, Instant::now()).await;
                 kernel.take_output(agent);
                 matches!(outcome, Outcome::Answered { .. } | Outcome::Interrupted)

@@ -1,5 +1,4 @@
-//! Kernels as processes of this machine: our programs by their own tests, and a session from its
-//! start to its end.
+//! Kernels as processes on this host: the kernels' own tests, and a session from start to end.
 
 use std::{path::PathBuf, process::Command, rc::Rc, time::Duration};
 
@@ -22,15 +21,15 @@ fn the_kernels_pass_their_own_tests() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Runs a test's body beside the reaper, on one thread as the agent does.
+/// Runs a test's body together with the reaper, on one thread like the agent.
 fn with_session(language: Language, body: impl AsyncFnOnce(&Rc<Agent>, Rc<Session>)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).expect("an agent");
     runtime.block_on(LocalSet::new().run_until(async {
         let reaping = agent.clone();
         let reaper = tokio::task::spawn_local(async move { reaping.reaper.run().await });
-        // The agent has one thread. A test's process has more, and any of them may swallow the
-        // signal of an ended child.
+        // The agent has one thread. A test process has more, and any of them may consume the
+        // SIGCHLD of an ended child.
         let reminder = tokio::task::spawn_local(async {
             loop {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -181,7 +180,7 @@ fn each_cell_sees_the_trace_of_its_own_request() {
         });
         seen
     };
-    // What is not told stays as it was.
+    // A cell without a trace keeps the previous one.
     let told = ["00-aa-bb-01\n", "00-cc-dd-01\n", "00-cc-dd-01\n", "00-cc-dd-01\n"];
     let python = "import os, subprocess; print(subprocess.getoutput('echo $TRACEPARENT'))";
     assert_eq!(said(Language::Python, python), told);

@@ -1,10 +1,10 @@
-//! Looks users up in `/etc/passwd` and `/etc/group`. No name service: a static program has none.
+//! Looks up users in `/etc/passwd` and `/etc/group`. There is no name service in a static program.
 
 use std::{fs, io};
 
 use pandastack_sys::process::Credentials;
 
-/// A user as a process needs it.
+/// The properties of a user that a process needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) name: String,
@@ -25,8 +25,8 @@ pub(crate) enum AccountError {
     },
 }
 
-/// Finds a user by name or number, with another group after a colon. A number without an entry is a
-/// user without name and home.
+/// Finds a user by name or number, with an optional group after a colon. A number without an entry
+/// is a user without name and home.
 pub(super) fn find(user: &str) -> Result<Account, AccountError> {
     let passwd = read("/etc/passwd")?;
     let group = read("/etc/group")?;
@@ -45,7 +45,7 @@ fn look_up(user: &str, passwd: &str, group: &str) -> Option<Account> {
     if let Some((user, named)) = user.split_once(':') {
         let mut account = look_up(user, passwd, group)?;
         let id = group.lines().find_map(|line| group_id(line, named)).or_else(|| named.parse().ok())?;
-        // As with a login into that group only: the user's other groups are not asked for.
+        // Like a login into that group only: the user's other groups are left out.
         (account.credentials.group, account.credentials.groups) = (id, vec![id]);
         return Some(account);
     }

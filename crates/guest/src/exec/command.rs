@@ -1,6 +1,5 @@
-//! Turns a `Start` into what the system needs: program candidates, arguments, environment, folder,
-//! user. Everything that can be wrong with a request is found here or by the kernel, and is told
-//! apart.
+//! Turns a `Start` into spawn arguments: program candidates, arguments, environment, folder and
+//! user. Every invalid request is rejected here or by the kernel, with an error of its own.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +19,7 @@ use crate::session::{Fault, kind_of};
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const ROOT_HOME: &str = "/root";
 
-/// A process that was not started.
+/// A process that did not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error("the command is empty")]
@@ -56,7 +55,7 @@ pub(crate) enum StartError {
 }
 
 impl StartError {
-    /// What the host is told it is.
+    /// Returns the kind of error reported to the host.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             StartError::Empty
@@ -79,7 +78,7 @@ impl From<StartError> for Fault {
     }
 }
 
-/// A request that can be started.
+/// A validated request.
 #[derive(Debug)]
 pub(crate) struct Command {
     programs: Vec<CString>,
@@ -90,8 +89,8 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Checks a request and fills in what it leaves out. Later sources of the environment win:
-    /// ours, the user's, the machine's, the sandbox's, the request's.
+    /// Validates a request and fills in defaults. The environment comes from these sources, later
+    /// ones override: ours, the user's, the machine's, the sandbox's, the request's.
     pub(crate) fn resolve(start: &Start, sandbox_env: &[Variable]) -> Result<Self, StartError> {
         let account = start.user.as_deref().map(account::find).transpose()?;
         let (name, home) = match &account {
@@ -137,7 +136,7 @@ impl Command {
         Ok(Self { programs, argv, env: env.collect::<Result<_, _>>()?, cwd, account })
     }
 
-    /// Starts it and returns its process id.
+    /// Starts the process and returns its id.
     pub(crate) fn spawn(&self, stdio: Stdio<'_>) -> Result<i32, StartError> {
         let spawn = Spawn {
             programs: &self.programs,
@@ -168,7 +167,7 @@ impl Command {
     }
 }
 
-/// Lists the files a program's name may mean, in the order of PATH.
+/// Lists the candidate files of a program name, in the order of PATH.
 fn candidates(program: &str, path: &str) -> Result<Vec<CString>, StartError> {
     if program.contains('/') {
         return Ok(vec![zero_ended("the program", program)?]);

@@ -1,13 +1,13 @@
 //! The machine-wide variables of `/etc/environment`, which a template sets for every program. Read
-//! for each start, so that a change holds from the next one on; a line that makes no sense is left
-//! out, as at a login.
+//! for each start, so that changes apply to the next one. Malformed lines are skipped, as at a
+//! login.
 
 use std::{fs::File, io::Read};
 
 const FILE: &str = "/etc/environment";
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// Reads the machine-wide variables; without a file there are none.
+/// Reads the machine-wide variables. A missing file means none.
 pub(super) fn read() -> Vec<(String, String)> {
     let mut text = Vec::new();
     match File::open(FILE).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut text)) {
@@ -20,7 +20,7 @@ fn parse(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(variable).collect()
 }
 
-/// `NAME=value`, with or without `export` and quotes. Nothing is expanded.
+/// Parses `NAME=value`, with or without `export` and quotes. Nothing is expanded.
 fn variable(line: &str) -> Option<(String, String)> {
     let line = line.trim();
     let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;

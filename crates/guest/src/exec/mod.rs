@@ -1,4 +1,4 @@
-//! Runs one process on one channel: start, move its streams, watch over it, report how it ended.
+//! Runs one process on one channel: starts it, moves its streams, supervises it, reports its end.
 
 mod account;
 mod command;
@@ -24,8 +24,8 @@ use crate::{
 use streams::Streams;
 use supervise::{Verdict, supervise};
 
-/// Starts what the host asked for and stays until it ended. The main process's end is the end, even
-/// if a detached child keeps a pipe open; everything written until then is sent before it.
+/// Starts a process and waits until it ends. The end of the main process counts, even if a detached
+/// child keeps a pipe open. All output written until then is sent first.
 pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) -> Result<Frame, Fault> {
     let command = Command::resolve(&start, &agent.env())?;
     let (group, ended, streams) = launch(agent, &command, &start)?;
@@ -41,7 +41,7 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
     }
     tokio::select! {
         () = streams.drain(agent, channel) => {}
-        // Who cancels does not read: without credit the rest would keep the channel open for ever.
+        // A host that cancels does not read. Without credit, the rest would keep the channel open.
         _ = channel.doomed() => {}
     }
     streams.release_layer(agent);
@@ -49,8 +49,8 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
     Ok(Exit { code, timed_out, signal }.frame(channel.id))
 }
 
-/// Makes streams and process. Nothing is awaited between the start and the registration with the
-/// reaper, so an exit cannot be missed.
+/// Makes the streams and starts the process. No await between the start and the registration with
+/// the reaper, so an exit cannot be missed.
 fn launch(agent: &Agent, command: &Command, start: &Start) -> Result<(Group, reaper::Ended, Streams), Fault> {
     let (streams, far) = match start.terminal {
         Some(size) => streams::terminal(size)?,

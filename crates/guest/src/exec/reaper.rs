@@ -1,5 +1,4 @@
-//! Takes in every ended child: those somebody waits for, and orphans that became ours because we
-//! are the first process.
+//! Reaps every ended child: the agent's own, and orphans that it inherits as the first process.
 
 use std::{
     cell::RefCell,
@@ -20,17 +19,17 @@ use crate::watched::watch;
 /// Size of the kernel's `signalfd_siginfo`.
 const NOTE_BYTES: usize = 128;
 
-/// Resolves to how the process ended.
+/// Resolves when the process has ended.
 pub(crate) type Ended = Receiver<process::Ended>;
 
-/// Who waits for which process.
+/// Processes with a waiter, and the signal descriptor.
 pub(crate) struct Reaper {
     waiting: RefCell<BTreeMap<i32, Sender<process::Ended>>>,
     signals: RefCell<Option<OwnedFd>>,
 }
 
 impl Reaper {
-    /// Blocks SIGCHLD for this thread and those it starts, and listens to it by descriptor instead.
+    /// Blocks SIGCHLD for this thread and those it starts, and receives it by descriptor instead.
     pub(crate) fn new() -> io::Result<Self> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
@@ -41,14 +40,15 @@ impl Reaper {
         Ok(Self { waiting: RefCell::default(), signals: RefCell::new(Some(signals)) })
     }
 
-    /// Tells when a process ended. Call it right after the start, with no await in between.
+    /// Returns a future of the process's end. Call it right after the start, with no await in
+    /// between.
     pub(crate) fn expect(&self, process: i32) -> Ended {
         let (tx, rx) = oneshot::channel();
         self.waiting.borrow_mut().insert(process, tx);
         rx
     }
 
-    /// Reaps for ever.
+    /// Reaps children for ever.
     pub(crate) async fn run(&self) {
         let signals = self.signals.take().expect("the reaper runs once");
         let signals = watch(signals).expect("a signal descriptor can be watched");
@@ -56,8 +56,7 @@ impl Reaper {
         loop {
             self.reap();
             if let Ok(mut ready) = signals.readable().await {
-                // Many ended children may be one signal: the count means nothing, only that there
-                // is something to reap.
+                // One signal may stand for several ended children, so its contents are ignored.
                 while let Ok(Ok(_)) = ready.try_io(|signals| Ok(nix::unistd::read(signals.get_ref(), &mut note)?)) {}
             }
         }

@@ -1,6 +1,6 @@
-//! Moves bytes between one process and its channel. Output is read only when the host has given
-//! credit for it and the connection has a place for it, so a slow reader stops the process and
-//! nothing grows.
+//! Moves bytes between one process and its channel. Output is read only with credit from the host
+//! and a free place in the connection's queue. So a slow reader blocks the process, and no buffer
+//! grows.
 
 use std::{
     cell::RefCell,
@@ -26,7 +26,7 @@ use crate::{
     watched::{Watched, watch},
 };
 
-/// What a terminal takes for the end of input.
+/// The character that a terminal treats as the end of input.
 const END_OF_INPUT: &[u8] = &[4];
 
 /// Streams that could not be made.
@@ -40,20 +40,20 @@ impl From<StreamsError> for Fault {
     }
 }
 
-/// Our ends.
+/// The agent's ends.
 pub(super) enum Streams {
     Pipes { stdin: RefCell<Option<Watched>>, stdout: Watched, stderr: Watched },
     Terminal(Watched),
 }
 
-/// The process's ends, needed until it runs.
+/// The process's ends, kept open until it runs.
 pub(super) enum FarEnds {
     Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
     Terminal(OwnedFd),
 }
 
 impl FarEnds {
-    /// Gives the ends in the form a start needs; `null` stands in for absent input.
+    /// Returns the ends in the form that a start needs; `null` replaces absent input.
     pub(super) fn stdio<'a>(&'a self, null: BorrowedFd<'a>) -> process::Stdio<'a> {
         match self {
             Self::Pipes { stdin, stdout, stderr } => process::Stdio::Pipes {
@@ -66,7 +66,7 @@ impl FarEnds {
     }
 }
 
-/// Makes pipes; one for input only if the host will send some.
+/// Makes pipes. The input pipe is made only if the host will send input.
 pub(super) fn pipes(with_input: bool) -> Result<(Streams, FarEnds), StreamsError> {
     let (stdout, far_stdout) = output_pipe()?;
     let (stderr, far_stderr) = output_pipe()?;
@@ -88,8 +88,8 @@ pub(super) fn terminal(size: Resize) -> Result<(Streams, FarEnds), StreamsError>
 }
 
 impl Streams {
-    /// Moves bytes both ways for as long as it is polled. Dropping it loses nothing: bytes are
-    /// taken out of a pipe only in the very step that hands them on.
+    /// Moves bytes both ways while it is polled. Dropping it loses no output: a read and the
+    /// hand-over to the lane happen without an await in between.
     pub(super) async fn flow(&self, agent: &Agent, channel: &Channel) -> Infallible {
         match self {
             Self::Pipes { stdin, stdout, stderr } => {
@@ -114,7 +114,7 @@ impl Streams {
         pending().await
     }
 
-    /// Sends what was written before now. Never waits for the pipes to close.
+    /// Sends the output written before this call. Never waits for the pipes to close.
     pub(super) async fn drain(&self, agent: &Agent, channel: &Channel) {
         match self {
             Self::Pipes { stdout, stderr, .. } => {
@@ -129,9 +129,8 @@ impl Streams {
         }
     }
 
-    /// Lets go of a process that has ended. Detached children may still hold its pipes: those are
-    /// emptied to nowhere for as long as that lasts, because a server started in the background
-    /// must not die of its next log line.
+    /// Releases the streams of an ended process. Detached children may still hold its pipes. These
+    /// are drained and discarded, because a background server must not die of its next log line.
     pub(super) fn release_layer(self, agent: &Rc<Agent>) {
         let Self::Pipes { stdout, stderr, .. } = self else { return };
         for pipe in [stdout, stderr].into_iter().filter(is_held) {
@@ -146,22 +145,22 @@ impl Streams {
         }
     }
 
-    /// Changes the terminal's size; pipes have none.
+    /// Changes the terminal's size. Pipes have none.
     pub(super) fn resize(&self, size: Resize) {
         if let Self::Terminal(master) = self {
-            // Refused only if the terminal is gone.
+            // Fails only if the terminal is gone.
             let _ = pty::resize(master.get_ref().as_fd(), pty::Size { rows: size.rows, cols: size.cols });
         }
     }
 }
 
-/// Makes a pipe of which we read one end.
+/// Makes a pipe whose read end is ours.
 pub(crate) fn output_pipe() -> io::Result<(Watched, OwnedFd)> {
     let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
     Ok((watched(near)?, far))
 }
 
-/// Only our end must not block: programs expect theirs to.
+/// Makes our end non-blocking. Programs expect their own end to block.
 fn watched(fd: OwnedFd) -> io::Result<Watched> {
     fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(io::Error::from)?;
     watch(fd)
@@ -175,13 +174,13 @@ async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: Kind) {
         let room = channel.room(limits::OUTPUT_CHUNK_BYTES).await;
         match ready.try_io(|source| read(agent, source.get_ref().as_fd(), room.bytes)) {
             Ok(Ok(bytes)) if !bytes.is_empty() => room.send(Frame::new(channel.id, kind, bytes)),
-            // A terminal whose last user is gone fails instead of ending.
+            // A terminal whose last user is gone returns an error instead of the end.
             Ok(_) => break,
             Err(_would_block) => {}
         }
     }
-    // Mostly the process ends right after its streams, and its end says it all: one frame instead
-    // of three.
+    // Usually the process ends right after its streams. Then one `Exit` frame replaces three
+    // frames.
     tokio::time::sleep(limits::STREAM_END_AFTER).await;
     channel.send(Frame::new(channel.id, kind, Bytes::new()).end()).await;
 }
@@ -200,13 +199,13 @@ async fn drain_up_to(agent: &Agent, channel: &Channel, (source, kind): (&Watched
     }
 }
 
-/// Tells whether somebody could still write to a pipe.
+/// Whether a writer still has the pipe open.
 fn is_held(pipe: &Watched) -> bool {
     let mut poll = [PollFd::new(pipe.get_ref().as_fd(), PollFlags::empty())];
     nix::poll::poll(&mut poll, PollTimeout::ZERO).is_ok_and(|hung_up| hung_up == 0)
 }
 
-/// Reads a pipe to its end for nobody.
+/// Reads a pipe to its end and discards the data.
 async fn empty(agent: &Agent, pipe: &Watched) {
     loop {
         let Ok(mut ready) = pipe.readable().await else { return };
@@ -222,8 +221,8 @@ fn read(agent: &Agent, source: BorrowedFd<'_>, bytes: usize) -> io::Result<Bytes
     Ok(Bytes::copy_from_slice(&scratch[..count]))
 }
 
-/// Writes input until its end. Input nobody reads is consumed all the same, so that the host is not
-/// stopped by it.
+/// Writes input until its end. Input that the process does not read is consumed all the same, so
+/// that the host is not blocked.
 async fn feed(channel: &Channel, sink: Option<&Watched>) {
     while let Some(bytes) = channel.take_input().await {
         put(sink, &bytes).await;

@@ -1,7 +1,6 @@
-//! Watches over one process group: passes signals and sizes on, enforces the deadline, and ends it
-//! on request.
-//!
-//! running → asked to end (TERM; deadline or cancel) → forced to end (KILL, a grace later) → ended.
+//! Supervises one process group: forwards signals and sizes, enforces the deadline, ends it on
+//! request. Phases: running → asked to end (TERM; deadline or cancel) → killed (KILL, after a grace
+//! period) → ended.
 
 use std::future::pending;
 
@@ -11,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{reaper::Ended, streams::Streams};
 use crate::{limits, session::Channel};
 
-/// A process group that dies with this value, unless it was let go.
+/// A process group that is killed when this value is dropped, unless it was released.
 pub(crate) struct Group {
     id: i32,
     held: bool,
@@ -35,12 +34,11 @@ impl Group {
     }
 
     pub(crate) fn signal(&self, number: i32) {
-        // The only refusals are a group that is gone and a number that is no signal: both leave
-        // nothing to do.
+        // Fails only for a group that is gone or a number that is no signal. Both need no action.
         let _ = process::signal_group(self.id, number);
     }
 
-    /// Leaves what remains of the group alone: detached children live on after a normal end.
+    /// Leaves the rest of the group running: detached children survive a normal end.
     fn release_layer(mut self) {
         self.held = false;
     }
@@ -54,7 +52,7 @@ impl Drop for Group {
     }
 }
 
-/// How far a group is on its way out.
+/// Escalation phase of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running { deadline: Option<Instant> },
@@ -65,7 +63,7 @@ enum Phase {
 impl Phase {
     fn ask_to_end(group: &Group) -> Self {
         group.signal(libc::SIGTERM);
-        // A stopped process would not see the TERM.
+        // A stopped process would not handle the TERM.
         group.signal(libc::SIGCONT);
         Self::AskedToEnd { kill_at: Instant::now() + limits::KILL_GRACE }
     }
@@ -79,7 +77,7 @@ impl Phase {
     }
 }
 
-/// Waits for the end of the group's leader.
+/// Waits for the end of the group leader.
 pub(super) async fn supervise(
     channel: &Channel,
     (group, mut ended): (Group, Ended),
@@ -101,10 +99,10 @@ pub(super) async fn supervise(
             end = &mut ended => {
                 match phase {
                     Phase::Running { .. } => group.release_layer(),
-                    // Children that ignored TERM must not outlive what they belonged to.
+                    // Children that ignored TERM must not outlive the process they belonged to.
                     Phase::AskedToEnd { .. } | Phase::Killed => drop(group),
                 }
-                // A lost registration cannot happen: `Reaper::expect` keeps it until the end.
+                // Cannot fail: `Reaper::expect` keeps the registration until the end.
                 let end = end.unwrap_or(process::Ended { code: 128 + libc::SIGKILL, signal: Some(libc::SIGKILL) });
                 return Verdict { code: end.code, signal: end.signal, timed_out };
             }

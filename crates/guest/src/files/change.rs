@@ -33,7 +33,7 @@ pub(crate) async fn make_dir(agent: &Rc<Agent>, channel: &Channel, ask: MakeDir)
     }
 }
 
-/// Moves a path. Folders above the new place are not made; a folder is never replaced unless it is
+/// Moves a path. Missing parents of the target are not created. A folder is replaced only if it is
 /// empty.
 pub(crate) async fn move_path(agent: &Rc<Agent>, channel: &Channel, ask: Move) -> Result<Frame, Fault> {
     let (from, to) = (absolute(&ask.from)?, absolute(&ask.to)?);
@@ -46,8 +46,7 @@ pub(crate) async fn move_path(agent: &Rc<Agent>, channel: &Channel, ask: Move) -
     }
 }
 
-/// Sets permission bits. A link that is named leads to what gets them; links that are found below
-/// are left alone.
+/// Sets permission bits. A named link is followed; links found below a folder are left alone.
 pub(crate) async fn chmod(agent: &Rc<Agent>, channel: &Channel, ask: Chmod) -> Result<Frame, Fault> {
     let path = absolute(&ask.path)?;
     let mode = ask.mode & PERMISSIONS;
@@ -55,7 +54,7 @@ pub(crate) async fn chmod(agent: &Rc<Agent>, channel: &Channel, ask: Chmod) -> R
     set(path, mode)?;
     if ask.recursive && path.is_dir() {
         let root = path.to_owned();
-        // Off the thread: a folder may hold a million files.
+        // On a blocking thread: a folder may hold a million files.
         let below = tokio::task::spawn_blocking(move || set_below(&root, mode)).await;
         below.map_err(|error| Fault::describe(ErrorKind::Failed, &error))??;
     }

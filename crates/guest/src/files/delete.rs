@@ -15,7 +15,7 @@ use crate::{
     session::{Channel, Fault},
 };
 
-/// Deletes; what is not there is deleted already.
+/// Deletes a path. A missing path succeeds.
 pub(crate) async fn delete(
     agent: &Rc<Agent>,
     channel: &Channel,
@@ -29,7 +29,7 @@ pub(crate) async fn delete(
     let outcome = match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => {
             let folder = path.to_owned();
-            // Off the thread: a folder may hold a million files.
+            // On a blocking thread: a folder may hold a million files.
             let deleted = tokio::task::spawn_blocking(move || fs::remove_dir_all(folder)).await;
             deleted.map_err(|error| Fault::describe(ErrorKind::Failed, &error))?
         }
@@ -42,7 +42,7 @@ pub(crate) async fn delete(
     }
 }
 
-/// Catches the root in disguise, as in `/tmp/..`.
+/// Detects other spellings of the root, such as `/tmp/..`.
 fn leads_to_root(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
         && fs::canonicalize(path).is_ok_and(|real| real == Path::new("/"))

@@ -12,12 +12,12 @@ use pandastack_wire_guest::{Entry, EntryKind};
 /// Permission bits of a mode.
 pub(super) const PERMISSIONS: u32 = 0o7777;
 
-/// Describes a path without following it.
+/// Describes a path without following links.
 pub(super) fn of(path: &Path) -> io::Result<Entry> {
     Ok(describe(path, &fs::symlink_metadata(path)?))
 }
 
-/// Describes a file whose metadata is at hand. Names that are no text lose what is not.
+/// Describes a file from its metadata. Bytes of a name that are not UTF-8 are replaced.
 pub(super) fn describe(path: &Path, meta: &Metadata) -> Entry {
     let kind = match meta.file_type() {
         kind if kind.is_file() => EntryKind::File,

@@ -1,4 +1,4 @@
-//! Lists a folder by name, in as many frames as it takes.
+//! Lists a folder by name, in as many frames as needed.
 
 use std::{ffi::OsString, fs, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{
 /// Encoded size of an entry without its texts, rounded up.
 const ENTRY_BYTES: usize = 64;
 
-/// Sends all batches but the last, which it returns.
+/// Sends all batches but the last, and returns the last one.
 pub(crate) async fn list(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
     let path = absolute(&path)?;
     let names = names(path).await?;
@@ -22,7 +22,7 @@ pub(crate) async fn list(channel: &Channel, wire::Path { path }: wire::Path) -> 
         if index % limits::ENTRIES_PER_TURN == 0 {
             tokio::task::yield_now().await;
         }
-        // Deleted since: then it is not there, and that is the answer.
+        // Deleted in the meantime, so it is left out.
         let Ok(entry) = entry::of(&path.join(name)) else { continue };
         if bytes > limits::ENTRIES_BYTES {
             let entries = std::mem::take(&mut batch);
@@ -35,12 +35,12 @@ pub(crate) async fn list(channel: &Channel, wire::Path { path }: wire::Path) -> 
     Ok(Entries { entries: batch }.frame(channel.id).end())
 }
 
-/// Encoded size of an entry, estimated.
+/// Estimates the encoded size of an entry.
 pub(super) fn size_of_entry(entry: &Entry) -> usize {
     ENTRY_BYTES + entry.name.len() + entry.target.as_ref().map_or(0, String::len)
 }
 
-/// Gives a folder's names in order.
+/// Returns a folder's names, sorted.
 pub(super) async fn names(path: &Path) -> Result<Vec<OsString>, FileError> {
     let folder = fs::read_dir(path).map_err(|cause| match cause.raw_os_error() {
         Some(libc::ENOTDIR) => FileError::NotAFolder { path: path.display().to_string() },

@@ -1,6 +1,6 @@
-//! Files of the guest: read, write, list, stat, delete; and folders as wholes: make, move, set
-//! modes, walk, watch, pack, unpack. Contents are streamed, so no file is ever held in memory. Disk
-//! work happens on the serving thread in small steps, with a turn for the others between them.
+//! Files of the guest: read, write, list, stat, delete; and whole folders: make, move, chmod, walk,
+//! watch, pack, unpack. Contents are streamed, so no file is held in memory. Disk work runs on the
+//! serving thread in small steps; recursive deletes and mode changes run on a blocking thread.
 
 mod change;
 mod delete;
@@ -71,12 +71,12 @@ impl From<FileError> for Fault {
     }
 }
 
-/// Names an act and its path for the error that may come of it.
+/// Adds the operation and the path to an I/O error.
 fn failed(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     move |cause| FileError::System { act, path: path.display().to_string(), cause }
 }
 
-/// Checks a path from the host.
+/// Validates a path from the host.
 fn absolute(path: &str) -> Result<&Path, FileError> {
     if path.contains('\0') {
         return Err(FileError::ZeroByte { path: path.to_owned() });
@@ -87,7 +87,7 @@ fn absolute(path: &str) -> Result<&Path, FileError> {
     Ok(Path::new(path))
 }
 
-/// Describes one path; a symlink is itself, not what it leads to.
+/// Describes one path. A symlink is not followed.
 pub(crate) fn stat(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
     let path = absolute(&path)?;
     let entry = entry::of(path).map_err(failed("stat", path))?;

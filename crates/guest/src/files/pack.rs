@@ -1,6 +1,6 @@
-//! Sends a folder, or one file, as a tar archive, as fast as the host takes it. Names are relative
-//! to the folder. Links stay links; devices, sockets and pipes are left out, and so is what the
-//! kernel only pretends to have.
+//! Sends a folder or one file as a tar archive, as fast as the host reads it. Names are relative to
+//! the folder. Links stay links. Devices, sockets, pipes and the kernel's virtual file systems are
+//! left out.
 
 use std::{
     ffi::OsString,
@@ -35,7 +35,7 @@ use crate::{
 /// Sends `Meta`, then the archive; returns the last frame.
 pub(crate) async fn pack(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
     let path = absolute(&path)?;
-    // What a link leads to is what is meant.
+    // A link as the argument is followed.
     let meta = fs::metadata(path).map_err(failed("stat", path))?;
     if !meta.is_dir() && !meta.is_file() {
         return Err(FileError::NotAFile { path: path.display().to_string() }.into());
@@ -54,9 +54,9 @@ pub(crate) async fn pack(channel: &Channel, wire::Path { path }: wire::Path) -> 
     Ok(Frame::new(channel.id, wire::Kind::Data, Bytes::new()).end())
 }
 
-/// A folder on the way down.
+/// A folder on the current path of the walk.
 struct Level {
-    /// Below the root.
+    /// Path relative to the root.
     folder: PathBuf,
     device: u64,
     names: std::vec::IntoIter<OsString>,
@@ -71,7 +71,7 @@ async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString
         };
         let (below, device) = (level.folder.join(name), level.device);
         let path = root.join(&below);
-        // Deleted since: then it is not there.
+        // Deleted in the meantime, so it is left out.
         let Ok(meta) = fs::symlink_metadata(&path) else { continue };
         let name = below.as_os_str().as_bytes();
         if meta.is_file() {
@@ -100,10 +100,10 @@ async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString
     Ok(())
 }
 
-/// Sends a file of the size it has when it is opened: one that shrinks meanwhile is filled up, one
-/// that grows is cut.
+/// Sends a file with the size it has when it is opened. If it shrinks meanwhile, it is padded; if
+/// it grows, it is cut.
 async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault> {
-    // Without blocking, should it have become a pipe.
+    // Non-blocking, because the file may have become a pipe.
     let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let mut file = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -124,7 +124,7 @@ async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault
         }
         left -= chunk.len() as u64;
         sink.put(&chunk).await;
-        // The disk may have kept everybody waiting.
+        // The disk read may have blocked the other tasks.
         tokio::task::yield_now().await;
     }
     let odd = usize::try_from(meta.len() % BLOCK_BYTES as u64).unwrap_or(0);
@@ -137,7 +137,8 @@ fn plain(kind: Kind, name: &[u8], meta: &Metadata) -> Header {
     Header { kind, name: name.to_vec(), link: Vec::new(), mode, size: 0, modified: meta.mtime() }
 }
 
-/// Tells whether a folder shows the kernel's insides, which are endless and no files.
+/// Whether a folder is on a virtual file system of the kernel, whose contents are endless and not
+/// files.
 fn is_pretended(path: &Path) -> bool {
     let insides = [
         PROC_SUPER_MAGIC,
@@ -152,7 +153,7 @@ fn is_pretended(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| insides.contains(&found.filesystem_type()))
 }
 
-/// Gathers small pieces into large frames.
+/// Collects small pieces into large frames.
 struct Sink<'a> {
     channel: &'a Channel,
     buffer: BytesMut,

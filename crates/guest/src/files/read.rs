@@ -1,4 +1,4 @@
-//! Sends a file's contents, as fast as the host takes them.
+//! Sends a file's contents, as fast as the host reads them.
 
 use std::{
     fs::File,
@@ -28,13 +28,13 @@ pub(crate) async fn read(channel: &Channel, Read { path }: Read) -> Result<Frame
             return Ok(Frame::new(channel.id, Kind::Data, bytes).end());
         }
         room.send(Frame::new(channel.id, Kind::Data, bytes));
-        // The disk may have kept everybody waiting.
+        // The disk read may have blocked the other tasks.
         tokio::task::yield_now().await;
     }
 }
 
 fn open(path: &Path) -> Result<(File, Meta), FileError> {
-    // Without blocking, because opening a FIFO would wait for a writer with the whole agent.
+    // Non-blocking, because opening a FIFO would block the whole agent until a writer comes.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = file.map_err(failed("open", path))?;
     let meta = file.metadata().map_err(failed("stat", path))?;

@@ -1,10 +1,10 @@
-//! The blocks of a tar archive: written in the GNU form, which holds any name and size; read in the
-//! GNU, the POSIX and the old form. Pure: bytes in, values out.
+//! The blocks of a tar archive. Written in the GNU form, which supports any name and size; read in
+//! the GNU, POSIX and old forms. Pure: bytes in, values out.
 
-/// Everything in an archive is a multiple of this.
+/// Size of a block. Every part of an archive is a multiple of it.
 pub(super) const BLOCK_BYTES: usize = 512;
 
-/// A header as a block.
+/// One block, such as a header.
 pub(super) type Block = [u8; BLOCK_BYTES];
 
 const NAME: std::ops::Range<usize> = 0..100;
@@ -20,10 +20,10 @@ const PREFIX: std::ops::Range<usize> = 345..500;
 const GNU_MAGIC: &[u8] = b"ustar  \0";
 const POSIX_MAGIC: &[u8] = b"ustar\0";
 
-/// The name of entries that only carry a longer name of the next one.
+/// Name of the entries that carry a long name or link target of the next entry.
 const LONG: &[u8] = b"././@LongLink";
 
-/// Bytes that are no archive.
+/// Bytes that are not an archive.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TarError {
     #[error("a header's checksum is wrong")]
@@ -34,17 +34,17 @@ pub(super) enum TarError {
     Extension,
 }
 
-/// What an entry is.
+/// Type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
     HardLink,
     Symlink,
     Folder,
-    /// Its data is the next entry's name, or link target.
+    /// Its data is the name, or the link target, of the next entry.
     LongName,
     LongLink,
-    /// Its data is about the next entry, or about all that follow.
+    /// Its data describes the next entry, or all later ones.
     Extended,
     Global,
     Other(u8),
@@ -93,7 +93,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Writes the header, with those that carry its longer texts before it.
+    /// Encodes the header, after the entries that carry its long texts.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut blocks = Vec::with_capacity(BLOCK_BYTES);
         for (kind, text, field) in [(Kind::LongName, &self.name, NAME), (Kind::LongLink, &self.link, LINK)] {
@@ -121,7 +121,7 @@ impl Header {
         put_text(&mut block[NAME], &self.name);
         put_text(&mut block[LINK], &self.link);
         put_number(&mut block[MODE], i128::from(self.mode));
-        // Owner and group: nobody's business but the guest's.
+        // Owner and group are left out: ids of the guest mean nothing elsewhere.
         put_number(&mut block[108..116], 0);
         put_number(&mut block[116..124], 0);
         put_number(&mut block[SIZE], i128::from(self.size));
@@ -133,7 +133,7 @@ impl Header {
         block
     }
 
-    /// Reads a header. `None` for an empty block, which ends an archive.
+    /// Parses a header. `None` for an empty block, which ends an archive.
     pub(super) fn parse(block: &Block) -> Result<Option<Self>, TarError> {
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Header {
             name = [prefix, b"/", &name].concat();
         }
         let mut kind = Kind::of(block[KIND]);
-        // In the old form a folder is a file whose name says so.
+        // In the old form, a name that ends with a slash marks a folder.
         if kind == Kind::File && name.ends_with(b"/") {
             kind = Kind::Folder;
         }
@@ -162,7 +162,7 @@ impl Header {
     }
 }
 
-/// What an extended header says about the next entry.
+/// Fields of an extended header for the next entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extension {
     pub(super) name: Option<Vec<u8>>,
@@ -172,7 +172,7 @@ pub(super) struct Extension {
 }
 
 impl Extension {
-    /// Reads records of the form `LENGTH KEY=VALUE\n`; keys that mean nothing here are skipped.
+    /// Parses records of the form `LENGTH KEY=VALUE\n`. Unknown keys are skipped.
     pub(super) fn parse(mut records: &[u8]) -> Result<Self, TarError> {
         let mut found = Self::default();
         while !records.is_empty() {
@@ -197,7 +197,7 @@ impl Extension {
                     let whole = ascii(value).and_then(|text| text.split('.').next()?.parse().ok());
                     found.modified = Some(whole.ok_or(TarError::Extension)?);
                 }
-                // The data of such an entry is not what it looks like.
+                // The data of a sparse entry is not the file's contents.
                 key if key.starts_with(b"GNU.sparse") => return Err(TarError::Extension),
                 _ => {}
             }
@@ -225,7 +225,7 @@ fn put_text(field: &mut [u8], text: &[u8]) {
     field[..count].copy_from_slice(&text[..count]);
 }
 
-/// Octal digits where they fit; otherwise bytes in two's complement behind a set bit.
+/// Writes octal digits where they fit; otherwise two's complement bytes with the top bit set.
 fn put_number(field: &mut [u8], number: i128) {
     let digits = field.len() - 1;
     if number >= 0 && number < 1 << (3 * digits) {

@@ -1,7 +1,6 @@
-//! Takes a tar archive in and puts what it holds below a folder. Names that are absolute or have
-//! `..` in them are refused, and so are links that lead outside; and the kernel is asked to resolve
-//! every name beneath the folder, so that no chain of links, in the archive or there before, leads
-//! a write out of it. What was put in place before a refusal stays.
+//! Unpacks a tar archive below a folder. Absolute names, names with `..` and links that lead
+//! outside are refused. The kernel also resolves every name beneath the folder, so no chain of
+//! links can lead a write out of it. Entries that were written before a refusal stay.
 
 use std::{
     ffi::OsStr,
@@ -38,10 +37,10 @@ use crate::{
     session::{Channel, Fault, kind_of},
 };
 
-/// Mode of folders that an archive needs but does not hold.
+/// Mode of parent folders that the archive does not contain.
 const FOLDER_MODE: Mode = Mode::from_bits_truncate(0o755);
 
-/// An archive that is not taken.
+/// An archive that is refused.
 #[derive(Debug, thiserror::Error)]
 enum UnpackError {
     #[error("not a tar archive")]
@@ -73,10 +72,9 @@ impl From<UnpackError> for Fault {
     fn from(error: UnpackError) -> Self {
         let kind = match &error {
             UnpackError::System { cause, .. } => match kind_of(cause) {
-                // What is in the way is no folder, or is one.
+                // A folder is where a file must go, or the reverse.
                 ErrorKind::Failed if cause.kind() == io::ErrorKind::AlreadyExists => ErrorKind::WrongType,
-                // No path of the caller's is missing: the archive names something that is not in
-                // it.
+                // The caller's path exists: the archive names something that it does not contain.
                 ErrorKind::Missing => ErrorKind::Invalid,
                 kind => kind,
             },
@@ -86,7 +84,7 @@ impl From<UnpackError> for Fault {
     }
 }
 
-/// Receives an archive; returns the last frame.
+/// Receives an archive and returns the last frame.
 pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::Path) -> Result<Frame, Fault> {
     let path = absolute(&ask.path)?;
     agent.writable().await;
@@ -99,7 +97,7 @@ pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::Path
     Ok(done.frame(channel.id))
 }
 
-/// Unpacks an archive that is there as a whole, for a fuzzer.
+/// Unpacks an archive in memory, for a fuzzer.
 pub(crate) async fn unpack_whole(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(folder, flags, Mode::empty()).map_err(|cause| cause.to_string())?;
@@ -109,14 +107,15 @@ pub(crate) async fn unpack_whole(archive: &[u8], folder: &Path) -> Result<Unpack
 }
 
 struct Unpacking<'a> {
-    /// Says when nothing may be written. Missing if the archive did not come over a channel.
+    /// Holds writes back while file systems are frozen. Absent if the archive did not come over a
+    /// channel.
     agent: Option<&'a Agent>,
     source: Source<'a>,
     root: OwnedFd,
     drafts: u32,
 }
 
-/// A name in an archive: parts without a separator, none of them special.
+/// A name in an archive: parts without a separator, none of them `.` or `..`.
 struct PathParts<'a>(Vec<&'a [u8]>);
 
 impl Unpacking<'_> {
@@ -156,7 +155,7 @@ impl Unpacking<'_> {
                 }
             }
         }
-        // What follows the end is padding, and has no meaning.
+        // Data after the end is padding and is ignored.
         self.source.drain().await;
         Ok(done)
     }
@@ -178,7 +177,7 @@ impl Unpacking<'_> {
         Ok(data.to_vec())
     }
 
-    /// Puts one entry in place and gives the bytes of its file.
+    /// Writes one entry and returns the size of its file.
     async fn entry(&mut self, header: &Header) -> Result<u64, UnpackError> {
         let PathParts(parts) = parts(&header.name)?;
         let Some((name, above)) = parts.split_last() else {
@@ -212,7 +211,7 @@ impl Unpacking<'_> {
         self.skip(header.size).await
     }
 
-    /// Opens the folder that an entry belongs into, and makes what is missing of the way there.
+    /// Opens the folder of an entry, and creates its missing parents.
     fn folder(&self, above: &[&[u8]], name: &[u8]) -> Result<OwnedFd, UnpackError> {
         let refused = |cause: Errno| match cause {
             Errno::EXDEV => UnpackError::Outside { name: shown(name) },
@@ -232,7 +231,8 @@ impl Unpacking<'_> {
         beneath(&self.root, &above.join(&b'/')).map_err(refused)
     }
 
-    /// Takes a file in: beside its place, and then into it, so that nobody sees a part.
+    /// Receives a file into a temporary file, and then renames it, so that a partial file is never
+    /// visible.
     async fn file(&mut self, folder: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
         if header.size > limits::TAR_FILE_BYTES_MAX {
             return Err(UnpackError::Size { name: shown(&header.name) });
@@ -262,7 +262,7 @@ impl Unpacking<'_> {
     }
 }
 
-/// A file that is gone with this value, unless it was published.
+/// A temporary file that is deleted when this value is dropped, unless it was published.
 struct Draft<'a> {
     folder: &'a OwnedFd,
     name: String,
@@ -272,7 +272,7 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn create(folder: &'a OwnedFd, name: String, header: &Header) -> Result<Self, UnpackError> {
-        // Left over from before a crash of the machine.
+        // Left over after a crash of the machine.
         let _ = unlinkat(folder, name.as_str(), UnlinkatFlags::NoRemoveDir);
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = openat(folder, name.as_str(), flags, Mode::from_bits_truncate(0o600));
@@ -283,7 +283,7 @@ impl<'a> Draft<'a> {
     fn publish(mut self, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
         fchmod(&self.file, mode(header)).map_err(refused("set the mode of", header))?;
         let modified = TimeSpec::new(header.modified, 0);
-        // A time that the file system cannot hold is not worth a failure.
+        // A time that the file system cannot store is not an error.
         let _ = futimens(&self.file, &TimeSpec::UTIME_NOW, &modified);
         renameat(self.folder, self.name.as_str(), self.folder, name).map_err(refused("put in place", header))?;
         self.published = true;
@@ -309,7 +309,7 @@ fn make_folder(parent: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), Un
     fchmod(&made, mode(header)).map_err(refused("set the mode of", header))
 }
 
-/// Removes what is in the way of a link. A folder is not.
+/// Removes an existing entry to make place for a link. Fails for a folder.
 fn remove(folder: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
     match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),
@@ -330,7 +330,7 @@ fn mode(header: &Header) -> Mode {
     Mode::from_bits_truncate(header.mode & PERMISSIONS)
 }
 
-/// Takes a name apart.
+/// Splits and validates a name.
 fn parts(name: &[u8]) -> Result<PathParts<'_>, UnpackError> {
     let bad = || UnpackError::Name { name: shown(name) };
     if name.is_empty() || name.starts_with(b"/") || name.contains(&0) {
@@ -350,7 +350,7 @@ fn parts_of_link(header: &Header) -> Result<PathParts<'_>, UnpackError> {
     parts(&header.link).map_err(|_| outside_link(header))
 }
 
-/// Checks where a symbolic link leads from a folder so many levels down.
+/// Checks the target of a symbolic link in a folder `level` levels down.
 fn check_target(level: usize, header: &Header) -> Result<(), UnpackError> {
     let target = &header.link;
     if target.is_empty() || target.starts_with(b"/") || target.contains(&0) {
@@ -379,7 +379,7 @@ fn system(act: &'static str, header: &Header, cause: io::Error) -> UnpackError {
     UnpackError::System { act, name: shown(&header.name), cause }
 }
 
-/// A name for people, not too long.
+/// Quotes a name for messages, cut to a maximum length.
 fn shown(name: &[u8]) -> String {
     let mut text = String::from_utf8_lossy(name).into_owned();
     text.truncate(text.floor_char_boundary(200));
@@ -393,7 +393,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Waits for more. False at the end.
+    /// Waits for more bytes. Returns false at the end.
     async fn more(&mut self) -> bool {
         let Some(channel) = self.channel else { return false };
         let Some(bytes) = channel.take_input().await else { return false };
@@ -406,7 +406,7 @@ impl Source<'_> {
         true
     }
 
-    /// Gives the next block; `None` if the archive ends before it.
+    /// Returns the next block; `None` if the archive ends before it.
     async fn block(&mut self) -> Result<Option<Block>, UnpackError> {
         while self.buffer.len() < BLOCK_BYTES {
             if !self.more().await {
@@ -418,7 +418,7 @@ impl Source<'_> {
         Ok(Some(block))
     }
 
-    /// Gives so many bytes, which must be few.
+    /// Returns exactly `count` bytes. They are held in memory, so `count` must be small.
     async fn exactly(&mut self, count: usize) -> Result<BytesMut, UnpackError> {
         while self.buffer.len() < count {
             if !self.more().await {
@@ -428,7 +428,7 @@ impl Source<'_> {
         Ok(self.buffer.split_to(count))
     }
 
-    /// Gives at least one byte and at most so many.
+    /// Returns at least one byte and at most `count`.
     async fn at_most(&mut self, count: u64) -> Result<Bytes, UnpackError> {
         while self.buffer.is_empty() {
             if !self.more().await {

@@ -1,5 +1,5 @@
-//! Lists a folder with what is below it, each folder before what is in it. Links are never
-//! followed, so a walk ends.
+//! Lists a folder recursively, each folder before its contents. Links are never followed, so a walk
+//! ends.
 
 use std::{ffi::OsString, mem, path::PathBuf};
 
@@ -14,7 +14,7 @@ use crate::{
     session::{Channel, Fault},
 };
 
-/// Sends all batches but the last, which it returns.
+/// Sends all batches but the last, and returns the last one.
 pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
     let root = absolute(&ask.path)?;
     let depth_max = (ask.depth as usize).clamp(1, limits::DEPTH_MAX);
@@ -29,7 +29,7 @@ pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
             tokio::task::yield_now().await;
         }
         let below = level.folder.join(name);
-        // Deleted since: then it is not there, and that is the answer.
+        // Deleted in the meantime, so it is left out.
         let Ok(mut entry) = entry::of(&root.join(&below)) else { continue };
         if count == ask.entries_max {
             truncated = true;
@@ -39,13 +39,14 @@ pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
         entry.name = below.to_string_lossy().into_owned();
         if entry.kind == EntryKind::Directory {
             if levels.len() < depth_max {
-                // A folder that cannot be read, or is too large to sort, is there all the same.
+                // A folder that cannot be read, or is too large to sort, is still listed.
                 match names(&root.join(&below)).await {
                     Ok(names) => levels.push(Level { folder: below, names: names.into_iter() }),
                     Err(_) => truncated = true,
                 }
             } else {
-                // That deep nobody asked; only our own limit hides something.
+                // Deeper levels were not requested. The listing is truncated only if our own limit
+                // cut the depth.
                 truncated |= ask.depth as usize > limits::DEPTH_MAX;
             }
         }
@@ -60,7 +61,7 @@ pub(crate) async fn walk(channel: &Channel, ask: Walk) -> Result<Frame, Fault> {
     Ok(Branches { entries: batch, truncated }.frame(channel.id).end())
 }
 
-/// A folder on the way down.
+/// A folder on the current path of the walk.
 struct Level {
     folder: PathBuf,
     names: std::vec::IntoIter<OsString>,

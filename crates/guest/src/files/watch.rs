@@ -1,8 +1,7 @@
-//! Tells what changes at a path, by inotify. Everything is watched before the host is told so: what
-//! happens after that is told, or it is told that something was not.
-//!
-//! A folder that appears below is watched as soon as we hear of it; what is found in it then is
-//! told as created, so a change may be told twice but is not missed.
+//! Reports changes at a path, by inotify. All folders are watched before the host gets `Watching`;
+//! every later change is reported, or its loss is. A new folder is watched as soon as it is
+//! reported. The entries found in it then are reported as created, so a change may be reported
+//! twice.
 
 use std::{
     cell::Cell,
@@ -30,11 +29,11 @@ use crate::{
 /// Encoded size of a change without its path, rounded up.
 const CHANGE_BYTES: usize = 32;
 
-/// How many watches there are.
+/// Number of active watches.
 #[derive(Default)]
 pub(crate) struct Watchers(Cell<usize>);
 
-/// One of them; given back when dropped.
+/// One active watch; uncounted when dropped.
 struct Place(Rc<Agent>);
 
 impl Place {
@@ -56,7 +55,7 @@ impl Drop for Place {
     }
 }
 
-/// Watches until the host has had enough or the path is gone.
+/// Watches until the host cancels or the path is gone.
 pub(crate) async fn watch(agent: &Rc<Agent>, channel: &Channel, ask: Watch) -> Result<Frame, Fault> {
     let path = absolute(&ask.path)?;
     let _place = Place::take(agent)?;
@@ -88,14 +87,14 @@ async fn send(channel: &Channel, changes: Vec<Change>) {
 
 struct Watcher {
     notes: Inotify,
-    /// The same descriptor, to be awaited.
+    /// The same descriptor, registered with the runtime.
     ready: Watched,
     root: PathBuf,
     recursive: bool,
     paths: BTreeMap<WatchDescriptor, PathBuf>,
-    /// The first half of a folder's move, until the next note tells where to.
+    /// The first half of a folder's move, until the next event gives the target.
     leaving: Option<(u32, PathBuf)>,
-    /// Heard, not yet sent.
+    /// Received and not yet sent.
     changes: Vec<Change>,
     gone: bool,
 }
@@ -112,7 +111,7 @@ impl Watcher {
         Ok(Self { notes, ready, root: root.to_owned(), recursive, paths, leaving: None, changes, gone: false })
     }
 
-    /// Watches the root, and everything below it if that is wanted.
+    /// Watches the root, and everything below it if the watch is recursive.
     async fn arm(&mut self) -> Result<(), Fault> {
         let root = self.root.clone();
         let added = self.notes.add_watch(&root, changes_of_interest());
@@ -136,7 +135,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Waits until there is something to tell, or the root is gone.
+    /// Waits until there is a change to report, or the root is gone.
     async fn hear(&mut self) -> Result<(), Fault> {
         while self.changes.is_empty() && !self.gone {
             let mut ready = self.ready.readable().await.map_err(failed("watch", &self.root))?;
@@ -154,7 +153,7 @@ impl Watcher {
         self.settle_move(&note);
         if note.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             self.tell(ChangeKind::Overflow, self.root.clone(), false, 0);
-            // Folders may have come that we did not hear of.
+            // New folders may have been missed.
             return self.follow_all_below(&self.root.clone(), Tell::Nothing);
         }
         if note.mask.contains(AddWatchFlags::IN_IGNORED) {
@@ -174,7 +173,7 @@ impl Watcher {
         let path = match &note.name {
             Some(name) => folder.join(name),
             None if is_root => folder,
-            // Its parent tells the same.
+            // The watch of its parent reports the same.
             None => return,
         };
         let is_folder = note.mask.contains(AddWatchFlags::IN_ISDIR);
@@ -190,7 +189,7 @@ impl Watcher {
         }
     }
 
-    /// A folder that left and did not arrive anywhere we watch is watched no more.
+    /// Stops watching a folder that was moved to a place outside the watch.
     fn settle_move(&mut self, note: &InotifyEvent) {
         let Some((cookie, path)) = self.leaving.take() else { return };
         if note.cookie == cookie && note.mask.contains(AddWatchFlags::IN_MOVED_TO) {
@@ -203,7 +202,7 @@ impl Watcher {
         }
     }
 
-    /// Watches a folder that has come, and those in it.
+    /// Watches a new folder and everything below it.
     fn follow_all_below(&mut self, folder: &Path, tell: Tell) {
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
@@ -232,7 +231,7 @@ impl Watcher {
         let flags = changes_of_interest() | AddWatchFlags::IN_ONLYDIR | AddWatchFlags::IN_DONT_FOLLOW;
         match self.notes.add_watch(folder, flags) {
             Ok(wd) => {
-                // Also for a folder that we know by an older name.
+                // Also updates the path of a renamed folder, whose descriptor stays the same.
                 self.paths.insert(wd, folder.to_owned());
                 Ok(())
             }
@@ -247,7 +246,7 @@ impl Watcher {
     }
 }
 
-/// Whether what is found in a new folder is news.
+/// Whether the entries found in a new folder are reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tell {
     Found,
@@ -256,7 +255,7 @@ enum Tell {
 
 /// Why a folder is not watched.
 enum Refusal {
-    /// It is no folder any more.
+    /// It is no longer a folder.
     Gone,
     TooMany,
 }

@@ -1,5 +1,5 @@
-//! Takes a file's new contents in. They gather in a temporary file beside the target, which then
-//! takes the target's place in one step: readers see the old file or the new one, never a part.
+//! Receives a file's new contents. They go to a temporary file beside the target, which then
+//! replaces the target in one step: readers see the old file or the new one, never a part.
 
 use std::{
     cell::Cell,
@@ -18,13 +18,13 @@ use crate::{
     session::{Channel, Fault},
 };
 
-/// Mode of a file that replaces nothing.
+/// Mode of a new file.
 const NEW_FILE_MODE: u32 = 0o644;
 
-/// How many names are tried for the temporary file.
+/// Most names tried for the temporary file.
 const NAMES_TRIED_MAX: u32 = 64;
 
-/// What the file that is replaced was like.
+/// Mode and owner of the replaced file.
 struct Before {
     mode: u32,
     owner: Option<(u32, u32)>,
@@ -49,7 +49,8 @@ pub(crate) async fn write(agent: &Rc<Agent>, channel: &Channel, Write { path, mo
     Ok(Written { bytes: written }.frame(channel.id))
 }
 
-/// Finds the file that is meant behind symlinks, and what it is like. Makes the folders to it.
+/// Resolves symlinks to the target file, and reads its mode and owner. Creates missing parent
+/// folders.
 fn inspect(path: &Path) -> Result<(PathBuf, Before), FileError> {
     if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(FileError::NotAFile { path: path.display().to_string() });
@@ -70,7 +71,7 @@ fn inspect(path: &Path) -> Result<(PathBuf, Before), FileError> {
     }
 }
 
-/// A temporary file that is gone with this value, unless it was published.
+/// A temporary file that is deleted when this value is dropped, unless it was published.
 struct Draft {
     path: PathBuf,
     file: File,
@@ -85,7 +86,7 @@ impl Draft {
             let number = COUNTER.replace(COUNTER.get().wrapping_add(1));
             let path = folder.join(format!(".pandastack-{}-{number}.part", std::process::id()));
             match File::options().write(true).create_new(true).mode(0o600).open(&path) {
-                // Left over from before a crash of the machine.
+                // Left over after a crash of the machine.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(cause) => return Err(failed("create a file beside", target)(cause)),
                 Ok(file) => return Ok(Self { path, file, published: false }),
@@ -96,7 +97,7 @@ impl Draft {
 
     fn publish(mut self, target: &Path, mode: Option<u32>, before: &Before) -> Result<(), FileError> {
         if let Some((user, group)) = before.owner {
-            // Without the right to give files away, the file is ours like any other new one.
+            // Without the right to change owners, the file stays ours like any other new one.
             let _ = fchown(&self.file, Some(user), Some(group));
         }
         let mode = mode.map_or(before.mode, |mode| mode & PERMISSIONS);

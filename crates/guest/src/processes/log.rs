@@ -1,9 +1,7 @@
-//! The last of what a process wrote: bytes of both its streams in the order in which they were
-//! read, the oldest dropped when there is no room. Pure; knows no process.
-//!
-//! Characters are kept whole. A character of which only the beginning has come waits until it is
-//! complete or its stream ends, and a reader is never given a part of one: so every offset that a
-//! reader was told is a good place to go on from, also for somebody who reads text.
+//! The newest output of a process: bytes of both streams in the order in which they were read. The
+//! oldest are dropped when it is full. Pure. Characters are kept whole: an incomplete one waits
+//! until it is complete or its stream ends. So every offset given to a reader is a character
+//! boundary.
 
 use std::collections::VecDeque;
 
@@ -11,28 +9,28 @@ use bytes::{Bytes, BytesMut};
 
 use crate::limits::{KEPT_BYTES_MAX, KEPT_RUNS_MAX};
 
-/// Which stream a byte belongs to.
+/// Stream of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Stdout,
     Stderr,
 }
 
-/// Neighbouring bytes of one stream.
+/// Consecutive bytes of one stream.
 #[derive(Debug)]
 struct Run {
     side: Side,
     bytes: usize,
 }
 
-/// The beginning of a character.
+/// An incomplete character.
 #[derive(Debug, Default)]
 struct Tail {
     bytes: [u8; 3],
     len: usize,
 }
 
-/// What is kept.
+/// The kept output.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     bytes: VecDeque<u8>,
@@ -44,22 +42,22 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Offset of the oldest byte that is kept.
+    /// Returns the offset of the oldest kept byte.
     pub(super) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Offset after the newest byte.
+    /// Returns the offset after the newest byte.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 
-    /// Bytes that a stream has had, dropped ones included.
+    /// Returns the bytes written to a stream, dropped ones included.
     pub(super) fn written(&self, side: Side) -> u64 {
         self.written[side as usize]
     }
 
-    /// Adds what a stream wrote, except for the beginning of a character.
+    /// Adds output of a stream, without an incomplete character at its end.
     pub(super) fn push(&mut self, side: Side, piece: &[u8]) {
         let mut joined = BytesMut::with_capacity(piece.len() + 3);
         let tail = std::mem::take(&mut self.tails[side as usize]);
@@ -72,14 +70,14 @@ impl Log {
         self.append(side, whole);
     }
 
-    /// Adds what was held back: the stream is over.
+    /// Ends a stream: adds its incomplete character, if there is one.
     pub(super) fn finish(&mut self, side: Side) {
         let Tail { bytes, len } = std::mem::take(&mut self.tails[side as usize]);
         self.append(side, &bytes[..len]);
     }
 
-    /// Gives what follows an offset, up to a number of bytes that has room for a character, all of
-    /// one stream. `None` if nothing follows, or what does is dropped.
+    /// Returns bytes of one stream from an offset, at most `bytes_max`, which must have room for a
+    /// character. `None` if there are none or they were dropped.
     pub(super) fn read(&self, offset: u64, bytes_max: usize) -> Option<(Side, Bytes)> {
         let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         let mut before = 0;
@@ -138,7 +136,7 @@ impl Log {
     }
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// Counts the bytes of an incomplete character at the end.
 fn unfinished(bytes: &[u8]) -> usize {
     let last = &bytes[bytes.len().saturating_sub(3)..];
     for count in 1..=last.len() {
@@ -161,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads everything from an offset on.
+    /// Reads everything from an offset.
     fn all(log: &Log, mut offset: u64, step: usize) -> Vec<(Side, Vec<u8>)> {
         let mut pieces = Vec::new();
         while let Some((side, piece)) = log.read(offset, step) {

@@ -1,6 +1,5 @@
-//! Processes that outlive whoever asked for them: started, listed, read, fed, signalled, forgotten.
-//! They and their output are the agent's own memory, so they are still there after a sleep, in
-//! every fork, and for a host that starts anew.
+//! Processes that outlive their callers: start, list, read, feed, signal, forget. They and their
+//! output are in the agent's memory, so they survive sleep, forks and a host restart.
 
 mod log;
 mod process;
@@ -23,7 +22,7 @@ use crate::{
 use log::Side;
 use process::Process;
 
-/// Every process that is remembered, oldest first.
+/// Every remembered process, oldest first.
 #[derive(Default)]
 pub(crate) struct Processes {
     last: Cell<u64>,
@@ -44,7 +43,7 @@ impl Processes {
         self.known.borrow_mut().remove(&id);
     }
 
-    /// Makes room for one more.
+    /// Makes room for one more: forgets the oldest process that has ended.
     fn make_room(&self) -> Result<(), Fault> {
         let mut known = self.known.borrow_mut();
         if known.len() < limits::PROCESSES_MAX {
@@ -86,8 +85,8 @@ pub(crate) fn list(agent: &Agent, channel: &Channel, Which { id }: Which) -> Res
     Ok(ProcessList { processes }.frame(channel.id))
 }
 
-/// Sends output from an offset on, as fast as the host takes it. A process never waits for that: a
-/// reader who falls behind by more than is kept is told where it goes on.
+/// Sends output from an offset, as fast as the host reads it. The process never waits for a reader.
+/// A reader that falls behind the kept output gets the offset where it continues.
 pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Result<Frame, Fault> {
     let Attach { id, offset, follow } = ask;
     let process = agent.processes.find(id)?;
@@ -96,7 +95,7 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
         return Err(Fault::new(ErrorKind::Invalid, format!("offset {offset} is past the end, which is {until}")));
     }
     let (mut at, mut told) = (offset, None);
-    // Without `follow` the answer is of this moment, however much comes meanwhile.
+    // Without `follow` the answer describes this moment, whatever is written later.
     let now = process.describe();
     loop {
         let room = channel.room(limits::OUTPUT_CHUNK_BYTES).await;
@@ -129,7 +128,7 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
     }
 }
 
-/// Takes standard input in.
+/// Receives standard input.
 pub(crate) async fn feed(agent: &Agent, channel: &Channel, Feed { id, close }: Feed) -> Result<Frame, Fault> {
     let process = agent.processes.find(id)?;
     process.check_takes_input()?;
@@ -153,7 +152,7 @@ pub(crate) fn tell(agent: &Agent, channel: &Channel, Tell { id, number }: Tell) 
     Ok(done(channel))
 }
 
-/// Kills the group of a process and forgets it. Who reads its output still gets to the end.
+/// Kills the group of a process and forgets it. Current readers still get the output to its end.
 pub(crate) fn forget(agent: &Agent, channel: &Channel, Forget { id }: Forget) -> Result<Frame, Fault> {
     agent.processes.find(id)?.kill();
     agent.processes.remove(id);

@@ -1,6 +1,6 @@
-//! One process that outlives its request. It runs as every process of ours does, on a channel of
-//! its own whose far end is not a connection but the log: so it starts, takes signals and input,
-//! keeps its deadline and ends by the same code.
+//! One process that outlives its request. It runs like every other process, on its own channel that
+//! ends in the log instead of a connection. So start, signals, input, deadline and end share the
+//! same code.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,7 +20,7 @@ use crate::{
     session::{Channel, Fate, Fault, Outlet, open_lanes},
 };
 
-/// A process and what is remembered of it.
+/// A process and its recorded state.
 pub(super) struct Process {
     pub(super) id: u64,
     command: String,
@@ -30,23 +30,23 @@ pub(super) struct Process {
     ended: RefCell<Option<Ended>>,
     stdin_open: Cell<bool>,
     pub(super) log: RefCell<Log>,
-    /// The far end of its streams.
+    /// The other end of its streams.
     channel: Rc<Channel>,
-    /// Rung for more output, for room for input, and for the end.
+    /// Fires for new output, for consumed input, and for the end.
     pub(super) changed: Notify,
 }
 
-/// Whether a process has started, or the frame that says why not.
+/// Whether the process has started, or the frame with the reason why not.
 type Outcome = Result<(), Frame>;
 
 impl Process {
-    /// Starts a process. It is known from now on, whether or not its caller stays to hear so; if it
-    /// fails to start, nothing is left of it.
+    /// Starts a process. It is listed from now on, even if the caller leaves. If it fails to start,
+    /// it is removed.
     pub(super) async fn start(agent: &Rc<Agent>, id: u64, ask: wire::Spawn) -> Result<Rc<Self>, Frame> {
         let wire::Spawn { start, tag } = ask;
         let (lanes, outlet) = open_lanes();
         let channel = Rc::new(Channel::new(0, lanes));
-        // Nobody has to read for it to go on.
+        // The process must run without a reader.
         channel.set_adrift();
         let process = Rc::new(Self {
             id,
@@ -71,20 +71,20 @@ impl Process {
     async fn live(self: Rc<Self>, agent: Rc<Agent>, start: Start, outlet: Outlet, tx: oneshot::Sender<Outcome>) {
         let run = async {
             let last = exec::run(&agent, &self.channel, start).await.unwrap_or_else(|fault| fault.frame(0));
-            // In order with the output, so that the end is written down after it.
+            // Sent in order with the output, so that the end is recorded after it.
             self.channel.send(last).await;
         };
         tokio::join!(run, self.record(&agent, outlet, tx));
     }
 
-    /// Writes down what the process does, to its end.
+    /// Records the process's output and its end.
     async fn record(&self, agent: &Agent, mut outlet: Outlet, tx: oneshot::Sender<Outcome>) {
         let mut tx = Some(tx);
         while let Some(frame) = outlet.next().await {
             match frame.kind {
                 Kind::Started => {
                     self.pid.set(Started::parse(&frame.payload).map_or(0, |started| started.pid));
-                    // Nobody may be waiting any more.
+                    // The caller may have left.
                     let _ = tx.take().map(|tx| tx.send(Ok(())));
                 }
                 Kind::Stdout => self.note(Side::Stdout, &frame),
@@ -98,7 +98,7 @@ impl Process {
                     }
                     return;
                 }
-                // Credit: it has read some of its input.
+                // Credit: the process has read some of its input.
                 _ => {}
             }
             self.changed.notify_waiters();
@@ -128,7 +128,7 @@ impl Process {
         self.ended.borrow().is_some()
     }
 
-    /// Signals the group of a process that runs.
+    /// Signals the group of a running process.
     pub(super) fn signal(&self, number: i32) -> Result<(), Fault> {
         if !(1..64).contains(&number) {
             return Err(Fault::new(ErrorKind::Invalid, format!("{number} is no signal")));
@@ -138,13 +138,13 @@ impl Process {
         Ok(())
     }
 
-    /// Kills the whole group, at once.
+    /// Kills the whole group at once.
     pub(super) fn kill(&self) {
         self.channel.put_signal(libc::SIGKILL);
         self.channel.doom(Fate::Cancelled);
     }
 
-    /// Hands input over, waiting for a process that reads slowly but not for one that does not
+    /// Passes input on. Waits for a process that reads slowly, but fails for one that does not
     /// read.
     pub(super) async fn feed(&self, piece: &[u8]) -> Result<(), Fault> {
         loop {
@@ -161,7 +161,7 @@ impl Process {
         }
     }
 
-    /// Closes standard input after what was handed over.
+    /// Closes standard input after the input passed so far.
     pub(super) fn close_input(&self) {
         self.channel.put_input(&[], true);
         self.stdin_open.set(false);
@@ -182,7 +182,7 @@ impl Process {
         }
     }
 
-    /// Describes it as it is now.
+    /// Describes its current state.
     pub(super) fn describe(&self) -> wire::Process {
         let log = self.log.borrow();
         wire::Process {
@@ -200,7 +200,7 @@ impl Process {
     }
 }
 
-/// The beginning of a command, for people.
+/// Returns the beginning of a command, for humans.
 fn shown(program: &Program) -> String {
     let mut text = match program {
         Program::Shell(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Gives a restored guest its new life, and holds it still for the seal of the old one.
+//! Rebirth of a restored guest, and the freeze of its file systems for a seal.
 
 mod system;
 
@@ -14,7 +14,7 @@ use crate::{
     session::{Channel, Fault, kind_of},
 };
 
-/// A system that did not do what a new life, a seal or an end needs.
+/// A failed step of a rebirth, a seal or a power-off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RebirthError {
     #[error("an empty secret would let everybody in")]
@@ -37,16 +37,15 @@ impl From<RebirthError> for Fault {
     }
 }
 
-/// Takes everything on that makes this guest different from its siblings. Runs in one go: nothing
-/// of the guest's agent happens between the old life and the new one. Who knows our secret already
-/// is still in the same life: after a pause it renews the clock and the random generator, and
-/// nothing ends.
+/// Performs a rebirth: sets everything that makes this guest different from its siblings. Runs
+/// without an await, so the agent does nothing else in between. A rebirth with the current secret
+/// follows a pause: it renews clock and random generator, and ends nothing.
 pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> {
     let Rebirth { wall_clock_ns, entropy, secret, identity } = rebirth;
     if secret.is_empty() {
         return Err(RebirthError::EmptySecret.into());
     }
-    // A seal may have been taken of a frozen guest, and the files below must be written.
+    // The guest may have been sealed while frozen, and the files below must be written.
     resume_writes(agent)?;
     let system = &agent.system;
     let new_life = !agent.knows(&secret);
@@ -59,7 +58,7 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
         agent.replace_env(identity.env);
     }
     if new_life {
-        // Last, so that whoever waits for it finds everything else renewed.
+        // Last, so that programs that wait for it find everything else renewed.
         system.begin_generation().map_err(|cause| RebirthError::System { what: "begin a generation", cause })?;
         agent.replace_secret(secret);
         agent.births.set(agent.births.get() + 1);
@@ -67,9 +66,9 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
     Ok(Reborn { wall_clock_ns: system.clock(), generation: Some(GENERATION) })
 }
 
-/// Ends the connections of the old life a little later. Whoever gave us the new one waits for an
-/// answer, and may ask something at once; in a restored guest, closing a socket is new code.
-/// Nothing that still comes on those connections is heeded meanwhile.
+/// Closes the connections from before the rebirth a little later. The host waits for the answer and
+/// may send a request at once, and closing a socket is slow new code in a restored guest. Frames
+/// that still arrive on those connections are ignored.
 pub(crate) fn end_old_life(agent: &Rc<Agent>) {
     let agent = agent.clone();
     tokio::task::spawn_local(async move {
@@ -78,8 +77,8 @@ pub(crate) fn end_old_life(agent: &Rc<Agent>) {
     });
 }
 
-/// Sets the clock, unless it is only a little ahead: then the message was late, not we, and
-/// nobody's time goes back.
+/// Sets the clock, unless it is only a little ahead: then the message was delayed, and the time
+/// must not go back.
 fn set_clock(system: &dyn System, wanted_ns: u64) -> std::io::Result<()> {
     let ahead = Duration::from_nanos(system.clock().saturating_sub(wanted_ns));
     if !ahead.is_zero() && ahead <= limits::CLOCK_AHEAD_MAX {
@@ -90,7 +89,7 @@ fn set_clock(system: &dyn System, wanted_ns: u64) -> std::io::Result<()> {
 
 /// Flushes and freezes the file systems.
 pub(crate) async fn quiesce(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
-    // Off the thread: flushing takes as long as there is to flush.
+    // On a blocking thread: a flush may take long.
     let flushed = tokio::task::spawn_blocking(nix::unistd::sync).await;
     flushed.map_err(|error| Fault::describe(ErrorKind::Failed, &error))?;
     agent.frozen.set(true);
@@ -104,20 +103,20 @@ pub(crate) async fn quiesce(agent: &Rc<Agent>, channel: &Channel) -> Result<Fram
     tokio::task::spawn_local(async move {
         tokio::time::sleep(limits::FROZEN_MAX).await;
         if forgotten.freezes.get() == generation {
-            // Nobody is left to be told; the next thaw reports what stands in the way.
+            // There is no caller to inform; the next thaw reports the error.
             let _ = resume_writes(&forgotten);
         }
     });
     Ok(done(channel))
 }
 
-/// Lets writes go on.
+/// Allows writes again.
 pub(crate) fn thaw(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
     resume_writes(agent)?;
     Ok(done(channel))
 }
 
-/// Ends the guest. The reply gets a moment to leave.
+/// Ends the guest, after a short delay for the reply.
 pub(crate) async fn power_off(agent: &Rc<Agent>, channel: &Channel) -> Result<Frame, Fault> {
     resume_writes(agent)?;
     let agent = agent.clone();

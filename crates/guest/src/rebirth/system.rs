@@ -1,5 +1,5 @@
-//! The system an agent acts on: the machine it is the first process of, or nothing at all when it
-//! only serves a test.
+//! The system that an agent acts on: the machine whose first process it is, or a stand-in for
+//! tests.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,38 +15,37 @@ use pandastack_wire_guest::Identity;
 
 use crate::{boot::network, volumes::Disks};
 
-/// Says which life this is, to programs that must do something in each: other contents each time,
-/// readable by everybody, in memory, written in place so that it can be watched.
+/// Tells programs of a new life, so that they can react: different contents each time,
+/// world-readable, in memory, and written in place so that it can be watched.
 const GENERATION_FILE: &str = "/run/pandastack/generation";
 
-/// What a rebirth, a seal or an end changes about a system.
+/// The effects of a rebirth, a seal or a power-off on a system.
 pub trait System {
     /// Sets the wall clock, in nanoseconds since the Unix epoch.
     fn set_clock(&self, wall_clock_ns: u64) -> io::Result<()>;
     /// Reads the wall clock.
     fn clock(&self) -> u64;
-    /// Gives the random generator a new start.
+    /// Reseeds the random generator.
     fn reseed(&self, entropy: &[u8]) -> io::Result<()>;
-    /// Takes hostname, machine id and addresses on.
+    /// Sets hostname, machine id and addresses.
     fn take_identity(&self, identity: &Identity) -> io::Result<()>;
-    /// Tells programs that a new life has begun. The random generator must have been given its new
-    /// start.
+    /// Tells programs that a new life has begun. The random generator must be reseeded before.
     fn begin_generation(&self) -> io::Result<()>;
     /// Stops writes to disk.
     fn freeze(&self) -> io::Result<()>;
-    /// Lets them go on.
+    /// Allows writes again.
     fn thaw(&self) -> io::Result<()>;
-    /// The disks that volumes come on, where there are any.
+    /// Returns the disks for volumes, if there are any.
     fn disks(&self) -> Option<Disks>;
     /// Ends the system.
     fn power_off(&self);
 }
 
-/// The machine whose first process we are.
+/// The machine whose first process is this agent.
 ///
-/// A new life needs a few files, and a restored guest would look each of them up with code that its
-/// CPU has not translated yet. So they are opened once, at boot, and the open descriptors are
-/// sealed with the guest.
+/// A rebirth writes a few files. In a restored guest, a lookup runs code that the CPU has not
+/// translated yet. So the files are opened once, at boot, and the open descriptors are sealed with
+/// the guest.
 #[derive(Debug)]
 pub struct Machine {
     disks: Disks,
@@ -58,7 +57,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Opens what every new life will need. The files of the identity lie at their places by now.
+    /// Opens the files that every rebirth needs. The identity files must be in place already.
     pub fn open() -> io::Result<Self> {
         Ok(Self {
             disks: Disks::look(),
@@ -123,13 +122,13 @@ impl System for Machine {
     }
 
     fn power_off(&self) {
-        // The machine's process ends on a restart; a machine this small has no power to switch off.
+        // The machine's process ends on a restart; the machine has no power management.
         let error = init::restart();
         let _ = writeln!(io::stderr(), "pandastack guest agent: restart: {error}");
     }
 }
 
-/// Remembers instead of acting, for an agent that runs beside other programs.
+/// Records instead of acting, for an agent that runs beside other programs.
 #[derive(Debug, Default)]
 pub struct Bystander {
     ahead_ns: Cell<i128>,
@@ -181,8 +180,8 @@ fn wall_clock_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A small file of the identity, open for good. Should the sandbox's owner unmount it, the file
-/// below keeps its contents.
+/// A small identity file that stays open. If the sandbox's owner unmounts it, the file below keeps
+/// its contents.
 #[derive(Debug)]
 struct Kept {
     path: &'static str,
@@ -190,13 +189,13 @@ struct Kept {
 }
 
 impl Kept {
-    /// Opens a file. One that cannot be opened is tried again at each write.
+    /// Opens a file. If that fails, each write tries again.
     fn open(path: &'static str) -> Self {
         Self { path, file: writable(path).ok() }
     }
 
-    /// Replaces the contents in place. No truncation first: that makes a disk's file system flush
-    /// on close, which a restore would wait for, and most of these contents keep their length.
+    /// Replaces the contents in place, without truncating first. A truncation makes a disk's file
+    /// system flush on close, which would delay a restore, and most contents keep their length.
     fn overwrite(&self, contents: &[u8]) -> io::Result<()> {
         match &self.file {
             Some(file) => replace(file, contents),
@@ -205,7 +204,7 @@ impl Kept {
     }
 }
 
-/// Writes random bytes as a UUID of version 4.
+/// Formats random bytes as a UUID of version 4.
 fn uuid(bytes: [u8; 16]) -> String {
     let number = u128::from_be_bytes(bytes) & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
     let hex = format!("{number:032x}");
@@ -219,7 +218,7 @@ fn writable(path: &str) -> io::Result<File> {
 fn replace(mut file: &File, contents: &[u8]) -> io::Result<()> {
     let length = contents.len() as u64;
     file.write_all_at(contents, 0)?;
-    // Asking for the end takes a tenth of the code that asking for all about the file takes.
+    // A seek to the end runs a tenth of the code of a stat.
     if file.seek(SeekFrom::End(0))? > length {
         file.set_len(length)?;
     }

@@ -1,6 +1,6 @@
-//! One channel's state, shared by the connection that receives for it and the future that works on
-//! it. It is a set of cells rather than a queue, so that nothing a host sends can make it grow:
-//! input is limited by the window, signals are a set, a newer size replaces an older one.
+//! State of one channel, shared by its connection and the future that works on it. It has no queue,
+//! so nothing that a host sends can make it grow: input is limited by the window, signals are a
+//! set, and a newer size replaces an older one.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,14 +11,14 @@ use tokio::sync::{Notify, mpsc::Permit};
 use super::{fault::Fault, held::Held, lanes::Lanes};
 use crate::limits;
 
-/// Why a channel must end before its work is done.
+/// Why a channel must end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The host does not want it any more.
+    /// The host cancelled it.
     Cancelled,
     /// The host sent more than the window allows.
     Overrun,
-    /// The host has too much in our memory, over all channels.
+    /// The host holds too many bytes in our memory, over all channels.
     Full,
 }
 
@@ -36,13 +36,13 @@ impl From<Fate> for Fault {
 pub(crate) struct Channel {
     pub(crate) id: u32,
     lanes: Lanes,
-    /// What we may still send.
+    /// Bytes that the agent may still send.
     credit: Cell<usize>,
     input: RefCell<BytesMut>,
     input_ended: Cell<bool>,
-    /// What the host may still send.
+    /// Bytes that the host may still send.
     window: Cell<usize>,
-    /// Consumed, not yet credited back.
+    /// Bytes consumed and not yet credited back.
     consumed: Cell<usize>,
     signals: Cell<u64>,
     size: Cell<Option<Resize>>,
@@ -50,7 +50,7 @@ pub(crate) struct Channel {
     changed: Notify,
 }
 
-/// A place in the bulk lane together with the credit to fill it.
+/// A place in the bulk lane, and the credit to fill it.
 pub(crate) struct Room<'a> {
     channel: &'a Channel,
     place: Option<Permit<'a, Frame>>,
@@ -58,11 +58,10 @@ pub(crate) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Sends data. A connection that is gone swallows it.
+    /// Sends data. It is dropped if the connection is gone.
     pub(crate) fn send(self, frame: Frame) {
         assert!(frame.payload.len() <= self.bytes, "{} bytes sent on credit for {}", frame.payload.len(), self.bytes);
-        // Small frames cost more than their bytes, so that they cannot fill the host's queue with
-        // bookkeeping.
+        // Small frames cost more than their bytes, so that they cannot fill the host's queue.
         self.channel.credit.set(self.channel.credit.get().saturating_sub(frame_cost(frame.payload.len())));
         if let Some(place) = self.place {
             place.send(frame);
@@ -94,7 +93,7 @@ impl Channel {
         self.changed.notify_waiters();
     }
 
-    /// Nobody listens any more: output flows freely to nowhere.
+    /// Detaches the channel from its reader: output needs no more credit.
     pub(crate) fn set_adrift(&self) {
         self.grant(u32::MAX);
         self.credit.set(usize::MAX / 2);
@@ -103,7 +102,7 @@ impl Channel {
     pub(crate) fn put_input(&self, bytes: &[u8], ended: bool) {
         match self.window.get().checked_sub(bytes.len()) {
             None => self.doom(Fate::Overrun),
-            // What comes after the end has no reader.
+            // Input after the end is ignored.
             Some(_) if self.input_ended.get() => {}
             Some(_) if !self.lanes.held().has_room(bytes.len()) => self.doom(Fate::Full),
             Some(window) => {
@@ -116,7 +115,7 @@ impl Channel {
         }
     }
 
-    /// What `put_input` takes now.
+    /// Returns how much `put_input` accepts now.
     pub(crate) fn window(&self) -> usize {
         self.window.get()
     }
@@ -133,7 +132,7 @@ impl Channel {
         self.changed.notify_waiters();
     }
 
-    /// Asks the work to end early; the first reason stays.
+    /// Asks the work to end early. The first reason is kept.
     pub(crate) fn doom(&self, fate: Fate) {
         self.fate.set(self.fate.get().or(Some(fate)));
         self.changed.notify_waiters();
@@ -141,8 +140,8 @@ impl Channel {
 
     // The work's side.
 
-    /// Waits until something may have changed. Check first, then wait: nothing is missed on one
-    /// thread.
+    /// Waits until something may have changed. Check first, then wait: on one thread no change is
+    /// missed.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -185,7 +184,7 @@ impl Channel {
         }
     }
 
-    /// Gives the host back the right to send what was consumed.
+    /// Lets the host send as many bytes as were consumed.
     pub(crate) async fn credit_back(&self, bytes: usize) {
         let consumed = self.consumed.get() + bytes;
         self.consumed.set(consumed);
@@ -197,14 +196,14 @@ impl Channel {
         }
     }
 
-    /// Waits for the host to want more data.
+    /// Waits until the host gives credit for a frame.
     pub(crate) async fn credited(&self) {
         while self.credit.get() < FRAME_COST_MIN {
             self.changed().await;
         }
     }
 
-    /// Waits for credit and a place in the lane; take at most `bytes` of it, before the next await.
+    /// Waits for credit and a place in the lane. Use at most `bytes` of it, before the next await.
     pub(crate) async fn room(&self, bytes: usize) -> Room<'_> {
         loop {
             self.credited().await;
@@ -216,8 +215,8 @@ impl Channel {
         }
     }
 
-    /// Waits for credit and a place for one frame of so many bytes, which must be well below half a
-    /// window: the host credits in halves.
+    /// Waits for credit and a place for one frame of `bytes` bytes. They must be well below half a
+    /// window, because the host credits half windows.
     pub(crate) async fn room_for(&self, bytes: usize) -> Room<'_> {
         loop {
             while self.credit.get() < bytes.max(FRAME_COST_MIN) {

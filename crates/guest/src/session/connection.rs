@@ -17,11 +17,11 @@ use super::{
 };
 use crate::{Agent, limits};
 
-/// Why a connection is over.
+/// Why a connection ended.
 enum End {
     /// The socket closed or failed.
     Lost,
-    /// A rebirth on another connection showed that the other end of this one is of another life.
+    /// A rebirth on another connection made this one obsolete.
     Outlived,
     /// The host broke the protocol or does not know the secret.
     Refused(Fault),
@@ -36,9 +36,9 @@ impl From<Broken> for End {
     }
 }
 
-/// Serves one connection until it ends, and ends what it started.
+/// Serves one connection until it ends, and then ends its work.
 pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
-    // Without this a short answer waits for the acknowledgement of the one before.
+    // Without this, a short answer waits for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
     let (socket, sink) = stream.into_split();
     let (lanes, outlet) = lanes::open();
@@ -50,7 +50,7 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
         End::Refused(fault) => {
             lanes.try_control(fault.frame(0));
             dispatcher.abort().await;
-            // The writer ends when it has written for the last sender.
+            // The writer ends after the frames of the last sender.
             drop(lanes);
             let _ = tokio::time::timeout(limits::FAREWELL_WITHIN, writer.join_next()).await;
         }
@@ -61,7 +61,7 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
         End::Outlived => {
             let close = async {
                 writer.shutdown().await;
-                // There is nobody at the other end who would say good-bye.
+                // The peer no longer exists, so a reset replaces the orderly close.
                 let socket = inlet.into_socket();
                 let _ = socket.as_ref().set_zero_linger();
                 drop(socket);
@@ -71,7 +71,7 @@ pub(super) async fn run(stream: TcpStream, agent: Rc<Agent>) {
     }
 }
 
-/// Receives frames until the end.
+/// Receives frames until the connection ends.
 async fn converse(inlet: &mut Inlet<OwnedReadHalf>, dispatcher: &mut Dispatcher, agent: &Agent, lanes: &Lanes) -> End {
     let greeted = tokio::time::timeout(limits::HELLO_WITHIN, greet(inlet, agent, lanes)).await;
     if let Err(end) = greeted.unwrap_or(Err(End::Lost)) {
@@ -80,7 +80,7 @@ async fn converse(inlet: &mut Inlet<OwnedReadHalf>, dispatcher: &mut Dispatcher,
     loop {
         loop {
             match inlet.ready() {
-                // Sent before the seal and read after it: who sent it meant the source.
+                // Sent before the seal and read after it: the frame was meant for the source.
                 Ok(Some(_)) if dispatcher.is_outlived() => return End::Outlived,
                 Ok(Some(frame)) => {
                     if let Err(fault) = dispatcher.accept(frame).await {

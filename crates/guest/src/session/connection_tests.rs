@@ -23,7 +23,7 @@ impl Client {
         self.socket.write_all(&bytes).await.unwrap();
     }
 
-    /// Gives the next frame; `None` once the agent has hung up.
+    /// Returns the next frame; `None` once the agent has hung up.
     async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.decoder.next_frame().unwrap() {
@@ -100,7 +100,7 @@ fn a_long_frame_before_hello_is_refused_by_its_header() {
 #[test]
 fn a_breach_of_the_protocol_ends_what_runs() {
     with_connection(async |agent, mut client| {
-        // Writes wait for as long as file systems are frozen.
+        // Writes wait while file systems are frozen.
         agent.frozen.set(true);
         let write = Write { path: "/nowhere/at/all".to_owned(), mode: None }.frame(1);
         client.send(&[hello(b"secret"), write.clone(), write]).await;

@@ -1,7 +1,6 @@
-//! Hands each frame to its handler: requests open a channel, other frames go to the channel they
-//! name. Knows which ability answers which request, and nothing of sockets: frames come in one by
-//! one and leave through the lanes. Every channel it opens ends with exactly one terminal frame,
-//! sent here and nowhere else.
+//! Passes each frame to its handler: requests open a channel, other frames go to the channel they
+//! name. Maps requests to handlers, and uses no sockets: frames leave through the lanes. Every
+//! channel ends with exactly one terminal frame, which only this file sends.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,12 +22,12 @@ use super::{
 };
 use crate::{Agent, code, exec, figures, files, limits, ports, processes, rebirth, volumes};
 
-/// What happens to a channel's work when nobody listens any more.
+/// What happens to a channel's work when the connection is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// A process, which a rebirth may save.
+    /// A process or a cell, which a rebirth may save.
     Process,
-    /// Anything else, which is pointless then.
+    /// Any other request, which is cancelled.
     Request,
 }
 
@@ -40,7 +39,8 @@ pub(super) struct Dispatcher {
     lanes: Lanes,
     channels: Channels,
     tasks: JoinSet<()>,
-    /// The agent's life that the other end knows of: the one it found, or the one it gave.
+    /// Number of the last rebirth that the peer knows of: the one it found, or the one it
+    /// performed.
     birth: Cell<u64>,
 }
 
@@ -50,24 +50,24 @@ impl Dispatcher {
         Self { agent, lanes, channels: Channels::default(), tasks: JoinSet::new(), birth }
     }
 
-    /// Tells whether the agent has a life that the other end knows nothing of.
+    /// Whether a rebirth happened that the peer does not know of.
     pub(super) fn is_outlived(&self) -> bool {
         self.birth.get() != self.agent.births.get()
     }
 
-    /// Waits until a handler has ended. Waits for ever if there is none.
+    /// Waits until a handler has ended; for ever if there is none.
     pub(super) async fn handler_ended(&mut self) {
         if self.tasks.join_next().await.is_none() {
             std::future::pending().await
         }
     }
 
-    /// Ends all handlers at once.
+    /// Aborts all handlers.
     pub(super) async fn abort(mut self) {
         self.tasks.shutdown().await;
     }
 
-    /// Acts on one frame. An error is the host's breach of the protocol and ends the connection.
+    /// Handles one frame. An error is a protocol violation by the host and ends the connection.
     pub(super) async fn accept(&mut self, frame: Frame) -> Result<(), Fault> {
         let id = frame.channel;
         match frame.kind {
@@ -164,7 +164,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Opens a channel for a request that came with generation 3.
+    /// Opens a channel for a request of generation 3.
     fn open_more(&mut self, kind: Kind, frame: Frame) -> Result<(), Fault> {
         match kind {
             Kind::Spawn => self.begin(frame, Work::Request, async |agent, channel, frame| {
@@ -211,8 +211,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Runs a request's work on its new channel. A request (not a process) is dropped when the host
-    /// loses interest.
+    /// Runs a request's work on its new channel. `Work::Request` is dropped when the host cancels;
+    /// a process or a cell handles the cancel itself.
     fn begin<F>(&mut self, frame: Frame, work: Work, answer: F)
     where
         F: AsyncFnOnce(&Rc<Agent>, &Rc<Channel>, &Frame) -> Result<Frame, Fault> + 'static,
@@ -237,7 +237,7 @@ impl Dispatcher {
     }
 
     fn with(&self, id: u32, act: impl FnOnce(&Channel)) {
-        // A frame for a channel that has just ended is no error: the host could not know yet.
+        // A frame for a channel that has just ended is not an error: the host could not know.
         if let Some((_, channel)) = self.channels.borrow().get(&id) {
             act(channel);
         }
@@ -260,9 +260,8 @@ impl Dispatcher {
         }
     }
 
-    /// Ends what the connection started once nobody listens: at once, except that processes have a
-    /// little time in which a rebirth tells that we are a copy, whose processes live on without an
-    /// audience.
+    /// Ends the connection's work after its loss. Requests end at once. Processes wait a short time
+    /// for a rebirth, which shows that this guest is a copy: then they continue without a reader.
     pub(super) async fn wind_up(mut self) {
         for (work, channel) in self.channels.borrow().values() {
             match work {
@@ -279,11 +278,11 @@ impl Dispatcher {
         if self.is_outlived() {
             all_done(&mut tasks).await;
         }
-        // Dropping the tasks kills the process groups they still hold.
+        // Dropping the tasks kills their remaining process groups.
     }
 }
 
-/// Waits for something that is looked at again whenever somebody says so.
+/// Waits until a condition holds. It is checked again after each notification.
 async fn wait_until(told: &Notify, is_so: impl Fn() -> bool) {
     while !is_so() {
         told.notified().await;
@@ -306,12 +305,12 @@ fn volumes_of(frame: &Frame) -> Result<Volumes, Fault> {
     Volumes::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
 }
 
-/// Frees a channel's number and sends its terminal frame, whatever happens to the work.
+/// Frees a channel's number and sends its terminal frame, however the work ends.
 struct Ending {
     channels: Channels,
     channel: Rc<Channel>,
     held: Held,
-    /// Of the request, which is in memory for as long as its work.
+    /// Size of the request, which stays in memory during its work.
     request_bytes: usize,
 }
 

@@ -9,8 +9,7 @@ use crate::{
     session::lanes::{self, Outlet},
 };
 
-/// Runs a test's body with a dispatcher and the frames that it sends, on one thread as the agent
-/// does.
+/// Runs a test's body with a dispatcher and the frames that it sends, on one thread like the agent.
 fn with_dispatcher(body: impl AsyncFnOnce(&Rc<Agent>, Dispatcher, Outlet)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).expect("an agent");
@@ -24,7 +23,7 @@ fn empty(channel: u32, kind: Kind) -> Frame {
     Frame::new(channel, kind, bytes::Bytes::new())
 }
 
-/// A write, which waits for its input.
+/// A write request, which waits for its input.
 fn write(channel: u32) -> Frame {
     Write { path: "/nowhere/at/all".to_owned(), mode: None }.frame(channel)
 }
@@ -96,7 +95,7 @@ fn what_only_a_guest_says_breaks_the_protocol() {
 #[test]
 fn channels_have_one_owner_and_a_number() {
     with_dispatcher(async |agent, mut dispatcher, mut outlet| {
-        // Writes wait for as long as file systems are frozen.
+        // Writes wait while file systems are frozen.
         agent.frozen.set(true);
         let count = u32::try_from(limits::CHANNELS_MAX).unwrap();
         for channel in 0..count {
@@ -109,7 +108,7 @@ fn channels_have_one_owner_and_a_number() {
         dispatcher.accept(empty(5, Kind::Cancel)).await.unwrap();
         let answer = outlet.next().await.unwrap();
         assert_eq!((answer.channel, error(&answer)), (5, ErrorKind::Cancelled));
-        // For a channel that has just ended: the host could not know.
+        // A frame for a channel that has just ended is accepted: the host could not know.
         dispatcher.accept(empty(5, Kind::Cancel)).await.unwrap();
         dispatcher.abort().await;
     });

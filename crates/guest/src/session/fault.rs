@@ -1,4 +1,4 @@
-//! The door's form of a failure: what the host is told, whichever operation failed.
+//! The form of an error at the guest's door, for every operation.
 
 use pandastack_wire_guest::{Error, ErrorKind, Frame, Message};
 
@@ -14,7 +14,7 @@ impl Fault {
         Self { kind, text: text.into() }
     }
 
-    /// Describes an operation's error together with its causes.
+    /// Describes an error together with its causes.
     pub(crate) fn describe(kind: ErrorKind, error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut cause = error.source();
@@ -26,18 +26,18 @@ impl Fault {
         Self { kind, text }
     }
 
-    /// The request made no sense.
+    /// Makes a fault for a request that is not valid.
     pub(crate) fn invalid(error: &dyn std::error::Error) -> Self {
         Self::describe(ErrorKind::Invalid, error)
     }
 
-    /// Puts the failure into the frame that ends a channel.
+    /// Puts the failure into the terminal frame of a channel.
     pub(crate) fn frame(self, channel: u32) -> Frame {
         Error { kind: self.kind, text: self.text }.frame(channel)
     }
 }
 
-/// Sorts a system error into the kinds the host knows.
+/// Maps a system error to the kinds of the protocol.
 pub(crate) fn kind_of(error: &std::io::Error) -> ErrorKind {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH | libc::ENXIO | libc::ENODEV) => ErrorKind::Missing,

@@ -1,5 +1,5 @@
-//! Counts the bytes that one connection's peer has in our memory: input that waits, and requests
-//! under way. A window bounds each channel; this bounds all of them together.
+//! Counts the bytes that one connection's peer holds in our memory: waiting input and running
+//! requests. A window limits each channel; this limits all of them together.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -25,7 +25,7 @@ impl Held {
         self.0.set(self.0.get().saturating_sub(bytes));
     }
 
-    /// What a channel hears that found no room.
+    /// Makes the fault for a channel that exceeds the limit.
     pub(crate) fn fault() -> Fault {
         let text = format!("more than {HELD_BYTES_MAX} bytes wait on this connection; send less at once");
         Fault::new(ErrorKind::Full, text)

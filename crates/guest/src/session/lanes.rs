@@ -1,5 +1,6 @@
-//! The way out of a connection: two bounded lanes into one socket. Short answers overtake bulk;
-//! within a lane, whoever waits longest goes next, so a busy channel cannot starve the others.
+//! The sending side of a connection: two bounded queues into one socket. Short answers overtake
+//! bulk data. Within a lane, the longest waiting sender goes next, so a busy channel cannot starve
+//! the others.
 
 use bytes::{Buf, BytesMut};
 use pandastack_wire_guest::Frame;
@@ -12,8 +13,7 @@ use tokio::{
 use super::held::Held;
 use crate::limits;
 
-/// The senders' ends. Once the connection is gone, sending goes nowhere and nobody is stopped by
-/// it.
+/// The senders' ends. After the connection is gone, frames are dropped and no sender blocks.
 #[derive(Clone)]
 pub(crate) struct Lanes {
     control: Sender<Frame>,
@@ -35,30 +35,30 @@ pub(crate) fn open() -> (Lanes, Outlet) {
 }
 
 impl Lanes {
-    /// Sends ahead of all bulk.
+    /// Sends ahead of all bulk data.
     pub(crate) async fn control(&self, frame: Frame) {
         let _ = self.control.send(frame).await;
     }
 
-    /// Sends ahead of all bulk if there is room at this moment.
+    /// Sends ahead of all bulk data, if there is room now.
     pub(crate) fn try_control(&self, frame: Frame) {
         let _ = self.control.try_send(frame);
     }
 
-    /// Counts what the other end has in our memory.
+    /// Returns the count of bytes that the peer holds in our memory.
     pub(crate) fn held(&self) -> &Held {
         &self.held
     }
 
-    /// Waits for a place among the bulk. `None` if the connection is gone.
+    /// Waits for a place in the bulk lane. `None` if the connection is gone.
     pub(crate) async fn place(&self) -> Option<Permit<'_, Frame>> {
         self.bulk.reserve().await.ok()
     }
 }
 
 impl Outlet {
-    /// Writes frames until all senders are gone or the socket fails. After that the lanes lead
-    /// nowhere and stop nobody, so processes whose output nobody hears can go on.
+    /// Writes frames until all senders are gone or the socket fails. After that, senders no longer
+    /// block, so processes without a reader can continue.
     pub(crate) async fn run(mut self, mut socket: OwnedWriteHalf) {
         let mut batch = BytesMut::new();
         while let Some(frame) = self.next().await {
@@ -68,7 +68,7 @@ impl Outlet {
         }
     }
 
-    /// Gives the next frame, short answers first.
+    /// Returns the next frame, short answers first.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         tokio::select! {
             biased;
@@ -78,7 +78,7 @@ impl Outlet {
         }
     }
 
-    /// Writes one frame and the small ones that wait behind it.
+    /// Writes one frame and the small ones queued behind it.
     async fn write(&mut self, frame: Frame, batch: &mut BytesMut, socket: &mut OwnedWriteHalf) -> std::io::Result<()> {
         let mut next = Some(frame);
         while let Some(frame) = next {

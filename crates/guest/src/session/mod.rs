@@ -1,5 +1,5 @@
-//! Speaks the protocol: accepts connections, checks the secret, opens channels, moves frames. Knows
-//! no request's meaning beyond which ability answers it.
+//! Speaks the protocol: accepts connections, checks the secret, opens channels, moves frames. Of a
+//! request's meaning it only knows which handler answers it.
 
 mod channel;
 mod connection;
@@ -19,7 +19,7 @@ pub(crate) use lanes::{Outlet, open as open_lanes};
 
 use crate::{Agent, limits};
 
-/// Serves connections for ever. A connection that panics ends alone.
+/// Serves connections for ever. A panic ends only its own connection.
 pub async fn serve(listener: TcpListener, agent: Rc<Agent>) -> Infallible {
     let mut connections = JoinSet::new();
     let reaper = agent.clone();
@@ -29,12 +29,12 @@ pub async fn serve(listener: TcpListener, agent: Rc<Agent>) -> Infallible {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if connections.len() <= limits::CONNECTIONS_MAX => {
                     connections.spawn_local(connection::run(stream, agent.clone()));
-                    // Looking for a second connection at once would cost a restored guest, in which
-                    // every first step is slow, more than serving the first.
+                    // Every first step is slow in a restored guest. Polling for a second connection
+                    // at once would cost more than serving the first.
                     tokio::time::sleep(limits::ACCEPT_PAUSE).await;
                 }
                 Ok(_) => {}
-                // Out of descriptors or memory: others may give some back.
+                // Out of descriptors or memory, which other connections may free.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next() => {}

@@ -1,12 +1,12 @@
-//! The way in of a connection: cuts what a socket brings into frames. Holds one unfinished frame
-//! and what came with it, no more. `lanes` is the way out. Knows no frame's meaning.
+//! The receiving side of a connection: splits the socket's bytes into frames. Holds one unfinished
+//! frame and the bytes received with it. Does not interpret frames. `lanes` is the sending side.
 
 use pandastack_wire_guest::{Decoder, Frame, FrameError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::limits;
 
-/// Why no more frames come.
+/// Why no more frames arrive.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Broken {
     #[error("the socket closed or failed")]
@@ -25,17 +25,17 @@ pub(super) struct Inlet<R> {
 }
 
 impl<R: AsyncRead + Unpin> Inlet<R> {
-    /// Receives from a stranger: frames must be short until `trust`.
+    /// Receives from an unauthenticated peer: frames must be short until `trust`.
     pub(super) fn new(socket: R) -> Self {
         Self { socket, decoder: Decoder::default(), is_trusted: false }
     }
 
-    /// Lets frames be as long as the protocol allows.
+    /// Allows frames of the protocol's full length.
     pub(super) fn trust(&mut self) {
         self.is_trusted = true;
     }
 
-    /// Gives the next frame that is here already.
+    /// Returns the next frame that is already received.
     pub(super) fn ready(&mut self) -> Result<Option<Frame>, Broken> {
         if let Some(length) = self.decoder.buffer().first_chunk::<4>() {
             let length = u32::from_le_bytes(*length);
@@ -46,7 +46,7 @@ impl<R: AsyncRead + Unpin> Inlet<R> {
         Ok(self.decoder.next_frame()?)
     }
 
-    /// Waits for bytes. Nothing is lost if the wait is dropped.
+    /// Waits for bytes. Cancel-safe.
     pub(super) async fn fill(&mut self) -> Result<(), Broken> {
         self.decoder.buffer().reserve(limits::RECEIVE_BYTES_MIN);
         match self.socket.read_buf(self.decoder.buffer()).await {

@@ -1,4 +1,4 @@
-//! The disks that volumes come on: found once at boot by their serial numbers, then mounted, grown,
+//! The disks of volumes: found once at boot by their serial numbers, then mounted, grown and
 //! frozen.
 
 use std::{
@@ -28,20 +28,20 @@ use super::{
 };
 use crate::limits;
 
-/// Sectors of sysfs, whatever the disk's own are.
+/// Sector size of sysfs, independent of the disk's own.
 const SECTOR_BYTES: u64 = 512;
 
-/// What volumes are made with.
+/// File system of new volumes.
 const KIND: &str = "ext4";
 
 /// Letter of the first volume's device; the root disk has the one before.
 const FIRST_LETTER: u8 = b'b';
 
-/// The disks with a serial number. Clones are the same disks.
+/// The disks with a serial number. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Disks {
     by_serial: Arc<BTreeMap<String, Disk>>,
-    /// Whether a volume was ever mounted: without one there is nothing to look for.
+    /// Whether a volume was ever mounted. Otherwise there is nothing to search for.
     used: Arc<AtomicBool>,
 }
 
@@ -54,8 +54,8 @@ struct Disk {
 }
 
 impl Disks {
-    /// Finds the disks of this machine. Asking a disk for its serial number is a request to it, so
-    /// this is done once.
+    /// Finds the disks of this machine. Reading a serial number is a request to the disk, so this
+    /// is done once.
     pub(crate) fn look() -> Self {
         let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let found = disks.filter_map(|entry| {
@@ -67,8 +67,7 @@ impl Disks {
         Self { by_serial: Arc::new(found.collect()), used: Arc::default() }
     }
 
-    /// Mounts volumes, in the order given: the first is `/dev/vdb`, whichever of our disks it is
-    /// on.
+    /// Mounts volumes in the given order: the first is `/dev/vdb`, whichever disk it is on.
     pub(super) fn mount(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
         self.used.store(true, Ordering::Relaxed);
         let mounted = look()?;
@@ -81,16 +80,16 @@ impl Disks {
             let device = disk.name_device(letter)?;
             mount_at(&device, volume)?;
             if !volume.read_only {
-                // One that cannot grow is still the one its owner wants; who asks for growth is
-                // told.
+                // A volume that cannot grow is still usable. An explicit request to grow reports
+                // the error.
                 let _ = disk.fill(&volume.path, KIND);
             }
         }
         Ok(())
     }
 
-    /// Grows the file systems of volumes. One that its owner has unmounted is grown when it is next
-    /// mounted by us.
+    /// Grows the file systems of volumes. One that its owner has unmounted is grown at its next
+    /// mount by the agent.
     pub(super) fn grow(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
         let mounted = look()?;
         for volume in volumes.iter().filter(|volume| !volume.read_only) {
@@ -103,18 +102,18 @@ impl Disks {
         Ok(())
     }
 
-    /// Flushes the volumes and stops writes to them: what is on the disks then is whole without its
-    /// journal.
+    /// Flushes the volumes and stops writes to them. Their contents on disk are then complete
+    /// without the journal.
     pub(crate) fn freeze(&self) -> io::Result<()> {
         self.writable()?.iter().try_for_each(|(disk, mount)| init::freeze(disk.root(&mount.path, &mount.kind)?.as_fd()))
     }
 
-    /// Lets writes go on.
+    /// Allows writes again.
     pub(crate) fn thaw(&self) -> io::Result<()> {
         self.writable()?.iter().try_for_each(|(disk, mount)| init::thaw(disk.root(&mount.path, &mount.kind)?.as_fd()))
     }
 
-    /// Where our disks are mounted for writing, each of them once.
+    /// Returns the disks that are mounted for writing, each with one mount.
     fn writable(&self) -> io::Result<Vec<(&Disk, Mounted)>> {
         if !self.used.load(Ordering::Relaxed) {
             return Ok(Vec::new());
@@ -130,7 +129,7 @@ impl Disks {
 }
 
 impl Disk {
-    /// Waits until the kernel has noticed how large the disk is now.
+    /// Waits until the kernel has noticed the disk's current size.
     fn wait_for(&self, volume: &Volume) -> Result<(), VolumeError> {
         let deadline = Instant::now() + limits::DISK_WITHIN;
         while self.bytes()? < volume.size {
@@ -149,9 +148,9 @@ impl Disk {
         Ok(sectors.saturating_mul(SECTOR_BYTES))
     }
 
-    /// Makes the device of that letter stand for this disk, and gives its path. The kernel named
-    /// the disks in the order of their slots, of which those for reading come last; owners count
-    /// volumes in the order they asked for them.
+    /// Makes the device with that letter refer to this disk, and returns its path. The kernel named
+    /// the disks in slot order, with read-only slots last; owners count volumes in the order of
+    /// their request.
     fn name_device(&self, letter: u8) -> Result<String, VolumeError> {
         let name = format!("vd{}", char::from(letter));
         let path = format!("/dev/{name}");
@@ -171,7 +170,7 @@ impl Disk {
         Ok(mknod(path, SFlag::S_IFBLK, mode, number)?)
     }
 
-    /// Opens the disk under a name of its own: those in `/dev` are the owner's to change.
+    /// Opens the disk by a temporary device node: the owner may change the other nodes in `/dev`.
     fn open(&self) -> io::Result<File> {
         let path = format!("/dev/.volume-{}", self.number);
         self.make_device(&path)?;
@@ -180,9 +179,9 @@ impl Disk {
         opened
     }
 
-    /// Opens the root of the disk's file system, which is mounted at a path. Its owner may have
-    /// mounted something else over it, or over a folder above it; then it is mounted once more,
-    /// where nothing is, only to be opened.
+    /// Opens the root of the disk's file system, which is mounted at a path. The owner may have
+    /// mounted something over it or over a parent. Then it is mounted once more at a temporary
+    /// place, to be opened.
     fn root(&self, path: &str, kind: &str) -> io::Result<File> {
         match File::open(path) {
             Ok(root) if self.has(&root)? => Ok(root),
@@ -199,7 +198,7 @@ impl Disk {
             .map_err(io::Error::from)
             .and_then(|()| {
                 let root = File::open(&place);
-                // The open file keeps what it is on; nobody finds it by a path any more.
+                // The open file keeps the mount alive; no path leads to it any more.
                 umount2(Path::new(&place), MntFlags::MNT_DETACH)?;
                 root
             });
@@ -213,8 +212,8 @@ impl Disk {
         Ok(format!("{}:{}", major(number), minor(number)) == self.number)
     }
 
-    /// Lets the file system mounted at a path fill the disk. One that fills it already is left
-    /// alone, and so is one that its owner has made and that is no ext4.
+    /// Grows the file system mounted at a path to fill the disk. One that already fills it is left
+    /// alone, and so is one that the owner made and that is not ext4.
     fn fill(&self, path: &str, kind: &str) -> Result<(), VolumeError> {
         let failed = |cause: io::Error| VolumeError::Grow { path: path.to_owned(), cause };
         let Some(Extent { blocks, block_bytes }) = self.open().and_then(|disk| extent(&disk)).map_err(failed)? else {
@@ -241,8 +240,8 @@ fn mount_at(device: &str, volume: &Volume) -> Result<(), VolumeError> {
             _ => VolumeError::Directory { path, cause },
         });
     }
-    // Without `noload`: a reader must not be shown a file system whose journal waits to be
-    // replayed, and the kernel refuses it.
+    // Without `noload`: a reader must not see a file system whose journal is not replayed. The
+    // kernel refuses that mount.
     let (flags, options) = match volume.read_only {
         true => (MsFlags::MS_RDONLY, ""),
         false => (MsFlags::empty(), "errors=remount-ro"),
@@ -311,13 +310,13 @@ mod tests {
         }
     }
 
-    /// An owner with root may mount what it likes where it likes. A volume that could not be
-    /// flushed then would not be whole when its sandbox sleeps.
+    /// An owner with root may mount anything anywhere. A volume that cannot be flushed then would
+    /// be incomplete when its sandbox sleeps.
     #[test]
     fn a_volume_under_another_mount_is_frozen_and_thawed() {
         let ground = Ground::make();
         let root = File::open(ground.path("above/data")).unwrap();
-        // Only what is frozen can be thawed.
+        // Only a frozen file system can be thawed.
         let is_frozen = || {
             let root = format!("/proc/{}/fd/{}", std::process::id(), root.as_raw_fd());
             Command::new("/sbin/fsfreeze").args(["--unfreeze", &root]).output().unwrap().status.success()

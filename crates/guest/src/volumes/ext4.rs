@@ -1,25 +1,25 @@
-//! How large a disk's ext4 is, read from its superblock. The kernel tells a mounted file system's
-//! size without what it needs for itself, and refuses to grow one that has seen an error even if
-//! there is nothing to grow.
+//! Size of an ext4 file system, read from its superblock. The size that the kernel reports for a
+//! mount excludes the file system's overhead. The kernel also refuses to grow a file system that
+//! has seen an error, even if there is nothing to grow.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// Where the superblock lies.
+/// Offset of the superblock.
 const SUPERBLOCK: u64 = 1024;
 
-/// As much of it as is looked at.
+/// Bytes of the superblock that are read.
 const LOOKED_AT: usize = 0x154;
 
 const MAGIC: u16 = 0xEF53;
 
-/// The size of a file system.
+/// Size of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub blocks: u64,
     pub block_bytes: u64,
 }
 
-/// Reads a disk's superblock; `None` if that is of no ext4.
+/// Reads a disk's superblock; `None` if it is not ext4.
 pub(super) fn extent(disk: &File) -> io::Result<Option<Extent>> {
     let mut bytes = [0; LOOKED_AT];
     disk.read_exact_at(&mut bytes, SUPERBLOCK)?;
@@ -51,7 +51,7 @@ mod tests {
         let made = Command::new("/sbin/mkfs.ext4").args(["-q", "-b", "4096"]).arg(&path).arg("8M").status().unwrap();
         assert!(made.success());
         assert_eq!(extent(&disk).unwrap(), Some(Extent { blocks: 2048, block_bytes: 4096 }));
-        // A block size beyond all reason, as an owner with root may write it.
+        // An invalid block size, as an owner with root may write it.
         disk.write_all_at(&[0xff; 4], SUPERBLOCK + 0x18).unwrap();
         assert_eq!(extent(&disk).unwrap(), None);
         disk.set_len(1024).unwrap();

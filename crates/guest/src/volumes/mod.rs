@@ -1,6 +1,6 @@
-//! Mounts the sandbox's volumes where their owner wants them, and lets their file systems fill
-//! disks that have grown. The disks are there from the first boot, empty; the host exchanges what
-//! is in them while we stand still.
+//! Mounts the sandbox's volumes at their paths, and grows their file systems with their disks. The
+//! disks exist from the first boot, empty; the host replaces their contents while the guest is
+//! stopped.
 
 mod disks;
 mod ext4;
@@ -18,7 +18,7 @@ use crate::{
     session::{Channel, Fault, kind_of},
 };
 
-/// A volume that cannot be used as asked.
+/// A volume that cannot be used as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
     #[error("this guest has no disk {serial}")]
@@ -69,26 +69,25 @@ impl From<VolumeError> for Fault {
     }
 }
 
-/// Mounts volumes, in the order given. What is mounted already stays as it is.
+/// Mounts volumes in the given order. Existing mounts stay as they are.
 pub(crate) async fn mount(agent: &Rc<Agent>, channel: &Channel, volumes: Volumes) -> Result<Frame, Fault> {
     on_disks(agent, move |disks| disks.mount(&volumes.volumes)).await?;
     Ok(done(channel))
 }
 
-/// Grows the file systems of volumes whose disks have grown, wherever they are mounted now.
+/// Grows the file systems of volumes whose disks have grown, wherever they are mounted.
 pub(crate) async fn grow(agent: &Rc<Agent>, channel: &Channel, volumes: Volumes) -> Result<Frame, Fault> {
     on_disks(agent, move |disks| disks.grow(&volumes.volumes)).await?;
     Ok(done(channel))
 }
 
-/// Off the agent's thread: a journal that must be replayed, or a large disk that grows, takes its
-/// time.
+/// Runs work on a blocking thread: replaying a journal or growing a large disk takes long.
 async fn on_disks(
     agent: &Rc<Agent>,
     work: impl FnOnce(Disks) -> Result<(), VolumeError> + Send + 'static,
 ) -> Result<(), Fault> {
     agent.writable().await;
-    // Beside other programs there are no disks of ours to act on.
+    // An agent beside other programs has no disks to act on.
     let Some(disks) = agent.system.disks() else { return Ok(()) };
     let worked = tokio::task::spawn_blocking(move || work(disks)).await;
     worked.map_err(|error| Fault::describe(ErrorKind::Failed, &error))?.map_err(Fault::from)

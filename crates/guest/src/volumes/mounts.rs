@@ -1,5 +1,4 @@
-//! What is mounted where, as the kernel tells it in `/proc/self/mountinfo`. Pure, but for reading
-//! that file.
+//! The mount table, parsed from `/proc/self/mountinfo`. Pure, except for reading that file.
 
 use std::{fs, io};
 
@@ -23,8 +22,8 @@ fn parse(text: &str) -> Vec<Mounted> {
     text.lines().filter_map(parse_line).collect()
 }
 
-/// A line is `id parent major:minor root path options ... - kind source options`. The last options
-/// are the file system's.
+/// Parses `id parent major:minor root path options ... - kind source options`. The last options are
+/// the file system's.
 fn parse_line(line: &str) -> Option<Mounted> {
     let mut words = line.split(' ').skip(2);
     let (number, path) = (words.next()?, words.nth(1)?);
@@ -35,7 +34,7 @@ fn parse_line(line: &str) -> Option<Mounted> {
     Some(Mounted { number: number.to_owned(), path: unescape(path), kind, read_only })
 }
 
-/// Spaces and their like are written as three octal digits.
+/// Decodes the octal escapes of spaces and similar characters.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,5 +1,4 @@
-//! The place in a trace that belongs to the running task. `Scope::run` takes it along; what is
-//! started for nobody has none.
+//! The trace position of the running task. `Scope::run` passes it on; detached tasks have none.
 
 use std::{
     fmt::Display,
@@ -13,7 +12,7 @@ tokio::task_local! {
     static HERE: Option<Here>;
 }
 
-/// A place in a trace, and who records what happens there.
+/// A position in a trace, and the queue that records spans there.
 #[derive(Clone, Debug)]
 pub struct Here {
     trace: Trace,
@@ -23,17 +22,17 @@ pub struct Here {
 #[derive(Clone, Debug)]
 struct Recording {
     queue: SpanQueue,
-    /// What was found out about the whole request.
+    /// Attributes of the whole request.
     notes: Arc<Mutex<Vec<(&'static str, Note)>>>,
 }
 
 impl Here {
-    /// A place at which nothing is recorded.
+    /// A position at which nothing is recorded.
     pub fn silent(trace: Trace) -> Self {
         Self { trace, recording: None }
     }
 
-    /// A place whose work goes into a queue, if who began the trace wants that.
+    /// A position whose spans go into a queue, if the trace is sampled.
     pub fn new(trace: Trace, queue: Option<SpanQueue>) -> Self {
         let recording = queue.filter(|_| trace.is_sampled()).map(|queue| Recording { queue, notes: Arc::default() });
         Self { trace, recording }
@@ -43,13 +42,13 @@ impl Here {
         self.trace
     }
 
-    /// Begins the work of this very place.
+    /// Begins the span of this position itself.
     pub fn work(&self, name: String, kind: SpanKind) -> Work {
         let begin = |recording: &Recording| Work::begin(self.trace, name, kind, recording.queue.clone());
         self.recording.as_ref().map_or_else(Work::default, begin)
     }
 
-    /// Takes what was found out about the whole request.
+    /// Takes the attributes of the whole request.
     pub fn take_notes(&self) -> Vec<(&'static str, Note)> {
         let take = |recording: &Recording| std::mem::take(&mut *recording.notes());
         self.recording.as_ref().map(take).unwrap_or_default()
@@ -62,17 +61,17 @@ impl Recording {
     }
 }
 
-/// Gives the place of the running task.
+/// Returns the position of the running task.
 pub fn here() -> Option<Here> {
     HERE.try_with(Clone::clone).ok().flatten()
 }
 
-/// Runs work at a place.
+/// Runs work at a position.
 pub async fn within<F: Future>(here: Option<Here>, work: F) -> F::Output {
     HERE.scope(here, work).await
 }
 
-/// Says something about the whole request, if anybody records it.
+/// Adds an attribute to the whole request, if it is recorded.
 pub fn note(name: &'static str, value: impl Display) {
     let _ = HERE.try_with(|here| {
         if let Some(Here { recording: Some(recording), .. }) = here {
@@ -81,8 +80,8 @@ pub fn note(name: &'static str, value: impl Display) {
     });
 }
 
-/// Begins a piece of the running task's work, and gives the place of what it does in turn. Nothing
-/// if nobody records it.
+/// Begins a child span of the running task, and returns the position for its own children. The span
+/// records nothing if the task is not recorded.
 pub fn begin(name: &'static str) -> (Work, Option<Here>) {
     match below(name) {
         Some((work, below)) => (work, Some(below)),
@@ -90,7 +89,7 @@ pub fn begin(name: &'static str) -> (Work, Option<Here>) {
     }
 }
 
-/// Runs a piece of the running task's work; what it does in turn is below it.
+/// Runs work in a child span of the running task. An error is recorded as the span's failure.
 pub async fn span<F, T, E>(name: &'static str, about: impl FnOnce(&mut Work), work: F) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>>,

@@ -1,6 +1,6 @@
-//! Where in which trace the present work is, and what is told of it. `Trace` names a place, `here`
-//! is the place of the running task, `Work` is one piece of it, and finished pieces go into a
-//! `SpanQueue` that never makes anybody wait. Sends nothing.
+//! Positions in traces and the spans recorded there. `Trace` names a position, `here` is the one of
+//! the running task, `Work` is an open span. Finished spans go into a `SpanQueue` that never
+//! blocks. This module sends nothing.
 
 mod here;
 mod queue;
@@ -12,10 +12,11 @@ pub use here::{Here, begin, here, note, span, within};
 pub use queue::{SpanCounts, SpanQueue};
 pub use work::{Note, Span, SpanKind, Work};
 
-/// A program in a guest that follows its parent's choice would record nothing without it.
+/// The W3C "sampled" flag. Programs in a guest that follow the parent's decision record nothing
+/// without it.
 const SAMPLED: u8 = 1;
 
-/// One span of one trace, as the W3C's `traceparent` carries it.
+/// One span of one trace, as the W3C `traceparent` header carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
     id: u128,
@@ -25,13 +26,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Begins a trace, to be recorded.
+    /// Begins a sampled trace.
     pub fn begin() -> Self {
         let [id, span] = random();
         Self { id: (id << 64 | u128::from(span as u64)).max(1), span: fresh_span(), parent: None, flags: SAMPLED }
     }
 
-    /// Reads what a caller says. Versions to come may have more at the end.
+    /// Parses a caller's `traceparent`. Later versions may append fields.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = |part: &str, length: usize| {
             let fits = part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -44,27 +45,27 @@ impl Trace {
         good.then_some(Self { id, span, parent: None, flags: flags as u8 & SAMPLED })
     }
 
-    /// Goes on in the same trace, below this span.
+    /// Makes a child span in the same trace.
     pub fn child(&self) -> Self {
         Self { span: fresh_span(), parent: Some(self.span), ..*self }
     }
 
-    /// The id of the whole trace.
+    /// Returns the id of the whole trace.
     pub fn id(&self) -> String {
         format!("{:032x}", self.id)
     }
 
-    /// The id of this span.
+    /// Returns the id of this span.
     pub fn span_id(&self) -> String {
         format!("{:016x}", self.span)
     }
 
-    /// The id of the span above this one, if we know of one.
+    /// Returns the id of the parent span, if it is known.
     pub fn parent_id(&self) -> Option<String> {
         self.parent.map(|parent| format!("{parent:016x}"))
     }
 
-    /// Whether who began the trace wants it recorded.
+    /// Whether the trace's originator wants it recorded.
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -77,7 +78,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// Zero is no id.
+/// Returns a random span id. Zero is not a valid id.
 fn fresh_span() -> u64 {
     let [_, span] = random();
     (span as u64).max(1)
@@ -85,7 +86,7 @@ fn fresh_span() -> u64 {
 
 fn random() -> [u128; 2] {
     let mut bytes = [[0; 8]; 2];
-    // Without randomness a trace is only less useful.
+    // Without randomness a trace is only less useful, so a failure is ignored.
     let _ = getrandom::fill(bytes.as_flattened_mut());
     bytes.map(|half| u128::from(u64::from_be_bytes(half)))
 }

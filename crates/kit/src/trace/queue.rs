@@ -1,4 +1,4 @@
-//! The way of finished spans to who sends them on. Who puts one in never waits: without room it is
+//! Queue of finished spans for the exporter. Senders never block: a span that does not fit is
 //! dropped and counted.
 
 use std::sync::{
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::Span;
 
-/// What became of spans so far.
+/// Counts of exported and dropped spans.
 #[derive(Debug, Default)]
 pub struct SpanCounts {
     exported: AtomicU64,
@@ -18,12 +18,12 @@ pub struct SpanCounts {
 }
 
 impl SpanCounts {
-    /// Counts spans that a collector took.
+    /// Counts spans that a collector accepted.
     pub fn add_exported(&self, count: u64) {
         self.exported.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts spans that nobody will see.
+    /// Counts spans that were lost.
     pub fn add_dropped(&self, count: u64) {
         self.dropped.fetch_add(count, Ordering::Relaxed);
     }
@@ -37,7 +37,7 @@ impl SpanCounts {
     }
 }
 
-/// Takes finished spans. Clones are the same queue.
+/// Sending end of the queue. Clones share it.
 #[derive(Clone, Debug)]
 pub struct SpanQueue {
     spans: mpsc::Sender<Span>,
@@ -45,13 +45,13 @@ pub struct SpanQueue {
 }
 
 impl SpanQueue {
-    /// Makes a queue of a length, and the end that is read.
+    /// Makes a queue of the given length, and its receiving end.
     pub fn new(length: usize) -> (Self, mpsc::Receiver<Span>) {
         let (spans, taken) = mpsc::channel(length);
         (Self { spans, counts: Arc::default() }, taken)
     }
 
-    /// Gives what became of its spans.
+    /// Returns the counts of this queue's spans.
     pub fn counts(&self) -> &Arc<SpanCounts> {
         &self.counts
     }

@@ -1,21 +1,20 @@
-//! One piece of work, from its beginning to its end. Without anybody who records it, it is nothing
-//! at all.
+//! One span from its beginning to its end. An unrecorded span does nothing.
 
 use std::{borrow::Cow, time::Instant};
 
 use super::{SpanQueue, Trace};
 use crate::{Clock, SystemClock};
 
-/// On which side of a conversation a piece of work is.
+/// Role of a span in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Answers somebody's request.
+    /// Answers a request.
     Server,
-    /// Part of our own work.
+    /// An internal step.
     Internal,
 }
 
-/// Something said about a piece of work.
+/// Value of a span attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     Text(String),
@@ -40,7 +39,7 @@ impl From<i64> for Note {
     }
 }
 
-/// A piece of work that is over.
+/// A finished span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub trace: Trace,
@@ -49,11 +48,11 @@ pub struct Span {
     pub began_ns: u64,
     pub ended_ns: u64,
     pub notes: Vec<(&'static str, Note)>,
-    /// Why it failed, if it did.
+    /// Error text, if the work failed.
     pub failure: Option<String>,
 }
 
-/// A piece of work under way. Dropped, it is over.
+/// An open span. It ends when it is dropped.
 #[derive(Debug, Default)]
 pub struct Work(Option<Box<Open>>);
 
@@ -65,33 +64,33 @@ struct Open {
 }
 
 impl Work {
-    /// Begins a piece of work that is known by its place in a trace.
+    /// Begins a span at a position in a trace.
     pub fn begin(trace: Trace, name: impl Into<Cow<'static, str>>, kind: SpanKind, queue: SpanQueue) -> Self {
         let (name, began_ns) = (name.into(), SystemClock.now_ns());
         let span = Span { trace, name, kind, began_ns, ended_ns: began_ns, notes: Vec::new(), failure: None };
         Self(Some(Box::new(Open { queue, began: Instant::now(), span })))
     }
 
-    /// Whether anybody will see it: what is costly to say need not be said otherwise.
+    /// Whether the span is recorded. Callers skip costly attributes otherwise.
     pub fn is_recorded(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Says something about it.
+    /// Adds an attribute.
     pub fn note(&mut self, name: &'static str, value: impl Into<Note>) {
         if let Some(open) = &mut self.0 {
             open.span.notes.push((name, value.into()));
         }
     }
 
-    /// Says that it failed. The last word counts.
+    /// Marks the span as failed. The last call wins.
     pub fn fail(&mut self, why: &dyn std::fmt::Display) {
         if let Some(open) = &mut self.0 {
             open.span.failure = Some(why.to_string());
         }
     }
 
-    /// Takes back that it failed.
+    /// Removes the failure mark.
     pub fn succeed(&mut self) {
         if let Some(open) = &mut self.0 {
             open.span.failure = None;
