@@ -373,7 +373,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Removes what an operation was about.
-    async fn release_layer(&mut self, operation: Operation) {
+    async fn clean_up(&mut self, operation: Operation) {
         let context = format!("after the last {operation:?}");
         self.kept = None;
         self.tidy(&context).await;
@@ -419,7 +419,7 @@ async fn twenty_kills_in_the_middle_of_each_operation_lose_and_leave_nothing() {
             spans[mode] = Some(span);
             assert!(count.early + count.late <= kills * MISSES_MAX, "{operation:?} is hardly ever cut off: {count:?}");
         }
-        trial.release_layer(operation).await;
+        trial.clean_up(operation).await;
         println!("{operation:?}: {count:?} in {:?}, {spans:?}", began.elapsed());
     }
     trial.end().await;

@@ -44,7 +44,7 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
         // A host that cancels does not read. Without credit, the rest would keep the channel open.
         _ = channel.doomed() => {}
     }
-    streams.release_layer(agent);
+    streams.release(agent);
     let Verdict { code, signal, timed_out } = verdict;
     Ok(Exit { code, timed_out, signal }.frame(channel.id))
 }

@@ -131,7 +131,7 @@ impl Streams {
 
     /// Releases the streams of an ended process. Detached children may still hold its pipes. These
     /// are drained and discarded, because a background server must not die of its next log line.
-    pub(super) fn release_layer(self, agent: &Rc<Agent>) {
+    pub(super) fn release(self, agent: &Rc<Agent>) {
         let Self::Pipes { stdout, stderr, .. } = self else { return };
         for pipe in [stdout, stderr].into_iter().filter(is_held) {
             if agent.unheard.get() < limits::UNHEARD_PIPES_MAX {

@@ -39,7 +39,7 @@ impl Group {
     }
 
     /// Leaves the rest of the group running: detached children survive a normal end.
-    fn release_layer(mut self) {
+    fn release(mut self) {
         self.held = false;
     }
 }
@@ -98,7 +98,7 @@ pub(super) async fn supervise(
             biased;
             end = &mut ended => {
                 match phase {
-                    Phase::Running { .. } => group.release_layer(),
+                    Phase::Running { .. } => group.release(),
                     // Children that ignored TERM must not outlive the process they belonged to.
                     Phase::AskedToEnd { .. } | Phase::Killed => drop(group),
                 }
