@@ -412,7 +412,8 @@ impl Owned<'_> {
                 if fault.kind == FaultKind::Quota {
                     return Err(fault);
                 }
-                // The sandbox exists. Whatever was short, it is only unavailable now.
+                // The sandbox exists, so any shortage is reported as unavailable, not as the
+                // caller's error.
                 let text = format!("auto-wake: {}", fault.text);
                 let woken = Fault::new(FaultKind::Unavailable, "sandbox.wake_failed", text);
                 Err(fault.detail.into_iter().fold(woken, Fault::with_detail))

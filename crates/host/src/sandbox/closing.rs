@@ -1,4 +1,4 @@
-//! The decision what happens to the sandboxes when this process ends.
+//! Holds the decision about the sandboxes at the end of this process.
 
 use std::sync::{
     Arc,

@@ -65,7 +65,7 @@ impl Owned<'_> {
         Ok(())
     }
 
-    /// Refuses new uses from now on, unless the sandbox is in use; returns whether it does.
+    /// Refuses new uses from now on. Returns false, without an effect, if the sandbox is in use.
     pub(super) fn retire(&self) -> bool {
         match &self.body {
             Body::Living(living) => living.session.activity().retire_if_unused(),

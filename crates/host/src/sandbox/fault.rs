@@ -114,7 +114,7 @@ pub fn refusal_fault(refusal: Refusal, state: &SandboxState) -> Fault {
     }
 }
 
-/// Explains why a sandbox was not sealed; it goes on as before.
+/// Explains why a sandbox was not sealed. The sandbox continues as before.
 pub fn seal_fault(error: SealError) -> Fault {
     let detail = chain(&error);
     let fault = match &error {

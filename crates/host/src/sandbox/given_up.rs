@@ -1,4 +1,4 @@
-//! Tracks whether a removal of a sandbox is requested. Its other waits end early then.
+//! Tracks whether a removal of a sandbox is requested. If so, the sandbox's other waits end early.
 
 use std::sync::{Arc, Mutex};
 

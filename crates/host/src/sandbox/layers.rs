@@ -35,7 +35,7 @@ impl HostContext {
         self.collect_layers().await;
     }
 
-    /// Removes every unused layer. The next collection tries again what cannot be removed now.
+    /// Removes every unused layer. The next collection tries the failed removals again.
     pub async fn collect_layers(self: &Arc<Self>) {
         // A layer that comes into use is registered before this check, or it is found deleted.
         let _gate = self.layer_gate.lock().await;
