@@ -5,11 +5,12 @@
 //! ```text
 //! ledger says       machine lives          machine gone
 //! creating          end it, forget         forget
-//! waking            take it over           failed      (only with a writable volume; others stay hibernated until they run)
+//! waking            take it over           failed      (1)
 //! running, paused   take it over           failed
 //! hibernated        end it (half a wake)   asleep
 //! stopping          finish the removal     finish the removal
 //! failed            end it                 failed
+//! (1) only with a writable volume; others stay recorded as hibernated until they run
 //! ```
 
 mod leftovers;

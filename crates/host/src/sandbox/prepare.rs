@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! machine_slot: slot, ledger line, folder   (+ empty disk, waiting process: a blank)
-//! prepare: memory promised, layer written down, disk filled, process restored
+//! prepare: memory promised, layer recorded, disk filled, process restored
 //! ```
 
 use std::{

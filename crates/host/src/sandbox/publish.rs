@@ -14,7 +14,7 @@ use crate::{guest::Session, net::GUEST};
 #[derive(Clone)]
 pub struct Condition {
     pub view: SandboxView,
-    /// The link, while the guest answers.
+    /// The link to the guest, while there is a machine.
     pub session: Option<Session>,
     /// The machine's network slot, while there is a link.
     pub slot: Option<SlotHandle>,

@@ -3,10 +3,10 @@
 //! below, not copied.
 //!
 //! ```text
-//! beforehand   record the layer, clone the memory file, make room for what has changed, write the disk's pending data out,
-//!              see to a spare link
+//! beforehand   record the layer, clone the memory file, allocate a buffer for changed memory,
+//!              write the disk's pending data out, open a spare link
 //! paused       device state | changed memory | clone of the disk        side by side
-//! afterwards   go on, write the changed memory over the clone, move the layer into the store
+//! afterwards   resume, write the changed memory over the clone, move the layer into the store
 //! ```
 //! A sandbox that falls asleep stays paused until everything has reached the disk.
 
