@@ -1,7 +1,6 @@
-//! Compares what the ledger says with what is there, and removes what nobody owns. Intent is
-//! written down before anything is made, so whatever exists without a line is a leak; since things
-//! come and go meanwhile, only what two looks agree on counts. Closes files and folders that other
-//! users of this computer could read.
+//! Compares the ledger with the host, and removes what has no owner. Intent is recorded before
+//! anything is made, so a resource without a ledger line is a leak. Only leaks that two scans agree
+//! on count. Also closes files and folders that other users of this computer could read.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,10 +21,10 @@ use crate::{
     sandbox::HostContext,
 };
 
-/// Between the two looks of one audit: longer than a removal under way takes.
+/// Pause between the two scans of one audit: longer than a removal in progress takes.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
-/// The audit could not be made.
+/// The audit failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     #[error(transparent)]
@@ -36,7 +35,7 @@ pub enum AuditError {
     Scope(#[from] pandastack_kit::ScopeError),
 }
 
-/// Something that exists without anybody owning it, or is owned and does not exist.
+/// A resource without an owner, or a recorded resource that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Leak {
     Process(String),
@@ -50,23 +49,23 @@ enum Leak {
     Draft(String),
     Machine(String),
     Sandbox(String),
-    /// Whole, and nobody's: only a person can say whether it may go.
+    /// Complete, but without a driver. Only a person can decide whether it may be removed.
     Undriven(String),
     UndrivenMachine(String),
     VolumeUse(String),
     Open(OpenPath),
 }
 
-/// The sandboxes that somebody drives.
+/// The sandboxes that have a driver.
 pub type Driven = Arc<Mutex<HashMap<SandboxId, Entry>>>;
 
-/// What is there at one moment.
+/// Result of one scan.
 struct Look {
     report: AuditReport,
     leaks: BTreeSet<Leak>,
 }
 
-/// Audits at the host's start and every so often after it.
+/// Audits at the host's start, and then at an interval.
 pub async fn repeat(context: Arc<HostContext>, driven: Driven) {
     let token = context.scope.token();
     loop {
@@ -82,7 +81,7 @@ pub async fn repeat(context: Arc<HostContext>, driven: Driven) {
     }
 }
 
-/// Looks twice and removes what nobody owned both times.
+/// Scans twice, and repairs the leaks that both scans found.
 pub async fn audit(context: &Arc<HostContext>, driven: &Driven) -> Result<AuditReport, AuditError> {
     let first = look(context, driven).await?;
     if first.leaks.is_empty() {
@@ -98,14 +97,14 @@ pub async fn audit(context: &Arc<HostContext>, driven: &Driven) -> Result<AuditR
         }
     }
     if !report.repaired.is_empty() {
-        // A line that is gone may have been the last to use a layer.
+        // A removed line may have been the last reference to a layer.
         context.collect_layers().await;
     }
     Ok(report)
 }
 
 async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, AuditError> {
-    // Reality first, the ledger after it: what is made meanwhile has its line by then.
+    // Scan the host first, then the ledger: a resource made in between has its line by then.
     let processes: BTreeSet<String> = machine_processes(&context.run_root).into_iter().map(|(_, id)| id).collect();
     let groups: BTreeSet<String> = groups(&context.run_root).into_iter().collect();
     let folders: BTreeSet<String> = folders(&context.run_root).into_iter().collect();
@@ -127,12 +126,12 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     leaks.extend(groups.difference(&owned).cloned().map(Leak::Group));
     leaks.extend(folders.difference(&owned).cloned().map(Leak::Folder));
     leaks.extend(disks.iter().filter(|disk| !owned.contains(*disk)).cloned().map(Leak::Disk));
-    // Whatever is left of those, their numbers must come back.
+    // Stuck slots count even if nothing is left of them, so that their numbers become free.
     leaks.extend(stuck.iter().cloned().map(Leak::Slot));
     let loose = slots.iter().filter(|slot| !taken.contains(slot.as_str()) && !pooled.contains(*slot));
     leaks.extend(loose.cloned().map(Leak::Slot));
-    // A link that leads nowhere. Those that lead to a namespace go with it; the one that is no
-    // slot's is the pool's own.
+    // Links without a namespace. A link with a namespace is removed with it. A link without a
+    // number belongs to the pool.
     let is_numbered = |link: &str| link.rsplit_once('-').is_some_and(|(_, number)| number.parse::<usize>().is_ok());
     let unled = links.iter().filter(|link| is_numbered(link) && !slots.contains(link) && !stuck.contains(*link));
     let loose = unled.filter(|link| !taken.contains(link.as_str()) && !pooled.contains(*link));
@@ -140,8 +139,7 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     leaks.extend(drafts.into_iter().map(Leak::Draft));
     let lost = machines.iter().filter(|row| is_lost(row, &processes, &folders, driven));
     leaks.extend(lost.map(|row| Leak::Machine(row.id.to_string())));
-    // Layers that a bake has not named yet are of no sandbox: their manifest says what they were
-    // made from.
+    // A bake may not have named its layer yet. Baked layers have digests; sealed layers have none.
     let sealed_here = |layer: &&pandastack_model::LayerId| {
         context.layers.manifest(**layer).is_ok_and(|manifest| manifest.digests.is_none())
     };
@@ -154,7 +152,7 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     let rows = context.ledger.sandboxes().await?;
     let sandboxes: BTreeSet<_> = rows.iter().map(|row| row.id).collect();
     let is_driven = |id: &SandboxId| driven.lock().expect("no holder panics").contains_key(id);
-    // Whoever drives a sandbox leaves it to the next process when this one ends.
+    // During shutdown, drivers leave their sandboxes to the next process.
     if !context.scope.token().is_cancelled() {
         leaks.extend(rows.iter().filter(|row| !is_driven(&row.id)).map(undriven));
         let living = machines.iter().filter(|row| !is_lost(row, &processes, &folders, driven));
@@ -162,7 +160,7 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
         leaks.extend(alone.map(|row| Leak::UndrivenMachine(row.id.to_string())));
     }
     leaks.extend(users.iter().filter(|user| !sandboxes.contains(user)).map(|user| Leak::VolumeUse(user.to_string())));
-    // By name: one that waits may have its line already and its process only after our look.
+    // Subtracted by id: a blank may have its line already, but its process only after the scan.
     let waiting =
         machines.iter().filter(|machine| machine.layer.is_none()).map(|machine| machine.id.to_string()).collect();
     let report = AuditReport {
@@ -177,15 +175,15 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     Ok(Look { report, leaks })
 }
 
-/// When this process began.
+/// When this process started.
 fn own_start() -> SystemTime {
     let age = usage::of_myself().map_or(Duration::ZERO, |usage| usage.age);
-    // If it cannot be told, nothing is older.
+    // If the age is unknown, no draft counts as older.
     SystemTime::now().checked_sub(age).filter(|_| !age.is_zero()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// What is wrong with a line of a sandbox that nobody drives. Only one that was never there, or is
-/// said to be gone, may be forgotten.
+/// Classifies the line of a sandbox without a driver. Only a half-made or half-removed sandbox may
+/// be forgotten.
 fn undriven(row: &SandboxRow) -> Leak {
     let id = row.id.to_string();
     match row.record.state {
@@ -199,7 +197,7 @@ fn undriven(row: &SandboxRow) -> Leak {
     }
 }
 
-/// Tells whether nothing of a machine is left, or only its files and nobody who would remove them.
+/// Whether nothing is left of a machine, or only files that no driver will remove.
 fn is_lost(row: &MachineRow, processes: &BTreeSet<String>, folders: &BTreeSet<String>, driven: &Driven) -> bool {
     let id = row.id.to_string();
     if processes.contains(&id) {
@@ -209,26 +207,26 @@ fn is_lost(row: &MachineRow, processes: &BTreeSet<String>, folders: &BTreeSet<St
     if !folders.contains(&id) {
         return true;
     }
-    // One that stands by is looked at by who takes it.
+    // `Standby` checks the machines that have no sandbox.
     let (Some(pid), Some(sandbox)) = (row.pid, row.sandbox) else { return false };
     let driven = driven.lock().expect("no holder panics");
     driven.get(&sandbox).is_none_or(|entry| entry.condition.borrow().pid != Some(pid))
 }
 
-/// Forgets a machine, after what is left of it: its line is what names the rest.
+/// Removes what is left of a machine, then its ledger line, which names the rest.
 async fn forget(context: &Arc<HostContext>, id: &str) -> bool {
     let Ok(rows) = context.ledger.machines().await else { return false };
     let Some(row) = rows.into_iter().find(|row| row.id.to_string() == id) else { return true };
     let _ = std::fs::remove_dir_all(context.run_root.join(id));
     context.layers.discard(id);
     match context.net.remove_stray(&row.slot).await {
-        // Somebody else has the slot by now, or there never was such a one.
+        // The slot is in use again, or it never existed.
         Ok(()) | Err(NetError::Unknown { .. }) => context.ledger.gone(row.id).await.is_ok(),
         Err(_) => false,
     }
 }
 
-/// Forgets a layer that is not there, if nobody misses it.
+/// Removes the line of a missing layer, if nothing uses that layer.
 async fn forget_layer(context: &Arc<HostContext>, id: &str) -> bool {
     let _gate = context.layer_gate.lock().await;
     let (Ok(layer), Ok(unused)) = (id.parse(), context.ledger.unused_layers().await) else { return false };
@@ -266,7 +264,7 @@ async fn repair(context: &Arc<HostContext>, leak: &Leak) -> bool {
         },
         Leak::Open(open) => private::close(&open.path).is_ok(),
         Leak::Undriven(_) | Leak::UndrivenMachine(_) => false,
-        // One that is kept or in use, and whose data is gone, is for people to look at.
+        // A missing layer that is kept or in use needs a person.
         Leak::MissingLayer(id) => forget_layer(context, id).await,
     }
 }

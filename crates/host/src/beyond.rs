@@ -1,6 +1,5 @@
-//! The host as the edge sees it, for what goes beyond single commands and files: processes that
-//! outlive their requests, and folders as wholes. Every verb finds the sandbox, waking it if it
-//! sleeps, and asks its guest.
+//! Implements the host's ports for processes that outlive their requests and for whole folders.
+//! Every verb finds the sandbox, wakes it if it sleeps, and asks its guest.
 
 use async_trait::async_trait;
 use pandastack_model::{Fault, SandboxId};

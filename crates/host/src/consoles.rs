@@ -1,7 +1,6 @@
-//! The consoles of machines, and of the sandboxes that have had them. A guest writes to its console
-//! as much as it likes, and can make its machine's process print to a log; both files lie in the
-//! host's memory. What is too old is cut off, and the machine goes on appending. When a machine
-//! goes, the end of its console stays with its sandbox, to be read while that sleeps or is dead.
+//! Keeps the consoles of sandboxes, cut to a maximum length. A guest can write to its console and
+//! to its machine's log without limit, and both files lie in the host's memory. When a machine
+//! goes, the end of its console stays with its sandbox, to be read while that sleeps or has failed.
 //!
 //! ```text
 //! position   start ............ start + kept ............ end
@@ -9,7 +8,7 @@
 //!            folder              file
 //! ```
 //!
-//! Positions only grow, through cuts, sleeps and wakes: who follows a console remembers one number.
+//! Positions only grow, through cuts, sleeps and wakes: a follower remembers one number.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,25 +31,25 @@ use crate::{
     sandbox::{Condition, HostContext},
 };
 
-/// A console that is longer is cut.
+/// A longer console is cut.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// What is left of it, from the end; also what stays of a machine that is gone.
+/// Bytes left after a cut, from the end; also what is saved of a machine that is gone.
 const BYTES_KEPT: u64 = 256 * 1024;
 
-/// Between two looks. An emulated serial line carries some megabytes in this time.
+/// Interval of the cuts. An emulated serial line carries some megabytes in this time.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What is read at once: more than there ever is between two looks.
+/// Maximum of one read: more than a console gains between two cuts.
 const READ_BYTES_MAX: u64 = 16 * BYTES_MAX;
 
-/// Between two looks of who follows.
+/// Poll interval of a follower.
 const FOLLOW_LOOK: Duration = Duration::from_millis(250);
 
 /// The consoles of all sandboxes here.
 pub struct Consoles {
     run_root: PathBuf,
-    /// Where the consoles of machines that are gone lie, one file for each sandbox.
+    /// Saved consoles of machines that are gone, one file for each sandbox.
     folder: PathBuf,
     streams: Mutex<HashMap<SandboxId, Stream>>,
 }
@@ -60,7 +59,7 @@ pub struct Consoles {
 struct Stream {
     /// Position of the first byte that is still there.
     start: u64,
-    /// Bytes of machines that are gone.
+    /// Bytes saved from machines that are gone.
     kept: u64,
     live: Option<MachineId>,
 }
@@ -73,7 +72,7 @@ struct Piece {
 }
 
 impl Consoles {
-    /// Opens the folder, and removes consoles of sandboxes that are not here.
+    /// Opens the folder, and removes the consoles of sandboxes that are not in `here`.
     pub fn open(run_root: &Path, volume: &Path, here: &HashSet<SandboxId>) -> io::Result<Self> {
         let folder = volume.join("consoles");
         private::make_folder(&folder)?;
@@ -89,12 +88,12 @@ impl Consoles {
         Ok(Self { run_root: run_root.to_owned(), folder, streams: Mutex::new(streams) })
     }
 
-    /// Notes that a sandbox has a machine.
+    /// Records the machine of a sandbox.
     pub fn begin(&self, id: SandboxId, machine: MachineId) {
         self.locked().entry(id).or_default().live = Some(machine);
     }
 
-    /// Keeps the end of a console whose machine is about to go.
+    /// Saves the end of a console whose machine is about to be removed.
     pub fn keep(&self, id: SandboxId) -> io::Result<()> {
         let mut streams = self.locked();
         let Some(stream) = streams.get_mut(&id) else { return Ok(()) };
@@ -108,14 +107,13 @@ impl Consoles {
         Ok(())
     }
 
-    /// Forgets a sandbox's console.
+    /// Removes a sandbox's console.
     pub fn forget(&self, id: SandboxId) {
         self.locked().remove(&id);
         let _ = fs::remove_file(self.file(id));
     }
 
-    /// Reads what there is from a position on; a position that was cut off is moved to what is
-    /// left.
+    /// Reads a console from a position. A position that was cut off moves to the first byte left.
     fn read(&self, id: SandboxId, from: u64) -> io::Result<Piece> {
         let streams = self.locked();
         match streams.get(&id) {
@@ -145,7 +143,7 @@ impl Consoles {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => tracing::warn!(%error, folder, "console not cut"),
             }
-            // What the machine's process itself prints; nobody follows it.
+            // The log of the machine's process. It has no followers.
             match cut(&self.run_root.join(&folder).join("machine.log")) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(%error, folder, "machine log not cut");
@@ -156,8 +154,7 @@ impl Consoles {
     }
 
     fn cut_one(&self, folder: &str) -> io::Result<()> {
-        // Who reads at the same moment must see both the file and the position before, or both
-        // after.
+        // A reader must see file and position both from before the cut, or both from after it.
         let mut streams = self.locked();
         let dropped = cut(&self.console_of(folder))?;
         let owner = streams.iter_mut().find(|(_, stream)| stream.live.is_some_and(|live| live.to_string() == folder));
@@ -182,7 +179,7 @@ impl Consoles {
     }
 }
 
-/// Looks after all consoles until the host closes.
+/// Cuts all consoles at an interval until the host closes.
 pub async fn keep_short(context: Arc<HostContext>) {
     let token = context.scope.token();
     loop {
@@ -195,7 +192,7 @@ pub async fn keep_short(context: Arc<HostContext>) {
     }
 }
 
-/// Somebody who reads a console.
+/// A reader of a console.
 struct Reader {
     context: Arc<HostContext>,
     id: SandboxId,
@@ -212,7 +209,7 @@ enum Turn {
     Last,
 }
 
-/// Reads a console: what is there, and what comes after it if that is wanted.
+/// Streams a console: its present content and, if asked for, what follows.
 pub fn read(
     context: &Arc<HostContext>,
     id: SandboxId,
@@ -229,7 +226,7 @@ pub fn read(
 }
 
 impl Reader {
-    /// Gives the next piece; `None` when nothing more can come.
+    /// Returns the next piece; `None` when nothing more can come.
     async fn next(&mut self) -> Option<Result<Bytes, Fault>> {
         loop {
             let piece = match self.look().await {
@@ -269,8 +266,8 @@ impl Reader {
     }
 }
 
-/// Leaves only the end of a console that is too long, and tells how much it took off. Lines that
-/// are written in this very moment may be lost.
+/// Cuts a console that is too long to its end, and returns how many bytes it removed. Lines that
+/// are written at the same moment may be lost.
 fn cut(console: &Path) -> io::Result<u64> {
     if fs::metadata(console)?.len() <= BYTES_MAX {
         return Ok(0);
@@ -292,12 +289,12 @@ fn end_of(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Gives what follows the first line's end; everything if there is none.
+/// Returns everything after the first line break; all bytes if there is none.
 fn whole_lines(bytes: &[u8]) -> &[u8] {
     bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |at| &bytes[at + 1..])
 }
 
-/// Adds a file's bytes from an offset on. A file that is not there has none.
+/// Appends a file's bytes from an offset on. A missing file has none.
 fn read_from(path: &Path, offset: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut file = match File::open(path) {
         Ok(file) => file,

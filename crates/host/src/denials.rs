@@ -1,4 +1,4 @@
-//! Turns what the network refused a slot's guest into events of the sandbox that has the slot.
+//! Turns network denials of a slot into events of the sandbox that has the slot.
 
 use std::sync::Arc;
 
@@ -7,8 +7,7 @@ use tokio::sync::broadcast::{Sender, error::RecvError};
 
 use crate::{net::Denial, sandbox::HostContext};
 
-/// Passes denials on until the host closes. Some may be missed under a flood: they are for people,
-/// and repeat themselves.
+/// Forwards denials until the host closes. A flood may lose some: they are for people, and repeat.
 pub async fn pass_on(context: Arc<HostContext>, events: Sender<HostEvent>) {
     let (token, mut denials) = (context.scope.token(), context.net.denials());
     loop {
@@ -18,7 +17,8 @@ pub async fn pass_on(context: Arc<HostContext>, events: Sender<HostEvent>) {
         };
         match denial {
             Ok(Denial { slot, target }) => {
-                // Rare and rate-limited, so that a look into the ledger for each is cheap enough.
+                // Denials are rare and rate-limited, so one query of the ledger for each is cheap
+                // enough.
                 let machines = context.ledger.machines().await.unwrap_or_default();
                 let owner = machines.into_iter().find(|machine| machine.slot == slot);
                 if let Some(id) = owner.and_then(|machine| machine.sandbox) {

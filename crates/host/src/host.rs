@@ -1,5 +1,5 @@
 //! The host as a whole: starts and stops the room, keeps the table of sandboxes, and passes each
-//! request to the driver of the sandbox it is for. `port` is how others see it.
+//! request to the driver of its sandbox. `port` is its interface to other rooms.
 
 use std::{
     collections::HashMap,
@@ -39,16 +39,16 @@ use crate::{
     volumes::{Volumes, VolumesError},
 };
 
-/// How long a shutdown waits for sandboxes to be taken down or put to sleep.
+/// Time limit of a shutdown for removing sandboxes or putting them to sleep.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Requests that one sandbox's driver has waiting; more wait to be put in.
+/// Length of a driver's request queue. Further callers wait for a place.
 pub(crate) const REQUESTS_MAX: usize = 8;
 
-/// Events that a slow listener may be behind before it misses some.
+/// Events that a slow listener may lag behind before it misses some.
 const EVENTS_MAX: usize = 1024;
 
-/// What a host is made from.
+/// The parts and settings of a host.
 pub struct HostSetup {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
@@ -56,7 +56,7 @@ pub struct HostSetup {
     pub net: NetSettings,
     /// The ledger's file.
     pub ledger: PathBuf,
-    /// Where the machines' own folders go. Short: the length of a unix socket's path is limited.
+    /// Parent of the machines' own folders. Short: the path of a unix socket has a limited length.
     pub run_root: PathBuf,
     pub settings: HostSettings,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Entry {
     pub given_up: GivenUp,
 }
 
-/// A sandbox that serves, kept awake by the use.
+/// A sandbox that serves requests. `using` keeps it awake.
 pub(crate) struct Serving {
     pub session: Session,
     pub using: Use,
@@ -101,7 +101,7 @@ pub(crate) struct Serving {
 }
 
 impl Host {
-    /// Goes on where an earlier process of the same data folder stopped, however it stopped.
+    /// Starts the host, and recovers what an earlier process of the same data folder left.
     pub async fn start(context: HostSetup) -> Result<Self, StartUpError> {
         let HostSetup { driver, layers, volume, net, ledger, run_root, settings } = context;
         private::make_folder(&run_root)?;
@@ -153,7 +153,7 @@ impl Host {
         Ok(host)
     }
 
-    /// What the start found of an earlier run.
+    /// What the recovery at start found.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
@@ -166,28 +166,28 @@ impl Host {
         Ok(started.elapsed())
     }
 
-    /// Asks a sandbox's guest what it uses.
+    /// Asks a sandbox's guest for its resource usage.
     pub async fn figures(&self, id: SandboxId) -> Result<Figures, Fault> {
         Ok(self.session(id).await?.0.measure().await?)
     }
 
-    /// Asks a sandbox's guest which ports somebody listens on.
+    /// Asks a sandbox's guest for its listening ports.
     pub async fn ports(&self, id: SandboxId) -> Result<Vec<Port>, Fault> {
         Ok(self.session(id).await?.0.ports().await?.ports)
     }
 
-    /// Gives the process of a sandbox's machine, for measuring.
+    /// Returns the process of a sandbox's machine, for measurements.
     pub async fn machine_pid(&self, id: SandboxId) -> Option<u32> {
         let rows = self.context.ledger.machines().await.ok()?;
         rows.into_iter().find(|row| row.sandbox == Some(id))?.pid
     }
 
-    /// Takes everything down and releases it.
+    /// Removes all sandboxes and closes the host.
     pub async fn close(&self) {
         self.close_as(Leave::Remove).await;
     }
 
-    /// Ends this process's part in the way that was chosen.
+    /// Closes the host. `leave` says what happens to the sandboxes.
     pub async fn close_as(&self, leave: Leave) {
         self.context.closing.decide(leave);
         let left = self.context.scope.close(CLOSE_DEADLINE).await;
@@ -226,8 +226,8 @@ impl Host {
             return entry.clone();
         }
         let mut first = Condition::creating(id, self.context.driver.tier());
-        // Who looks before the driver's first step must not take a sandbox of an earlier run for a
-        // new one.
+        // A caller that looks before the driver's first step must not see a sandbox of an earlier
+        // run as new.
         start.describe(&mut first);
         let (tell, condition) = watch::channel(first);
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);
@@ -241,13 +241,13 @@ impl Host {
         entry
     }
 
-    /// The link to a sandbox that may serve, and the use that keeps it from falling asleep
-    /// meanwhile. Waits for a change under way; wakes a sleeper.
+    /// Returns the link to a sandbox, and the use that keeps it awake. Waits for a change in
+    /// progress, and wakes a sleeping sandbox.
     pub(crate) async fn session(&self, id: SandboxId) -> Result<(Session, Use), Fault> {
         self.serving(id).await.map(|Serving { session, using, .. }| (session, using))
     }
 
-    /// As `session`, with the way to the guest's other ports.
+    /// Like `session`, with the network slot and the exec defaults.
     pub(crate) async fn serving(&self, id: SandboxId) -> Result<Serving, Fault> {
         let since = Instant::now();
         loop {
@@ -265,9 +265,8 @@ impl Host {
                     if let Some(using) = session.activity().begin() {
                         return Ok(Serving { session, using, slot, defaults: now.defaults });
                     }
-                    // It is about to fall asleep: let it, and then wake it. It may have failed to
-                    // by now, and run again: so whatever has changed since we looked is looked at,
-                    // not only what is left of it.
+                    // It is about to fall asleep: wait for that, then wake it. The sleep may
+                    // already have failed, so any change since the first look counts.
                     let _ = condition.changed().await;
                 }
                 Ok(Next::Restore) => {
@@ -298,13 +297,12 @@ impl Host {
     }
 }
 
-/// Says which sandbox a piece of work is about.
+/// Adds the sandbox's id to a trace span.
 pub(crate) fn about(id: SandboxId) -> impl FnOnce(&mut Work) {
     move |work| work.note("pandastack.sandbox.id", id.to_string())
 }
 
-/// Waits until no change is under way. A sandbox that is being taken down counts as settled: it is
-/// as good as gone.
+/// Waits until no change is in progress. A sandbox that is being removed counts as settled.
 pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
     let mut condition = entry.condition.clone();
     let is_settled = |now: &Condition| {
@@ -320,11 +318,11 @@ pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
     }
 }
 
-/// Asks a sandbox's driver on behalf of who has waited since then.
+/// Sends a request to a sandbox's driver. `since` is when the caller started waiting.
 async fn ask<T>(entry: &Entry, since: Instant, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Fault> {
     let (reply, answer) = oneshot::channel();
     let asked = Asked { since, ..request(reply).into() };
-    // A driver that is leaving takes no more requests: the sandbox is gone for who asks now.
+    // A driver that is ending takes no more requests: the sandbox is gone for this caller.
     entry.requests.send(asked).await.map_err(|_| Fault::no_sandbox())?;
     answer.await.map_err(|_| Fault::no_sandbox())?
 }

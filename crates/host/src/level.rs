@@ -1,14 +1,14 @@
-//! Keeps what the data volume promises level with what the disk under its image has, which others
-//! write to as well. Why: `docs/decisions/0024-a-full-or-lost-disk.md`.
+//! Keeps the data volume from promising more space than the disk under its image has. Other
+//! programs write to that disk as well. Why: `docs/decisions/0024-a-full-or-lost-disk.md`.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::sandbox::HostContext;
 
-/// Between two looks. What others can write meanwhile is what the volume's margin is for.
+/// Interval of the checks. The volume's margin covers what others can write in between.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks every so often, as long as the host lives.
+/// Checks at an interval until the host closes.
 pub async fn repeat(context: Arc<HostContext>) {
     let token = context.scope.token();
     let mut is_known = false;

@@ -1,5 +1,5 @@
 //! The per-host agent: owns machines, their disks and networks, and knows what really runs here.
-//! It is handed a machine driver by `bins` and never imports one.
+//! `bins` passes it a machine driver; it never imports one.
 
 mod audit;
 pub mod bake;

@@ -1,6 +1,6 @@
-//! Who may read what a server keeps: its own user and nobody else. The data folder and the folder
-//! of running machines are closed at every start; this file lists what somebody has opened since.
-//! What lies deeper is behind a closed folder, and is not looked at.
+//! Keeps a server's files private to its own user. The data folder and the folder of running
+//! machines are closed at every start; this file lists paths that were opened since. Deeper paths
+//! lie behind a closed folder and are not checked.
 
 use std::{
     fmt, fs, io,
@@ -22,8 +22,8 @@ impl fmt::Display for OpenPath {
     }
 }
 
-/// Lists what other users may use: of the data folder and what lies directly in it, of the folders
-/// in its volume, and of the folder of running machines.
+/// Lists paths that other users may use: the data folder and its direct entries, the folders in its
+/// volume, and the folder of running machines.
 pub fn open_paths(data_dir: &Path, run_root: &Path) -> Vec<OpenPath> {
     let tops = [data_dir, run_root].map(Path::to_owned);
     let folders = entries(&data_dir.join("volume")).filter(|path| path.is_dir());
@@ -32,7 +32,7 @@ pub fn open_paths(data_dir: &Path, run_root: &Path) -> Vec<OpenPath> {
     open.collect()
 }
 
-/// Closes all of them: an older version, or a person, has left them open.
+/// Closes all open paths. An older version or a person may have left them open.
 pub fn close_paths(data_dir: &Path, run_root: &Path) -> io::Result<()> {
     open_paths(data_dir, run_root).iter().try_for_each(|open| private::close(&open.path).map(drop))
 }

@@ -1,5 +1,5 @@
-//! The host as control and edge see it. Every verb finds the sandbox, asks its driver, and gives
-//! the driver's answer.
+//! Implements the host's port for control and edge. Every verb finds the sandbox, asks its driver
+//! or its guest, and returns the answer.
 
 use async_trait::async_trait;
 use pandastack_kit::trace;
@@ -101,8 +101,8 @@ impl HostPort for Host {
         let (view, growth) = self.context.volumes.grow(volume, size, room).await?;
         if let Some(growth) = growth {
             match self.request(growth.sandbox, |reply| Request::VolumeGrown(growth, reply)).await {
-                // A sandbox that is leaving needs no news: the next machine sees the size it has
-                // then.
+                // A sandbox that is being removed need not be told: the next machine sees the
+                // current size.
                 Err(fault) if fault.kind == FaultKind::Missing => {}
                 told => told?,
             }
@@ -196,7 +196,7 @@ impl HostPort for Host {
 
     async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
         let Serving { session, using: _using, defaults, .. } = self.serving(id).await?;
-        // The environment of the defaults is the guest's since its birth.
+        // The guest has had the environment of the defaults since its launch.
         let (cwd, user) = (ask.cwd.or(defaults.cwd), ask.user.or(defaults.user));
         guest::exec(&session, ExecAsk { cwd, user, ..ask }, &self.context.scope).await
     }
@@ -272,7 +272,7 @@ impl HostPort for Host {
 }
 
 impl Host {
-    /// Asks a sandbox's driver to take it down, and waits until it has.
+    /// Asks a sandbox's driver to remove it, and waits until it has.
     async fn take_down(&self, id: SandboxId) -> Result<(), Fault> {
         let Some(entry) = self.entry(id) else { return Ok(()) };
         let removal = entry.given_up.ask();
@@ -282,7 +282,7 @@ impl Host {
         {
             removed?;
         }
-        // A driver that was already leaving drops the request; wait until it has left.
+        // A driver that was already ending drops the request. Wait until it has ended.
         let mut condition = entry.condition.clone();
         while condition.changed().await.is_ok() {}
         Ok(())
@@ -292,7 +292,7 @@ impl Host {
 /// Measures the process of a sandbox's machine, if there is one.
 fn measure(id: SandboxId, now: &Condition) -> Option<MachineUsage> {
     let pid = now.pid?;
-    // It may have died in this moment.
+    // The process may have just died.
     let used = usage::of_process(pid).ok()?;
     Some(MachineUsage {
         id,

@@ -1,10 +1,10 @@
-//! What an operator may choose about a host.
+//! The settings of a host that an operator can choose.
 
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use pandastack_model::{Bytes, TemplateName};
 
-/// What a fork restores at the same time unless told otherwise, whatever the number of CPUs.
+/// Bounds of the default of `fork_parallel`.
 const FORK_PARALLEL: RangeInclusive<usize> = 2..=8;
 
 /// Checked settings of one host.
@@ -12,39 +12,39 @@ const FORK_PARALLEL: RangeInclusive<usize> = 2..=8;
 pub struct HostSettings {
     /// Machines kept ready for each template: restored, primed, paused.
     pub standby: usize,
-    /// Processes kept waiting for any layer, for each size of machine in use: what a fork, a wake
-    /// and a create without a standby machine start from.
+    /// Blank processes kept for each size of machine in use. A fork, a wake and a create without a
+    /// standby machine start from one.
     pub blanks: usize,
-    /// Other numbers of standby machines for some templates.
+    /// Numbers of standby machines for single templates, instead of `standby`.
     pub warm: BTreeMap<TemplateName, usize>,
-    /// From a create's start to the guest's first answer.
+    /// Time limit for a resumed guest to answer its greeting.
     pub launch_deadline: Duration,
     /// Creates are refused when less than this is free on the data volume.
     pub disk_reserve: Bytes,
     /// Creates are refused when less than this would stay free of the host's memory.
     pub memory_reserve: Bytes,
-    /// How much guest memory may be promised, in hundredths of the host's.
+    /// Limit of promised guest memory, as a percentage of the host's memory.
     pub overcommit_percent: u64,
-    /// Children of one fork that are restored at the same time; by default as many as the host has
-    /// CPUs, within bounds: each is mostly its guest's first answer, which keeps one CPU busy.
+    /// Children of one fork that are restored at the same time. The default is the number of CPUs,
+    /// within bounds: a restore is mostly the guest's first answer, which keeps one CPU busy.
     pub fork_parallel: usize,
-    /// Between two audits.
+    /// Interval between two audits.
     pub audit_every: Duration,
-    /// What to believe about the host's memory instead of what its kernel says.
+    /// Source of the host's memory figures, instead of the kernel.
     pub memory: Option<MemorySource>,
 }
 
-/// Tells the host's memory: all of it, and what could be given out.
+/// Source of the host's total and available memory.
 #[derive(Clone)]
 pub struct MemorySource(Arc<dyn Fn() -> (Bytes, Bytes) + Send + Sync>);
 
 impl MemorySource {
-    /// Makes a source of a function, which is asked each time.
+    /// Makes a source from a function, which is called each time.
     pub fn new(look: impl Fn() -> (Bytes, Bytes) + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }
 
-    /// Asks.
+    /// Returns total and available memory.
     pub fn look(&self) -> (Bytes, Bytes) {
         (self.0)()
     }

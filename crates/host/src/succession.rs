@@ -1,6 +1,6 @@
-//! What becomes of a sandbox whose driver panics. A defect in one driver is that sandbox's matter,
-//! not the host's: what the driver held is released, the ledger says what is left of the sandbox,
-//! as it does after a kill of the whole process, and a new driver goes on with that.
+//! Replaces a sandbox's driver after a panic, so that a defect in one driver does not affect the
+//! host. The resources of the driver are released, the ledger says what is left of the sandbox, and
+//! a new driver continues with that.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -18,13 +18,12 @@ use crate::{
     sandbox::{Assignment, Condition, GivenUp, HostContext, Standby, Start, drive},
 };
 
-/// Drivers that one sandbox may have. One that makes each of them panic is left alone then; the
-/// audit names it.
+/// Maximum drivers of one sandbox. After the last panic it has no driver, and the audit reports it.
 const DRIVERS_MAX: usize = 3;
 
 const REASON: &str = "its machine was ended: the part of the host that drove it had a defect";
 
-/// Where a sandbox is driven.
+/// Supervises the drivers of one sandbox.
 pub(crate) struct Supervisor {
     pub context: Arc<HostContext>,
     pub standby: Arc<Standby>,
@@ -33,7 +32,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Drives a sandbox to its end, by one driver after the other if need be, and takes it off the
+    /// Drives a sandbox to its end, with a new driver after each panic, and removes it from the
     /// table.
     pub async fn serve(self, assignment: Assignment, tell: watch::Sender<Condition>) {
         let (id, mut assignment) = (assignment.id, assignment);
@@ -46,8 +45,8 @@ impl Supervisor {
                 break;
             }
             tracing::error!(sandbox = %id, "a sandbox's driver panicked");
-            // The link of a machine that is ended stays silent instead of breaking: end it, and
-            // with it what waits on it.
+            // The link of a stopped machine stays silent instead of breaking. Close it, so that
+            // callers stop waiting on it.
             let session = tell.borrow().session.clone();
             if let Some(session) = session {
                 session.close();
@@ -59,14 +58,14 @@ impl Supervisor {
             let Some((row, start)) = self.what_is_left(id).await else { break };
             assignment = self.appoint(row, start, &tell);
         }
-        // Off the table first: who hears of the end must not find the sandbox any more.
+        // Removed from the table first: a caller that hears of the end must not find the sandbox.
         self.table.lock().expect("no holder panics").remove(&id);
         if let Some(fault) = fault {
             tell.send_modify(|now| now.refused = Some(fault));
         }
     }
 
-    /// Reads what the ledger says of a sandbox that has no machine any more, and makes it so.
+    /// Reads the ledger line of a sandbox whose machine is gone, and records its new state.
     async fn what_is_left(&self, id: SandboxId) -> Option<(SandboxRow, Start)> {
         let context = &self.context;
         let read = context.ledger.sandboxes().await;
@@ -90,7 +89,7 @@ impl Supervisor {
                 let record = Record { state, layer: None, secret: None };
                 (context.ledger.record(id, &record).await, Some((row, Start::Failed(reason))))
             }
-            // It was never there, or was on its way out.
+            // Its create or its removal was not finished.
             None => {
                 let consoles = context.consoles.clone();
                 let _ = context.scope.block("forget console", move || consoles.forget(id)).await;
@@ -104,7 +103,7 @@ impl Supervisor {
         left.1
     }
 
-    /// Puts a new driver in the last one's place on the table, and tells everybody what it finds.
+    /// Registers a new driver in the table, and publishes the state that it starts from.
     fn appoint(&self, row: SandboxRow, start: Start, tell: &watch::Sender<Condition>) -> Assignment {
         let SandboxRow { id, generation, spec, .. } = row;
         let (requests, rx) = mpsc::channel(REQUESTS_MAX);

@@ -1,6 +1,6 @@
-//! Gives the room of removed layers and disks back to the disk under the data volume's image: some
-//! time later, slowly, when nobody waits for it; at once only when that disk is short. Why not as
-//! they are removed: `docs/decisions/0025-trimming.md`.
+//! Returns the space of removed layers and disks to the disk under the data volume's image: later
+//! and slowly, or at once when that disk is short. Why not at each removal:
+//! `docs/decisions/0025-trimming.md`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,19 +9,19 @@ use pandastack_model::Bytes;
 
 use crate::sandbox::HostContext;
 
-/// Between two looks.
+/// Interval of the checks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Between two trims, where there is room enough.
+/// Time between two trims while the disk has enough space.
 const TRIM_EVERY: Duration = Duration::from_secs(3600);
 
-/// Less is not worth a trim.
+/// Minimum that a trim must gain.
 const WORTH: Bytes = Bytes::mib(64);
 
 /// The disk is short when less than this many times the reserve is free.
 const SHORT: u64 = 4;
 
-/// Whether anybody waits for the room.
+/// Speed of a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     /// Rests three times as long as it works.
@@ -29,7 +29,7 @@ enum Pace {
     Fast,
 }
 
-/// Looks at the volume every so often, and trims it when that is due.
+/// Checks the volume at an interval, and trims it when that is due.
 pub async fn repeat(context: Arc<HostContext>) {
     let token = context.scope.token();
     loop {
@@ -50,7 +50,7 @@ pub async fn repeat(context: Arc<HostContext>) {
     }
 }
 
-/// Decides whether to trim.
+/// Decides whether to trim, and how fast.
 fn due(slack: &Slack, reserve: Bytes) -> Option<Pace> {
     let Slack { held, free_under, since } = *slack;
     if held < WORTH.get() {
@@ -78,7 +78,7 @@ mod tests {
             (GIB, GIB - 1, 0, Some(Pace::Fast)),
             (GIB / 8, GIB - 1, 0, Some(Pace::Fast)),
             (GIB / 32, GIB - 1, hour, None),
-            // More is held for nothing than others have left.
+            // More is held in vain than is free on the disk.
             (50 * GIB, 40 * GIB, 0, Some(Pace::Fast)),
             (50 * GIB, 60 * GIB, 0, None),
         ] {

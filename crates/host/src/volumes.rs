@@ -1,9 +1,7 @@
-//! Durable disks of this host: who may use which, and the order in which their files and the ledger
-//! change. Never starts a machine and never talks to one on its own; whoever launches a sandbox
-//! takes its [`Claim`] there.
-//!
-//! A use is recorded before the file reaches a machine, and forgotten after that machine is gone,
-//! so that no two machines ever write one file. A sandbox that sleeps still uses its volumes.
+//! The volumes of this host: which sandbox uses which, and the order in which files and ledger
+//! change. Never starts a machine; a launch attaches the [`Claim`]. A use is recorded before a
+//! machine gets the file and removed after that machine is gone: no two machines write one file.
+//! A sleeping sandbox still uses its volumes.
 
 mod plan;
 mod turns;
@@ -29,24 +27,24 @@ use crate::{
     ledger::{Claimed, Ledger, LedgerError, VolumeUse},
 };
 
-/// How long a guest may take to write its volumes out before its machine is ended.
+/// Time limit for a guest to write its volumes out before its machine is stopped.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The volumes of a host.
 pub struct Volumes {
     store: VolumeStore,
-    /// Held by who decides that a volume fits, until it is made or has grown.
+    /// Lock taken from the check that a volume fits until it is made or has grown.
     gate: Arc<Mutex<()>>,
     turns: Turns,
     ledger: Ledger,
     scope: Scope,
 }
 
-/// Leave to make a volume or to grow one. Nobody else has it meanwhile, so that whoever sums up
-/// what there is sees all of it.
+/// Permission to make or to grow a volume. It is exclusive, so that the caller's sum of all sizes
+/// stays true.
 pub struct Room(#[expect(dead_code, reason = "held for its lock")] OwnedMutexGuard<()>);
 
-/// What a sandbox uses: for its machine, and for its guest.
+/// The volumes of a sandbox, for its machine and for its guest.
 #[derive(Clone, Debug, Default)]
 pub struct Claim {
     uses: Vec<Used>,
@@ -56,7 +54,7 @@ pub struct Claim {
 #[derive(Clone, Debug)]
 struct Used {
     by: VolumeUse,
-    /// How large it was when it was claimed. It may have grown since.
+    /// Size when it was claimed. It may have grown since.
     size: Bytes,
     disk: Disk,
 }
@@ -80,7 +78,7 @@ pub enum VolumesError {
 }
 
 impl Volumes {
-    /// Opens the volumes below a data volume and finishes what an earlier process had begun.
+    /// Opens the volumes below a data volume, and finishes removals that an earlier process began.
     pub async fn open(root: &Path, ledger: Ledger, scope: Scope) -> Result<Self, VolumesError> {
         let store = VolumeStore::open(root)?;
         store.clear_drafts();
@@ -91,15 +89,15 @@ impl Volumes {
         Ok(Self { store, gate: Arc::default(), turns: Turns::default(), ledger, scope })
     }
 
-    /// Waits for leave to make or to grow one.
+    /// Waits for permission to make or to grow a volume.
     pub async fn room(&self) -> Room {
         Room(self.gate.clone().lock_owned().await)
     }
 
-    /// Makes an empty volume. Asking again for the same id and size answers the same.
+    /// Makes an empty volume. A repeated call with the same id and size gives the same answer.
     pub async fn make(&self, volume: VolumeId, size: Bytes, room: Room) -> Result<VolumeView, Fault> {
         let make = move |store: &VolumeStore| {
-            // Held as long as the work, not as long as the caller's patience.
+            // Held until the work ends, even if the caller leaves.
             let _room = room;
             store.make(volume, size)
         };
@@ -107,12 +105,13 @@ impl Volumes {
         Ok(VolumeView { volume, size, users: self.users(volume).await? })
     }
 
-    /// Grows a volume. If a sandbox may write it, that sandbox's machine and guest are to be told.
+    /// Grows a volume. Returns a `Growth` if a sandbox may write it: its machine and guest must be
+    /// told.
     pub async fn grow(&self, volume: VolumeId, size: Bytes, room: Room) -> Result<(VolumeView, Option<Growth>), Fault> {
         let disk = self.disk(volume);
         let turn = disk.turn().await;
         let grow = move |store: &VolumeStore| {
-            // Both end with the work, not with the caller's patience.
+            // Both are held until the work ends, even if the caller leaves.
             let _held = (turn, room);
             store.grow(volume, size)
         };
@@ -130,10 +129,11 @@ impl Volumes {
         Ok((VolumeView { volume, size, users }, growth))
     }
 
-    /// Removes a volume and its data; refused while a sandbox uses it. Unknown ones are fine.
+    /// Removes a volume and its data. Refused while a sandbox uses it. An unknown volume is no
+    /// error.
     pub async fn remove(&self, volume: VolumeId) -> Result<(), Fault> {
-        // Recorded first: from now on nobody can claim it, and a killed process finishes this at
-        // its next start.
+        // Recorded first: it cannot be claimed from now on, and after a crash the next start
+        // finishes the removal.
         let users = self.ledger.volume_goes(volume).await?;
         if let Some(user) = users.first() {
             let text = format!("the volume is attached to sandbox {user}; delete that sandbox first");
@@ -152,12 +152,12 @@ impl Volumes {
         Ok(volumes.into_iter().map(|(volume, size)| VolumeView { volume, size, users: users(volume) }).collect())
     }
 
-    /// Tells the size of a volume.
+    /// Returns the size of a volume.
     pub async fn size(&self, volume: VolumeId) -> Result<Bytes, Fault> {
         self.list().await?.into_iter().find(|view| view.volume == volume).map(|view| view.size).ok_or_else(no_volume)
     }
 
-    /// Gives the file of a volume that no sandbox uses.
+    /// Returns the file of a volume that no sandbox uses.
     pub async fn unused_file(&self, volume: VolumeId) -> Result<PathBuf, Fault> {
         match self.users(volume).await?.first() {
             None => Ok(self.store.file(volume)),
@@ -174,8 +174,8 @@ impl Volumes {
         Ok(uses.into_iter().filter(|(_, used)| used.volume == volume).map(|(sandbox, _)| sandbox).collect())
     }
 
-    /// Records that a sandbox uses volumes, all of them or none. Asking again answers the same;
-    /// `release_layer` ends it.
+    /// Records that a sandbox uses volumes, all of them or none. A repeated call gives the same
+    /// answer. `release_layer` ends the use.
     pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<Claim, Fault> {
         let uses = plan::uses(mounts)?;
         if uses.is_empty() {
@@ -198,7 +198,7 @@ impl Volumes {
         }
     }
 
-    /// Gives what a sandbox uses already, for a machine that takes the place of its last one.
+    /// Returns the existing claim of a sandbox, for a machine that replaces its last one.
     pub async fn held(&self, sandbox: SandboxId) -> Result<Claim, Fault> {
         let uses = self.ledger.volume_uses(sandbox).await?;
         if uses.is_empty() {
@@ -210,9 +210,8 @@ impl Volumes {
         Ok(self.claimed(self.on_store("look at volumes", sized).await?))
     }
 
-    /// Lists what a sandbox uses, as it was asked for. A child that is given the read-only ones of
-    /// its parent, all of them and in this order, has them in the same slots, where its memory
-    /// expects them.
+    /// Lists the mounts of a sandbox. A child that gets its parent's read-only volumes, all of them
+    /// and in this order, has them in the same slots, where its memory expects them.
     pub async fn mounts(&self, sandbox: SandboxId) -> Result<Vec<VolumeMount>, Fault> {
         let uses = self.ledger.volume_uses(sandbox).await?;
         Ok(uses.iter().map(VolumeUse::mount).collect())
@@ -223,8 +222,8 @@ impl Volumes {
         self.ledger.let_go_volumes(sandbox).await.map_err(Fault::from)
     }
 
-    /// Lets go of everything that sandboxes use which are not among these, and names them: what a
-    /// killed process left.
+    /// Releases the volumes of all sandboxes that are not in the set, and returns those sandboxes.
+    /// A killed process may have left such uses.
     pub async fn retain(&self, sandboxes: &HashSet<SandboxId>) -> Result<Vec<SandboxId>, LedgerError> {
         let uses = self.ledger.volume_users().await?;
         let gone: HashSet<SandboxId> =
@@ -235,8 +234,8 @@ impl Volumes {
         Ok(gone.into_iter().collect())
     }
 
-    /// Counts the volumes and lists the sandboxes that use any. What is used is looked at first:
-    /// its sandbox is recorded before it.
+    /// Counts the volumes and lists the sandboxes that use any. Call it before reading the
+    /// sandboxes: a sandbox is recorded before its uses.
     pub async fn present(&self) -> Result<(usize, Vec<SandboxId>), LedgerError> {
         let users = self.ledger.volume_users().await?.into_iter().map(|(sandbox, _)| sandbox).collect();
         let volumes = self.on_store("list volumes", |store| Ok(store.list().len())).await.unwrap_or_default();
@@ -269,12 +268,12 @@ impl Claim {
         self.uses.is_empty()
     }
 
-    /// Whether what the guest has not written out yet would be missed.
+    /// Whether the guest may write to a volume.
     pub fn writes(&self) -> bool {
         self.uses.iter().any(Used::is_written)
     }
 
-    /// Fills the slots of a paused machine.
+    /// Attaches the volumes to a paused machine.
     pub async fn attach(&self, machine: &dyn Machine) -> Result<(), MachineError> {
         for used in &self.uses {
             let _turn = used.disk.turn().await;
@@ -283,18 +282,17 @@ impl Claim {
         Ok(())
     }
 
-    /// Has the guest of a new sandbox mount everything.
+    /// Asks the guest of a new sandbox to mount all volumes.
     pub async fn mount(&self, session: &Session) -> Result<(), Fault> {
         if self.is_empty() {
             return Ok(());
         }
-        // Its disks have at least these sizes: a machine shows what there is when they are
-        // attached.
+        // The disks have at least these sizes: a machine shows the size at the time of the attach.
         let volumes = self.uses.iter().map(|used| for_guest(used.by.slot, &used.by.path, used.size)).collect();
         guest::mount(session, &wire::Volumes { volumes }).await
     }
 
-    /// Has the guest of a sandbox that slept or was paused fill disks that have grown meanwhile.
+    /// Asks the guest to use the full size of volumes that grew while it slept or was paused.
     pub async fn catch_up(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
         let mut volumes = Vec::with_capacity(self.uses.len());
         for Used { by, disk, .. } in self.uses.iter().filter(|used| used.is_written()) {
@@ -303,8 +301,8 @@ impl Claim {
         if volumes.is_empty() { Ok(()) } else { guest::grow(session, &wire::Volumes { volumes }).await }
     }
 
-    /// Has the guest write out everything, so that the next one finds what this one wrote, before
-    /// its machine is ended. A guest that does not answer keeps what it had flushed itself.
+    /// Asks the guest to write out all its data before its machine is stopped, so that the next one
+    /// finds it. If the guest does not answer, only what it had flushed itself is kept.
     pub async fn flush(&self, machine: &dyn Machine, session: &Session) {
         if !self.writes() {
             return;
@@ -319,10 +317,10 @@ impl Claim {
         }
     }
 
-    /// Lets the guest go on writing after a `flush` that was not its end.
+    /// Lets the guest write again after a `flush` if its machine was not stopped.
     pub async fn unflush(&self, session: &Session) {
         if self.writes() {
-            // If it cannot be told, it goes on by itself after a while.
+            // If this fails, the guest continues by itself after a while.
             let _ = tokio::time::timeout(FLUSH_DEADLINE, session.thaw()).await;
         }
     }
@@ -335,15 +333,15 @@ impl Used {
 }
 
 impl Growth {
-    /// Tells the machine and the guest of a running sandbox. The size is the present one: others
-    /// may have grown the volume since.
+    /// Tells the machine and the guest of a running sandbox the current size. The volume may have
+    /// grown again since.
     pub async fn tell(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
         let size = tell_size(machine, self.slot, &self.disk).await?;
         guest::grow(session, &wire::Volumes { volumes: vec![for_guest(self.slot, &self.path, size)] }).await
     }
 }
 
-/// Tells a machine how large a volume is now, while nobody makes it larger.
+/// Tells a machine the current size of a volume, while a lock prevents further growth.
 async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Result<Bytes, Fault> {
     let turn = disk.turn().await;
     let size = turn.size().map_err(|cause| Fault::bug("volumes").with_detail(cause))?;
@@ -352,8 +350,8 @@ async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Resu
 }
 
 /// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume,
-/// because their memory would go on writing it; and any for a kept layer, because its volumes may
-/// be gone when somebody starts from it.
+/// because the copies would write it too; and any for a kept layer, because its volumes may be gone
+/// when a sandbox starts from it.
 pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
     let refused = |mount: &VolumeMount, why: &str| {
         let text = format!("volume {} is attached at {}, and {why}", mount.volume, mount.path);
@@ -374,7 +372,7 @@ fn for_guest(slot: VolumeSlot, path: &str, size: Bytes) -> wire::Volume {
     wire::Volume { serial: slot.to_string(), path: path.to_owned(), read_only, size: size.get() }
 }
 
-/// Finds the volumes and looks whether those that are only read can be.
+/// Finds the volumes, and checks that the read-only ones were unmounted cleanly.
 fn check(
     store: &VolumeStore,
     uses: Vec<VolumeUse>,
@@ -390,7 +388,7 @@ fn check(
     Ok(Ok(sized))
 }
 
-/// Refuses sizes that no volume has.
+/// Refuses a size outside the limits of a volume.
 pub fn check_size(size: Bytes) -> Result<(), Fault> {
     if (VOLUME_BYTES_MIN..=VOLUME_BYTES_MAX).contains(&size) {
         return Ok(());

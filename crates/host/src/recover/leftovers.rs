@@ -1,4 +1,4 @@
-//! What an earlier process left in the process table and in the machines' folder.
+//! Finds and removes what an earlier process left: machine processes, control groups and folders.
 
 use std::{
     collections::HashSet,
@@ -16,16 +16,16 @@ use pandastack_vmm::{group_of, groups_of};
 
 use super::RecoverError;
 
-/// How long a killed process may take to be gone.
+/// Time limit for a killed process to disappear.
 const DEATH_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A machine process and the id of its machine.
 pub type MachineProcess = (Pid, String);
 
-/// Finds the processes of machines below a folder. A process in a control group of ours is that
-/// group's machine, whatever it says of itself: a guest that has taken over its process can rewrite
-/// the arguments. Arguments count only for a process in no such group, because the host has no
-/// groups, or because its server was killed before it entered its group and no guest ran in it yet.
+/// Finds the processes of machines below a folder. A process in one of our control groups is that
+/// group's machine: a guest that has taken over its process can rewrite the arguments. Arguments
+/// count only outside such groups: the host has none, or the server was killed before the process
+/// entered its group, when no guest ran in it yet.
 pub fn machine_processes(run_root: &Path) -> Vec<MachineProcess> {
     let (groups, mark) = (groups_of(run_root), format!("{}/mch_", run_root.display()));
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -35,7 +35,7 @@ pub fn machine_processes(run_root: &Path) -> Vec<MachineProcess> {
 }
 
 fn named_by_arguments(pid: i32, mark: &str) -> Option<String> {
-    // A zombie has no arguments left, so a killed process that nobody reaped does not count.
+    // A zombie has no arguments, so a killed process that is not reaped yet does not count.
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = String::from_utf8_lossy(&words).into_owned();
     if !words.contains("-accel") {
@@ -46,7 +46,7 @@ fn named_by_arguments(pid: i32, mark: &str) -> Option<String> {
     Some(format!("mch_{}", &id[..end]))
 }
 
-/// Ends the machine processes that nobody keeps, and waits until they are gone.
+/// Kills the machine processes that are not in `keep`, and waits until they are gone.
 pub async fn end_processes(run_root: &Path, keep: &HashSet<String>) -> Result<usize, RecoverError> {
     let mut doomed = machine_processes(run_root);
     doomed.retain(|(_, machine)| !keep.contains(machine));
@@ -62,7 +62,7 @@ pub async fn end_processes(run_root: &Path, keep: &HashSet<String>) -> Result<us
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    // Whoever watched them removed their groups with them; these had nobody.
+    // A watcher removes the group with its process. These processes had no watcher.
     for machine in groups(run_root).iter().filter(|machine| !keep.contains(*machine)) {
         while !remove_group(run_root, machine) && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -81,7 +81,7 @@ pub fn remove_group(run_root: &Path, machine: &str) -> bool {
     Hierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).remove())
 }
 
-/// Tells whether a machine was killed for want of memory. Its control group alone remembers that.
+/// Whether a machine was killed because it ran out of memory. Only its control group records that.
 pub fn was_short_of_memory(run_root: &Path, machine: &str) -> bool {
     Hierarchy::find().is_ok_and(|tree| tree.group(&group_of(&run_root.join(machine))).memory_kills() > 0)
 }
@@ -92,7 +92,7 @@ pub fn folders(run_root: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Removes the folders of machines that nobody keeps.
+/// Removes the folders of machines that are not in `keep`.
 pub fn clear_folders(run_root: &Path, keep: &HashSet<String>) -> Result<usize, RecoverError> {
     let mut doomed = folders(run_root);
     doomed.retain(|folder| !keep.contains(folder));
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that has some arguments and waits for a word that never comes.
+    /// Starts a process with these arguments that waits for input that never comes.
     fn waiting(arguments: &[&str]) -> Child {
         let mut child = Command::new("sh")
             .args(["-c", "echo ready; read word"])
@@ -122,13 +122,13 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Once it has spoken, its arguments are its own.
+        // Its first output shows that its own arguments are in place.
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
         child
     }
 
-    /// One machine's process says nothing of itself, another says that it is a machine which is
-    /// kept. Both are ended.
+    /// One process has arguments that say nothing; another claims to be a machine that is kept.
+    /// Both are killed.
     #[tokio::test]
     async fn machines_are_known_by_their_control_groups_and_not_by_their_arguments() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,15 +1,16 @@
-//! What the host does first after a start: goes on with what an earlier process of the same data
-//! folder left, and removes what was half-made or nobody's. The ledger says what was meant; reality
-//! says what is left of it.
+//! Recovers at the host's start: takes over what an earlier process of the same data folder left,
+//! and removes what was half-made or has no owner. The ledger gives the intent; the host shows what
+//! is left.
 //!
 //! ```text
 //! ledger says       machine lives          machine gone
 //! creating          end it, forget         forget
-//! waking            take it over           failed      (only of who writes a volume; others are hibernated until they run)
+//! waking            take it over           failed      (1)
 //! running, paused   take it over           failed
 //! hibernated        end it (half a wake)   asleep
 //! stopping          finish the removal     finish the removal
 //! failed            end it                 failed
+//! (1) only with a writable volume; others stay recorded as hibernated until they run
 //! ```
 
 mod leftovers;
@@ -33,7 +34,7 @@ pub use leftovers::{folders, groups, machine_processes, remove_group};
 pub use plan::Plan;
 pub use take_over::take_over;
 
-/// What was found, taken over and removed.
+/// Result of a recovery: what was found, taken over and removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Sandboxes whose machines were taken over as they ran.
@@ -47,13 +48,13 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// Tells whether the earlier process had left nothing.
+    /// Whether the earlier process left nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The host cannot go on after its last run.
+/// The host cannot recover from its last run.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
     #[error(transparent)]
@@ -77,8 +78,8 @@ pub async fn plan(ledger: &Ledger) -> Result<Plan, RecoverError> {
     Ok(Plan::of(ledger.sandboxes().await?, ledger.machines().await?))
 }
 
-/// Removes everything that a process left which kept no ledger: the machines below a folder of its
-/// own with their disks, the folder, and a network of its own.
+/// Removes everything that a process without a ledger left: the machines below its own folder with
+/// their disks, the folder, and its own network.
 pub async fn clear_abandoned(run_root: &Path, layers: &LayerStore, instance: &str) -> Result<(), RecoverError> {
     let nobody = HashSet::new();
     leftovers::end_processes(run_root, &nobody).await?;

@@ -7,25 +7,25 @@ use pandastack_model::{SandboxId, SandboxState};
 
 use crate::ledger::{MachineRow, SandboxRow};
 
-/// What is to be done with an earlier run's things.
+/// What to do with the sandboxes and machines of an earlier run.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Sandboxes that had a machine, with that machine: to be taken over.
+    /// Sandboxes to take over, each with its machine.
     pub adopt: Vec<(SandboxRow, MachineRow)>,
     /// Sandboxes that sleep in a layer.
     pub asleep: Vec<SandboxRow>,
-    /// Sandboxes without a machine that should have one.
+    /// Sandboxes that have failed, with the reason.
     pub failed: Vec<(SandboxRow, String)>,
-    /// Sandboxes that never were, or were on their way out.
+    /// Sandboxes whose create or removal was not finished.
     pub forget: Vec<SandboxId>,
-    /// Machines to be ended.
+    /// Machines to end.
     pub end: Vec<MachineRow>,
 }
 
 const LOST: &str = "its machine ended while the host was not running";
 
 impl Plan {
-    /// Decides about every line.
+    /// Decides about every ledger line.
     pub fn of(sandboxes: Vec<SandboxRow>, machines: Vec<MachineRow>) -> Self {
         let mut plan = Plan::default();
         let mut machines = machines;
@@ -54,13 +54,13 @@ impl Plan {
         plan
     }
 
-    /// Sandboxes that go on using their volumes.
+    /// Ids of the sandboxes that keep their volumes.
     pub fn kept_sandboxes(&self) -> HashSet<SandboxId> {
         let living = self.adopt.iter().map(|(sandbox, _)| sandbox.id);
         living.chain(self.asleep.iter().map(|sandbox| sandbox.id)).collect()
     }
 
-    /// Ids of the sandboxes that are here after the start, dead ones included.
+    /// Ids of the sandboxes that exist after the start, failed ones included.
     pub fn all_sandboxes(&self) -> HashSet<SandboxId> {
         self.kept_sandboxes().into_iter().chain(self.failed.iter().map(|(sandbox, _)| sandbox.id)).collect()
     }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!((plan.asleep.len(), plan.end.len(), plan.adopt.len()), (1, 1, 0));
     }
 
-    /// Its guest may have written to its volume since, whatever layer the line still names.
+    /// The line still names a layer, but the guest may have written to its volume since.
     #[test]
     fn a_wake_without_a_way_back_has_failed_with_its_machine() {
         let row = || sandbox(SandboxState::Waking, Some(LayerId::random()));

@@ -1,4 +1,4 @@
-//! Takes living machines over, with the same list of releases that a launch would have made.
+//! Takes over living machines, with the same list of releases that a launch makes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     sandbox::{HostContext, Life, Living, Reached, Shape, Start, dial_again, greet, hold_machine},
 };
 
-/// Machines that are asked at the same time.
+/// Machines that are taken over at the same time.
 const AT_A_TIME: usize = 8;
 
 /// The sandboxes of an earlier run, ready for their drivers.
@@ -59,8 +59,7 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
                 found.asleep += 1;
                 found.sandboxes.push((row.id, row.generation, row.spec, Start::Asleep(layer)));
             }
-            // Its line stays as it is: what is in the layer may come back, what is forgotten does
-            // not.
+            // The ledger line stays, because the layer may become readable again.
             Err(error) => {
                 tracing::error!(sandbox = %row.id, %error, "a sandbox cannot be woken");
                 let reason = format!("the layer it sleeps in cannot be read: {error}");
@@ -74,7 +73,8 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
         let adopted = adopt(context, &row, &machine, &mut undo).await;
         (row, machine, undo, adopted)
     });
-    // Several at a time: each waits for its guest, and nobody is served before all are here.
+    // Several at a time: each waits for its guest, and the host serves no request before all are
+    // done.
     let mut attempts = std::pin::pin!(attempts.buffered(AT_A_TIME));
     while let Some((row, machine, undo, adopted)) = attempts.next().await {
         match adopted {
@@ -95,7 +95,7 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
             Err(error) => {
                 tracing::warn!(sandbox = %row.id, %error, "machine not taken over");
                 let reason = why_lost(context, &machine, &error);
-                // Before its disk and its network are given away.
+                // Killed before its disk and network are released.
                 kept.remove(&machine.id.to_string());
                 end_processes(&context.run_root, &kept).await?;
                 undo.unwind().await;
@@ -112,7 +112,7 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
     Ok(found)
 }
 
-/// A machine that was taken over, but for its list of releases.
+/// A machine that was taken over, without its list of releases.
 struct Adopted {
     machine: Arc<dyn Machine>,
     session: Session,
@@ -146,8 +146,8 @@ impl Adopted {
     }
 }
 
-/// Says why a machine could not be taken over, in the words of who would have watched it die if
-/// that is known. Asked before its control group is removed.
+/// Explains why a machine could not be taken over. If it ran out of memory, the text is the same as
+/// on a running host. Call this before its control group is removed.
 fn why_lost(context: &HostContext, machine: &MachineRow, error: &AdoptError) -> String {
     if !was_short_of_memory(&context.run_root, &machine.id.to_string()) {
         return format!("its machine could not be taken over: {error}");
@@ -160,8 +160,8 @@ fn why_lost(context: &HostContext, machine: &MachineRow, error: &AdoptError) -> 
     }
 }
 
-/// Remembers to remove a slot of the last run that was not taken over. One that was is given back
-/// by who has it.
+/// Adds the removal of an earlier run's slot to `undo`. It does nothing for a slot that was taken
+/// over: its holder gives that back.
 fn hold_orphan(context: &Arc<HostContext>, name: &str, undo: &mut Undo) {
     let (context, name) = (context.clone(), name.to_owned());
     undo.hold("orphaned slot", move || async move {
@@ -177,11 +177,12 @@ async fn adopt(
     machine: &MachineRow,
     undo: &mut Undo,
 ) -> Result<Adopted, AdoptError> {
-    // Whatever fails below, these are there and must go. The line goes last: it names the others.
+    // These exist, so they are released even if a later step fails. The ledger line goes last,
+    // because it names the others.
     context.hold_line(machine.id, undo);
     context.hold_files(machine.id, undo);
     hold_orphan(context, &machine.slot, undo);
-    // After a reboot of the host there is no such slot.
+    // Fails after a reboot of the host, because the slot is gone.
     let slot = context.net.adopt(&machine.slot, &row.spec.egress).await?;
     let network = slot.port();
     let slot = context.hold_slot(slot, undo);
@@ -195,21 +196,22 @@ async fn adopt(
     let adopted: Arc<dyn Machine> = Arc::from(context.driver.adopt(spec, machine.pid).await?);
     hold_machine(&adopted, undo);
     let secret = row.record.secret.clone().unwrap_or_default();
-    // The last run may have been cut off in the middle of a seal: the ledger says whether the guest
-    // should run.
+    // The last run may have ended in the middle of a seal. The ledger says whether the guest should
+    // run.
     let wanted = if row.record.state == SandboxState::Paused { Power::Paused } else { Power::Running };
     if adopted.power().await? != Power::Running {
         adopted.resume().await?;
     }
     let is_waking = row.record.state == SandboxState::Waking;
     let session = if is_waking {
-        // Cut off in the middle of a wake that cannot be undone: its guest may have heard of its
-        // new secret, or not yet.
+        // The last run ended during a wake that cannot be undone. The guest may or may not have the
+        // new secret.
         greet(context, &*adopted, &layer, &|| Life::Same.rebirth(&secret)).await.map_err(|_| AdoptError::Silent)?
     } else {
         match dial_again(context, &*adopted, &secret).await {
             Reached::Session(session) => session,
-            // Its driver reaches it when there is room; nobody else needs to wait for that.
+            // The guest waits for disk space. Its driver dials it again later; recovery does not
+            // wait for that.
             Reached::Waits => Session::lost(&context.scope),
             Reached::Silent => return Err(AdoptError::Silent),
         }

@@ -1,37 +1,36 @@
-//! Decides whether another machine fits on this host. Pure: a view of the host goes in, yes or a
-//! reason comes out, and a refused create has created nothing.
+//! Decides whether another machine or volume fits on this host. Pure: takes a view of the host, and
+//! returns yes or a reason.
 
 use pandastack_model::{Bytes, VOLUMES_OVERCOMMIT};
 
-/// What the host has and has promised at one moment.
+/// Resources and promises of the host at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// Memory that could be given to processes now, reclaimable caches included.
     pub memory_free: Bytes,
-    /// Machines that were let in and whose process does not run yet: what they take at once is
-    /// still free.
+    /// Admitted machines whose process does not run yet. Their memory still counts as free.
     pub machines_starting: u64,
     /// All memory of the host.
     pub memory_total: Bytes,
-    /// Guest memory of all machines together: what they could come to use.
+    /// Guest memory of all machines together: the most that they can use.
     pub memory_promised: Bytes,
     /// Free space for new data on the data volume.
     pub disk_free: Bytes,
 }
 
-/// What the operator allows.
+/// Limits that the operator sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Stays free for the host itself.
     pub memory_reserve: Bytes,
-    /// How many times its memory a host may promise: guests share the pages of their layer and
-    /// rarely use all of theirs.
+    /// Limit of promised guest memory, as a percentage of the host's memory. Guests share the pages
+    /// of their layer and rarely use all of theirs.
     pub overcommit_percent: u64,
     /// Stays free on the data volume.
     pub disk_reserve: Bytes,
 }
 
-/// Why a machine does not fit.
+/// Why a machine or a volume does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     #[error("only {free} of memory are free, and {reserve} are kept in reserve")]
@@ -44,10 +43,10 @@ pub enum Full {
     Volumes { promised: Bytes, most: Bytes },
 }
 
-/// What a machine takes at once, before its guest has changed anything: the process itself.
+/// Memory of a machine's process, before its guest has changed a page.
 pub const MACHINE_FLOOR: Bytes = Bytes::mib(48);
 
-/// Decides about one more machine of a size.
+/// Decides whether one more machine with this much memory fits.
 pub fn admit(view: &View, terms: &Terms, memory: Bytes) -> Result<(), Full> {
     let View { memory_free, machines_starting, memory_total, memory_promised, disk_free } = *view;
     if disk_free < terms.disk_reserve {
@@ -64,7 +63,7 @@ pub fn admit(view: &View, terms: &Terms, memory: Bytes) -> Result<(), Full> {
     Ok(())
 }
 
-/// What a decision about a volume looks at.
+/// Input of a decision about a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeView {
     pub disk_free: Bytes,
@@ -73,7 +72,7 @@ pub struct VolumeView {
     pub promised: Bytes,
 }
 
-/// Decides about one volume of a size, new or grown.
+/// Decides whether a new or grown volume of this size fits.
 pub fn admit_volume(view: &VolumeView, disk_reserve: Bytes, size: Bytes) -> Result<(), Full> {
     let VolumeView { disk_free, disk_total, promised } = *view;
     if disk_free < disk_reserve {
@@ -86,7 +85,7 @@ pub fn admit_volume(view: &VolumeView, disk_reserve: Bytes, size: Bytes) -> Resu
     Ok(())
 }
 
-/// Reads the host's memory from the text of `/proc/meminfo`: total, and what could be given out.
+/// Reads total and available memory from the text of `/proc/meminfo`.
 pub fn parse_meminfo(text: &str) -> Option<(Bytes, Bytes)> {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;

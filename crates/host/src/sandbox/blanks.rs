@@ -1,6 +1,6 @@
-//! Processes that wait for a layer, by the shape of the machine they will be. A fork, a wake and a
-//! create without a standby machine take one and save most of a process's start. They hold no guest
-//! memory; [`super::Standby`] makes them when nothing else is to be done.
+//! Blanks: processes that wait for a layer, grouped by the shape of their machine. A fork, a wake
+//! and a create without a standby machine take one and save most of a process's start. They hold no
+//! guest memory. [`super::Standby`] makes them when it has nothing else to do.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,20 +15,20 @@ use pandastack_vmm::MachineState;
 
 use super::prepare::{MachineSlot, Shape};
 
-/// Shapes that are kept. Of more, those used last.
+/// Maximum number of shapes with blanks: the most recently used ones.
 const SHAPES_MAX: usize = 4;
 
 /// The blank processes of a host.
 pub struct Blanks {
-    /// None, if the driver turns out to have no such thing.
+    /// Blanks for each shape. 0 if the driver does not support them.
     wanted: AtomicUsize,
-    /// The shape used last comes first.
+    /// Most recently used shape first.
     recent: Mutex<VecDeque<Shape>>,
     shelves: Mutex<HashMap<Shape, VecDeque<MachineSlot>>>,
 }
 
 impl Blanks {
-    /// Begins with the shapes of all templates.
+    /// Starts with the shapes of all templates.
     pub fn new(wanted: usize, layers: &LayerStore) -> Self {
         let blanks = Self { wanted: AtomicUsize::new(wanted), recent: Mutex::default(), shelves: Mutex::default() };
         for (_, layer) in layers.templates() {
@@ -39,8 +39,8 @@ impl Blanks {
         blanks
     }
 
-    /// Takes a living process that fits a layer; from now on its shape is kept. Dead ones come
-    /// beside it.
+    /// Takes a living blank that fits a layer, and marks its shape as used. Also returns the dead
+    /// ones found on the way.
     pub fn take(&self, manifest: &Manifest) -> (Option<MachineSlot>, Vec<MachineSlot>) {
         let shape = Shape::of(manifest);
         let mut dead = Vec::new();
@@ -60,7 +60,7 @@ impl Blanks {
         (taken, dead)
     }
 
-    /// Takes those that died while they waited.
+    /// Takes the blanks that died.
     pub fn take_dead(&self) -> VecDeque<MachineSlot> {
         let mut all = VecDeque::new();
         for shelf in self.shelves().values_mut() {
@@ -71,7 +71,7 @@ impl Blanks {
         all
     }
 
-    /// Takes any, of the shape that was not used for the longest time.
+    /// Takes a blank of the least recently used shape.
     pub fn yield_one(&self) -> Option<MachineSlot> {
         let recent = self.recent().clone();
         let mut shelves = self.shelves();
@@ -80,7 +80,7 @@ impl Blanks {
         oldest.into_iter().find_map(|shape| shelves.get_mut(&shape)?.pop_back())
     }
 
-    /// Takes one of a shape that is not kept any more.
+    /// Takes a blank of a shape that is no longer kept.
     pub fn take_stale(&self) -> Option<MachineSlot> {
         let recent = self.recent().clone();
         let mut shelves = self.shelves();
@@ -88,7 +88,7 @@ impl Blanks {
         shelves.iter_mut().find(|(shape, _)| !recent.contains(shape))?.1.pop_back()
     }
 
-    /// Gives a shape that has too few.
+    /// Returns a shape that has too few blanks.
     pub fn next_short(&self) -> Option<Shape> {
         let recent = self.recent().clone();
         let shelves = self.shelves();
@@ -96,22 +96,22 @@ impl Blanks {
         recent.into_iter().find(|shape| count(shape) < self.wanted.load(Ordering::Relaxed))
     }
 
-    /// Puts one on its shelf.
+    /// Puts a blank on its shelf.
     pub fn put(&self, shape: Shape, machine_slot: MachineSlot) {
         self.shelves().entry(shape).or_default().push_back(machine_slot);
     }
 
-    /// Counts them.
+    /// Counts all blanks.
     pub fn count(&self) -> usize {
         self.shelves().values().map(VecDeque::len).sum()
     }
 
-    /// Takes all.
+    /// Takes all blanks.
     pub fn take_all(&self) -> Vec<MachineSlot> {
         std::mem::take(&mut *self.shelves()).into_values().flatten().collect()
     }
 
-    /// Notes that the driver has no such thing.
+    /// Records that the driver does not support blanks.
     pub fn want_none(&self) {
         self.wanted.store(0, Ordering::Relaxed);
     }

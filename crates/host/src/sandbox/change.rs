@@ -1,5 +1,5 @@
-//! What a sandbox's driver does when asked: pause, resume, seal, sleep, wake, new terms. `step`
-//! decides, this acts.
+//! Carries out requests to a sandbox's driver: pause, resume, seal, sleep, wake, new terms. `step`
+//! decides; this file acts.
 
 use std::time::{Duration, Instant};
 
@@ -22,12 +22,12 @@ use crate::{
     volumes::{Growth, may_be_sealed},
 };
 
-/// From telling a guest the time to its answer.
+/// Time limit for setting a guest's clock.
 const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
 
 impl Owned<'_> {
-    /// Carries a request out for who has waited since then, and answers it. Who asked may have
-    /// left; the work is done all the same, except for a wake: who comes next asks again.
+    /// Carries a request out and answers it. `since` is when the caller started waiting. The work
+    /// is done even if the caller has left, except a wake: the next caller asks again.
     pub(super) async fn answer(&mut self, request: Request, since: Instant) {
         match request {
             Request::Remove(..) => unreachable!("removal ends the driver and is handled there"),
@@ -38,7 +38,8 @@ impl Owned<'_> {
             Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake, since).await)),
             Request::Seal(ask, defaults, reply) => {
                 drop(reply.send(self.seal(ask, defaults, since).await));
-                // Many short pauses would add up; who asked need not wait for it.
+                // Many short pauses would add up to a late clock. The caller does not wait for
+                // this.
                 if self.tell.borrow().view.state == SandboxState::Running {
                     self.set_clock().await;
                 }
@@ -69,15 +70,15 @@ impl Owned<'_> {
     async fn halt(&mut self) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to pause")) };
         if let Err(error) = living.machine.pause().await {
-            // It may have been done all the same.
+            // The machine may have paused despite the error.
             go_on(&*living.machine).await.map_err(machine_fault)?;
             self.set_clock().await;
             return Err(machine_fault(error));
         }
         living.session.activity().touch();
         if let Err(error) = self.write_down(SandboxState::Paused).await {
-            // The next start would let it go on: it must not be said to stand still. The line may
-            // have been written all the same.
+            // The next start would resume the guest, so the pause is undone. The line may have been
+            // written despite the error.
             go_on(&*living.machine).await.map_err(machine_fault)?;
             self.log(self.write_down(SandboxState::Running).await);
             self.set_clock().await;
@@ -90,20 +91,20 @@ impl Owned<'_> {
     async fn go_on(&mut self) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to resume")) };
         let claim = self.context.volumes.held(self.id).await?;
-        // Before it runs: the next start would halt it again.
+        // Recorded before it runs: otherwise the next start would pause it again.
         if let Err(error) = self.write_down(SandboxState::Running).await {
             self.log(self.write_down(SandboxState::Paused).await);
             return Err(error.into());
         }
         if let Err(error) = living.machine.resume().await {
-            // It may have been done all the same.
+            // The machine may have resumed despite the error.
             self.halt_again(&*living.machine).await;
             self.log(self.write_down(SandboxState::Paused).await);
             return Err(machine_fault(error));
         }
         living.session.activity().touch();
         self.set_clock().await;
-        // A volume may have grown while nobody could be told.
+        // A volume may have grown while the guest was paused.
         if let Err(fault) = claim.catch_up(&*living.machine, &living.session).await {
             tracing::warn!(sandbox = %self.id, %fault, "grown volumes not filled");
         }
@@ -111,7 +112,7 @@ impl Owned<'_> {
         Ok(())
     }
 
-    /// Lets a guest stand still again that its owner has paused.
+    /// Pauses a guest again that its owner has paused.
     async fn halt_again(&self, machine: &dyn Machine) {
         if let Err(error) = stand_still(machine).await
             && *machine.watch().borrow() == MachineState::Alive
@@ -120,8 +121,7 @@ impl Owned<'_> {
         }
     }
 
-    /// Tells a guest what time it is after it stood still: its clock did too. One that does not
-    /// answer is no worse off.
+    /// Sets a guest's clock after a pause, because the clock stopped too. A failure is only logged.
     pub(super) async fn set_clock(&self) {
         let Body::Living(living) = &self.body else { return };
         let told = async {
@@ -139,7 +139,7 @@ impl Owned<'_> {
         }
     }
 
-    /// Writes a new state of the same machine down.
+    /// Records a new state of the sandbox in the ledger.
     pub(super) async fn write_down(&self, state: SandboxState) -> Result<(), LedgerError> {
         let (layer, secret) = match &self.body {
             Body::Living(living) => (None, Some(living.secret.reveal().clone())),
@@ -149,7 +149,7 @@ impl Owned<'_> {
         self.context.ledger.record(self.id, &Record { state, layer, secret }).await
     }
 
-    /// Tells the world of a new state.
+    /// Publishes a new state and sends an event.
     fn settle(&mut self, state: SandboxState) {
         self.tell.send_modify(|now| now.view.state = state);
         self.announce();
@@ -164,7 +164,7 @@ impl Owned<'_> {
             Body::Living(living) if self.tell.borrow().view.state == SandboxState::Running => {
                 growth.tell(&*living.machine, &living.session).await
             }
-            // Whoever goes on later looks at the size then.
+            // A sandbox that resumes or wakes later reads the size then.
             Body::Living(_) | Body::Asleep(_) | Body::Dead => Ok(()),
         }
     }
@@ -182,7 +182,8 @@ impl Owned<'_> {
             Hold::Kept => Durability::Now,
             Hold::Passing => Durability::Later,
         };
-        // Before the layer exists: nobody may collect it between its seal and its first use.
+        // Protected before it exists, so that it is not collected between its seal and its first
+        // use.
         self.context.protect_layer(ask.layer);
         let plan = SealPlan { layer: ask.layer, source: self.id, durability, then: Then::GoOn, defaults };
         let sealed = seal(&self.context, living, plan).await;
@@ -205,14 +206,14 @@ impl Owned<'_> {
         Ok(LayerView { layer: ask.layer, own, pause })
     }
 
-    /// Answers a repeated request as the first one was.
+    /// Answers a repeated seal request with the layer that exists already.
     async fn sealed_before(&self, ask: SealAsk) -> Result<Option<LayerView>, Fault> {
         let layer = ask.layer;
         let Some(row) = self.context.ledger.layer(layer).await? else { return Ok(None) };
         if row.source != self.id {
             return Err(Fault::new(FaultKind::Conflict, "layer.exists", "this layer was made from another sandbox"));
         }
-        // A line alone is what an attempt that failed may have left.
+        // A failed attempt may have left a ledger line without a layer.
         let (store, scope) = (self.context.layers.clone(), self.context.scope.clone());
         let opened = scope.block("open layer", move || store.open_layer(layer)).await.map_err(Fault::bug)?;
         let Ok(opened) = opened else { return Ok(None) };
@@ -228,7 +229,7 @@ impl Owned<'_> {
         Ok(Some(LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO }))
     }
 
-    /// Puts an idle sandbox to sleep, unless somebody has just come.
+    /// Puts an idle sandbox to sleep, unless a new use has begun.
     pub(super) async fn rest(&mut self) {
         let Body::Living(living) = &self.body else { return };
         if !living.session.activity().retire_if_unused() {
@@ -237,14 +238,14 @@ impl Owned<'_> {
         if let Err(fault) = self.fall_asleep().await {
             tracing::warn!(sandbox = %self.id, %fault, "an idle sandbox could not be put to sleep; it goes on");
             if let Body::Living(living) = &self.body {
-                // The next attempt comes after another idle time, not at once.
+                // Restart the idle time, so that the next attempt does not follow at once.
                 living.session.activity().touch();
             }
         }
     }
 
-    /// Seals the machine and gives it up. Nothing is given up before the layer is durable and the
-    /// ledger says so; any failure before that leaves the machine as it was.
+    /// Seals the machine and releases it. Nothing is released before the layer is durable and the
+    /// ledger records it. An earlier failure leaves the machine as it was.
     pub(super) async fn fall_asleep(&mut self) -> Result<(), Fault> {
         let before = self.tell.borrow().view.state.clone();
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
@@ -254,7 +255,7 @@ impl Owned<'_> {
         self.context.protect_layer(layer);
         let outcome = self.seal_for_sleep(layer, &before).await;
         if outcome.is_ok() {
-            // From here on the sandbox is its layer: what follows is only clearing away.
+            // The sandbox is now its layer. The rest is cleanup.
             if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Asleep(layer)) {
                 living.session.close();
                 self.keep_console().await;
@@ -278,12 +279,12 @@ impl Owned<'_> {
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
         let (durability, then) = (Durability::Now, Then::StayPaused);
         let plan = SealPlan { layer, source: self.id, durability, then, defaults: None };
-        // The sleeper may be deleted without ever waking: what it wrote must be on its volumes
-        // then. A paused one runs for this.
+        // A sleeping sandbox may be deleted without waking, so its writes must reach its volumes
+        // now. A paused guest runs for this.
         living.claim.flush(&*living.machine, &living.session).await;
         let sealed = seal(&self.context, living, plan).await;
         let halted_again = async || {
-            // A failed seal lets the guest go on; one that its owner had paused must not.
+            // A failed seal resumes the guest. One that its owner had paused is paused again.
             living.claim.unflush(&living.session).await;
             if *before == SandboxState::Paused {
                 self.halt_again(&*living.machine).await;
@@ -299,8 +300,8 @@ impl Owned<'_> {
         let secret = Some(living.secret.reveal().clone());
         let asleep = Record { state: SandboxState::Asleep, layer: Some(layer), secret };
         if let Err(error) = self.context.ledger.record_durably(self.id, &asleep).await {
-            // The line may have been written all the same. A sandbox that runs on must not be found
-            // asleep.
+            // The line may have been written despite the error. A running sandbox must not be
+            // recorded as asleep.
             let awake = Record { state: before.clone(), layer: None, ..asleep };
             self.log(self.context.ledger.record(self.id, &awake).await);
             go_on(&*living.machine).await.map_err(machine_fault)?;
@@ -308,19 +309,17 @@ impl Owned<'_> {
             return Err(error.into());
         }
         tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "fell asleep");
-        // On the way out the others need the disk.
+        // During shutdown the disk is left to the other seals.
         if !self.context.is_crowded() && !self.context.scope.token().is_cancelled() {
-            // Who wakes it soon finds in memory what its guest reads first, and the wake need not
-            // share the disk and a CPU with the reading. The kernel forgets it before anything that
-            // somebody uses.
+            // Read the pages that the guest needs first into the page cache, so that an early wake
+            // need not wait for the disk. The kernel evicts them before pages in use.
             self.context.read_ahead(sealed.layer.files.clone());
         }
         Ok(())
     }
 
-    /// Wakes the sandbox for who has waited since then. An attempt that has failed meanwhile was
-    /// theirs as well: a guest that never answers must not be waited for as often as there are
-    /// uses.
+    /// Wakes the sandbox. A caller that started waiting before the last attempt failed gets that
+    /// attempt's fault: a guest that never answers must not be waited for once per caller.
     async fn wake_for(&mut self, since: Instant) -> Result<(), Fault> {
         if let Some((ended, fault)) = &self.unwoken
             && since < *ended
@@ -328,8 +327,8 @@ impl Owned<'_> {
             return Err(fault.clone());
         }
         let Body::Asleep(layer) = self.body else { return Err(Fault::bug("nothing to wake")) };
-        // Nobody may collect it between two lines of the ledger, or because one of them is not
-        // written.
+        // Protected, so that it is not collected between two ledger writes, or because one of them
+        // fails.
         self.context.protect_layer(layer);
         let woken = self.wake(layer).await;
         match self.body {
@@ -337,11 +336,11 @@ impl Owned<'_> {
                 self.is_unwritten = false;
                 self.context.unprotect_layer(layer);
             }
-            // A sleeper whose line may not name its layer keeps it in hand.
+            // The ledger line may not name the layer, so the layer stays protected.
             Body::Asleep(_) if self.is_unwritten => {}
             Body::Asleep(_) | Body::Dead => self.context.release_layer(layer).await,
         }
-        // One that was broken off for a removal says nothing about the next: the removal may be
+        // An attempt that a removal cancelled says nothing about the next one: the removal may be
         // refused.
         let failed = woken.as_ref().err().filter(|_| !self.given_up.is_cancelled());
         self.unwoken = failed.map(|fault| (Instant::now(), fault.clone()));
@@ -370,15 +369,15 @@ impl Owned<'_> {
                 }
                 Err((living, fault)) => {
                     if !claim.writes() {
-                        // The line may have been written all the same, and nothing else names the
-                        // layer that it sleeps in.
+                        // The line may have been written despite the error, and it does not name
+                        // the layer to wake from. Record the sleep again.
                         self.sleep_on().await;
                     }
                     living.undo.unwind().await;
                     if claim.writes() {
                         let reason = "it woke, but that could not be written down".to_owned();
                         self.fail(reason.clone()).await;
-                        // Nobody should try again: it has failed for good.
+                        // A retry is useless: the sandbox has failed for good.
                         let failed = refusal_fault(Refusal::Dead, &SandboxState::Failed { reason });
                         return Err(fault.detail.into_iter().fold(failed, Fault::with_detail));
                     }
@@ -394,13 +393,14 @@ impl Owned<'_> {
                     self.fail(reason).await;
                 } else {
                     if claim.writes() {
-                        // It may say already that there is no way back, though there is one.
+                        // The ledger may already say that the wake is final, although the guest
+                        // never ran.
                         self.sleep_on().await;
                     }
                     self.tell.send_modify(|now| now.without(SandboxState::Asleep));
                 }
                 let fault = launch_fault(error, &self.spec);
-                // Nobody should try again if it was removed meanwhile, or has failed for good.
+                // A retry is useless if the sandbox was removed meanwhile or has failed for good.
                 if self.given_up.is_cancelled() {
                     return Err(fault);
                 }
@@ -408,12 +408,12 @@ impl Owned<'_> {
                     return Err(refusal_fault(Refusal::Dead, &SandboxState::Failed { reason }));
                 }
                 tracing::warn!(sandbox = %self.id, %fault, "not woken");
-                // Its owner can do something about that: put another one to sleep.
+                // The owner can fix this: hibernate another sandbox.
                 if fault.kind == FaultKind::Quota {
                     return Err(fault);
                 }
-                // Whatever was short, the caller asked for something that exists: it is only not
-                // available now.
+                // The sandbox exists, so any shortage is reported as unavailable, not as the
+                // caller's error.
                 let text = format!("auto-wake: {}", fault.text);
                 let woken = Fault::new(FaultKind::Unavailable, "sandbox.wake_failed", text);
                 Err(fault.detail.into_iter().fold(woken, Fault::with_detail))
@@ -421,7 +421,7 @@ impl Owned<'_> {
         }
     }
 
-    /// Writes down that a sandbox which could not be woken sleeps on, whatever was written
+    /// Records that a sandbox that could not be woken is still asleep, over any line written
     /// meanwhile.
     async fn sleep_on(&mut self) {
         let written = self.write_down(SandboxState::Asleep).await;
@@ -439,10 +439,10 @@ impl Owned<'_> {
         Ok(self.tell.borrow().seen())
     }
 
-    /// Puts a sandbox on new terms, all of them or none.
+    /// Applies new terms to a sandbox, all of them or none.
     async fn respecify(&mut self, new: SandboxSpec) -> Result<(), Fault> {
-        // Written down first: after a crash the next start sets what was asked for, and a ledger
-        // that fails leaves the guest alone.
+        // Recorded first: after a crash the next start applies the new terms, and a failed write
+        // leaves the guest unchanged.
         let written = self.context.ledger.respecified(self.id, &new).await.map_err(Fault::from);
         let set = match written {
             Ok(()) => self.restrict(&new.egress).await,
@@ -451,8 +451,8 @@ impl Owned<'_> {
         match set {
             Ok(()) => self.spec = new,
             Err(fault) => {
-                // The line may have been written all the same. Who heard of a failure must not find
-                // it done after the next start.
+                // The line may have been written despite the error. A change that failed must not
+                // take effect at the next start.
                 self.log(self.context.ledger.respecified(self.id, &self.spec).await);
                 if let Err(error) = self.restrict(&self.spec.egress).await {
                     tracing::error!(sandbox = %self.id, %error, "rules not set back");
@@ -463,7 +463,7 @@ impl Owned<'_> {
         Ok(())
     }
 
-    /// Holds a guest that lives to what it may reach.
+    /// Applies egress rules to a guest that has a machine.
     async fn restrict(&self, egress: &Egress) -> Result<(), Fault> {
         let Body::Living(living) = &self.body else { return Ok(()) };
         match &*living.slot.lock().await {

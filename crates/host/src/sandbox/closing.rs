@@ -1,33 +1,33 @@
-//! What becomes of the sandboxes when this process ends.
+//! Holds the decision about the sandboxes at the end of this process.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU8, Ordering},
 };
 
-/// How the host leaves.
+/// What happens to the sandboxes at shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leave {
     /// Every sandbox is removed.
     #[default]
     Remove,
-    /// Every sandbox is put to sleep, and is there again after the next start.
+    /// Every sandbox is put to sleep, and can be woken after the next start.
     Sleep,
-    /// Machines go on; the next start takes them over.
+    /// Machines keep running; the next start takes them over.
     Running,
 }
 
-/// The decision, made once when closing begins. Clones are the same.
+/// The decision, made once when closing begins. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Closing(Arc<AtomicU8>);
 
 impl Closing {
-    /// Decides. Before the scope is cancelled, or some may not hear of it.
+    /// Sets the decision. Call it before the scope is cancelled, or some drivers may miss it.
     pub fn decide(&self, leave: Leave) {
         self.0.store(leave as u8, Ordering::SeqCst);
     }
 
-    /// Tells what was decided.
+    /// Returns the decision.
     pub fn leave(&self) -> Leave {
         match self.0.load(Ordering::SeqCst) {
             1 => Leave::Sleep,

@@ -1,5 +1,5 @@
-//! Owns one sandbox from launch to teardown: the only task that changes its state.
-//! Never talks to clients; it asks `launch` and `seal`, writes the ledger and tells `publish`.
+//! Owns one sandbox from launch to teardown: the only task that changes its state. Never talks to
+//! clients. It calls `launch` and `seal`, writes the ledger and publishes through `publish`.
 
 use std::{
     sync::Arc,
@@ -27,19 +27,19 @@ use crate::{
     volumes::Growth,
 };
 
-/// Which part of a launch's deadline a guest that lives has to be reached again. Longer than a
-/// loaded host takes, short enough for who waits in the sandbox.
+/// Divides the launch deadline into the time limit for reaching a living guest again, and that
+/// limit into the one for each connection. Enough for a loaded host, short for waiting callers.
 const RELINK_PARTS: u32 = 2;
 
-/// Between two attempts.
+/// Pause between two attempts to reach a living guest.
 const RELINK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Before a guest that waits for room on the host's disk is dialled again.
+/// Pause before dialling a guest again that waits for space on the host's disk.
 const WAIT_PAUSE: Duration = Duration::from_millis(500);
 
 pub type Reply<T> = oneshot::Sender<Result<T, Fault>>;
 
-/// What others may ask of the driver. Each is answered when it is done.
+/// A request to a sandbox's driver. It is answered when the work is done.
 pub enum Request {
     /// Take the sandbox down and answer when nothing is left.
     Remove(Reply<()>, Removal),
@@ -50,39 +50,39 @@ pub enum Request {
     Seal(SealAsk, Option<ExecDefaults>, Reply<LayerView>),
     SetEgress(Egress, Reply<()>),
     SetLifecycle(Lifecycle, Reply<SandboxView>),
-    /// A volume that it may write has grown.
+    /// A volume that the sandbox may write has grown.
     VolumeGrown(Growth, Reply<()>),
 }
 
-/// A request, and the place in a trace that it came from.
+/// A request with its trace context.
 pub struct Asked {
     pub request: Request,
     pub here: Option<Here>,
-    /// Since when who asks has waited for it.
+    /// When the caller started waiting.
     pub since: Instant,
 }
 
 impl From<Request> for Asked {
-    /// Takes the place of the running task along.
+    /// Attaches the trace context of the current task.
     fn from(request: Request) -> Self {
         Self { request, here: trace::here(), since: Instant::now() }
     }
 }
 
-/// How a sandbox comes into its driver's hands.
+/// The state in which a driver gets a sandbox.
 pub enum Start {
-    /// It is to be made.
+    /// Not made yet.
     Create,
-    /// An earlier process of this host made it and its machine lives.
+    /// Made by an earlier process of this host, with a living machine.
     Adopted(Box<Living>, SandboxState),
-    /// It sleeps in a layer.
+    /// Asleep in a layer.
     Asleep(LayerId),
-    /// Its machine died while nobody watched.
+    /// Failed, with the reason.
     Failed(String),
 }
 
 impl Start {
-    /// Describes a sandbox that comes into its driver's hands this way.
+    /// Fills in the condition that callers see before the driver's first step.
     pub fn describe(&self, first: &mut Condition) {
         match self {
             Start::Create => {}
@@ -93,27 +93,27 @@ impl Start {
     }
 }
 
-/// A sandbox as its driver is given it.
+/// The input of a driver: one sandbox.
 pub struct Assignment {
     pub id: SandboxId,
     pub generation: u64,
     pub spec: SandboxSpec,
     pub start: Start,
     pub requests: mpsc::Receiver<Asked>,
-    /// Where in a trace it is made.
+    /// Trace context of the create.
     pub here: Option<Here>,
-    /// Whether a removal was asked for: nothing needs to be waited for any more.
+    /// Cancelled while a removal is requested, so that waits end early.
     pub given_up: GivenUp,
 }
 
-/// What a sandbox consists of now.
+/// Current form of a sandbox: a machine, a layer to wake from, or neither.
 pub(super) enum Body {
     Living(Box<Living>),
     Asleep(LayerId),
     Dead,
 }
 
-/// A sandbox in its driver's hands.
+/// A sandbox, as its driver owns it.
 pub(super) struct Owned<'a> {
     pub context: Arc<HostContext>,
     pub standby: Arc<Standby>,
@@ -121,9 +121,9 @@ pub(super) struct Owned<'a> {
     pub spec: SandboxSpec,
     pub body: Body,
     pub given_up: GivenUp,
-    /// When the last attempt to wake it ended, and how, if it failed.
+    /// When the last wake failed, and with which fault. `None` if it did not fail.
     pub unwoken: Option<(Instant, Fault)>,
-    /// Whether the ledger's line of a sleeper may not say so.
+    /// Whether the ledger line of a sleeping sandbox may be wrong, because its last write failed.
     pub is_unwritten: bool,
     pub tell: &'a watch::Sender<Condition>,
     pub events: broadcast::Sender<HostEvent>,
@@ -133,7 +133,7 @@ enum Happening {
     Asked(Option<Asked>),
     Died(String),
     LinkLost,
-    /// After it had waited for room.
+    /// The guest runs again after a wait for disk space.
     WentOn,
     Idle,
     Closing,
@@ -182,7 +182,7 @@ pub async fn drive(
                 if is_gone {
                     return Ok(());
                 }
-                // Refused: it is not given up any more.
+                // The removal was refused, so the sandbox is no longer given up.
                 drop(removal);
             }
             Happening::Asked(Some(Asked { request, here, since })) => {
@@ -207,7 +207,8 @@ impl Owned<'_> {
                 self.tell.send_modify(|now| now.living(&living, state));
                 self.body = Body::Living(living);
                 if runs {
-                    // The last process may have been killed while it stood still for a seal.
+                    // The earlier process may have been killed while the guest was paused for a
+                    // seal.
                     self.set_clock().await;
                 }
                 Ok(())
@@ -253,7 +254,7 @@ impl Owned<'_> {
         Ok(())
     }
 
-    /// Takes a machine that just came to life: ledger first, then the world. Gives it back if the
+    /// Records a launched machine in the ledger, then publishes it. Returns the machine if the
     /// ledger cannot be written.
     pub(super) async fn come_alive(&mut self, living: Living, what: &'static str) -> Result<(), (Box<Living>, Fault)> {
         let secret = Some(living.secret.reveal().clone());
@@ -291,7 +292,7 @@ impl Owned<'_> {
             reason = death(&*living.machine) => Happening::Died(reason),
             request = requests.recv() => Happening::Asked(request),
             () = token.cancelled() => Happening::Closing,
-            // A paused guest cannot answer a new link; it is dialled once it goes on.
+            // A paused guest cannot answer a new link. It is dialled after it resumes.
             () = living.session.broken(), if !paused => Happening::LinkLost,
             () = went_on(living), if !paused => Happening::WentOn,
             () = idle => Happening::Idle,
@@ -310,24 +311,23 @@ impl Owned<'_> {
             Reached::Session(session) => {
                 living.session = session.clone();
                 self.tell.send_modify(|now| now.session = Some(session));
-                // It may have been lost while its guest stood still.
+                // The link may have been lost while the guest was stopped.
                 self.set_clock().await;
             }
             Reached::Waits => tokio::time::sleep(WAIT_PAUSE).await,
-            // The machine runs but its agent does not answer: nobody could use it any more.
+            // The machine runs, but without its agent the sandbox is unusable.
             Reached::Silent => living.machine.stop().await,
         }
     }
 
-    /// Sets the clock of a guest that has waited for room.
+    /// Sets the clock of a guest that has waited for disk space.
     async fn catch_up(&mut self) {
         let Body::Living(living) = &mut self.body else { return };
         living.waits = *living.machine.went_on().borrow();
         self.set_clock().await;
     }
 
-    /// A line that could not be written is repaired by the next start; somebody should look all the
-    /// same.
+    /// Logs a failed ledger write. The next start repairs the line, but an operator should know.
     pub(super) fn log(&self, written: Result<(), LedgerError>) {
         if let Err(error) = written {
             tracing::error!(sandbox = %self.id, %error, "ledger line not written");
@@ -335,33 +335,32 @@ impl Owned<'_> {
     }
 }
 
-/// The request that the driver works for just now.
+/// Trace id of the request that the driver works on.
 pub(super) fn cause() -> Cause {
     trace::here().map(|here| here.trace().to_string())
 }
 
-/// Waits until a guest has gone on after a wait for room that nobody has looked at.
+/// Waits until a guest runs again after a wait for disk space that `waits` does not count yet.
 async fn went_on(living: &Living) {
     if living.machine.went_on().wait_for(|times| *times != living.waits).await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Whether a guest that lives was reached.
+/// Result of an attempt to reach a living guest.
 pub enum Reached {
     Session(Session),
-    /// It stands still until the host's disk has room.
+    /// It is stopped until the host's disk has space.
     Waits,
     Silent,
 }
 
-/// Reaches a guest that already lives.
+/// Opens a new link to a living guest.
 pub async fn dial_again(context: &HostContext, machine: &dyn Machine, secret: &[u8]) -> Reached {
     let deadline = context.settings.launch_deadline / RELINK_PARTS;
     let reached = tokio::time::timeout(deadline, async {
         while *machine.watch().borrow() == MachineState::Alive {
-            // One connection may be lost on the way, or stay silent on a host that is too busy for
-            // it.
+            // One connection may get lost, or stay silent on a busy host.
             let opened = tokio::time::timeout(deadline / RELINK_PARTS, async {
                 let link = machine.dial().await.ok()?;
                 Session::open(link, secret, None, &context.scope).await.ok()

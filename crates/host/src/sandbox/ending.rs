@@ -1,4 +1,4 @@
-//! How a sandbox ends: by request, out of idleness, by the death of its machine, or with its host.
+//! Ends a sandbox: on request, when idle, when its machine dies, or with its host.
 
 use pandastack_model::{Fault, FaultKind, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy};
@@ -10,8 +10,8 @@ use super::{
 use crate::ledger::Record;
 
 impl Owned<'_> {
-    /// Gives up a sandbox whose machine is dead or must not go on. What it was is told until its
-    /// owner removes it.
+    /// Marks a sandbox as failed and releases its machine. The reason stays visible until the owner
+    /// removes the sandbox.
     pub(super) async fn fail(&mut self, reason: String) {
         tracing::info!(sandbox = %self.id, reason, "sandbox failed");
         let living = match std::mem::replace(&mut self.body, Body::Dead) {
@@ -20,8 +20,8 @@ impl Owned<'_> {
             Body::Dead => return,
         };
         if let Some(living) = &living {
-            // The link of a killed machine stays silent instead of breaking: end it, and with it
-            // what waits on it.
+            // The link of a killed machine stays silent instead of breaking. Close it, so that
+            // callers stop waiting on it.
             living.session.close();
         }
         let failed = SandboxState::Failed { reason: reason.clone() };
@@ -36,14 +36,14 @@ impl Owned<'_> {
         self.context.collect_layers().await;
     }
 
-    /// Removes the sandbox and everything it held. One whose end cannot be written down stays as it
-    /// is: the next start would find it on the ledger and bring it back.
+    /// Removes the sandbox and everything it held. If the removal cannot be recorded, the sandbox
+    /// stays as it is: the next start would bring it back.
     pub(super) async fn take_down(&mut self, why: RemovedBy) -> Result<(), Fault> {
-        // Written down first: a crash from here on is finished by the next start. The line of a
-        // sleeper still names its layer: if only the answer is lost, it sleeps on in that.
+        // Recorded first: after a crash the next start finishes the removal. The line of a sleeping
+        // sandbox still names its layer: if only the ledger's answer is lost, it sleeps on in it.
         if let Err(error) = self.write_down(SandboxState::Stopping).await {
             tracing::error!(sandbox = %self.id, %error, "not removed: the ledger cannot be written");
-            // The line may have been written all the same.
+            // The line may have been written despite the error.
             let before = self.tell.borrow().view.state.clone();
             self.log(self.write_down(before).await);
             return Err(unwritten());
@@ -55,7 +55,7 @@ impl Owned<'_> {
                 living.session.close();
                 living.undo.unwind().await;
             }
-            // Still in hand if a wake failed that could not be written down.
+            // Still protected if a wake failed and that could not be recorded.
             Body::Asleep(layer) => self.context.unprotect_layer(layer),
             Body::Dead => {}
         }
@@ -65,7 +65,7 @@ impl Owned<'_> {
         Ok(())
     }
 
-    /// Takes no more uses, unless there is one in this moment.
+    /// Refuses new uses from now on. Returns false, without an effect, if the sandbox is in use.
     pub(super) fn retire(&self) -> bool {
         match &self.body {
             Body::Living(living) => living.session.activity().retire_if_unused(),
@@ -73,17 +73,17 @@ impl Owned<'_> {
         }
     }
 
-    /// Takes uses again, and begins another idle time.
+    /// Accepts uses again, and restarts the idle time.
     pub(super) fn put_off(&self) {
         if let Body::Living(living) = &self.body {
             living.session.activity().unretire();
             living.session.activity().touch();
-            // Who found it retired waits for news.
+            // Wakes the callers that found it retired and wait for a change.
             self.tell.send_modify(|_| {});
         }
     }
 
-    /// Ends with the process: as the host decided.
+    /// Ends the driver at shutdown, as the host decided.
     pub(super) async fn leave(&mut self) {
         match self.context.closing.leave() {
             Leave::Remove => {
@@ -94,7 +94,7 @@ impl Owned<'_> {
             Leave::Running => self.leave_running(),
             Leave::Sleep => {
                 if matches!(self.body, Body::Living(_)) && self.fall_asleep().await.is_err() {
-                    // Rather left running for the next process than lost.
+                    // Better left running for the next process than lost.
                     tracing::warn!(sandbox = %self.id, "not put to sleep; its machine is left running");
                 }
                 if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
@@ -112,7 +112,7 @@ impl Owned<'_> {
         }
     }
 
-    /// Takes the sandbox off the ledger, and with it what only it used.
+    /// Removes the sandbox from the ledger, with everything that only it used.
     pub(super) async fn forget(&self) {
         self.let_go_volumes().await;
         let (consoles, id) = (self.context.consoles.clone(), self.id);
@@ -121,7 +121,7 @@ impl Owned<'_> {
         self.context.collect_layers().await;
     }
 
-    /// Keeps the end of the machine's console: its folder is about to go.
+    /// Saves the end of the machine's console before its folder is removed.
     pub(super) async fn keep_console(&self) {
         let (consoles, id) = (self.context.consoles.clone(), self.id);
         match self.context.scope.block("keep console", move || consoles.keep(id)).await {
@@ -130,7 +130,7 @@ impl Owned<'_> {
         }
     }
 
-    /// Lets the sandbox's volumes go: its machine is gone.
+    /// Releases the sandbox's volumes. Its machine must be gone.
     async fn let_go_volumes(&self) {
         if !self.spec.volumes.is_empty()
             && let Err(error) = self.context.volumes.release_layer(self.id).await

@@ -1,4 +1,4 @@
-//! Turns what went wrong with a sandbox into faults that say what to do.
+//! Turns errors of a sandbox's operations into faults that say what to do.
 
 use std::{io, time::Duration};
 
@@ -8,8 +8,7 @@ use pandastack_model::{Fault, FaultKind, Origin, Refusal, SandboxSpec, SandboxSt
 use super::{admission::Full, launch::LaunchError, prepare::PrepareError, seal::SealError};
 use crate::net::NetError;
 
-/// Explains a refused launch. Nothing was created, so the fault may invite a repeat where room may
-/// come.
+/// Explains a failed launch. Nothing was created, so a fault about capacity may suggest a retry.
 pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
     let detail = chain(&error);
     let fault = match &error {
@@ -67,7 +66,7 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
     }
 }
 
-/// Says whether a layer is not there; it may also go while it is being opened.
+/// Whether a layer is missing. It may also go while it is being opened.
 fn is_gone(error: &OpenError) -> bool {
     match error {
         OpenError::Missing { .. } => true,
@@ -115,7 +114,7 @@ pub fn refusal_fault(refusal: Refusal, state: &SandboxState) -> Fault {
     }
 }
 
-/// Explains why a sandbox was not sealed; it goes on as before.
+/// Explains why a sandbox was not sealed. The sandbox continues as before.
 pub fn seal_fault(error: SealError) -> Fault {
     let detail = chain(&error);
     let fault = match &error {
@@ -147,7 +146,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The whole chain on one line, for the log.
+/// Joins the chain of causes on one line, for the log.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

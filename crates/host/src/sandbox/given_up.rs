@@ -1,33 +1,32 @@
-//! Whether anybody asks for a sandbox's end just now: whatever it waits for need not be waited for
-//! then.
+//! Tracks whether a removal of a sandbox is requested. If so, the sandbox's other waits end early.
 
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
-/// Who asks, for the sandbox's driver and for everybody else. Clones are the same.
+/// The removal requests of one sandbox, for its driver and its callers. Clones share them.
 #[derive(Clone)]
 pub struct GivenUp {
-    /// The host's own end is every sandbox's.
+    /// Cancelled when the host closes, which gives up every sandbox.
     host: CancellationToken,
     removals: Arc<Mutex<Removals>>,
 }
 
 struct Removals {
     count: usize,
-    /// Cancelled as long as there are any.
+    /// Cancelled while `count` is above zero.
     token: CancellationToken,
 }
 
 impl GivenUp {
-    /// Nobody asks yet.
+    /// Starts without a removal request.
     pub fn new(host: CancellationToken) -> Self {
         let token = host.child_token();
         Self { host, removals: Arc::new(Mutex::new(Removals { count: 0, token })) }
     }
 
-    /// Gives the sandbox up, until the removal is dropped: it may be refused, and who asked for it
-    /// may leave.
+    /// Gives the sandbox up until the removal is dropped. It may be refused, and its caller may
+    /// leave.
     pub fn ask(&self) -> Removal {
         let mut removals = self.removals.lock().expect("no holder panics");
         removals.count += 1;
@@ -35,23 +34,24 @@ impl GivenUp {
         Removal(self.clone())
     }
 
-    /// Gives what is cancelled by the next removal, or was by one that is still there.
+    /// Returns a token that the next removal cancels. It is cancelled already while one is
+    /// requested.
     pub fn token(&self) -> CancellationToken {
         self.removals.lock().expect("no holder panics").token.clone()
     }
 
-    /// Tells whether it is given up.
+    /// Whether the sandbox is given up.
     pub fn is_cancelled(&self) -> bool {
         self.token().is_cancelled()
     }
 
-    /// Waits until it is given up.
+    /// Waits until the sandbox is given up.
     pub async fn cancelled(&self) {
         self.token().cancelled().await;
     }
 }
 
-/// One removal that was asked for.
+/// One requested removal.
 pub struct Removal(GivenUp);
 
 impl Drop for Removal {

@@ -1,33 +1,33 @@
-//! Room for memory that is held back while its guest already goes on. What does not fit is written
-//! while the guest stands still: a host with many seals under way must not pay for all of them at
-//! once.
+//! Limits the sealed memory that is held in RAM while its guest already runs again. Memory beyond
+//! the limit is written while the guest is paused, so that many seals at once cannot exhaust the
+//! host.
 
 use std::sync::Arc;
 
 use pandastack_model::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Most that one seal holds.
+/// Maximum for one seal.
 const HELD_MAX: Bytes = Bytes::mib(128);
 
-/// Most that all of them hold.
+/// Maximum for all seals together.
 const ALL_MAX: Bytes = Bytes::mib(384);
 
-/// What a guest mostly changes between the look at its memory and its pause, beside a sixteenth of
-/// what it has changed already. Room for it is made beforehand.
+/// Expected change between the memory scan and the pause, besides a sixteenth of what has changed
+/// already. The buffer for it is allocated before the pause.
 const SLACK: Bytes = Bytes::mib(1);
 
-/// What a busy guest may change in that time, beside a quarter of what it has changed already. Who
-/// changes more stands still until it is written.
+/// Allowed change of a busy guest in that time, besides a quarter of what has changed already. A
+/// guest that changes more stays paused until its memory is written.
 const MARGIN: Bytes = Bytes::mib(8);
 
-/// Counted in these.
+/// Unit of the semaphore.
 const UNIT: Bytes = Bytes::mib(1);
 
-/// The room of a host.
+/// The host's budget for held memory.
 pub struct Held(Arc<Semaphore>);
 
-/// Room for one seal, until it is dropped.
+/// One seal's part of the budget, until it is dropped.
 pub struct Permit {
     bytes: usize,
     most: Bytes,
@@ -35,12 +35,12 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// How much to make room for before the guest is paused.
+    /// Size of the buffer to allocate before the guest is paused.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The most that may be held with it.
+    /// Maximum that may be held with this permit.
     pub fn most(&self) -> Bytes {
         self.most
     }
@@ -53,7 +53,7 @@ impl Default for Held {
 }
 
 impl Held {
-    /// Gives room for what a guest has changed, and some more, if there is any left.
+    /// Reserves room for the changed memory and a margin, if the budget has it.
     pub fn admit(&self, changed: Bytes) -> Option<Permit> {
         if changed > HELD_MAX {
             return None;
@@ -92,8 +92,7 @@ mod tests {
         assert_eq!((some.bytes() as u64, some.most()), (Bytes::mib(18).get(), Bytes::mib(28)));
     }
 
-    /// Whatever the sizes, what may be held with all permits together is no more than there is room
-    /// for.
+    /// All permits together never allow more than the budget, whatever the sizes.
     #[test]
     fn permits_cover_what_they_allow() {
         for changed in [0, 1, 5 << 20, (24 << 20) + 1, 90 << 20, HELD_MAX.get()] {

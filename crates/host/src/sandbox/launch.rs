@@ -1,5 +1,5 @@
-//! Turns a request into a machine whose guest answers: standby or cold, resume, one exchange with
-//! the guest. A create and a fork give the guest a new identity; a wake keeps it.
+//! Launches a machine and waits until its guest answers: from standby or cold, resume, one exchange
+//! with the guest. A create and a fork give the guest a new identity; a wake keeps it.
 
 use std::{
     collections::BTreeMap,
@@ -36,13 +36,13 @@ use crate::{
     volumes::Claim,
 };
 
-/// Between two attempts to reach a guest that was just resumed.
+/// Pause between two attempts to reach a guest that was just resumed.
 const DIAL_POLL: Duration = Duration::from_millis(2);
 
-/// Connections that may break in a greeting before the guest is taken for a bad one.
+/// Connections that may break in a greeting before the launch fails.
 const LOST_MAX: usize = 3;
 
-/// Greetings of a guest that could not be woken a second time, each as long as a launch may take.
+/// Maximum greetings of a guest that cannot be restored again, each with the launch deadline.
 const GREETINGS_MAX: usize = 3;
 
 /// A sandbox could not be launched; nothing is left of it.
@@ -74,14 +74,14 @@ pub enum LaunchError {
     Abandoned,
 }
 
-/// Who a machine is for.
+/// The sandbox that a machine is launched for.
 pub struct Wanted<'a> {
     pub id: SandboxId,
     pub spec: &'a SandboxSpec,
-    /// The volumes that it uses already.
+    /// Volumes that are already claimed for it.
     pub claim: &'a Claim,
     pub given_up: &'a CancellationToken,
-    /// Set when a failure can no longer be answered by sleeping on.
+    /// Set once a failed wake can no longer return to sleep.
     pub no_return: AtomicBool,
 }
 
@@ -107,7 +107,7 @@ pub async fn create(context: &Arc<HostContext>, standby: &Standby, wanted: &Want
         if let Some(mut prepared) = ready {
             hold_share(share.as_ref(), &mut prepared);
             match start_life(context, prepared, "standby", started, wanted, &life).await {
-                // It went bad while it stood by; the caller need not know.
+                // The standby machine is broken. The caller need not know.
                 Err(error @ (LaunchError::Died { .. } | LaunchError::Machine(_) | LaunchError::Rebirth(_))) => {
                     tracing::warn!(%error, "standby machine of no use; starting another");
                 }
@@ -120,8 +120,8 @@ pub async fn create(context: &Arc<HostContext>, standby: &Standby, wanted: &Want
     start_life(context, prepared, mode, started, wanted, &life).await
 }
 
-/// Counts a machine of a layer against its owner's share. A layer that cannot be read is found out
-/// by who opens it.
+/// Counts a machine of a layer against its owner's share. An unreadable layer is not counted:
+/// opening it fails later.
 fn share_of_owner(
     context: &HostContext,
     layer: LayerId,
@@ -138,8 +138,8 @@ fn hold_share(share: Option<&Arc<OwnedShare>>, prepared: &mut Prepared) {
     }
 }
 
-/// The environment of a new sandbox: its own over that of its layer. A layer that cannot be read is
-/// found out by who opens it.
+/// Environment of a new sandbox: its own variables over those of its layer. An unreadable layer
+/// adds none: opening it fails later.
 fn birth_env(context: &HostContext, layer: LayerId, spec: &SandboxSpec) -> BTreeMap<String, String> {
     let below = context.layers.manifest(layer).map(|manifest| defaults_of(&manifest).env);
     let mut env = below.unwrap_or_default();
@@ -165,7 +165,7 @@ pub async fn wake(
     start_life(context, prepared, "wake", started, wanted, &Life::Same).await
 }
 
-/// Prepares a machine; if the host has too little memory, what only stands by gives way.
+/// Prepares a machine. If memory is short, removes blanks and standby machines and tries again.
 async fn prepare(
     context: &Arc<HostContext>,
     standby: &Standby,
@@ -185,14 +185,14 @@ async fn prepare(
             Err(PrepareError::Start(error)) if was_ahead => {
                 tracing::warn!(%error, "process that waited for a layer of no use; starting another");
             }
-            // The process that waited is gone, and what it had is free.
+            // The blank is gone, and its memory is free. Try again.
             Err(PrepareError::Full(Full::Memory { .. })) if was_ahead => {}
             Err(PrepareError::Full(full)) => {
                 if !standby.make_room(&full, launching).await {
                     return Err(PrepareError::Full(full).into());
                 }
             }
-            // Its last owner let it go while this machine was being made.
+            // The layer was collected while this machine was being made.
             Err(PrepareError::Gone { layer }) => return Err(OpenError::Missing { layer }.into()),
             outcome => return Ok(outcome?),
         }
@@ -216,12 +216,11 @@ async fn start_life(
     }
     let mode = |work: &mut Work| work.note("pandastack.boot.mode", boot_mode);
     let alive = bring_to_life(context, &*machine, &layer, session, wanted, life, &secret);
-    // May be dropped at any point: it acquires nothing, and the machine it wakes is in `undo`.
+    // Safe to cancel: it acquires nothing, and the machine that it resumes is in `undo`.
     let living = tokio::select! {
         biased;
         () = wanted.given_up.cancelled() => Err(LaunchError::Abandoned),
-        // The link of a dead machine stays silent, so that waiting for its guest would only run
-        // into the deadline.
+        // The link of a dead machine stays silent: waiting for its guest would end at the deadline.
         reason = death(&*machine) => Err(LaunchError::Died { reason }),
         living = trace::span("guest.start", mode, alive) => living,
     };
@@ -255,7 +254,7 @@ async fn start_life(
     }
 }
 
-/// Holds the guest to its owner's terms before it runs. Costs nothing where there are none.
+/// Applies egress rules and the bandwidth limit before the guest runs. Costs nothing without them.
 async fn restrict(slot: &SlotHandle, spec: &SandboxSpec) -> Result<(), LaunchError> {
     let slot = slot.lock().await;
     let Some(slot) = &*slot else { return Ok(()) };
@@ -278,10 +277,10 @@ async fn bring_to_life(
     context.ledger.assigned(machine.id(), wanted.id).await?;
     wanted.claim.attach(machine).await?;
     if matches!(life, Life::Same) && wanted.claim.writes() {
-        // Once the guest runs, its volumes become newer than the memory it slept in. Woken from
-        // that a second time it would write what it remembers over what it has written since. So
-        // there is no way back, whatever happens to us from here on. The line still names the
-        // layer: if only the answer to it is lost, the sandbox sleeps on in that.
+        // Once the guest runs, its volumes are newer than the memory it slept in. A second wake
+        // from that memory would overwrite newer data. So the wake is recorded as final before the
+        // guest runs. The line still names the layer: if only the ledger's answer is lost, the
+        // sandbox sleeps on in it.
         let slept_in = Some(layer.manifest.layer);
         let waking = Record { state: SandboxState::Waking, layer: slept_in, secret: Some(secret.to_vec()) };
         context.ledger.record_durably(wanted.id, &waking).await?;
@@ -300,7 +299,7 @@ async fn bring_to_life(
         Life::New { .. } | Life::Nobody => wanted.claim.mount(&session).await.map_err(LaunchError::Volume)?,
         Life::Same => {
             if let Err(fault) = wanted.claim.catch_up(machine, &session).await {
-                // It has its volumes as it had them before, which is better than never to wake.
+                // The volumes keep their old size, which is better than a sandbox that never wakes.
                 tracing::warn!(sandbox = %wanted.id, %fault, "grown volumes not filled");
             }
         }
@@ -308,7 +307,7 @@ async fn bring_to_life(
     Ok(session)
 }
 
-/// Gives a guest whose link is open its new life.
+/// Sends the rebirth over a link that is already open.
 async fn reborn(context: &HostContext, session: &Session, rebirth: Rebirth) -> Result<(), LaunchError> {
     let deadline = context.settings.launch_deadline;
     let reborn = tokio::time::timeout(deadline, async {
@@ -319,8 +318,8 @@ async fn reborn(context: &HostContext, session: &Session, rebirth: Rebirth) -> R
     reborn.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?.map_err(LaunchError::Rebirth)
 }
 
-/// Tells the time once more if the rebirth took so long that the clock it brought is late. The
-/// guest is warm by now.
+/// Sets the clock again if the rebirth took so long that its time was late. The guest answers
+/// faster by now.
 async fn correct_clock(session: &Session, rebirth: &Rebirth, told: Instant) -> Result<(), LinkError> {
     if told.elapsed() <= CLOCK_EXCHANGE_MAX {
         return Ok(());
@@ -328,8 +327,7 @@ async fn correct_clock(session: &Session, rebirth: &Rebirth, told: Instant) -> R
     set_clock(session, &rebirth.secret).await
 }
 
-/// Greets, and goes on with it for longer where giving up would lose the sandbox: it was told apart
-/// from its layer, and lives.
+/// Greets a guest. Repeats that if giving up would lose the sandbox, because its wake is final.
 async fn greet_surely(
     context: &HostContext,
     machine: &dyn Machine,
@@ -352,7 +350,7 @@ async fn greet_surely(
     }
 }
 
-/// Reaches the guest of a machine that was just resumed and gives it its new life in the first
+/// Reaches the guest of a machine that was just resumed, and sends the rebirth in the first
 /// exchange.
 pub async fn greet(
     context: &HostContext,
@@ -373,7 +371,8 @@ pub async fn greet(
                 Err(error) => tracing::warn!(%error, "sealed link of no use; dialling"),
             }
         }
-        // The new life may have begun before an answer to it was lost.
+        // The guest may have accepted the rebirth although its answer was lost: it has the new
+        // secret then.
         let mut secrets = vec![sealed_secret, rebirth().secret];
         let mut lost = 0;
         loop {
@@ -398,7 +397,7 @@ pub async fn greet(
     greeted.await.map_err(|_| LaunchError::Silent { seconds: deadline.as_secs() })?
 }
 
-/// Waits until a machine is dead and tells why.
+/// Waits until a machine is dead and returns the reason.
 pub async fn death(machine: &dyn Machine) -> String {
     let mut life = machine.watch();
     match life.wait_for(|state| *state != MachineState::Alive).await.as_deref() {

@@ -1,5 +1,5 @@
-//! Which layers may go: those that no machine runs on, nobody sleeps in, no owner keeps and nobody
-//! has in hand.
+//! Decides which layers may be removed: those that no machine runs on, no sandbox sleeps in, no
+//! owner keeps and no operation protects.
 
 use std::sync::Arc;
 
@@ -9,36 +9,35 @@ use pandastack_model::LayerId;
 use super::prepare::HostContext;
 
 impl HostContext {
-    /// Protects a layer that is being made or about to be started from.
+    /// Protects a layer that is being made or is about to be used.
     pub fn protect_layer(&self, layer: LayerId) {
         self.protected_layers.lock().expect("no holder panics").insert(layer);
     }
 
-    /// Tells whether a layer is still protected.
+    /// Whether a layer is still protected.
     pub fn is_protected(&self, layer: LayerId) -> bool {
         self.protected_layers.lock().expect("no holder panics").contains(&layer)
     }
 
-    /// Tells what a start from a layer is: of a fork if its maker still has it in hand, else of a
-    /// snapshot.
+    /// Boot mode of a start from a layer: fork while the layer is protected, else snapshot.
     pub fn mode_of(&self, layer: LayerId) -> &'static str {
         if self.protected_layers.lock().expect("no holder panics").contains(&layer) { "fork" } else { "snapshot" }
     }
 
-    /// Ends that protection of a layer that somebody uses now, or that is looked at in a moment.
+    /// Ends the protection of a layer that is in use now, or that the caller collects next.
     pub fn unprotect_layer(&self, layer: LayerId) {
         self.protected_layers.lock().expect("no holder panics").remove(&layer);
     }
 
-    /// Ends that protection, and removes what nobody uses then.
+    /// Ends the protection of a layer, and removes all unused layers.
     pub async fn release_layer(self: &Arc<Self>, layer: LayerId) {
         self.unprotect_layer(layer);
         self.collect_layers().await;
     }
 
-    /// Removes every layer that nobody uses. What cannot be removed now is found by the next audit.
+    /// Removes every unused layer. The next collection tries the failed removals again.
     pub async fn collect_layers(self: &Arc<Self>) {
-        // Who begins to use a layer does so before this look or finds it gone.
+        // A layer that comes into use is registered before this check, or it is found deleted.
         let _gate = self.layer_gate.lock().await;
         let unused = match self.ledger.unused_layers().await {
             Ok(unused) => unused,
@@ -51,8 +50,8 @@ impl HostContext {
             if self.is_protected(layer) {
                 continue;
             }
-            // Asked again, and after that: whoever had it in hand during the first look has written
-            // down by now who uses it.
+            // Checked again after the protection: an operation that protected the layer during the
+            // first check has recorded its use by now.
             match self.ledger.is_unused(layer).await {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -75,8 +74,7 @@ impl HostContext {
         }
     }
 
-    /// Writes a fresh layer out to disk in the background, so that the next clone of it does not
-    /// have to.
+    /// Writes a new layer to disk in the background, so that the next clone of it need not wait.
     pub fn flush_later(&self, layer: Layer) {
         let scope = self.scope.clone();
         self.scope.start("flush layer", async move {

@@ -1,5 +1,5 @@
-//! The one message after every restore: what is renewed, and for whom. `docs/fork-correctness.md`
-//! is the contract.
+//! The rebirth message that follows every restore: which parts of a guest's identity are renewed.
+//! `docs/fork-correctness.md` is the contract.
 
 use std::{
     collections::BTreeMap,
@@ -12,25 +12,24 @@ use pandastack_wire_guest::{Identity, Rebirth, Variable};
 
 use crate::guest::{LinkError, Session};
 
-/// The clock of a guest that took longer to answer may be off by as much, so it is told the time
-/// again.
+/// A slower exchange may leave the guest's clock late by as much, so the clock is set again.
 pub const CLOCK_EXCHANGE_MAX: Duration = Duration::from_millis(100);
 
-/// Most attempts on a host so busy that none is quick.
+/// Maximum attempts on a host so busy that no exchange is quick.
 const CLOCK_TRIES_MAX: usize = 3;
 
-/// Whose life a restored guest leads.
+/// The identity of a restored guest.
 pub enum Life<'a> {
-    /// A sandbox of its own: everything that must differ between siblings is renewed.
+    /// A new sandbox: everything that must differ between siblings is renewed.
     New { id: SandboxId, env: &'a BTreeMap<String, String> },
-    /// Nobody's yet: everything is replaced once more when the machine is given away.
+    /// No sandbox yet: everything is replaced again when the machine is assigned to one.
     Nobody,
-    /// The one it led before it slept: only clock, entropy and secret are new.
+    /// The identity from before it slept: only clock, entropy and secret are new.
     Same,
 }
 
 impl Life<'_> {
-    /// Makes the message, with the time of this moment.
+    /// Makes the message, with the current time.
     pub fn rebirth(&self, secret: &[u8]) -> Rebirth {
         Rebirth {
             wall_clock_ns: SystemClock.now_ns(),
@@ -56,8 +55,8 @@ impl Life<'_> {
     }
 }
 
-/// Tells a guest the time within its life, until it has heard it quickly enough. It gets fresh
-/// entropy with it and keeps everything else; whatever runs on the session goes on.
+/// Sets a guest's clock, and repeats it until an exchange is quick enough. The guest also gets
+/// fresh entropy and keeps everything else. Work on the session continues.
 pub async fn set_clock(session: &Session, secret: &[u8]) -> Result<(), LinkError> {
     for _ in 0..CLOCK_TRIES_MAX {
         let told = Instant::now();
@@ -69,7 +68,7 @@ pub async fn set_clock(session: &Session, secret: &[u8]) -> Result<(), LinkError
     Ok(())
 }
 
-/// Reads the secret of a manifest.
+/// Decodes the hexadecimal secret of a manifest.
 pub fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).filter_map(|at| u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()).collect()
 }

@@ -1,4 +1,4 @@
-//! A machine whose guest answers, with everything it holds.
+//! A machine whose guest answers, with all its resources.
 
 use std::{
     path::PathBuf,
@@ -16,28 +16,29 @@ use crate::{
     volumes::Claim,
 };
 
-/// What a sandbox that is not asleep consists of.
+/// The machine of a sandbox that is not asleep.
 pub struct Living {
     pub machine: Arc<dyn Machine>,
     pub session: Session,
-    /// A connection for copies of this guest.
+    /// Spare link that a seal records for copies of this guest.
     pub spare: SparePlace,
-    /// What the agent wants to hear from who connects.
+    /// Secret that the agent requires on a new link.
     pub secret: Secret<Vec<u8>>,
-    /// What the machine was restored from; its memory file is the base of the machine's own.
+    /// Layer that the machine was restored from. Its memory file is the base of the machine's
+    /// memory.
     pub layer: Layer,
     /// The machine's own root disk.
     pub disk: PathBuf,
     pub slot: SlotHandle,
-    /// The durable disks in the machine's slots.
+    /// The volumes in the machine's slots.
     pub claim: Claim,
     pub undo: Undo,
     pub boot: Duration,
-    /// The part of it before the guest ran.
+    /// The part of `boot` before the guest ran.
     pub prepared: Duration,
-    /// When it came to life; unknown of one that an earlier process started.
+    /// When the guest answered first. Unknown if an earlier process started the machine.
     pub since: Option<Instant>,
     pub boot_mode: &'static str,
-    /// How often it had gone on after a wait for room when its clock was set last.
+    /// Value of `Machine::went_on` when the clock was last set because of it.
     pub waits: u64,
 }

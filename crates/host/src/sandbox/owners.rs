@@ -1,5 +1,5 @@
-//! What each owner of sandboxes has of this host: network slots and guest memory. One owner never
-//! has all of either, so that another one's create or wake finds room.
+//! Counts the network slots and guest memory that each owner of sandboxes uses. No owner gets all
+//! of either, so that others can still create or wake.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,14 +16,14 @@ struct Books {
     memory: Shares<Owner>,
 }
 
-/// How much this host has for all owners together.
+/// Totals that all owners of this host share.
 #[derive(Clone, Copy, Debug)]
 pub struct Totals {
     pub slots: u64,
     pub memory: Bytes,
 }
 
-/// What one machine takes of its owner's shares. Dropped, it is given back.
+/// One machine's part of its owner's share. It is given back on drop.
 #[derive(Debug)]
 pub struct OwnedShare {
     owners: Owners,
@@ -32,8 +32,8 @@ pub struct OwnedShare {
 }
 
 impl Owners {
-    /// Counts a machine that is about to be made, unless its owner has its share. Whether the host
-    /// has room at all is for admission to say.
+    /// Counts a machine that is about to be made, unless its owner's share is used up. Admission
+    /// decides whether the host has room at all.
     pub fn take(&self, owner: &Owner, memory: Bytes, totals: Totals) -> Result<OwnedShare, Fault> {
         let mut books = self.books();
         let running = books.slots.held(owner);
@@ -57,7 +57,7 @@ impl Owners {
         Ok(OwnedShare { owners: self.clone(), owner: owner.clone(), memory })
     }
 
-    /// Counts a machine that is already there.
+    /// Counts a machine that already exists, without a check.
     pub fn present(&self, owner: &Owner, memory: Bytes) -> OwnedShare {
         self.books().put(owner, memory);
         OwnedShare { owners: self.clone(), owner: owner.clone(), memory }
@@ -76,7 +76,7 @@ impl Books {
 }
 
 impl OwnedShare {
-    /// Remembers to give it back after everything else that a list releases.
+    /// Adds the release of this share to `undo`, after all other releases.
     pub fn hold(self: Arc<Self>, undo: &mut Undo) {
         let mut all = Undo::new();
         all.hold("share of its owner", move || async move { drop(self) });
@@ -103,7 +103,7 @@ mod tests {
         Owner(name.to_owned())
     }
 
-    /// Takes until nothing more is given, and says why.
+    /// Takes shares until one is refused; returns them with the code of the refusal.
     fn all(owners: &Owners, memory: Bytes) -> (Vec<OwnedShare>, &'static str) {
         let mut taken = Vec::new();
         loop {

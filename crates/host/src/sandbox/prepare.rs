@@ -1,10 +1,10 @@
-//! Acquires what one machine needs and starts it paused: network slot, disk, folder, process. Each
-//! thing acquired is remembered with its release; failure unwinds, success hands the list on. A
-//! machine of an earlier process is taken over with the very same list.
+//! Acquires everything that one machine needs and starts it paused: network slot, disk, folder,
+//! process. Each resource is listed with its release: a failure unwinds the list, success passes it
+//! on. A machine of an earlier process is taken over with the same list.
 //!
 //! ```text
 //! machine_slot: slot, ledger line, folder   (+ empty disk, waiting process: a blank)
-//! prepare: memory promised, layer written down, disk filled, process restored
+//! prepare: memory promised, layer recorded, disk filled, process restored
 //! ```
 
 use std::{
@@ -37,10 +37,10 @@ use crate::{
     volumes::{Room, Volumes, check_size},
 };
 
-/// A network slot that several may look at and one gives back.
+/// A shared network slot. It is given back once.
 pub type SlotHandle = Arc<tokio::sync::Mutex<Option<Slot>>>;
 
-/// What every launch on this host works with.
+/// State of the host that every launch uses.
 pub struct HostContext {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
@@ -53,21 +53,21 @@ pub struct HostContext {
     pub settings: HostSettings,
     pub scope: Scope,
     pub closing: Closing,
-    /// Layers that somebody is about to start machines from.
+    /// Layers that must not be collected: they are being made or are about to be used.
     pub protected_layers: Mutex<HashSet<LayerId>>,
-    /// Held by who decides that a layer is not used, and by who begins to use one.
+    /// Lock taken while a layer's references are counted or added.
     pub layer_gate: tokio::sync::Mutex<()>,
-    /// Memory of guests that go on while it is still to be written.
+    /// Budget for sealed memory that is held until it is written, while its guest already runs.
     pub held: Held,
     /// Guest memory of all machines that exist or are being made.
     pub promised: Mutex<u64>,
-    /// Those of them whose process does not run yet.
+    /// Admitted machines whose process does not run yet.
     pub starting: Starts,
-    /// What each owner of sandboxes has of this host.
+    /// Slots and memory that each owner of sandboxes uses.
     pub owners: Owners,
 }
 
-/// A machine that is loaded, paused and nobody's yet.
+/// A machine that is restored, paused and not assigned to a sandbox yet.
 pub struct Prepared {
     pub machine: Arc<dyn Machine>,
     pub layer: Layer,
@@ -101,8 +101,8 @@ pub enum PrepareError {
     },
 }
 
-/// The size of a machine, and what runs it: a process that was started for one layer of a shape
-/// fits every other.
+/// Size and runtime of a machine. A process that was started for a shape can restore every layer of
+/// that shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     memory: Bytes,
@@ -122,7 +122,7 @@ impl Shape {
     }
 }
 
-/// A machine's place: network slot, folder, ledger line. Its process may wait there already.
+/// Resources of a machine: network slot, folder, ledger line and, for a blank, its process.
 pub struct MachineSlot {
     pub spec: MachineSpec,
     pub slot: SlotHandle,
@@ -132,13 +132,12 @@ pub struct MachineSlot {
 }
 
 impl MachineSlot {
-    /// Gives the machine's description and what is to be released after it. For a machine_slot
-    /// without a process.
+    /// Returns the machine's description and the list of releases. For a slot without a process.
     pub fn into_parts(self) -> (MachineSpec, Undo) {
         (self.spec, self.undo)
     }
 
-    /// Gives everything back.
+    /// Stops the blank process, if there is one, and releases everything.
     pub async fn give_up(self) {
         if let Some(blank) = self.blank {
             blank.stop().await;
@@ -148,7 +147,7 @@ impl MachineSlot {
 }
 
 impl HostContext {
-    /// Prepares a machine from a layer, in a machine_slot that was made ahead if there is one.
+    /// Prepares a machine from a layer, in `ahead` if a slot was made in advance.
     pub async fn prepare(self: &Arc<Self>, layer: Layer, ahead: Option<MachineSlot>) -> Result<Prepared, PrepareError> {
         let (promise, starting) = match self.accept(&layer) {
             Ok(accepted) => accepted,
@@ -183,11 +182,11 @@ impl HostContext {
                 self.ledger.started(id, machine.pid()).await?;
                 return Ok(machine);
             }
-            // Its process runs already.
+            // The blank process already runs, so the host's free memory shows it.
             drop(starting);
             self.begin_use(id, &slot_name, Some(&layer)).await?;
             let waiting = blank.take().expect("looked at above");
-            // A disk is read when its guest runs, not before.
+            // The disk is read only once the guest runs, so both steps run at the same time.
             let (restored, filled) = tokio::join!(waiting.restore(&layer.files), self.fill_disk(id, &layer));
             let machine: Arc<dyn Machine> = Arc::from(restored?);
             hold_machine(&machine, &mut undo);
@@ -219,7 +218,7 @@ impl HostContext {
         Ok((promise, starting))
     }
 
-    /// Starts a process that waits for a layer of a shape. `None` if the driver has no such thing.
+    /// Starts a process that waits for a layer of a shape. `None` if the driver has no blanks.
     pub async fn blank(self: &Arc<Self>, shape: &Shape) -> Result<Option<MachineSlot>, PrepareError> {
         let _starting = self.starting.begin();
         let mut machine_slot = self.machine_slot(shape, None).await?;
@@ -241,7 +240,7 @@ impl HostContext {
         Ok(Some(machine_slot))
     }
 
-    /// Takes what every machine needs before its process: for a layer, or for none yet.
+    /// Acquires what a machine needs before its process starts. A blank has no layer yet.
     pub async fn machine_slot(
         self: &Arc<Self>,
         shape: &Shape,
@@ -270,8 +269,8 @@ impl HostContext {
         }
     }
 
-    /// Writes down that a machine is about to be made, from a layer if it has one, unless that has
-    /// gone since it was opened.
+    /// Records a machine that is about to be made, and the layer that it uses. Fails if that layer
+    /// was removed since it was opened.
     async fn begin_use(&self, id: MachineId, slot: &str, layer: Option<&Layer>) -> Result<(), PrepareError> {
         let _gate = self.layer_gate.lock().await;
         let used = layer.map(|layer| layer.manifest.layer);
@@ -281,7 +280,7 @@ impl HostContext {
         }
     }
 
-    /// Reads ahead what the layer's guest had used, beside everything else that a start has to do.
+    /// Reads the pages that the layer's guest had used into the page cache, in the background.
     pub fn read_ahead(&self, files: LayerFiles) {
         let scope = self.scope.clone();
         self.scope.start("read ahead", async move {
@@ -289,8 +288,8 @@ impl HostContext {
         });
     }
 
-    /// Counts a machine's memory, if it fits. Until its process runs it counts as one that is being
-    /// started.
+    /// Counts a machine's memory, if it fits. The machine counts as starting until `Starting` is
+    /// dropped.
     pub fn promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) -> Result<Starting, Full> {
         let settings = &self.settings;
         let terms = Terms {
@@ -299,12 +298,11 @@ impl HostContext {
             disk_reserve: settings.disk_reserve,
         };
         let disk_free = Bytes::new(self.volume.free_bytes());
-        // Looked at and counted under one lock, so that two at a time cannot both get the last
-        // place.
+        // Check and count under one lock, so that two callers cannot both get the last place.
         let mut promised = self.promised.lock().expect("no holder panics");
         let memory_promised = Bytes::new(*promised);
-        // Before the look at what is free: a process that has started between the two is seen
-        // twice, rather than not at all.
+        // Read before the free memory: a process that starts in between is then counted twice,
+        // rather than not at all.
         let machines_starting = self.starting.count();
         let (memory_total, memory_free) = self.memory().unwrap_or((Bytes::new(u64::MAX), Bytes::new(u64::MAX)));
         let view = View { memory_free, machines_starting, memory_total, memory_promised, disk_free };
@@ -316,16 +314,15 @@ impl HostContext {
         Ok(starting)
     }
 
-    /// What this host has for all owners of sandboxes together.
+    /// Totals that all owners of sandboxes share.
     pub fn totals(&self) -> Totals {
         let memory = self.memory().map_or(u64::MAX, |(total, _)| total.get());
         let memory = Bytes::new(memory.saturating_mul(self.settings.overcommit_percent) / 100);
         Totals { slots: u64::try_from(self.net.max()).unwrap_or(u64::MAX), memory }
     }
 
-    /// Refuses a volume of a size, new or grown, that cannot be or that there is no room for.
-    /// Nobody else is let in until what is given here is dropped, so that two at a time cannot both
-    /// get the last room.
+    /// Checks that a new or grown volume has a valid size and fits. The returned `Room` is
+    /// exclusive, so that two callers cannot both get the last space.
     pub async fn admit_volume(&self, volume: VolumeId, size: Bytes) -> Result<Room, Fault> {
         check_size(size)?;
         let room = self.volumes.room().await;
@@ -337,13 +334,13 @@ impl HostContext {
         Ok(room)
     }
 
-    /// Tells whether memory is so short that machines nobody uses should go.
+    /// Whether memory is so short that blanks and standby machines should be removed.
     pub fn is_crowded(&self) -> bool {
         let reserve = self.settings.memory_reserve.get();
         self.memory().is_some_and(|(_, free)| free.get() < reserve.saturating_mul(2))
     }
 
-    /// The host's memory: all of it, and what could be given out.
+    /// Total and available memory of the host.
     fn memory(&self) -> Option<(Bytes, Bytes)> {
         match &self.settings.memory {
             Some(source) => Some(source.look()),
@@ -351,7 +348,7 @@ impl HostContext {
         }
     }
 
-    /// Counts the memory of a machine that is already there.
+    /// Counts the memory of a machine that already exists, without a check.
     pub fn promise_present(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) {
         *self.promised.lock().expect("no holder panics") += memory.get();
         self.hold_promise(memory, undo);
@@ -364,7 +361,7 @@ impl HostContext {
         });
     }
 
-    /// Remembers to give a slot back.
+    /// Adds the release of a network slot to `undo`.
     pub fn hold_slot(self: &Arc<Self>, slot: Slot, undo: &mut Undo) -> SlotHandle {
         let handle: SlotHandle = Arc::new(tokio::sync::Mutex::new(Some(slot)));
         let (context, given) = (self.clone(), handle.clone());
@@ -377,7 +374,7 @@ impl HostContext {
         handle
     }
 
-    /// Remembers to take a machine off the ledger.
+    /// Adds the removal of a machine's ledger line to `undo`.
     pub fn hold_line(self: &Arc<Self>, id: MachineId, undo: &mut Undo) {
         let context = self.clone();
         undo.hold("ledger line", move || async move {
@@ -387,7 +384,7 @@ impl HostContext {
         });
     }
 
-    /// Remembers to remove a machine's folder and disk.
+    /// Adds the removal of a machine's folder and disk to `undo`.
     pub fn hold_files(self: &Arc<Self>, id: MachineId, undo: &mut Undo) {
         let (context, folder) = (self.clone(), self.run_root.join(id.to_string()));
         undo.hold("machine folder", move || async move {
@@ -396,7 +393,7 @@ impl HostContext {
         undo.hold("disk", move || async move { context.layers.discard(&id.to_string()) });
     }
 
-    /// Describes a machine of this host; the same words for a start and for a later adoption.
+    /// Builds a machine's spec, the same for a start and for a later adoption.
     pub fn describe(&self, id: MachineId, shape: &Shape, network: NetworkPort) -> MachineSpec {
         MachineSpec {
             id,
@@ -417,7 +414,8 @@ impl HostContext {
     }
 }
 
-/// Remembers to stop a machine: first of all, since everything else is in use until then.
+/// Adds the stop of a machine to `undo`. The last entry is released first, so the machine stops
+/// before its resources are released.
 pub fn hold_machine(machine: &Arc<dyn Machine>, undo: &mut Undo) {
     let stopping = machine.clone();
     undo.hold("machine", move || async move { stopping.stop().await });

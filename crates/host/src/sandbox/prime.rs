@@ -1,7 +1,6 @@
-//! Lets a machine take its first steps before anybody needs it. An emulated CPU translates code
-//! before its first use, so the first exchange and the first process of a restored guest cost ten
-//! times the second: a primed machine has them behind it, is paused again, and is reborn when it is
-//! given away.
+//! Runs a machine briefly before it is needed. An emulated CPU translates code before its first
+//! use, so the first exchange and the first process of a restored guest cost ten times the second.
+//! A primed machine has done both, is paused again, and is reborn when a sandbox gets it.
 
 use pandastack_kit::random_bytes;
 use pandastack_wire_fleet::{ExecAsk, ExecEvent};
@@ -20,7 +19,7 @@ pub async fn prime(context: &HostContext, prepared: &mut Prepared) -> Result<(),
     let nobody = || Life::Nobody.rebirth(&secret);
     let session = greet(context, &*prepared.machine, &prepared.layer, &nobody).await?;
     let rehearsal = ExecAsk::shell("true", context.settings.launch_deadline);
-    // Only a rehearsal: a template without a shell is still a template.
+    // Only a rehearsal: a template without a shell is valid too.
     if let Ok(mut running) = guest::exec(&session, rehearsal, &context.scope).await {
         while let Some(ExecEvent::Stdout(_) | ExecEvent::Stderr(_)) = running.events.recv().await {}
     }

@@ -1,4 +1,5 @@
-//! What others may see of a sandbox: the last value of a watch channel, written by its driver only.
+//! What others see of a sandbox: the last value of a watch channel, which only its driver and its
+//! supervisor write.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +10,21 @@ use pandastack_wire_fleet::SandboxView;
 use super::{SlotHandle, living::Living};
 use crate::{guest::Session, net::GUEST};
 
-/// A sandbox at one moment.
+/// The published state of a sandbox.
 #[derive(Clone)]
 pub struct Condition {
     pub view: SandboxView,
-    /// The link, while the guest answers.
+    /// The link to the guest, while there is a machine.
     pub session: Option<Session>,
-    /// The machine's place in the network, as long as there is a link.
+    /// The machine's network slot, while there is a link.
     pub slot: Option<SlotHandle>,
-    /// The process of its machine, as long as it has one.
+    /// The process of its machine, while it has one.
     pub pid: Option<u32>,
-    /// Since when it has had it; unknown of one that an earlier process started.
+    /// When the guest answered first. Unknown if an earlier process started the machine.
     pub since: Option<Instant>,
-    /// How commands start, as the layer below says.
+    /// Exec defaults of the layer below.
     pub defaults: ExecDefaults,
-    /// Why the launch failed, if it did; the sandbox is gone then.
+    /// Why the sandbox ended: its launch failed or its driver panicked.
     pub refused: Option<Fault>,
 }
 
@@ -47,14 +48,14 @@ impl Condition {
         Self { view, session: None, slot: None, pid: None, since: None, defaults, refused: None }
     }
 
-    /// Gives the view with the idle time of this moment, in whole seconds.
+    /// Returns the view with the current idle time, in whole seconds.
     pub fn seen(&self) -> SandboxView {
         let idle = self.session.as_ref().map_or(Duration::ZERO, |session| session.activity().idle());
         let idle = Duration::from_secs(idle.as_secs());
         SandboxView { idle, ..self.view.clone() }
     }
 
-    /// Describes it with a machine: running, or paused as it was found.
+    /// Describes a sandbox with a machine, running or paused.
     pub fn living(&mut self, living: &Living, state: SandboxState) {
         self.sized(&living.layer.manifest);
         self.view.state = state;
@@ -66,13 +67,13 @@ impl Condition {
         self.defaults = defaults_of(&living.layer.manifest);
     }
 
-    /// Describes it without one: asleep.
+    /// Describes a sleeping sandbox.
     pub fn asleep(&mut self, manifest: &Manifest) {
         self.sized(manifest);
         self.without(SandboxState::Asleep);
     }
 
-    /// Describes it in a state in which nobody can use it, whatever it had before.
+    /// Describes a sandbox that cannot be used, and clears its link, slot and process.
     pub fn without(&mut self, state: SandboxState) {
         self.view.state = state;
         (self.session, self.slot) = (None, None);
@@ -86,7 +87,7 @@ impl Condition {
     }
 }
 
-/// How commands start in what is made from a layer.
+/// Exec defaults of everything that is made from a layer.
 pub fn defaults_of(manifest: &Manifest) -> ExecDefaults {
     manifest.defaults.clone().map(ExecDefaults::from).unwrap_or_default()
 }

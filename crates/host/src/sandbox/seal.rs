@@ -1,14 +1,14 @@
-//! Seals a machine into a layer: device state, the memory its guest has changed, and its disk, all
-//! of one moment. Nothing is needed of the guest, so that no guest can hinder it, and no memory is
-//! streamed: what is unchanged is shared with the layer below.
+//! Seals a machine into a layer: device state, changed memory and disk, all of one moment. The
+//! guest need not cooperate, so it cannot prevent a seal. Unchanged memory is shared with the layer
+//! below, not copied.
 //!
 //! ```text
-//! beforehand   record the layer, clone the memory file, make room for what has changed, write the disk's pending data out,
-//!              see to a spare link
+//! beforehand   record the layer, clone the memory file, allocate a buffer for changed memory,
+//!              write the disk's pending data out, open a spare link
 //! paused       device state | changed memory | clone of the disk        side by side
-//! afterwards   go on, write the changed memory over the clone, move the layer into the store
+//! afterwards   resume, write the changed memory over the clone, move the layer into the store
 //! ```
-//! Who falls asleep stays paused until everything has reached the disk.
+//! A sandbox that falls asleep stays paused until everything has reached the disk.
 
 use std::{
     fs, io,
@@ -27,43 +27,43 @@ use pandastack_wire_guest::GENERATION;
 use super::{held::Permit, living::Living, prepare::HostContext};
 use crate::ledger::LedgerError;
 
-/// How often a machine is told to go on, or to stand still again, before that is given up.
+/// Maximum attempts to resume a machine, or to pause it again.
 const TELLS_MAX: usize = 3;
 
-/// Between two of these times.
+/// Pause between two such attempts.
 const TELL_PAUSE: Duration = Duration::from_millis(20);
 
-/// What to make.
+/// Parameters of a seal.
 #[derive(Clone, Debug)]
 pub struct SealPlan {
     pub layer: LayerId,
     pub source: SandboxId,
     pub durability: Durability,
     pub then: Then,
-    /// How commands start in what is made from the layer; as in the layer below if nothing is said.
+    /// Exec defaults of the new layer. `None` keeps those of the layer below.
     pub defaults: Option<ExecDefaults>,
 }
 
-/// What the machine does once its state is taken.
+/// What the machine does after its state is captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Goes on as soon as it can.
+    /// Resumes as soon as possible.
     GoOn,
-    /// Stands still until the layer is whole, and after.
+    /// Stays paused until the layer is complete, and afterwards.
     StayPaused,
 }
 
 /// A finished seal.
 pub struct Sealed {
     pub layer: Layer,
-    /// How long the guest stood still.
+    /// How long the guest was paused.
     pub pause: Duration,
-    /// Memory that the layer has for itself alone.
+    /// Memory that the layer does not share with the one below.
     pub own: Bytes,
 }
 
-/// Nothing was sealed. What is left of the attempt has its line, and goes when the caller lets the
-/// layer go. The machine does what it did before, if it lives.
+/// Nothing was sealed. Leftovers have a ledger line and are removed when the caller releases the
+/// layer. A living machine may run afterwards even if it was paused before.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     #[error(transparent)]
@@ -84,17 +84,16 @@ pub enum SealError {
     },
 }
 
-/// Seals a living machine, whose CPUs run.
+/// Seals a living machine.
 pub async fn seal(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
     check_room(context, Bytes::new(0))?;
-    // Written down first: a crash from here on leaves a line without a layer, or a layer that
-    // nobody uses.
+    // Recorded first: a crash from here on leaves a line without a layer, or an unused layer.
     context.ledger.sealing(plan.layer, plan.source).await?;
     draft_and_take(context, living, plan).await
 }
 
-/// Refuses what would use the reserve up: guests that run write to the same volume, and must not
-/// meet its end.
+/// Refuses a seal that would use up the disk reserve: running guests write to the same volume and
+/// need it.
 fn check_room(context: &HostContext, changed: Bytes) -> Result<(), SealError> {
     let free = Bytes::new(context.volume.free_bytes());
     let needed = context.settings.disk_reserve.get().saturating_add(changed.get());
@@ -115,7 +114,7 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
         let draft = store.draft_of(id)?;
         let files = draft.files();
         copied("clone the memory", &base, &files.mem)?;
-        // Only hints, so that the first machine on this layer need not wait for the disk.
+        // Only hints: they save the first machine of this layer from waiting for the disk.
         let _ = hot::write(&files.hot, &used.read);
         // A clone waits until the source's pending data is written, so most of that is done while
         // the guest still runs.
@@ -127,9 +126,8 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
     let (draft, ()) = tokio::join!(drafted, living.spare.fill_quickly(&*living.machine, &living.secret));
     let (draft, room) = draft??;
     if plan.then == Then::GoOn {
-        // Somebody may start from it in a moment. Begun after the pause it would come too late for
-        // that (fork 180 ms instead of 140), and waited for before the pause it costs what it
-        // saves.
+        // A fork may start from the layer soon. After the pause this would come too late (fork 180
+        // ms instead of 140). Waiting for it before the pause costs as much as it saves.
         context.read_ahead(draft.files());
     }
     let drafted = begun.elapsed();
@@ -140,7 +138,7 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
     };
     let pause = match (plan.then, &taken) {
         (Then::StayPaused, Ok(_)) => Ok(()),
-        // Whatever went wrong: the guest must not pay for it.
+        // After any failure the guest resumes.
         (Then::GoOn, _) | (Then::StayPaused, Err(_)) => go_on(&*living.machine).await,
     };
     let Taken { held, own, link } = taken?;
@@ -172,9 +170,9 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
     }
 }
 
-/// Lets a guest go on that was paused only to be sealed, or that may have been: an answer that was
-/// an error may only have been late. One that never does is stopped: its sandbox has failed then,
-/// for everybody to see, instead of standing still while it is called running.
+/// Resumes a guest that was paused for a seal, or may have been: a failed request may have been
+/// carried out late. A guest that cannot be resumed is stopped. Its sandbox then fails visibly,
+/// instead of hanging in state running.
 pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
     let mut told = machine.resume().await;
     for _ in 1..TELLS_MAX {
@@ -190,8 +188,8 @@ pub async fn go_on(machine: &dyn Machine) -> Result<(), MachineError> {
     told
 }
 
-/// Lets a guest stand still that its owner has paused and that may have gone on. One that cannot be
-/// told goes on: that costs its host something, and its owner nothing that could be lost.
+/// Pauses a guest again that its owner has paused and that may run. On failure it keeps running:
+/// that costs the host CPU time, but the owner loses nothing.
 pub async fn stand_still(machine: &dyn Machine) -> Result<(), MachineError> {
     let mut told = machine.pause().await;
     for _ in 1..TELLS_MAX {
@@ -204,7 +202,7 @@ pub async fn stand_still(machine: &dyn Machine) -> Result<(), MachineError> {
     told
 }
 
-/// What was taken of a paused machine.
+/// State captured from a paused machine.
 struct Taken {
     /// Changed memory that is still to be written.
     held: Option<MemoryDelta>,
@@ -212,7 +210,7 @@ struct Taken {
     link: Option<LinkState>,
 }
 
-/// Takes everything that must be of one moment.
+/// Captures everything that must be of one moment.
 async fn take(
     context: &Arc<HostContext>,
     living: &Living,
@@ -236,8 +234,7 @@ async fn memory(
     copy: &Path,
     room: Option<(Vec<u8>, Bytes)>,
 ) -> Result<(Option<MemoryDelta>, Bytes), MachineError> {
-    // What the guest has changed since the look at its memory may be more than it has leave to
-    // hold.
+    // Since the scan, the guest may have changed more memory than its permit allows.
     if let Some((room, most)) = room
         && let Some(delta) = machine.hold_memory(base, room, most).await?
     {

@@ -1,7 +1,6 @@
-//! Machines kept ready: restored, primed, paused. A create from one is only a resume and a rebirth.
-//! Every template has a shelf, from the host's start or from its first use; under burst, creates go
-//! first and refilling waits. Keeps the [`Blanks`] as well, after the shelves: one task decides
-//! what this host does with time that nobody needs.
+//! Keeps machines ready: restored, primed, paused. A create from one needs only a resume and a
+//! rebirth. Every template has a shelf, from the host's start or from its first use. Launches go
+//! before refilling. The same task keeps the [`Blanks`], after the shelves.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -27,20 +26,19 @@ use crate::settings::HostSettings;
 /// one.
 const SETTLE: Duration = Duration::from_millis(40);
 
-/// After a failed attempt.
+/// Pause after a failed attempt.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How often memory and the machines that stand by are looked at while shelves are full. What has
-/// died is not replaced sooner either: a machine that dies as soon as it stands there must not keep
-/// the host busy.
+/// Interval of the checks for short memory and dead machines while the shelves are full. A dead
+/// machine is replaced no sooner, so that one that always dies does not keep the host busy.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The standby machines of a host: its warm pool.
 pub struct Standby {
     shelves: Mutex<HashMap<LayerId, Shelf>>,
     launching: Mutex<usize>,
-    /// Held while something is added: it has its memory already, and cannot give way before it is
-    /// on its shelf.
+    /// Lock held while a machine or a blank is added: it already uses memory, but cannot be removed
+    /// before it is on its shelf.
     adding: tokio::sync::Mutex<()>,
     bell: Notify,
     wanted: usize,
@@ -55,7 +53,7 @@ struct Shelf {
     wanted: usize,
 }
 
-/// Held by a create while it is under way.
+/// Held by a launch in progress.
 pub struct Launching<'a>(&'a Standby);
 
 impl Standby {
@@ -80,8 +78,8 @@ impl Standby {
         self.shelves.lock().expect("no holder panics")
     }
 
-    /// Takes a living standby machine of a template's layer; from now on the layer has a shelf.
-    /// Dead ones come beside it.
+    /// Takes a living standby machine of a template's layer, and gives the layer a shelf if it has
+    /// none. Also returns the dead machines found on the way.
     pub fn take(&self, template: &TemplateName, layer: LayerId) -> (Option<Prepared>, Vec<Prepared>) {
         let mut shelves = self.locked();
         let shelf = shelves.entry(layer).or_insert_with(|| self.shelf(template));
@@ -97,7 +95,7 @@ impl Standby {
         (taken, dead)
     }
 
-    /// Takes the machines off that died while they stood by.
+    /// Takes the dead machines off their shelves.
     fn take_dead(&self) -> VecDeque<Prepared> {
         let mut all = VecDeque::new();
         for shelf in self.locked().values_mut() {
@@ -108,8 +106,8 @@ impl Standby {
         all
     }
 
-    /// Gives every template a shelf, and takes down those of layers that no template stands for any
-    /// more: one that was baked again beside us. Gives their machines, which nobody will ask for.
+    /// Gives every template a shelf, and removes the shelves of layers that no template names any
+    /// more, because it was baked again. Returns the machines of the removed shelves.
     fn restock(&self, layers: &LayerStore) -> Vec<Prepared> {
         let templates = layers.templates();
         let mut shelves = self.locked();
@@ -121,18 +119,17 @@ impl Standby {
         retired.flat_map(|(_, shelf)| shelf.machines).collect()
     }
 
-    /// Takes any standby machine off its shelf, from the fullest one: somebody needs its memory
-    /// more.
+    /// Takes a standby machine off the fullest shelf, to free its memory.
     fn yield_one(&self) -> Option<Prepared> {
         self.locked().values_mut().max_by_key(|shelf| shelf.machines.len())?.machines.pop_back()
     }
 
-    /// Lets something give way to a machine that does not fit, and says whether that is worth
-    /// another try. What saves the least time goes first, and nothing does that would not help.
+    /// Frees memory for a machine that does not fit, and returns whether to try again. Blanks go
+    /// first, because they save the least time. Nothing is removed if that would not help.
     pub async fn make_room(&self, full: &Full, launching: &Launching<'_>) -> bool {
         let blank = match full {
             Full::Memory { .. } => self.blanks.yield_one(),
-            // Processes that wait for a layer have no guest memory promised.
+            // Blanks have no guest memory promised.
             Full::Promises { .. } => None,
             Full::Disk { .. } | Full::Volumes { .. } => return false,
         };
@@ -149,8 +146,8 @@ impl Standby {
         self.settled(launching).await
     }
 
-    /// Waits for what is being added, if something is, so that it can give way; says whether
-    /// something was. Whoever waits is launching, so that nothing else is added meanwhile.
+    /// Waits for an addition in progress, so that it can be removed; returns whether there was one.
+    /// The caller is launching, so nothing else is added meanwhile.
     async fn settled(&self, _launching: &Launching<'_>) -> bool {
         let adding = self.adding.try_lock().is_err();
         if adding {
@@ -164,14 +161,14 @@ impl Standby {
         self.locked().values().map(|shelf| shelf.machines.len()).sum()
     }
 
-    /// Notes a create under way; refilling waits for all of them.
+    /// Registers a launch in progress. Refilling waits until there is none.
     pub fn launching(&self) -> Launching<'_> {
         *self.launching.lock().expect("no holder panics") += 1;
         Launching(self)
     }
 
-    /// Fills shelves until told to stop, then empties them. Under memory pressure it takes machines
-    /// off instead.
+    /// Fills the shelves until the host closes, then empties them. Removes machines while memory is
+    /// short.
     pub async fn keep_filled(self: Arc<Self>, context: Arc<HostContext>) {
         let token = context.scope.token();
         loop {
@@ -183,7 +180,8 @@ impl Standby {
                 Some(LOOK)
             } else {
                 let _adding = self.adding.lock().await;
-                // Looked at under the lock: a create that is under way may be waiting for it.
+                // Checked under the lock, because a launch in progress may be waiting for that
+                // lock.
                 let is_free = *self.launching.lock().expect("no holder panics") == 0;
                 if is_free { self.add_one(&context).await } else { None }
             };
@@ -210,8 +208,7 @@ impl Standby {
         }
     }
 
-    /// Removes what is left of machines and processes that died while nobody used them; says
-    /// whether there were any.
+    /// Releases machines and blanks that died on their shelves; returns whether there were any.
     async fn clear_dead(&self) -> bool {
         let (machines, blanks) = (self.take_dead(), self.blanks.take_dead());
         let died = machines.len() + blanks.len();
@@ -231,7 +228,8 @@ impl Standby {
         died > 0
     }
 
-    /// Takes something off, because memory is short: what saves the least time first.
+    /// Removes one blank or machine because memory is short. Blanks go first: they save the least
+    /// time.
     async fn give_way(&self, context: &Arc<HostContext>) {
         if let Some(machine_slot) = self.blanks.yield_one() {
             machine_slot.give_up().await;
@@ -243,7 +241,7 @@ impl Standby {
         }
     }
 
-    /// Makes one thing that is missing, and tells how long to wait after it. `None` if nothing is.
+    /// Adds one missing machine or blank, and returns how long to wait. `None` if none is missing.
     async fn add_one(&self, context: &Arc<HostContext>) -> Option<Duration> {
         for prepared in self.restock(&context.layers) {
             tracing::info!("a template was baked again: a standby machine of the old one goes");

@@ -1,5 +1,5 @@
-//! Counts the machines that were let in and whose process does not run yet: the host's free memory
-//! does not show them.
+//! Counts the admitted machines whose process does not run yet: the host's free memory does not
+//! show them.
 
 use std::sync::{
     Arc,
@@ -10,18 +10,18 @@ use std::sync::{
 #[derive(Default)]
 pub struct Starts(Arc<AtomicU64>);
 
-/// One of them, until it is dropped: its process runs, or there will be none.
+/// One machine that is being started. Drop it when its process runs or its start has failed.
 #[must_use = "it counts for as long as it is held"]
 pub struct Starting(Arc<AtomicU64>);
 
 impl Starts {
-    /// Counts one more.
+    /// Counts one more machine.
     pub fn begin(&self) -> Starting {
         self.0.fetch_add(1, Ordering::Relaxed);
         Starting(self.0.clone())
     }
 
-    /// How many there are.
+    /// Number of machines that are being started.
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
