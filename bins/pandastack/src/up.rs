@@ -111,8 +111,8 @@ pub struct Up {
     /// this server send requests to them
     #[arg(long, env = "PANDASTACK_IMAGE_ALLOW_PRIVATE")]
     image_allow_private: bool,
-    /// Registry to use without TLS, as HOST:PORT; may be repeated. A registry on this host never
-    /// uses TLS
+    /// Registry to use without TLS, as HOST:PORT; may be repeated. Registries on localhost never
+    /// use TLS
     #[arg(long, value_name = "HOST")]
     image_plain_http: Vec<String>,
     /// PEM file with certificate authorities to trust for registries, in addition to those that
