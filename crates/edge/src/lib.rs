@@ -1,5 +1,6 @@
-//! The data door: moves bytes to and from sandboxes. Holds no business rules and no whole bodies.
-//! Control decides about access; the host serves.
+//! The data door: moves bytes to and from sandboxes. Holds no business rules: control decides about
+//! access, and the host serves. Bodies of files and ports are streamed. Collected output has a
+//! shared memory budget.
 
 mod access;
 mod exec;
