@@ -1,4 +1,4 @@
-//! Lets the linker keep one copy of functions that came out the same: generic code makes thousands
+//! Tells the linker to merge identical functions in release builds. Generic code produces thousands
 //! of them.
 
 fn main() {

@@ -1,5 +1,5 @@
-//! `pandastack template …`: bakes templates into a local data folder, and passes the rest on to the
-//! commands that ask a server.
+//! `pandastack template …`: bakes templates into a local data folder. Passes every other
+//! subcommand on to the client commands, which call a server.
 
 use std::{
     collections::HashSet,
@@ -28,7 +28,7 @@ use crate::{
     stop::asked_to_stop,
 };
 
-/// The host's certificates, as Debian and its relatives keep them.
+/// The host's CA bundle, at the path that Debian and its derivatives use.
 const HOST_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(Subcommand)]
@@ -45,22 +45,23 @@ pub struct Bake {
     /// A built-in recipe (mini, base, code-interpreter, agent, claude-agent, browser), or any name
     /// with --recipe
     name: String,
-    /// Folder with recipe.toml and, if wanted, customize.sh
+    /// Folder with recipe.toml and, optionally, customize.sh
     #[arg(long, value_name = "DIR")]
     recipe: Option<PathBuf>,
-    /// Trust the host's CA certificates inside the machine (for networks with an inspecting proxy)
+    /// Trust the host's CA certificates inside the machine (for networks with a TLS-inspecting
+    /// proxy)
     #[arg(long)]
     host_ca: bool,
-    /// Data folder of the server that is to have the template
+    /// Data folder of the server that will use the template
     #[arg(long, env = "PANDASTACK_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR")]
     data_dir: PathBuf,
     /// Pin the tier: kvm or emulated
     #[arg(long)]
     tier: Option<Tier>,
-    /// How much machine processes are kept from this host: full, or none if it cannot be had
+    /// Isolation of machine processes from this host: full, or none if full is not possible
     #[arg(long, default_value_t, value_name = "full|none")]
     jail: Jail,
-    /// The guest agent's binary; beside this program if not given
+    /// Path of the guest agent binary; by default the one next to this program
     #[arg(long, env = "PANDASTACK_GUESTD", value_name = "FILE")]
     agent: Option<PathBuf>,
     /// Print the result as JSON
@@ -99,8 +100,8 @@ impl Bake {
             Names::of(&place, std::process::id()).clear(&place).await.context("clear what this bake left")?;
         }
         steps.finish(baked.is_ok());
-        // Layers that no name stands for any more; a running server may still be using them, and so
-        // may machines it left.
+        // Deletes layers that no template name refers to. Only with the lock: a running server may
+        // still use them. Machines that a stopped server left running keep theirs.
         if baked.is_ok()
             && let Ok(_alone) = place.lock()
         {
@@ -164,8 +165,8 @@ async fn bake_in(
     Ok(baked)
 }
 
-/// What the machine and the network of a bake go by. The process is in both: nothing of it is a
-/// server's on the same data folder, and what a killed one left is known by its end.
+/// Run folder and network name of a bake. Both contain the process id, so they never collide with
+/// a server on the same data folder. If that process is gone, its leftovers can be removed.
 struct Names {
     run_dir: PathBuf,
     network: String,
@@ -177,13 +178,13 @@ impl Names {
         Self { run_dir, network: format!("{} bake {process}", place.instance) }
     }
 
-    /// Removes all that goes by these names.
+    /// Removes everything that has these names.
     async fn clear(&self, place: &Place) -> Result<(), RecoverError> {
         clear_abandoned(&self.run_dir, &place.layers, &self.network).await
     }
 }
 
-/// Removes what bakes of this data folder left that were killed: a machine that runs on, its disk
+/// Removes the leftovers of killed bakes of this data folder: a machine that still runs, its disk
 /// and its network.
 async fn clear_killed(place: &Place) -> Result<()> {
     let own = place.run_root();
@@ -199,8 +200,8 @@ async fn clear_killed(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// The layers that sleepers, snapshots and templates of workspaces are kept in, and those under
-/// machines that a server left running: the next one takes them over.
+/// Layers of sleeping sandboxes, of snapshots and of workspace templates, and layers of machines
+/// that a server left running and the next server takes over.
 async fn needed_layers(place: &Place) -> Result<HashSet<LayerId>> {
     let path = place.data_dir.join("ledger.db");
     if !path.exists() {
@@ -212,7 +213,7 @@ async fn needed_layers(place: &Place) -> Result<HashSet<LayerId>> {
     layers
 }
 
-/// Finds the guest agent: as told, or beside this program.
+/// Finds the guest agent: at the given path, or next to this program.
 pub fn find_agent(told: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = told {
         return Ok(path.to_owned());

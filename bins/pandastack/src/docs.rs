@@ -1,4 +1,4 @@
-//! `pandastack docs configuration`: the reference of flags and environment variables, written from
+//! `pandastack docs configuration`: writes the reference of flags and environment variables from
 //! the definitions of the commands. A test compares it with `docs/configuration.md`.
 
 use std::{fmt::Write as _, process::ExitCode};
@@ -6,7 +6,7 @@ use std::{fmt::Write as _, process::ExitCode};
 use anyhow::Result;
 use clap::{Arg, Command, Subcommand};
 
-/// Variables that no flag has.
+/// Variables that have no flag.
 const VARIABLES: [(&str, &str); 8] = [
     (
         "PANDASTACK_API_URL",
@@ -54,7 +54,7 @@ fn configuration(mut root: Command) -> String {
     text
 }
 
-/// Writes a command's subcommands, the deepest with their arguments.
+/// Writes all subcommands of a command. Commands without subcommands get their arguments.
 fn commands(text: &mut String, parent: &Command, path: &str) {
     for command in parent.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help") {
         let path = format!("{path} {}", command.get_name());
@@ -89,7 +89,7 @@ fn section(text: &mut String, title: &str, about: Option<String>, arguments: &[&
     }
 }
 
-/// The argument as it is typed.
+/// The argument as the user types it.
 fn usage(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string);
     let value = if arg.get_action().takes_values() { names.collect::<Vec<_>>().join(" ") } else { String::new() };

@@ -1,5 +1,5 @@
-//! `pandastack doctor`: which tier this machine gives, what is missing, and the command that fixes
-//! it.
+//! `pandastack doctor`: shows the tier that this computer supports, which parts are missing, and
+//! the command that fixes each problem.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use crate::{
 
 #[derive(Args)]
 pub struct Doctor {
-    /// Data folder to look at
+    /// Data folder to check
     #[arg(long, env = "PANDASTACK_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR")]
     data_dir: PathBuf,
     /// Print as JSON
@@ -28,14 +28,14 @@ pub struct Doctor {
     json: bool,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
     what: &'static str,
     fine: bool,
     found: String,
-    /// What to do about it.
+    /// The command or step that fixes it.
     fix: String,
-    /// What to know though nothing is missing.
+    /// A warning, shown even if the check passes.
     warning: Option<String>,
 }
 
@@ -124,7 +124,7 @@ fn look(data_dir: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Looks for what other users of this computer may read.
+/// Checks that other users of this computer cannot read the data folder.
 fn private_data(data_dir: &Path) -> Finding {
     let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
     let mut open = open_paths(&data_dir, &run_root_of(&data_dir.display().to_string()));

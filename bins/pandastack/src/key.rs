@@ -1,5 +1,5 @@
-//! `pandastack key …`: makes a key in a local data folder, and passes the rest on to the commands
-//! that ask a server.
+//! `pandastack key …`: creates a key in a local data folder. Passes every other subcommand on to
+//! the client commands, which call a server.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -12,7 +12,7 @@ use pandastack_kit::{Clock, SystemClock};
 
 #[derive(Subcommand)]
 pub enum Key {
-    /// Make an API key and print it
+    /// Create an API key and print it
     Create(Create),
     #[command(flatten)]
     Served(KeyCommand),
@@ -22,14 +22,14 @@ pub enum Key {
 pub struct Create {
     #[command(flatten)]
     key: CreateKeyArgs,
-    /// Write the key into this data folder instead of asking a server: the way back in after the
-    /// last key is lost. Works whether or not the server runs
+    /// Write the key into this data folder instead of asking a server. Use this if every key is
+    /// lost; it works whether or not the server runs
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
 impl Key {
-    /// Tells whether the command writes to a data folder of this machine.
+    /// Tells whether the command writes to a local data folder.
     pub fn writes_data(&self) -> bool {
         matches!(self, Key::Create(Create { data_dir: Some(_), .. }))
     }

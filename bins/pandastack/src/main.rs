@@ -1,4 +1,4 @@
-//! The one binary: server, operator's tools and command line client. Wiring only.
+//! The binary: server, operator's tools and command line client. Contains wiring only.
 
 mod bake;
 mod docs;
@@ -27,15 +27,15 @@ struct Options {
 enum Command {
     /// Start the server: API, edge and host in one process
     Up(up::Up),
-    /// Make, list and delete templates
+    /// Create, list and delete templates
     #[command(subcommand)]
     Template(bake::Template),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::Key),
-    /// Say what this machine can do, what is missing, and how to fix it
+    /// Check what this computer supports, what is missing, and how to fix it
     Doctor(doctor::Doctor),
-    /// Print pages of the documentation that are made from the program
+    /// Print documentation pages that are generated from the program
     #[command(subcommand, hide = true)]
     Docs(docs::Docs),
     #[command(flatten)]
@@ -43,8 +43,8 @@ enum Command {
 }
 
 impl Command {
-    /// Tells whether the command writes to a data folder. The others write users' own files, with
-    /// users' own umask.
+    /// Tells whether the command writes to a data folder. Other commands write the user's own
+    /// files and keep the user's umask.
     fn writes_data(&self) -> bool {
         match self {
             Command::Up(_) | Command::Template(bake::Template::Bake(_)) => true,
@@ -57,7 +57,8 @@ impl Command {
 fn main() -> ExitCode {
     let options = Options::parse();
     if options.command.writes_data() {
-        // Before anything is made: the data folder holds keys, memory and disks of users.
+        // Must come before the first file is made: the data folder holds users' keys, memory and
+        // disks.
         pandastack_sys::private::close_umask();
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
             Command::Client(command) => pandastack_cli::execute(command, &options.global, Options::command).await,
         }
     });
-    // Reading the terminal blocks a thread for ever; an exit must not wait for it.
+    // A thread that reads the terminal blocks forever. The exit must not wait for it.
     runtime.shutdown_background();
     done.unwrap_or_else(|error| {
         eprintln!("pandastack: {error:#}");

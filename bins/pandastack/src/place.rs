@@ -1,4 +1,4 @@
-//! The data folder and what every local command opens of it.
+//! The data folder, and the parts of it that every local command opens.
 //!
 //! ```text
 //! <data>/lock  control.db  ledger.db  runtime/<digest>/  volume[.xfs]/{layers,templates,disks,staging}
@@ -19,39 +19,39 @@ use pandastack_host::close_paths;
 use pandastack_layers::{LayerStore, Volume};
 use pandastack_sys::private;
 
-/// A data volume of our own may grow to this share of what is free.
+/// Share of the free disk space that our own volume image may grow to.
 const IMAGE_SHARE: (u64, u64) = (9, 10);
 
-/// How long a start waits for what a killed server has left behind.
+/// How long a start waits for the lock, which a child of a killed server may still hold.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Between two looks.
+/// Interval between two attempts to take the lock.
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
-/// Holds a folder for each data folder on this computer, with its running machines.
+/// Holds one folder for each data folder on this computer, with its running machines.
 pub const RUN_FOLDER: &str = "/run/pandastack";
 
-/// What a server or a bake leaves in its data folder.
+/// Files that show that a server or a bake has used the folder.
 const MARKS: [&str; 5] = ["volume", "volume.users", "lock", "control.db", "ledger.db"];
 
 /// An opened data folder.
 pub struct Place {
     pub data_dir: PathBuf,
-    /// Tells this data folder from others on the same machine.
+    /// Identifies this data folder among others on the same computer.
     pub instance: String,
     pub volume: Arc<Volume>,
     pub layers: LayerStore,
 }
 
-/// What is said at start and by `doctor` of a tier that has a warning.
+/// Text that `up` and `doctor` show for a tier that has a warning.
 pub fn warn_of_tier(warning: &str) -> String {
     format!("{warning}. `pandastack up --require-isolation kvm` refuses to start without it")
 }
 
-/// Where data goes if nobody says otherwise.
+/// The data folder if none is given.
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/pandastack";
 
-/// Where things that can be made again are kept.
+/// Folder for files that can be downloaded or built again.
 pub fn cache_dir() -> PathBuf {
     if let Some(folder) = std::env::var_os("PANDASTACK_CACHE_DIR") {
         return folder.into();
@@ -60,17 +60,17 @@ pub fn cache_dir() -> PathBuf {
     home.join(".cache/pandastack")
 }
 
-/// Folder of running machines of the data folder with this name.
+/// Folder of running machines of the data folder with this instance name.
 pub fn run_root_of(instance: &str) -> PathBuf {
-    // FNV-1a: short, stable, and nothing depends on it being hard to guess.
+    // FNV-1a: short and stable. Nothing depends on it being hard to guess.
     let hash = instance
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     Path::new(RUN_FOLDER).join(format!("{:08x}", hash as u32))
 }
 
-/// Refuses a folder that others use and that no server has written to, such as /tmp or /var/lib:
-/// closing it would lock them out.
+/// Refuses a folder that other users can enter and that holds foreign files, such as /tmp or
+/// /var/lib. Closing it would lock those users out.
 fn refuse_shared(data_dir: &Path) -> Result<()> {
     let is_ours = MARKS.iter().any(|mark| data_dir.join(mark).exists());
     let is_empty = || std::fs::read_dir(data_dir).map_or(true, |mut entries| entries.next().is_none());
@@ -85,8 +85,8 @@ fn refuse_shared(data_dir: &Path) -> Result<()> {
     )
 }
 
-/// Makes the folder of network namespaces as `ip` would, if there is none. With our umask `ip`
-/// would hide it from other users.
+/// Creates the folder of network namespaces with the mode that `ip` uses. `ip` itself would
+/// inherit our umask and hide the folder from other users.
 fn keep_namespaces_visible() -> std::io::Result<()> {
     let folder = Path::new("/run/netns");
     if folder.exists() {
@@ -97,7 +97,7 @@ fn keep_namespaces_visible() -> std::io::Result<()> {
 }
 
 impl Place {
-    /// Opens the folder, making what is missing.
+    /// Opens the folder and creates missing parts.
     pub fn open(data_dir: &Path) -> Result<Self> {
         if !nix::unistd::geteuid().is_root() {
             bail!("machines, networks and mounts need root; run this with sudo");
@@ -112,16 +112,16 @@ impl Place {
         let volume = Volume::open(&data_dir, free / IMAGE_SHARE.1 * IMAGE_SHARE.0).context("open the data volume")?;
         let layers = LayerStore::open(volume.root()).context("open the layers")?;
         let place = Self { instance: data_dir.display().to_string(), data_dir, volume: Arc::new(volume), layers };
-        // An older version may have left them open, or a person.
+        // An older version or a person may have left paths open to other users.
         close_paths(&place.data_dir, &place.run_root()).context("close the data folder to other users")?;
         Ok(place)
     }
 
-    /// Makes this process the only server of the folder. Held as long as the file is.
+    /// Makes this process the only server of the folder, until the returned file is dropped.
     ///
-    /// A server that was killed while it started a machine leaves a child behind that holds the
-    /// lock until it has become that machine or given up. Waiting for it is more than patience:
-    /// recovery then finds the machine in the process table.
+    /// A server that was killed while it started a machine leaves a child that holds the lock until
+    /// the child has become that machine or has failed. Waiting for the lock is required: only then
+    /// does recovery find the machine in the process table.
     pub fn lock(&self) -> Result<Flock<File>> {
         let path = self.data_dir.join("lock");
         let mut file = File::create(&path).with_context(|| format!("open {}", path.display()))?;

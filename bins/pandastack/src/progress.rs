@@ -1,4 +1,4 @@
-//! Shows a bake's steps: a moving line on a terminal, plain lines elsewhere.
+//! Shows the steps of a bake: a progress line on a terminal, plain lines elsewhere.
 
 use std::{
     io::IsTerminal,
@@ -27,7 +27,7 @@ impl Steps {
         Self { bar, current: Mutex::new(None) }
     }
 
-    /// Ends the last step, which all went well or was the one that failed.
+    /// Ends the last step and marks it as successful or failed.
     pub fn finish(&self, well: bool) {
         self.end_step(well);
         if let Some(bar) = &self.bar {

@@ -1,8 +1,8 @@
-//! Being asked to stop, by a terminal or by whoever looks after processes.
+//! Requests to stop: Ctrl-C in a terminal, or SIGTERM from a service manager.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits until somebody asks.
+/// Waits for Ctrl-C or SIGTERM.
 pub async fn asked_to_stop() {
     let mut terminate = match signal(SignalKind::terminate()) {
         Ok(terminate) => terminate,

@@ -1,4 +1,4 @@
-//! `pandastack up`: control, edge and host in one process, from first start to a clean stop.
+//! `pandastack up`: runs control, edge and host in one process, from start to clean stop.
 
 use std::{
     fs::DirBuilder,
@@ -34,114 +34,114 @@ use crate::{
     stop::asked_to_stop,
 };
 
-/// How long requests under way may take to end after Ctrl-C.
+/// How long open requests may take to finish after Ctrl-C.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Holds the first key in the data folder if it is neither printed nor in the clients'
-/// configuration.
+/// File in the data folder for the first key, if the key is neither printed nor written to the
+/// clients' configuration.
 const FIRST_KEY: &str = "first-key";
-/// With fewer descriptors than this the server could not run a handful of machines.
+/// Fewest open files that allow the server to run a handful of machines.
 const DESCRIPTORS_MIN: u64 = 256;
 
 #[derive(Args)]
 pub struct Up {
-    /// Where the API listens
+    /// Address and port that the API listens on
     #[arg(long, default_value = "127.0.0.1:8080", env = "PANDASTACK_LISTEN")]
     listen: SocketAddr,
-    /// Where databases, templates and disks are kept
+    /// Folder for databases, templates and disks
     #[arg(long, env = "PANDASTACK_DATA_DIR", default_value = DEFAULT_DATA_DIR, value_name = "DIR")]
     data_dir: PathBuf,
     /// Do not write ~/.config/pandastack/config.json for the clients
     #[arg(long)]
     no_config: bool,
-    /// Pin the tier: kvm or emulated. Without it the strongest that works is used
+    /// Pin the tier: kvm or emulated. By default the strongest tier that works is used
     #[arg(long)]
     tier: Option<Tier>,
     /// Refuse to start below this tier
     #[arg(long, value_name = "TIER")]
     require_isolation: Option<Tier>,
-    /// How much machine processes are kept from this host: full, or none if it cannot be had
+    /// Isolation of machine processes from this host: full, or none if full is not possible
     #[arg(long, default_value_t, value_name = "full|none")]
     jail: Jail,
-    /// Standby machines to keep per template
+    /// Standby machines to keep for each template
     #[arg(long, default_value_t = 2)]
     standby: usize,
 
-    /// Processes to keep waiting for any layer, per size of machine (22 MB each): forks, wakes and
-    /// cold creates start from them
+    /// Blank processes to keep for each machine size (22 MB each). Forks, wakes and cold creates
+    /// start from them, whatever their layer
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     blanks: usize,
-    /// Machines to keep ready for one template, as NAME=COUNT; may be repeated
+    /// Standby machines to keep for one template, as NAME=COUNT; may be repeated
     #[arg(long, value_name = "NAME=COUNT", value_parser = parse_warm)]
     warm: Vec<(TemplateName, usize)>,
-    /// What becomes of running sandboxes on a stop: sleep (they wake with the next start), leave
-    /// (their machines go on and the next start takes them over) or remove
+    /// What happens to running sandboxes on a stop: sleep (they wake with the next start), leave
+    /// (their machines keep running and the next start takes them over) or remove
     #[arg(long, default_value = "sleep", value_name = "WHAT")]
     on_stop: OnStop,
-    /// Memory of this host to keep free, in MiB; creates beyond it are refused
+    /// Memory of this host to keep free, in MiB; creates that would exceed it are refused
     #[arg(long, default_value_t = 512, value_name = "MIB")]
     memory_reserve: u64,
-    /// How much guest memory may be promised, in hundredths of this host's
+    /// Limit of the memory of all guests together, in percent of this host's memory
     #[arg(long, default_value_t = 400, value_name = "PERCENT")]
     overcommit: u64,
     /// Domain of public previews: PORT-SANDBOX.DOMAIN leads to that port
     #[arg(long, default_value = "localhost", env = "PANDASTACK_PREVIEW_SUFFIX", value_name = "DOMAIN")]
     preview_suffix: PreviewSuffix,
-    /// Sandboxes of one workspace at the same time
+    /// Most sandboxes that one workspace may have at the same time
     #[arg(long, default_value_t = ControlSettings::default().sandboxes_max, value_name = "COUNT")]
     max_sandboxes: u64,
-    /// Requests a second of one workspace; 0 is no limit. Without this flag 25, and the first
-    /// workspace is not limited
+    /// Requests per second for one workspace; 0 means no limit. The default is 25, but the first
+    /// workspace is then not limited
     #[arg(long, value_name = "PER_SECOND")]
     rate_limit: Option<u32>,
-    /// Requests of one workspace at once, after a rest
+    /// Requests that one workspace may send at once after a pause
     #[arg(long, default_value_t = ControlSettings::default().rate.burst, value_name = "COUNT")]
     rate_burst: u32,
-    /// How log lines are written: text, or json for programs
+    /// Format of log lines: text, or json for programs
     #[arg(long, default_value = "text", env = "PANDASTACK_LOG_FORMAT", value_name = "text|json")]
     log_format: LogFormat,
-    /// Let webhooks reach loopback and private addresses too: every tenant may then make this
-    /// server speak to them
+    /// Let webhooks reach loopback and private addresses too. Every tenant can then make this
+    /// server send requests to them
     #[arg(long, env = "PANDASTACK_WEBHOOK_ALLOW_PRIVATE")]
     webhook_allow_private: bool,
-    /// The registry of images whose names say none
+    /// Registry of images whose names do not include one
     #[arg(long, default_value = "docker.io", env = "PANDASTACK_IMAGE_REGISTRY", value_name = "HOST")]
     image_registry: String,
-    /// Let builds fetch images from loopback and private addresses too: every tenant may then make
-    /// this server speak to them
+    /// Let builds fetch images from loopback and private addresses too. Every tenant can then make
+    /// this server send requests to them
     #[arg(long, env = "PANDASTACK_IMAGE_ALLOW_PRIVATE")]
     image_allow_private: bool,
-    /// A registry that is spoken to without TLS, as HOST:PORT; one on this host always is. May be
-    /// given more than once
+    /// Registry to use without TLS, as HOST:PORT; may be repeated. Registries on localhost never
+    /// use TLS
     #[arg(long, value_name = "HOST")]
     image_plain_http: Vec<String>,
-    /// Certificates in PEM of authorities that vouch for registries, besides those that this host
-    /// trusts
+    /// PEM file with certificate authorities to trust for registries, in addition to those that
+    /// this host trusts
     #[arg(long, env = "PANDASTACK_IMAGE_CA", value_name = "FILE")]
     image_ca: Option<PathBuf>,
-    /// Send spans of requests to this OpenTelemetry collector, by OTLP over HTTP in JSON, such as
-    /// http://localhost:4318
+    /// Send request spans to this OpenTelemetry collector, such as http://localhost:4318 (OTLP over
+    /// HTTP in JSON)
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// What is sent to the collector in the head of every request, as NAME=VALUE,…
+    /// HTTP headers to send to the collector with every request, as NAME=VALUE,…
     #[arg(long, env = "OTEL_EXPORTER_OTLP_HEADERS", hide = true, hide_env_values = true)]
     otlp_headers: Option<String>,
-    /// The name of this server among others that a collector hears of
+    /// Service name of this server in the collector
     #[arg(long, env = "OTEL_SERVICE_NAME", hide = true)]
     otlp_service: Option<String>,
-    /// The API key of the first start, instead of a random one
+    /// API key to create at the first start, instead of a random one
     #[arg(long, env = "PANDASTACK_BOOTSTRAP_KEY", hide = true, hide_env_values = true)]
     bootstrap_key: Option<String>,
 }
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum LogFormat {
     Text,
     Json,
 }
 
-/// What becomes of running sandboxes when the server stops.
+/// What happens to running sandboxes when the server stops.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum OnStop {
     Sleep,
@@ -162,15 +162,16 @@ impl Up {
         let tier = choose_tier(self.tier, self.require_isolation)?;
         let place = Place::open(&self.data_dir)?;
         let lock = place.lock()?;
-        // Bound before anything starts: a taken port must not cost the machines of another run.
+        // Bind before anything starts: a port in use must not affect the machines of another
+        // server.
         let listener = TcpListener::bind(self.listen).await.with_context(|| {
             format!("listen on {}; is another server running? choose one with --listen", self.listen)
         })?;
         let scope = Scope::new();
-        // Apart from the rest: what watches a machine ends with it, and machines end after the last
-        // request.
+        // A separate scope: the tasks that supervise machines must outlive the last request,
+        // because machines are closed after it.
         let machines = Scope::new();
-        // Ends last: the end of the others is worth telling too.
+        // Closed last, so that spans of the shutdown are sent too.
         let collecting = Scope::new();
         let spans = telemetry.map(|settings| start_telemetry(settings, &collecting));
         if self.jail == Jail::None {
@@ -183,14 +184,14 @@ impl Up {
         }
         let driver = QemuDriver::new(tier.tier, &place.bundles(), machines.clone())?.with_jail(self.jail);
         let driver = self.spare_the_server(driver)?;
-        // A runtime lives as long as a layer needs it.
+        // Deletes runtimes that no layer needs any more.
         let layers = place.layers.layers().into_iter().filter_map(|layer| place.layers.manifest(layer).ok());
         driver.collect(&layers.map(|manifest| manifest.profile.runtime).collect());
         let driver: Arc<dyn Driver> = Arc::new(driver);
         let host = Arc::new(self.start_host(&place, driver, descriptors).await?);
         let doorway = Doorway { listener, settings: ServeSettings::within(descriptors), descriptors };
         let served = self.serve(&place, host.clone(), &scope, doorway, &tier, spans).await;
-        // However serving ended, nothing of ours stays behind.
+        // Always runs, also if serving failed.
         let close = async {
             scope.close(CLOSE_DEADLINE).await;
             host.close_as(match self.on_stop {
@@ -214,7 +215,7 @@ impl Up {
         served.map(|_| ExitCode::SUCCESS)
     }
 
-    /// Opens the doors and serves until asked to stop.
+    /// Starts the API and serves until a stop is requested.
     async fn serve(
         &self,
         place: &Place,
@@ -245,7 +246,8 @@ impl Up {
         Ok(control)
     }
 
-    /// Reads where spans go. An empty variable says nothing, as its specification has it.
+    /// Reads the telemetry settings. The OpenTelemetry specification treats an empty variable as
+    /// unset.
     fn telemetry(&self) -> Result<Option<TelemetrySettings>, TelemetryError> {
         let [headers, service] = [&self.otlp_headers, &self.otlp_service].map(Option::as_deref);
         let endpoint = self.otlp_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty());
@@ -267,15 +269,15 @@ impl Up {
         let rate = RateSettings {
             per_second: self.rate_limit.unwrap_or(usual.rate.per_second),
             burst: self.rate_burst,
-            // Who says how fast means everybody; otherwise an operator alone on a box is not slowed
-            // down by a default.
+            // An explicit rate limit applies to everybody. The default must not slow down an
+            // operator who uses the server alone.
             operator: if self.rate_limit.is_some() { Operator::Limited } else { Operator::Free },
         };
         ControlSettings { sandboxes_max: self.max_sandboxes, rate, preview_suffix: self.preview_suffix.clone() }
     }
 
-    /// Keeps machines that dirty all their memory at once from ending this server: together they
-    /// get the host's memory without the reserve, and the kernel ends them first.
+    /// Protects this server from machines that use all their memory at once. Together they may use
+    /// the host's memory minus the reserve, and the kernel kills them first.
     fn spare_the_server(&self, driver: QemuDriver) -> Result<QemuDriver> {
         if let Err(error) = oom::set_score(std::process::id(), oom::SERVER_SCORE) {
             tracing::info!(%error, "this server is not spared when memory runs out");
@@ -316,7 +318,7 @@ impl Up {
         Ok(host)
     }
 
-    /// Writes the clients' configuration and names it, unless nobody wants one.
+    /// Writes the clients' configuration and returns its path, unless `--no-config` is set.
     fn write_config(&self, url: &str, key: &BootstrapKey) -> Result<Option<PathBuf>> {
         if self.no_config {
             return Ok(None);
@@ -353,7 +355,8 @@ impl Up {
         }?;
         let config = match self.write_config(&url, key) {
             Ok(config) => config,
-            // A key can be had only now: if the clients cannot get it, it is kept for the operator.
+            // The key is known only now. If the clients cannot get it, it is stored for the
+            // operator.
             Err(error) => {
                 let kept = keep_first_key(place, key)?;
                 return Err(error.context(format!("a key that was made now is in {}", kept.display())));
@@ -374,8 +377,8 @@ impl Up {
     }
 }
 
-/// What is said of the first key. It is a secret: printed to a person at most, never to a journal
-/// or a log file.
+/// Describes the first key. The key is a secret: it is printed only to a terminal, never to a
+/// journal or a log file.
 fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
     match key {
         BootstrapKey::Given(_) => "as given in PANDASTACK_BOOTSTRAP_KEY".to_owned(),
@@ -388,8 +391,8 @@ fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
     }
 }
 
-/// Writes a key that was made now to the data folder, for whoever reads neither the terminal nor
-/// the clients' configuration.
+/// Stores a new key in the data folder, for operators who see neither the terminal nor the
+/// clients' configuration.
 fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
     let path = place.data_dir.join(FIRST_KEY);
     if let BootstrapKey::Made(key) = key {
@@ -398,15 +401,15 @@ fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Where the API is served, and with how many connections.
+/// The listener of the API and its connection limits.
 struct Doorway {
     listener: TcpListener,
     settings: ServeSettings,
-    /// How many descriptors the process may open.
+    /// Most files that this process may open.
     descriptors: u64,
 }
 
-/// Raises the limit of open files as far as this process may, and returns it.
+/// Raises the limit of open files as far as useful and allowed, and returns it.
 fn raise_descriptors() -> Result<u64> {
     let descriptors = pandastack_sys::descriptors::raise_limit().context("raise the limit of open files")?;
     if descriptors < DESCRIPTORS_MIN {
@@ -424,7 +427,7 @@ fn raise_descriptors() -> Result<u64> {
     Ok(descriptors)
 }
 
-/// Writes what the clients read, keeping whatever else the file holds.
+/// Writes the configuration that the clients read. Keeps all other fields of the file.
 fn write_config(home: &Path, url: &str, key: Option<&str>) -> Result<PathBuf> {
     let path = home.join(".config/pandastack/config.json");
     let kept = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
@@ -441,16 +444,16 @@ fn write_config(home: &Path, url: &str, key: Option<&str>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Says something to whoever started the server. Nobody may be there to read it, or no room to keep
-/// it; neither stops a server, nor its end.
+/// Writes a message to standard error. A write error must not stop the server or its shutdown, so
+/// it is ignored.
 fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn start_log(format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PANDASTACK_LOG").unwrap_or_else(|_| "warn".into());
-    // A line that cannot be written would be complained about on the same stream, and that
-    // complaint panics.
+    // If a log line cannot be written, tracing would report that on the same stream, and that
+    // report would panic.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Json => log.json().init(),
@@ -474,7 +477,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let victim = home.join("victim");
         std::fs::write(&victim, "untouched").unwrap();
-        // The names under which a fresh file was and is written.
+        // The temporary names that older and current versions use.
         for trap in ["config.new", "config.json.new"] {
             std::os::unix::fs::symlink(&victim, folder.join(trap)).unwrap();
         }

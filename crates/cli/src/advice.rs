@@ -1,8 +1,8 @@
-//! The next step after a refusal, for people who have only the command line in front of them.
+//! Adds the next step to an error, for users of the command line.
 
 use pandastack_client::ClientError;
 
-/// Adds what to do next, where the server's words alone do not say it.
+/// Adds the next step where the server's error text does not include it.
 pub fn advise(error: ClientError) -> anyhow::Error {
     match error.code().and_then(next_step) {
         Some(step) => anyhow::anyhow!("{error}; {step}"),

@@ -9,10 +9,10 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 /// Arguments of `audit`.
 #[derive(Debug, clap::Args)]
 pub struct AuditArgs {
-    /// Only what happened since a time such as 2024-05-01T12:00:00Z
+    /// Show only entries since a time such as 2024-05-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Entries to show
+    /// Number of entries to show
     #[arg(long, default_value_t = 200, value_name = "COUNT")]
     limit: usize,
     /// Print as JSON

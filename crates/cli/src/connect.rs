@@ -1,11 +1,11 @@
-//! A client from what the user configured.
+//! Creates a client from the user's configuration.
 
 use anyhow::{Context, bail};
 use pandastack_client::{Client, Config};
 
 use crate::GlobalArgs;
 
-/// Makes a client, or says how to get a key.
+/// Creates a client, or explains how to get a key.
 pub fn connect(global: &GlobalArgs) -> anyhow::Result<Client> {
     let mut config = Config::load().context("load the configuration")?;
     if let Some(url) = &global.api_url {

@@ -1,4 +1,4 @@
-//! Follows a command to its end, showing its output as it comes or keeping it for a report.
+//! Follows a command to its end. Shows its output live or keeps it for a JSON report.
 
 use std::{
     io::{self, Write},
@@ -16,7 +16,7 @@ use crate::{
     output,
 };
 
-/// What a shell reports for a command that ran out of time.
+/// The exit code that shells use for a timeout.
 pub const TIMED_OUT: u8 = 124;
 
 /// Where output goes.
@@ -28,16 +28,16 @@ pub enum Show {
     Json,
 }
 
-/// Turns words into a request: one word is a shell line, several are a program and its arguments,
-/// passed on untouched.
+/// Turns words into a request. One word is a shell command line; several are a program and its
+/// arguments, passed on unchanged.
 pub fn request(mut words: Vec<String>, timeout: Option<u64>) -> ExecRequest {
-    // Whole seconds far beyond any limit still fit.
+    // f64 holds whole seconds far beyond any limit.
     let timeout_seconds = timeout.map(|seconds| seconds as f64);
     let (cmd, argv) = if words.len() == 1 { (words.pop(), None) } else { (None, Some(words)) };
     ExecRequest { cmd, argv, timeout_seconds, ..ExecRequest::default() }
 }
 
-/// Runs a command in a sandbox and gives its exit code as ours.
+/// Runs a command in a sandbox and returns its exit code as our own.
 pub async fn follow(
     client: &Client,
     id: &str,
@@ -74,7 +74,7 @@ pub async fn follow(
     Ok(exit_code(kept.exit_code))
 }
 
-/// A shell sees only the low byte, but a failure must not look like a success.
+/// A shell sees only the low byte of an exit code. A failure must not look like a success.
 pub fn exit_code(code: i32) -> ExitCode {
     match (code, u8::try_from(code & 0xff).unwrap_or(1)) {
         (0, _) => ExitCode::SUCCESS,

@@ -1,5 +1,5 @@
-//! The commands of `pandastack` that talk to a server: one file per command, arguments on top, the
-//! command under them. A library, so that the binary can put its own commands beside these.
+//! The commands of `pandastack` that talk to a server. Each file has one command: first its
+//! arguments, then its code. This is a library, so that the binary can add its own commands.
 
 mod advice;
 mod audit;
@@ -31,12 +31,12 @@ pub use template::{TemplateCommand, execute as execute_template};
 /// Options of every command.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct GlobalArgs {
-    /// Server to talk to; otherwise PANDASTACK_API_URL, PANDASTACK_API or the config file
+    /// Server to talk to; by default PANDASTACK_API_URL, PANDASTACK_API or the config file
     #[arg(long, global = true, value_name = "URL")]
     pub api_url: Option<String>,
 }
 
-/// The commands.
+/// The commands that talk to a server.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Run one command in a fresh sandbox, then delete the sandbox
@@ -47,26 +47,25 @@ pub enum Command {
     /// List, show and delete snapshots
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
-    /// Make, list, grow and delete durable disks
+    /// Create, list, grow and delete durable disks
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
-    /// Tell how fast sandboxes come up
+    /// Show how fast sandboxes start
     #[command(subcommand)]
     Stats(stats::StatsCommand),
-    /// List who changed what in this workspace
+    /// List the changing requests of this workspace
     Audit(audit::AuditArgs),
-    /// Be told of events: subscribe addresses, look at deliveries, replay them
+    /// Receive events: subscribe URLs, list deliveries, replay them
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
-    /// Look after the server that runs the machines
+    /// Check the server that runs the machines
     #[command(subcommand)]
     Host(host::HostCommand),
     /// Print a completion script for a shell
     Completion(completion::CompletionArgs),
 }
 
-/// Carries out a command. `root` gives the whole program's arguments, which a completion script
-/// needs.
+/// Runs a command. `root` returns the arguments of the whole program, for completion scripts.
 pub async fn execute(command: Command, global: &GlobalArgs, root: fn() -> clap::Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(args, global).await,

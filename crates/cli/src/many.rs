@@ -1,4 +1,4 @@
-//! What every `list` and every `delete` have in common.
+//! Code that all `list` and `delete` commands share.
 
 use std::process::ExitCode;
 
@@ -14,17 +14,17 @@ pub struct ListForm {
     /// Print as JSON
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
-    /// Print only ids, or names where things have them
+    /// Print only ids, or names for resources that have one
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// A list for people.
+/// How a list is shown as a table.
 pub struct Listing<'a, T> {
     pub head: &'a [&'a str],
-    /// The cells of one thing, its id or name first.
+    /// The cells of one row. The id or name is first.
     pub row: fn(&T) -> Vec<String>,
-    /// What to say, and what to do next, if there is nothing.
+    /// Text for an empty list, with the next step.
     pub empty: &'a str,
 }
 
@@ -49,7 +49,7 @@ impl ListForm {
     }
 }
 
-/// How deletions are told.
+/// How deletions are reported.
 #[derive(Debug, clap::Args)]
 pub struct DeleteForm {
     /// Print what was deleted as JSON
@@ -61,7 +61,7 @@ pub struct DeleteForm {
 }
 
 impl DeleteForm {
-    /// Deletes one thing after the other; one that fails does not stop the others.
+    /// Deletes one resource after the other. A failure does not stop the others.
     pub async fn each(
         &self,
         names: Vec<String>,

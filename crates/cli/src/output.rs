@@ -11,7 +11,7 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     line(&text)
 }
 
-/// Prints one line. A reader that went away is no error of ours.
+/// Prints one line. A closed pipe is not an error.
 pub fn line(text: &str) -> anyhow::Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -19,7 +19,7 @@ pub fn line(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a warning to the other stream, so that programs that read our output do not meet it.
+/// Prints a warning to standard error, so that programs that read our output do not see it.
 pub fn warn(text: &str) {
     let _ = writeln!(io::stderr().lock(), "warning: {text}");
 }

@@ -1,16 +1,16 @@
-//! Our own terminal, set so that keys go through as they are, and set back whatever happens.
+//! Raw mode of our own terminal: keys are passed on unchanged. It is always restored.
 
 use std::io::{self, IsTerminal};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// A terminal in raw mode. Dropped, also by a panic, the terminal is as it was.
+/// A terminal in raw mode. Dropping this restores the terminal, also after a panic.
 pub struct Raw {
     before: Option<Termios>,
 }
 
 impl Raw {
-    /// Sets the terminal that standard input is; nothing is done if it is none.
+    /// Enters raw mode, if standard input is a terminal.
     pub fn enter() -> io::Result<Self> {
         if !io::stdin().is_terminal() {
             return Ok(Self { before: None });
@@ -26,7 +26,7 @@ impl Raw {
 impl Drop for Raw {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // A terminal that is gone needs nothing.
+            // If the terminal is gone, nothing needs to be restored.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
         }
     }

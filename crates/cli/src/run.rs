@@ -1,4 +1,4 @@
-//! `pandastack run CMD`: a fresh sandbox, one command, and nothing left behind.
+//! `pandastack run CMD`: creates a sandbox, runs one command and deletes the sandbox.
 
 use std::process::ExitCode;
 
@@ -34,12 +34,12 @@ pub struct RunArgs {
     command: Vec<String>,
 }
 
-/// Creates, runs, deletes. The command's exit code is ours.
+/// Creates a sandbox, runs the command and deletes the sandbox. Returns the command's exit code.
 pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let RunArgs { template, timeout, keep, json, command } = args;
     let client = connect(global)?;
-    // Listening before the create: a Ctrl-C during it is answered after it, when there is an id to
-    // delete.
+    // Listen before the create. A Ctrl-C during the create is handled after it, when there is an id
+    // to delete.
     let mut interrupt = Interrupt::listen()?;
     let sandbox = {
         let _spinner = Spinner::start("creating sandbox");
@@ -57,8 +57,7 @@ pub async fn run(args: RunArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
     ended
 }
 
-/// Deletes the sandbox. Failing to do so does not change how the command ended, but the user must
-/// know.
+/// Deletes the sandbox. A failure does not change the exit code, but the user is warned.
 async fn delete(client: &Client, id: &str, interrupt: &mut Interrupt) {
     let deleted = tokio::select! {
         deleted = client.delete(id) => deleted.err().map(|error| error.to_string()),

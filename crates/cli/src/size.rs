@@ -1,6 +1,6 @@
 //! Sizes of disks on the command line.
 
-/// Reads mebibytes: a number, or one with M or G after it.
+/// Reads a size in mebibytes: a number, optionally followed by M or G.
 pub fn mebibytes(text: &str) -> Result<i64, String> {
     let (number, factor) = match text.to_ascii_lowercase() {
         text if text.ends_with('g') => (text.trim_end_matches('g').to_owned(), 1024),

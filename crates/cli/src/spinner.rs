@@ -1,4 +1,4 @@
-//! A sign of life on standard error, only where a person is looking.
+//! A spinner on standard error, shown only on a terminal.
 
 use std::{
     io::{IsTerminal, stderr},
@@ -7,11 +7,11 @@ use std::{
 
 use indicatif::ProgressBar;
 
-/// Shows that something is under way until it is dropped.
+/// Shows that work is in progress, until it is dropped.
 pub struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
-    /// Starts turning, unless nobody looks.
+    /// Starts the spinner, if standard error is a terminal.
     pub fn start(text: &'static str) -> Self {
         if !stderr().is_terminal() {
             return Self(None);

@@ -6,17 +6,17 @@ use pandastack_client::wire::BootBucket;
 
 use crate::{GlobalArgs, advice::advise, connect::connect, output};
 
-/// The commands about how the server does.
+/// Commands for statistics of the server.
 #[derive(Debug, clap::Subcommand)]
 pub enum StatsCommand {
-    /// Summarize how fast sandboxes came up lately
+    /// Summarize how fast recent sandboxes started
     Boot(BootArgs),
 }
 
 /// Arguments of `stats boot`.
 #[derive(Debug, clap::Args)]
 pub struct BootArgs {
-    /// Boots to list in the JSON
+    /// Number of boots to list in the JSON
     #[arg(long, default_value_t = 50, value_name = "COUNT")]
     limit: usize,
     /// Print as JSON
@@ -24,7 +24,7 @@ pub struct BootArgs {
     json: bool,
 }
 
-/// Carries out one of them.
+/// Runs one of these commands.
 pub async fn execute(command: StatsCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
         StatsCommand::Boot(args) => boot(args, global).await,

@@ -1,4 +1,4 @@
-//! Templates and the builds that make them.
+//! Templates and their builds.
 
 use std::{collections::VecDeque, io, path::PathBuf, time::Duration};
 
@@ -15,18 +15,18 @@ use crate::{
     events::{Event, EventReader},
 };
 
-/// A root file system may be large and the line slow.
+/// Long, because a root file system may be large and the connection slow.
 const UPLOAD_MAX: Duration = Duration::from_secs(1800);
 
-/// What a build is asked with.
+/// The form of a build request.
 #[derive(Clone, Debug, Default)]
 pub struct BuildForm {
     pub fields: Vec<(String, String)>,
-    /// Files: the name of the field, which is the path in the context, and where the file is.
+    /// Files: the field name, which is the path in the context, and the local path.
     pub files: Vec<(String, PathBuf)>,
 }
 
-/// A build's log as it is written.
+/// A build's log, read while it is written.
 pub struct BuildLog {
     response: Response,
     reader: EventReader,
@@ -41,12 +41,12 @@ impl Client {
         self.json(self.request(Method::GET, &["templates", name])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Deletes a template. Sandboxes made from it go on.
+    /// Deletes a template. Sandboxes made from it keep running.
     pub async fn delete_template(&self, name: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::DELETE, &["templates", name])?.timeout(ANSWER_MAX)).await.map(drop)
     }
 
-    /// Begins a build; files are read as they are sent.
+    /// Starts a build. Files are read while they are sent.
     pub async fn build_template(&self, form: BuildForm) -> Result<Build, ClientError> {
         let boundary = format!("pandastack-{}", random_hex::<16>());
         let request = self
@@ -67,7 +67,7 @@ impl Client {
         self.json(self.request(Method::GET, &["templates", "builds", id])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Reads a build's log from its start, and on to the build's end if it is followed.
+    /// Reads a build's log from its start. With `follow` it continues to the end of the build.
     pub async fn build_log(&self, id: &str, follow: bool) -> Result<BuildLog, ClientError> {
         let path = ["templates", "builds", id, "logs"];
         let request = match follow {
@@ -81,7 +81,7 @@ impl Client {
 }
 
 impl BuildLog {
-    /// Gives the next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<String, ClientError>> {
         while !self.ended {
             if let Some(event) = self.ready.pop_front() {
@@ -107,7 +107,7 @@ impl BuildLog {
     }
 }
 
-/// Writes a form as `multipart/form-data`. Names must not hold quotes or line ends.
+/// Encodes a form as `multipart/form-data`. Names must not contain quotes or line ends.
 fn encoded(form: BuildForm, boundary: String) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     let BuildForm { fields, files } = form;
     let head = |name: &str, file: &str| {

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use crate::{ClientError, Config};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Longest time that an unused connection is kept: the server ends one after 75 s, and a request
-/// sent at that moment would be lost.
+/// How long an unused connection is kept. The server closes one after 75 s, and a request sent at
+/// that moment would be lost.
 const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
-/// Longest wait for an answer that is not a command's or a file's.
+/// Timeout of requests that do not run commands or transfer files.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// A client of one server with one key. Clones share connections.
@@ -25,15 +25,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes a client. Nothing is sent yet.
+    /// Creates a client. Sends nothing yet.
     pub fn new(config: Config) -> Result<Self, ClientError> {
         let Config { url, key } = config;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
             .pool_idle_timeout(CONNECTION_IDLE_MAX)
             .redirect(reqwest::redirect::Policy::none())
-            // The server is named explicitly; a proxy for the wide world has no business in
-            // between.
+            // The server is configured explicitly, so proxies from the environment do not apply.
             .no_proxy()
             .user_agent(concat!("pandastack-rust/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -41,29 +40,29 @@ impl Client {
         Ok(Self { http, url, key })
     }
 
-    /// Gives the server's address.
+    /// Returns the server's URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Says whether there is a key to send.
+    /// Tells whether the client has a key.
     pub fn has_key(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Asks whether the server can work. An unhealthy server is an answer, not an error.
+    /// Asks whether the server works. An unhealthy server is an answer, not an error.
     pub async fn health(&self) -> Result<Health, ClientError> {
         let response = self.request(Method::GET, &["healthz"])?.timeout(ANSWER_MAX).send().await;
         let response = response.map_err(|cause| ClientError::sending(&self.url, cause))?;
         self.decode(response).await
     }
 
-    /// Asks which build the server is.
+    /// Asks for the version of the server.
     pub async fn version(&self) -> Result<Version, ClientError> {
         self.json(self.request(Method::GET, &["version"])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Begins a request under `/v1`. Each part of the path is escaped by itself.
+    /// Starts a request below `/v1`. Each part of the path is escaped separately.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
         let builder = self.http.request(method, self.address(path)?);
         Ok(match &self.key {
@@ -72,7 +71,7 @@ impl Client {
         })
     }
 
-    /// Begins a request with values in its query.
+    /// Starts a request with query values.
     pub(crate) fn query_request(
         &self,
         method: Method,
@@ -95,7 +94,7 @@ impl Client {
         Ok(url)
     }
 
-    /// Sends a request and gives the answer if it is a success.
+    /// Sends a request and returns the response if it is a success.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = self.answer(request).await?;
         if response.status().is_success() {
@@ -105,14 +104,14 @@ impl Client {
         Err(ClientError::Protocol { url: self.url.clone(), what })
     }
 
-    /// Sends a request and gives the answer unless it is a refusal.
+    /// Sends a request and returns the response unless it is an error.
     pub(crate) async fn answer(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|cause| ClientError::sending(&self.url, cause))?;
         let status = response.status();
         if status.is_success() || status.is_informational() {
             return Ok(response);
         }
-        // A refusal without a readable body is still a refusal.
+        // An error without a readable body is still an error.
         let body = response.bytes().await.unwrap_or_default();
         Err(ClientError::refused(status, &body))
     }

@@ -6,7 +6,7 @@ use reqwest::Method;
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
 impl Client {
-    /// Opens a code session, which keeps its state from cell to cell.
+    /// Opens a code session, which keeps its state between cells.
     pub async fn open_code(&self, id: &str, language: &str) -> Result<CodeSession, ClientError> {
         let ask = OpenSession { language: Some(language.to_owned()) };
         let request = self.request(Method::POST, &["sandboxes", id, "repl", "sessions"])?.json(&ask);
@@ -19,7 +19,7 @@ impl Client {
         self.json(request.timeout(ANSWER_MAX)).await
     }
 
-    /// Runs a cell. No limit is set here: the cell's own is in the request.
+    /// Runs a cell. The client sets no timeout, because the request has one.
     pub async fn run_cell(&self, id: &str, session: &str, ask: &RunCell) -> Result<CellResult, ClientError> {
         let path = ["sandboxes", id, "repl", "sessions", session, "run"];
         self.json(self.request(Method::POST, &path)?.json(ask)).await
@@ -31,7 +31,7 @@ impl Client {
         self.send(request.timeout(ANSWER_MAX)).await.map(drop)
     }
 
-    /// Runs code by itself.
+    /// Runs code without a session.
     pub async fn run_once(&self, id: &str, ask: &RunOnce) -> Result<RanOnce, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "repl"])?.json(ask)).await
     }

@@ -1,22 +1,22 @@
-//! Finds the server and the key the way the published clients do: environment first, then the
-//! config file.
+//! Finds server and key as the published clients do: first in the environment, then in the config
+//! file.
 
 use std::{fs, io, path::PathBuf};
 
 use pandastack_kit::Secret;
 use serde::Deserialize;
 
-/// Where a server started with no options listens.
+/// The address of a server that was started without options.
 pub const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
-/// Which server, with which key.
+/// The server's URL and the key.
 #[derive(Clone)]
 pub struct Config {
     pub url: String,
     pub key: Option<Secret<String>>,
 }
 
-/// Why there is no configuration.
+/// Why the configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("read {}", path.display())]
@@ -35,7 +35,7 @@ pub enum ConfigError {
     BadUrl { url: String, why: &'static str },
 }
 
-/// The file as other clients write it, in every spelling they use.
+/// The config file, with all spellings that other clients write.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct File {
@@ -54,13 +54,13 @@ impl Config {
         Self::load_with(|name| std::env::var(name).ok(), Self::path())
     }
 
-    /// Gives the path of the config file, if there is a home to have one in.
+    /// Returns the path of the config file; `None` without a home directory.
     pub fn path() -> Option<PathBuf> {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
         Some(PathBuf::from(home).join(".config/pandastack/config.json"))
     }
 
-    /// Does the same from the given sources.
+    /// Loads the configuration from the given sources.
     pub fn load_with(env: impl Fn(&str) -> Option<String>, path: Option<PathBuf>) -> Result<Self, ConfigError> {
         let env = |name| env(name).filter(|value| !value.is_empty());
         let file = path.map(read).transpose()?.unwrap_or_default();
@@ -91,7 +91,7 @@ fn read(path: PathBuf) -> Result<File, ConfigError> {
     }
 }
 
-/// Takes off a trailing slash and `/v1`, which every path brings itself.
+/// Removes a trailing slash and `/v1`, which every request adds itself.
 fn normal(url: &str) -> Result<String, ConfigError> {
     let bad = |why| ConfigError::BadUrl { url: url.chars().take(200).collect(), why };
     let parsed = reqwest::Url::parse(url).map_err(|_| bad("write it like http://127.0.0.1:8080"))?;

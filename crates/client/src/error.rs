@@ -1,18 +1,18 @@
-//! Why a call did not work, in words a person can act on.
+//! Errors of calls, with texts that a user can act on.
 
 use pandastack_wire_public::ErrorBody;
 use reqwest::StatusCode;
 
-/// Body text shown when an error is not ours.
+/// Longest body text that is shown if the error body is not ours.
 const FOREIGN_TEXT_CHARS_MAX: usize = 200;
 
-/// What went wrong with a call.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("{text}")]
     Refused {
         status: u16,
-        /// Stable code such as `sandbox.not_found`; empty if the answer had none.
+        /// Stable code such as `sandbox.not_found`; empty if the response had none.
         code: String,
         text: String,
         request_id: String,
@@ -42,7 +42,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Gives the HTTP status of a refusal.
+    /// Returns the HTTP status of a refusal.
     pub fn status(&self) -> Option<u16> {
         match self {
             ClientError::Refused { status, .. } => Some(*status),
@@ -50,7 +50,7 @@ impl ClientError {
         }
     }
 
-    /// Gives the stable code of a refusal.
+    /// Returns the stable code of a refusal.
     pub fn code(&self) -> Option<&str> {
         match self {
             ClientError::Refused { code, .. } => Some(code),
@@ -58,7 +58,7 @@ impl ClientError {
         }
     }
 
-    /// Says whether a command ran past its limit.
+    /// Tells whether a command timed out.
     pub fn is_timeout(&self) -> bool {
         match self {
             ClientError::Refused { status: 504, .. } => true,

@@ -1,6 +1,6 @@
-//! Reads event-stream text from pieces that break anywhere.
+//! Parses event-stream text from pieces of any size.
 
-/// Longest event we accept; a server's largest is far below.
+/// Longest event that is accepted. The server's largest event is far smaller.
 const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// One event with a name and data.
@@ -10,7 +10,7 @@ pub struct Event {
     pub data: String,
 }
 
-/// Collects bytes until an event is whole.
+/// Collects bytes until an event is complete.
 #[derive(Debug, Default)]
 pub struct EventReader {
     line: Vec<u8>,
@@ -19,11 +19,11 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    /// Takes the next piece and gives the events it completed.
+    /// Takes the next piece and returns the completed events.
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, String> {
         let mut events = Vec::new();
         let mut parts = piece.split(|byte| *byte == b'\n');
-        // What follows the last newline is not a line yet.
+        // The part after the last newline is not a complete line yet.
         let unfinished = parts.next_back().unwrap_or_default();
         for part in parts {
             self.line.extend_from_slice(part);
@@ -53,7 +53,7 @@ impl EventReader {
                 }
                 self.data.push_str(value);
             }
-            // Comments and fields we have no use for.
+            // Comments and unused fields.
             _ => {}
         }
         None

@@ -10,7 +10,7 @@ use crate::{
     events::{Event, EventReader},
 };
 
-/// One piece of a command's life. `Exit` is last.
+/// One event of a command. `Exit` is last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecOutput {
     Stdout(String),
@@ -18,7 +18,7 @@ pub enum ExecOutput {
     Exit(i32),
 }
 
-/// A command whose output arrives as it is made. Dropping it ends the command.
+/// A command whose output is streamed. Dropping it ends the command.
 pub struct ExecStream {
     response: Response,
     reader: EventReader,
@@ -28,13 +28,13 @@ pub struct ExecStream {
 }
 
 impl Client {
-    /// Runs a command and waits for its end. No limit is set here: the command's own is in the
-    /// request.
+    /// Runs a command and waits for its end. The client sets no timeout, because the request may
+    /// have one.
     pub async fn exec(&self, id: &str, ask: &ExecRequest) -> Result<ExecResponse, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "exec"])?.json(ask)).await
     }
 
-    /// Runs a command and gives its output as it comes.
+    /// Runs a command and streams its output.
     pub async fn exec_stream(&self, id: &str, ask: &ExecRequest) -> Result<ExecStream, ClientError> {
         let request = self.request(Method::POST, &["sandboxes", id, "exec", "stream"])?.json(ask);
         let response = self.send(request).await?;
@@ -44,8 +44,7 @@ impl Client {
 }
 
 impl ExecStream {
-    /// Gives the next piece; `None` after `Exit`. A stream that ends without saying how is an
-    /// error.
+    /// Returns the next event; `None` after `Exit`. A stream that ends without `Exit` is an error.
     pub async fn next(&mut self) -> Option<Result<ExecOutput, ClientError>> {
         if self.ended {
             return None;
@@ -78,7 +77,7 @@ impl ExecStream {
             "stderr" => Ok(Some(ExecOutput::Stderr(chunk()?))),
             "exit" => Ok(Some(ExecOutput::Exit(serde_json::from_str::<ExecExit>(&event.data).map_err(bad)?.exit_code))),
             "error" => Err(ClientError::Exec(serde_json::from_str::<ExecFailure>(&event.data).map_err(bad)?.error)),
-            // A newer server may say more than we know.
+            // A newer server may send unknown events.
             _ => Ok(None),
         }
     }

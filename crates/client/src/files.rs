@@ -8,7 +8,7 @@ use reqwest::{Body, Method};
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
 impl Client {
-    /// Reads a file as it arrives.
+    /// Streams a file.
     pub async fn read(
         &self,
         id: &str,
@@ -21,7 +21,7 @@ impl Client {
             .map(move |piece| piece.map_err(|cause| ClientError::Broken { url: url.clone(), cause })))
     }
 
-    /// Writes a file whole or not at all. Large ones are best given as a stream.
+    /// Writes a file, completely or not at all. Large bodies should be streams.
     pub async fn write(&self, id: &str, path: &str, body: impl Into<Body>) -> Result<Written, ClientError> {
         let request = self.query_request(Method::PUT, &["sandboxes", id, "fs"], &[("path", path)])?;
         self.json(request.header("content-type", "application/octet-stream").body(body)).await

@@ -6,18 +6,18 @@ use reqwest::Method;
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
 impl Client {
-    /// Makes a running copy of a sandbox, memory and all.
+    /// Makes a running copy of a sandbox, including its memory.
     pub async fn fork(&self, id: &str, ask: &ForkRequest) -> Result<Fork, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "fork"])?.timeout(ANSWER_MAX).json(ask)).await
     }
 
-    /// Makes several copies that belong together. Fewer than asked for is a success; the others are
-    /// under `errors`.
+    /// Makes several copies that form a tree. Fewer copies than requested are still a success; the
+    /// failures are under `errors`.
     pub async fn fork_tree(&self, id: &str, ask: &ForkRequest) -> Result<ForkTree, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "fork-tree"])?.timeout(ANSWER_MAX).json(ask)).await
     }
 
-    /// Keeps one copy of a tree, and deletes the others if asked.
+    /// Keeps one copy of a tree. Deletes the others if requested.
     pub async fn promote(&self, id: &str, ask: &PromoteRequest) -> Result<Promotion, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "promote"])?.timeout(ANSWER_MAX).json(ask)).await
     }

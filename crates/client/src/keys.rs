@@ -6,7 +6,7 @@ use reqwest::Method;
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
 impl Client {
-    /// Makes a key. Only this answer shows it.
+    /// Creates a key. Only this response contains the key.
     pub async fn create_key(&self, ask: &CreateApiKey) -> Result<ApiKey, ClientError> {
         self.json(self.request(Method::POST, &["api-keys"])?.timeout(ANSWER_MAX).json(ask)).await
     }
@@ -17,7 +17,7 @@ impl Client {
         Ok(found.items)
     }
 
-    /// Revokes a key by its id or prefix, at once. The last one that works only by force.
+    /// Revokes a key by its id or prefix, at once. The last working key needs `force`.
     pub async fn revoke_key(&self, name: &str, force: bool) -> Result<(), ClientError> {
         let values: &[(&str, &str)] = if force { &[("force", "true")] } else { &[] };
         let path = ["api-keys", name];

@@ -1,4 +1,5 @@
-//! Typed client of the public API. Speaks only `wire-public`; keeps no state but a connection pool.
+//! Typed client of the public API. Uses only the types of `wire-public`. Its only state is a
+//! connection pool.
 
 mod builds;
 mod client;

@@ -6,12 +6,12 @@ use reqwest::Method;
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
 impl Client {
-    /// Stops a sandbox's CPUs; its memory stays.
+    /// Stops a sandbox's CPUs. Its memory is kept.
     pub async fn pause(&self, id: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::POST, &["sandboxes", id, "pause"])?.timeout(ANSWER_MAX)).await.map(drop)
     }
 
-    /// Lets them run again.
+    /// Lets the CPUs of a paused sandbox run again.
     pub async fn resume(&self, id: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::POST, &["sandboxes", id, "resume"])?.timeout(ANSWER_MAX)).await.map(drop)
     }
@@ -21,7 +21,7 @@ impl Client {
         self.json(self.request(Method::POST, &["sandboxes", id, "hibernate"])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Wakes a sandbox; fine if it is awake.
+    /// Wakes a sandbox. It may already be awake.
     pub async fn wake(&self, id: &str) -> Result<Status, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "wake"])?.timeout(ANSWER_MAX)).await
     }
@@ -31,7 +31,7 @@ impl Client {
         self.json(self.request(Method::GET, &["sandboxes", id, "lifecycle"])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Changes the idle limit; what is not given stays.
+    /// Changes the idle limit. Missing fields keep their value.
     pub async fn set_lifecycle(&self, id: &str, change: &SetLifecycle) -> Result<Lifecycle, ClientError> {
         let request = self.request(Method::PATCH, &["sandboxes", id, "lifecycle"])?;
         self.json(request.timeout(ANSWER_MAX).json(change)).await
@@ -42,8 +42,8 @@ impl Client {
         self.json(self.request(Method::GET, &["sandboxes", id, "egress"])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Changes what a sandbox may reach, at once. No list is no limit; an empty one is nothing at
-    /// all.
+    /// Changes at once what a sandbox may reach. No list means no limit; an empty list allows
+    /// nothing.
     pub async fn set_egress(&self, id: &str, list: &EgressList) -> Result<EgressList, ClientError> {
         self.json(self.request(Method::PUT, &["sandboxes", id, "egress"])?.timeout(ANSWER_MAX).json(list)).await
     }

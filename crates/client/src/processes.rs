@@ -13,17 +13,17 @@ use crate::{
     events::{Event, EventReader},
 };
 
-/// One step of a followed process. `Exit` is last.
+/// One event of a followed process. `Exit` is last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed {
     Stdout(FollowedChunk),
     Stderr(FollowedChunk),
-    /// Bytes that were no longer kept.
+    /// Bytes that are no longer kept.
     Lost(LostOutput),
     Exit(FollowedExit),
 }
 
-/// A process being followed. Dropping it ends nothing but that.
+/// A followed process. Dropping it does not end the process.
 pub struct Follow {
     response: Response,
     reader: EventReader,
@@ -33,29 +33,29 @@ pub struct Follow {
 }
 
 impl Client {
-    /// Starts a process that goes on without us.
+    /// Starts a process that keeps running.
     pub async fn spawn(&self, id: &str, ask: &SpawnRequest) -> Result<Process, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "processes"])?.json(ask).timeout(ANSWER_MAX)).await
     }
 
-    /// Lists the processes that are remembered, oldest first.
+    /// Lists the processes that the sandbox remembers, oldest first.
     pub async fn processes(&self, id: &str) -> Result<Vec<Process>, ClientError> {
         self.json(self.request(Method::GET, &["sandboxes", id, "processes"])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Shows one.
+    /// Shows one process.
     pub async fn process(&self, id: &str, process: &str) -> Result<Process, ClientError> {
         self.json(self.request(Method::GET, &["sandboxes", id, "processes", process])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Gives output from an offset on, as it is now.
+    /// Returns the current output from an offset on.
     pub async fn output(&self, id: &str, process: &str, offset: u64) -> Result<ProcessOutput, ClientError> {
         let path = ["sandboxes", id, "processes", process, "output"];
         let request = self.query_request(Method::GET, &path, &[("offset", &offset.to_string())])?;
         self.json(request.timeout(ANSWER_MAX)).await
     }
 
-    /// Follows output from an offset on, to the process's end.
+    /// Follows output from an offset on, until the process ends.
     pub async fn follow(&self, id: &str, process: &str, offset: u64) -> Result<Follow, ClientError> {
         let path = ["sandboxes", id, "processes", process, "output"];
         let query = [("offset", offset.to_string()), ("follow", "1".to_owned())];
@@ -65,21 +65,21 @@ impl Client {
         Ok(Follow { response, reader: EventReader::default(), ready: VecDeque::new(), url, ended: false })
     }
 
-    /// Writes to standard input, and closes it after that if `end` says so.
+    /// Writes to standard input. With `end` it then closes standard input.
     pub async fn feed(&self, id: &str, process: &str, body: impl Into<Body>, end: bool) -> Result<Fed, ClientError> {
         let path = ["sandboxes", id, "processes", process, "stdin"];
         let query: &[(&str, &str)] = if end { &[("end", "1")] } else { &[] };
         self.json(self.query_request(Method::POST, &path, query)?.body(body)).await
     }
 
-    /// Signals the group of a process.
+    /// Sends a signal to a process group.
     pub async fn signal(&self, id: &str, process: &str, signal: &str) -> Result<(), ClientError> {
         let request = self.request(Method::POST, &["sandboxes", id, "processes", process, "signal"])?;
         let ask = SignalRequest { signal: signal.into() };
         self.send(request.json(&ask).timeout(ANSWER_MAX)).await.map(drop)
     }
 
-    /// Kills the group of a process and forgets it.
+    /// Kills a process group and removes the process.
     pub async fn forget(&self, id: &str, process: &str) -> Result<(), ClientError> {
         let request = self.request(Method::DELETE, &["sandboxes", id, "processes", process])?;
         self.send(request.timeout(ANSWER_MAX)).await.map(drop)
@@ -87,7 +87,7 @@ impl Client {
 }
 
 impl Follow {
-    /// Gives the next step; `None` after `Exit`. A stream that ends without saying how is an error.
+    /// Returns the next event; `None` after `Exit`. A stream that ends without `Exit` is an error.
     pub async fn next(&mut self) -> Option<Result<Followed, ClientError>> {
         if self.ended {
             return None;
@@ -121,7 +121,7 @@ impl Follow {
             "lost" => Ok(Some(Followed::Lost(serde_json::from_str(&event.data).map_err(bad)?))),
             "exit" => Ok(Some(Followed::Exit(serde_json::from_str(&event.data).map_err(bad)?))),
             "error" => Err(ClientError::Exec(serde_json::from_str::<ExecFailure>(&event.data).map_err(bad)?.error)),
-            // A newer server may say more than we know.
+            // A newer server may send unknown events.
             _ => Ok(None),
         }
     }

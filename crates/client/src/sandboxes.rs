@@ -6,7 +6,7 @@ use reqwest::Method;
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
 impl Client {
-    /// Creates a sandbox; it is usable when this returns.
+    /// Creates a sandbox. It can be used when this returns.
     pub async fn create(&self, ask: &CreateSandbox) -> Result<Sandbox, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes"])?.timeout(ANSWER_MAX).json(ask)).await
     }
@@ -26,7 +26,7 @@ impl Client {
         self.send(self.request(Method::DELETE, &["sandboxes", id])?.timeout(ANSWER_MAX)).await.map(drop)
     }
 
-    /// Lists what a sandbox can start from.
+    /// Lists the templates that sandboxes can start from.
     pub async fn templates(&self) -> Result<Vec<Template>, ClientError> {
         self.json(self.request(Method::GET, &["templates"])?.timeout(ANSWER_MAX)).await
     }

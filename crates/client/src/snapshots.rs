@@ -7,17 +7,17 @@ use reqwest::Method;
 
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
-/// Memory and disk are made durable before the answer; the server itself gives up earlier than
-/// this.
+/// Memory and disk are written to disk before the server answers. The server's own timeout is
+/// shorter.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(180);
 
 impl Client {
-    /// Keeps a sandbox's memory and disk as they are now; the sandbox goes on.
+    /// Saves a sandbox's memory and disk. The sandbox keeps running.
     pub async fn snapshot(&self, id: &str) -> Result<Snapshot, ClientError> {
         self.json(self.request(Method::POST, &["sandboxes", id, "snapshots"])?.timeout(SNAPSHOT_MAX)).await
     }
 
-    /// Lists snapshots, newest first; those of one sandbox if it is named.
+    /// Lists snapshots, newest first; only those of one sandbox if it is given.
     pub async fn snapshots(&self, sandbox: Option<&str>) -> Result<Vec<Snapshot>, ClientError> {
         let request = match sandbox {
             Some(sandbox) => self.query_request(Method::GET, &["snapshots"], &[("sandbox_id", sandbox)])?,
@@ -31,7 +31,7 @@ impl Client {
         self.json(self.request(Method::GET, &["snapshots", id])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Deletes a snapshot. Sandboxes made from it go on.
+    /// Deletes a snapshot. Sandboxes made from it keep running.
     pub async fn delete_snapshot(&self, id: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::DELETE, &["snapshots", id])?.timeout(SNAPSHOT_MAX)).await.map(drop)
     }

@@ -28,19 +28,19 @@ pub struct TerminalSize {
     pub cols: u16,
 }
 
-/// What is typed into a terminal.
+/// The input side of a terminal.
 pub struct Keyboard {
     sink: SplitSink<Socket, Message>,
     url: String,
 }
 
-/// What a terminal shows.
+/// The output side of a terminal.
 pub struct Screen {
     stream: SplitStream<Socket>,
     url: String,
 }
 
-/// One piece of what a terminal shows. `Exit` is last.
+/// One event of a terminal. `Exit` is last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
     Bytes(Bytes),
@@ -74,12 +74,12 @@ impl Client {
 }
 
 impl Keyboard {
-    /// Types bytes.
+    /// Sends input.
     pub async fn send(&mut self, bytes: Bytes) -> Result<(), ClientError> {
         self.put(Message::Binary(bytes)).await
     }
 
-    /// Tells of a new size.
+    /// Sends a new size.
     pub async fn resize(&mut self, size: TerminalSize) -> Result<(), ClientError> {
         let TerminalSize { rows, cols } = size;
         self.put(Message::text(json!({ "resize": { "rows": rows, "cols": cols } }).to_string())).await
@@ -91,7 +91,7 @@ impl Keyboard {
 }
 
 impl Screen {
-    /// Gives the next piece. A terminal that goes without saying how it ended is an error.
+    /// Returns the next event. A terminal that ends without `Exit` is an error.
     pub async fn next(&mut self) -> Result<Shown, ClientError> {
         loop {
             match self.stream.next().await {
@@ -101,7 +101,7 @@ impl Screen {
                         return Ok(Shown::Exit(exit));
                     }
                     Ok(TerminalNews::Error { error }) => return Err(ClientError::Exec(error)),
-                    // A newer server may say more than we know.
+                    // A newer server may send unknown frames.
                     Err(_) => {}
                 },
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}

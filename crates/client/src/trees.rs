@@ -1,4 +1,4 @@
-//! Directories of a guest as wholes.
+//! Operations on whole directories of a guest.
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -11,7 +11,7 @@ use reqwest::{Body, Method};
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
 impl Client {
-    /// Makes a directory.
+    /// Creates a directory.
     pub async fn mkdir(&self, id: &str, ask: &MakeDir) -> Result<Changed, ClientError> {
         let request = self.request(Method::POST, &["sandboxes", id, "fs", "mkdir"])?;
         self.json(request.json(ask).timeout(ANSWER_MAX)).await
@@ -29,13 +29,13 @@ impl Client {
         self.json(request.json(ask).timeout(ANSWER_MAX)).await
     }
 
-    /// Lists a directory and what is below it, so many levels.
+    /// Lists a directory and the levels below it, down to a depth.
     pub async fn walk(&self, id: &str, path: &str, depth: u32) -> Result<DirListing, ClientError> {
         let query = [("path", path), ("depth", &depth.to_string())];
         self.json(self.query_request(Method::GET, &["sandboxes", id, "fs", "dir"], &query)?.timeout(ANSWER_MAX)).await
     }
 
-    /// Reads a directory as a tar archive, as it arrives.
+    /// Streams a directory as a tar archive.
     pub async fn read_tree(
         &self,
         id: &str,
@@ -48,7 +48,7 @@ impl Client {
             .map(move |piece| piece.map_err(|cause| ClientError::Broken { url: url.clone(), cause })))
     }
 
-    /// Unpacks a tar archive into a directory. Large ones are best given as a stream.
+    /// Unpacks a tar archive into a directory. Large archives should be streams.
     pub async fn write_tree(&self, id: &str, path: &str, body: impl Into<Body>) -> Result<Unpacked, ClientError> {
         let request = self.query_request(Method::PUT, &["sandboxes", id, "fs", "tar"], &[("path", path)])?;
         self.json(request.header("content-type", "application/x-tar").body(body)).await

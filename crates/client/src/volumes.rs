@@ -6,7 +6,7 @@ use reqwest::Method;
 use crate::{Client, ClientError, client::ANSWER_MAX};
 
 impl Client {
-    /// Makes an empty volume.
+    /// Creates an empty volume.
     pub async fn create_volume(&self, ask: &CreateVolume) -> Result<Volume, ClientError> {
         self.json(self.request(Method::POST, &["volumes"])?.timeout(ANSWER_MAX).json(ask)).await
     }
@@ -21,13 +21,13 @@ impl Client {
         self.json(self.request(Method::GET, &["volumes", name])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Makes a volume larger, also while it is in use.
+    /// Grows a volume, even while it is in use.
     pub async fn grow_volume(&self, name: &str, size_mb: i64) -> Result<Volume, ClientError> {
         let ask = GrowVolume { size_mb: Some(size_mb) };
         self.json(self.request(Method::PATCH, &["volumes", name])?.timeout(ANSWER_MAX).json(&ask)).await
     }
 
-    /// Deletes a volume and its data; refused while a sandbox uses it.
+    /// Deletes a volume and its data. Refused while a sandbox uses it.
     pub async fn delete_volume(&self, name: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::DELETE, &["volumes", name])?.timeout(ANSWER_MAX)).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! Looking: consoles, events, what sandboxes use, how fast they boot, and who changed what.
+//! Monitoring: consoles, events, resource usage, boot times and the audit trail.
 
 use std::{collections::VecDeque, marker::PhantomData};
 
@@ -14,7 +14,7 @@ use crate::{
     events::{Event, EventReader},
 };
 
-/// Something that comes as it happens, until its sandbox is gone.
+/// A stream of items that lasts until the sandbox is gone.
 pub struct Following<T> {
     response: Response,
     reader: EventReader,
@@ -25,7 +25,7 @@ pub struct Following<T> {
 }
 
 impl Client {
-    /// Gives a sandbox's console, or its last lines.
+    /// Returns a sandbox's console, or only its last lines.
     pub async fn logs(&self, id: &str, tail: Option<usize>) -> Result<String, ClientError> {
         let tail = tail.map(|tail| tail.to_string());
         let values: Vec<_> = tail.iter().map(|tail| ("tail", tail.as_str())).collect();
@@ -39,29 +39,29 @@ impl Client {
         self.follow_stream(&["sandboxes", id, "logs"], tail, "line").await
     }
 
-    /// Tells what happened to a sandbox lately, oldest first.
+    /// Returns the recent events of a sandbox, oldest first.
     pub async fn events(&self, id: &str) -> Result<Vec<SandboxEvent>, ClientError> {
         let request = self.request(Method::GET, &["sandboxes", id, "events"])?.timeout(ANSWER_MAX);
         self.json::<EventList>(request).await.map(|list| list.events)
     }
 
-    /// Follows what happens to a sandbox.
+    /// Follows the events of a sandbox.
     pub async fn follow_events(&self, id: &str, tail: Option<usize>) -> Result<Following<SandboxEvent>, ClientError> {
         self.follow_stream(&["sandboxes", id, "events"], tail, "event").await
     }
 
-    /// Shows what a sandbox's machine uses now.
+    /// Shows the current resource usage of a sandbox's machine.
     pub async fn metrics(&self, id: &str) -> Result<MachineMetrics, ClientError> {
         self.json(self.request(Method::GET, &["sandboxes", id, "metrics"])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Shows what a sandbox used over a time such as `6h`.
+    /// Shows the resource usage of a sandbox over a period such as `6h`.
     pub async fn metric_series(&self, id: &str, range: &str) -> Result<MetricSeries, ClientError> {
         let path = ["metrics", "sandbox", id];
         self.json(self.query_request(Method::GET, &path, &[("range", range)])?.timeout(ANSWER_MAX)).await
     }
 
-    /// Summarizes how fast sandboxes came up, and lists the last few.
+    /// Summarizes boot times and lists the last boots.
     pub async fn boot_stats(&self, limit: usize) -> Result<BootStats, ClientError> {
         let request = self.query_request(Method::GET, &["stats", "boot"], &[("limit", &limit.to_string())])?;
         self.json(request.timeout(ANSWER_MAX)).await
@@ -90,11 +90,11 @@ impl Client {
 }
 
 impl<T: DeserializeOwned> Following<T> {
-    /// Waits for the next one; `None` when the sandbox is gone.
+    /// Waits for the next item; `None` when the sandbox is gone.
     pub async fn next(&mut self) -> Option<Result<T, ClientError>> {
         loop {
             while let Some(event) = self.ready.pop_front() {
-                // A newer server may say more than we know.
+                // A newer server may send unknown events.
                 if event.name == self.name {
                     return Some(serde_json::from_str(&event.data).map_err(|error| self.protocol(error.to_string())));
                 }

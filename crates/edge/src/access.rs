@@ -1,5 +1,5 @@
-//! Who may pass. A handler that asks for `Admitted` runs only for a caller who may reach the
-//! sandbox in the path.
+//! Access checks. A handler that takes `Admitted` runs only if the caller may reach the sandbox in
+//! the path.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use pandastack_model::SandboxId;
@@ -8,7 +8,7 @@ use pandastack_wire_public::http::{Refused, SandboxPath, bearer};
 
 use crate::Edge;
 
-/// Gives the key that let a caller in, for what outlives the request. Asked after `Admitted`.
+/// Returns the caller's key, for work that outlives the request. Call it after `Admitted`.
 pub fn key_of(parts: &Parts) -> CallerKey {
     parts.extensions.get::<Caller>().map(|caller| caller.key.clone()).unwrap_or_default()
 }
@@ -24,14 +24,14 @@ impl FromRequestParts<Edge> for Admitted {
     }
 }
 
-/// Gives the caller and a sandbox that it may reach.
+/// Returns the caller and the sandbox, if the caller may reach that sandbox.
 pub async fn admitted(parts: &mut Parts, edge: &Edge) -> Result<(Caller, SandboxId), Refused> {
     let (caller, id) = who_and_what(parts, edge).await?;
     edge.control.admit(&caller, id).await?;
     Ok((caller, id))
 }
 
-/// A sandbox that the caller may look at, whatever state it is in.
+/// A sandbox that the caller may view, in any state.
 pub struct Visible {
     pub id: SandboxId,
     pub caller: Caller,
@@ -49,7 +49,7 @@ impl FromRequestParts<Edge> for Visible {
 
 async fn who_and_what(parts: &mut Parts, edge: &Edge) -> Result<(Caller, SandboxId), Refused> {
     let caller = match parts.extensions.get::<Caller>() {
-        // Whoever surrounds us has asked already.
+        // An outer layer has already authenticated the request.
         Some(caller) => caller.clone(),
         None => {
             let caller = edge.control.authenticate(bearer(&parts.headers, &parts.uri).as_deref()).await?;

@@ -1,5 +1,6 @@
-//! The data door: bytes to and from sandboxes, never business rules. Asks control who may pass,
-//! asks the host to serve, and copies in between without ever holding a whole body.
+//! The data door: moves bytes to and from sandboxes. Holds no business rules: control decides about
+//! access, and the host serves. Bodies of files and ports are streamed. Collected output has a
+//! shared memory budget.
 
 mod access;
 mod exec;
@@ -31,27 +32,27 @@ use crate::{exec::Budget, socket::Sockets};
 
 const FOLLOWERS: Counted = Counted { name: "followed logs", quota: "quota.followers", full: "logs.too_many" };
 
-/// The edge. Clones are the same one.
+/// The edge. Clones share one state.
 #[derive(Clone)]
 pub struct Edge {
     control: Arc<dyn ControlPort>,
     host: Arc<dyn HostPort>,
-    /// Memory that whole answers of commands may take together.
+    /// Memory budget for collected output of all commands.
     budget: Budget,
-    /// What connections to guests run in.
+    /// Scope of the tasks of connections to guests.
     scope: Scope,
-    /// The domain of public previews, if there are any.
+    /// The domain of public previews, if they are served.
     suffix: Option<PreviewSuffix>,
     sockets: Sockets,
-    /// Places of those who follow consoles.
+    /// Places of requests that follow consoles.
     followers: Places,
-    /// Connections with a request under way.
+    /// Places of connections with an open request.
     connections: Places,
 }
 
 impl Edge {
-    /// Makes an edge between a control plane and a host. Connections that outlive their request
-    /// belong to the scope.
+    /// Creates an edge between a control plane and a host. Connections that outlive their request
+    /// run in the scope.
     pub fn new(control: Arc<dyn ControlPort>, host: Arc<dyn HostPort>, scope: Scope) -> Self {
         let (budget, sockets) = (Budget::new(limits::COLLECTED_BYTES_MAX), Sockets::new(scope.clone()));
         let followers = Places::new(FOLLOWERS, limits::FOLLOWERS_MAX);
@@ -64,37 +65,38 @@ impl Edge {
         Self { suffix: Some(suffix), ..self }
     }
 
-    /// Has room for other numbers of sockets and of followers than usual. Before the first request.
+    /// Sets the limits of sockets and followers. Call it before the first request.
     pub fn with_room(mut self, sockets: usize, followers: usize) -> Self {
         self.sockets = Sockets::with_room(self.scope.clone(), sockets);
         Self { followers: Places::new(FOLLOWERS, followers), ..self }
     }
 
-    /// Shares the places of connections with another room's routes. Before the first request.
+    /// Shares the places of connections with another room's routes. Call it before the first
+    /// request.
     pub fn with_connections(self, connections: Places) -> Self {
         Self { connections, ..self }
     }
 
-    /// Puts public previews before an app: a request for one never gets there.
+    /// Puts public previews in front of an app. Requests for previews do not reach the app.
     pub fn before(&self, app: Router) -> Router {
         app.layer(from_fn_with_state(self.clone(), preview::by_host))
     }
 
-    /// Gives the routes of this room, with everything that surrounds a request. Paths it does not
-    /// know are left to control.
+    /// Returns the routes of this room with the frame around them. Unknown paths are left to
+    /// control.
     pub fn router(&self) -> Router {
         self.router_around(|routes| routes)
     }
 
-    /// The same, with something of another room's between the routes and what surrounds them.
-    /// Requests that pass through to a guest have nothing of it.
+    /// Like `router`, with a layer of another room between the frame and the routes. The layer does
+    /// not apply to requests that are passed through to a guest.
     pub fn router_around(&self, layer: impl FnOnce(Router<Self>) -> Router<Self>) -> Router {
         let routes = Self::routes().into_router().method_not_allowed_fallback(no_method);
         let passed = Self::passed().into_router();
         frame(layer(routes)).merge(bare_frame(passed)).with_state(self.clone())
     }
 
-    /// Gives every path of this room, which the document of the API is compared with.
+    /// Returns every path of this room. The API document is compared with this list.
     pub fn paths() -> Vec<&'static str> {
         [Self::routes().paths(), Self::passed().paths()].concat()
     }
@@ -129,7 +131,7 @@ impl Edge {
             .route("/repl/languages", get(repl::languages))
     }
 
-    /// What these answer is a guest's, so we add nothing to it.
+    /// Routes whose answers come from a guest. The edge adds nothing to them.
     fn passed() -> Routes<Self> {
         Routes::new()
             .route("/v1/sandboxes/{id}/proxy/{port}", any(proxy::proxy))

@@ -1,5 +1,5 @@
-//! A sandbox's console: as it is, or line by line as it comes. Looking neither wakes a sandbox nor
-//! keeps it awake, and is possible as long as the sandbox exists, dead or asleep.
+//! A sandbox's console: as plain text, or followed line by line. Reading it neither wakes a sandbox
+//! nor keeps it awake. It works as long as the sandbox exists, also if it sleeps or has failed.
 
 use axum::{
     extract::State,
@@ -23,12 +23,12 @@ use crate::{
     limits::{KEEPALIVE, LOG_BACK_BYTES},
 };
 
-/// The first thing on a stream: it is open, and nothing more.
+/// First text of a stream. It tells the client that the stream is open.
 const OPEN: &str = ": open\n\n";
 
 /// Shows the console.
 pub async fn logs(State(edge): State<Edge>, Visible { id, caller }: Visible, uri: Uri) -> Answer {
-    // Not a number is no wish, as with all values of this query.
+    // A value that is not a number is ignored, as in the rest of this query.
     let tail = query_value(&uri, "tail").and_then(|tail| tail.parse::<usize>().ok());
     if !flag(&uri, "follow") {
         return Ok(plain(past(&edge, id).await?, tail));
@@ -50,7 +50,7 @@ pub async fn logs(State(edge): State<Edge>, Visible { id, caller }: Visible, uri
     })))
 }
 
-/// Somebody who follows a console.
+/// A client that follows a console.
 struct Follower {
     pieces: ByteStream,
     lines: LogLines,
@@ -58,14 +58,14 @@ struct Follower {
 }
 
 impl Follower {
-    /// Gives the next text, and itself unless that was the end.
+    /// Returns the next text, and `self` unless that was the end.
     async fn next(mut self) -> Option<(String, Option<Self>)> {
         loop {
             let text = match tokio::time::timeout(KEEPALIVE, self.pieces.next()).await {
                 Ok(Some(Ok(piece))) => self.lines.push(&piece).iter().map(|line| event(line)).collect::<String>(),
-                // The sandbox is gone, or its host: nothing more comes.
+                // The sandbox or its host is gone: no more output follows.
                 Ok(Some(Err(_)) | None) => return self.lines.rest().map(|rest| (event(&rest), None)),
-                // A prompt has no line's end; who waits for so long may see it.
+                // A prompt has no line end. It is sent after this silence.
                 Err(_) => self.lines.rest().map_or_else(|| sse::KEEPALIVE.to_owned(), |rest| event(&rest)),
             };
             if !text.is_empty() {
@@ -83,7 +83,7 @@ async fn past(edge: &Edge, id: SandboxId) -> Result<Vec<String>, Fault> {
     Ok(all)
 }
 
-/// Asks the host. A sandbox that only its row remembers has no console any more.
+/// Asks the host for the console. A sandbox that the host does not know has no console any more.
 async fn console(edge: &Edge, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
     match edge.host.console(id, ask).await {
         Err(fault) if fault.kind == FaultKind::Missing => Ok(Box::pin(futures_util::stream::empty())),
@@ -104,7 +104,7 @@ fn plain(lines: Vec<String>, tail: Option<usize>) -> Response {
     response
 }
 
-/// The lines that a follower sees first: as many as it wants, or the last few.
+/// The lines that a follower gets first: the requested number, or the last few.
 fn recent(lines: &[String], tail: Option<usize>) -> &[String] {
     let count = tail.unwrap_or_else(|| {
         let mut bytes = 0;

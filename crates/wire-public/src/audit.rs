@@ -1,8 +1,8 @@
-//! What an audit of the host found, as the API shows it.
+//! The result of a host audit, as the API shows it.
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of what is accounted for, and everything that is not.
+/// The result of a host audit: counts of everything that is accounted for, and every leak.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Audit {
@@ -11,9 +11,9 @@ pub struct Audit {
     pub disks: usize,
     pub layers: usize,
     pub volumes: usize,
-    /// Each thing that nobody owns, or that is recorded and missing, in words.
+    /// One text for each resource that has no owner, or that is recorded but missing.
     pub leaks: Vec<String>,
-    /// Which of them were removed by this audit.
+    /// Leaks that this audit removed.
     #[serde(default)]
     pub repaired: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Builds of templates: what may be asked, and how a build is shown.
+//! Template builds: the request, its checks, and how the API shows a build.
 
 use pandastack_model::{Fault, FaultKind, TemplateName};
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// Names below `/v1/templates/` that are routes.
+/// Names below `/v1/templates/` that are routes and cannot be template names.
 const RESERVED: [&str; 2] = ["build", "builds"];
 
-/// One attempt to make a template.
+/// One build of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Build {
@@ -30,17 +30,17 @@ pub struct Build {
     pub cpu: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u64>,
-    /// How much was uploaded.
+    /// Size of the upload in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_ref: Option<String>,
-    /// Why it failed; names the step.
+    /// Why the build failed, with the name of the failed step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The text fields of a request as they came.
+/// The text fields of a request, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildFields {
     pub name: Option<String>,
@@ -53,11 +53,11 @@ pub struct BuildFields {
     pub replace: Option<String>,
     pub registry_auth: Option<Hidden>,
     pub start: Option<String>,
-    /// Whether a root file system was uploaded.
+    /// Whether the request uploads a root file system.
     pub rootfs: bool,
 }
 
-/// A request that was checked.
+/// A checked request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildAsk {
     pub name: TemplateName,
@@ -65,15 +65,15 @@ pub struct BuildAsk {
     pub cpu: Option<u32>,
     pub memory_mb: Option<u64>,
     pub source: BuildSource,
-    /// Who asks a registry for images.
+    /// Credentials for a registry.
     pub registry_auth: Option<RegistryAuth>,
-    /// Whether a template of that name may be replaced.
+    /// Whether to replace an existing template of that name.
     pub replace: bool,
-    /// Whether the template's `ENTRYPOINT` and `CMD` are started.
+    /// Whether to start the template's `ENTRYPOINT` and `CMD`.
     pub start: bool,
 }
 
-/// Text that is never shown, in no log and no error.
+/// Text that is never shown, neither in logs nor in errors.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Hidden(pub String);
@@ -84,17 +84,17 @@ impl std::fmt::Debug for Hidden {
     }
 }
 
-/// A name and a password for one registry. Used for one build and kept nowhere.
+/// User name and password for one registry. Used for one build and never stored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RegistryAuth {
-    /// Which registry they are for. Only an `image_ref` says it by itself.
+    /// The registry that they belong to. Optional only with an `image_ref`, which names it.
     #[serde(default)]
     pub registry: Option<String>,
     pub username: String,
     pub password: Hidden,
 }
 
-/// What a template is made from.
+/// The source of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildSource {
     Dockerfile(String),
@@ -104,7 +104,7 @@ pub enum BuildSource {
 }
 
 impl BuildFields {
-    /// Sets a field by its name. False if there is no such field.
+    /// Sets a field by its name. Returns false if there is no such field.
     pub fn set(&mut self, name: &str, value: String) -> bool {
         let field = match name {
             "name" => &mut self.name,
@@ -120,7 +120,7 @@ impl BuildFields {
                 self.registry_auth = Some(Hidden(value));
                 return true;
             }
-            // Accepted and without effect: there is one kernel.
+            // Accepted and ignored: there is only one kernel.
             "kernel" => return true,
             _ => return false,
         };
@@ -155,7 +155,7 @@ impl TryFrom<BuildFields> for BuildAsk {
         let cpu = number("cpu", cpu, 1..=BUILD_CPUS_MAX)?.and_then(|cpu| u32::try_from(cpu).ok());
         let memory_mb = number("memory_mb", memory_mb, BUILD_MEMORY_MB_MIN..=BUILD_MEMORY_MB_MAX)?;
         let filled = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
-        // One published client writes CRLF into every text field.
+        // One published client sends CRLF in every text field.
         let dockerfile = filled(dockerfile).map(|text| text.replace("\r\n", "\n"));
         if dockerfile.as_ref().is_some_and(|text| text.len() > DOCKERFILE_BYTES_MAX) {
             let text = format!("the Dockerfile is larger than {DOCKERFILE_BYTES_MAX} bytes");
@@ -184,7 +184,7 @@ impl TryFrom<BuildFields> for BuildAsk {
     }
 }
 
-/// Reads a name and a password. What is wrong with them is said without showing them.
+/// Reads user name and password. Error texts never contain them.
 fn auth(text: &Hidden, source: &BuildSource) -> Result<RegistryAuth, Fault> {
     let wrong = |text: &str| bad("build.bad_registry_auth", text);
     let read = serde_json::from_str::<RegistryAuth>(&text.0);
@@ -192,14 +192,14 @@ fn auth(text: &Hidden, source: &BuildSource) -> Result<RegistryAuth, Fault> {
     if auth.username.contains(':') || auth.username.chars().chain(auth.password.0.chars()).any(char::is_control) {
         return Err(wrong("a username has no colon, and neither it nor the password has control characters"));
     }
-    // A Dockerfile may name several, and a password is for one of them.
+    // A Dockerfile may use several registries, and the password is for one of them.
     if auth.registry.is_none() && !matches!(source, BuildSource::Image(_)) {
         return Err(wrong("registry_auth must say the registry it is for, unless there is an image_ref"));
     }
     Ok(auth)
 }
 
-/// Reads `true` and `1`, as the published clients spell it.
+/// Reads `true`, `1` and `yes`, as the published clients send them.
 pub(crate) fn truth(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes")
 }

@@ -1,17 +1,17 @@
-//! A build's log as the published clients read it: plain text lines, each an event of its own, and
-//! an end that both clients know. Both look into the text, so what would mislead them is taken out
-//! of it.
+//! A build's log as the published clients read it: one event for each line of text, and an end that
+//! both clients recognize. Both clients inspect the text, so text that would mislead them is
+//! changed here.
 
 use crate::limits::BUILD_LOG_LINE_BYTES_MAX;
 
 /// The last event.
 pub const BUILD_LOG_END: &str = "event: done\ndata: end\n\n";
 
-/// Put before a line that a client would take for something else.
+/// Prefix for a line that a client would misread.
 const MARK: &str = "| ";
 
-/// Splits a piece of output into lines that no client breaks further: also at CR, without control
-/// characters, not too long.
+/// Splits output into lines that no client splits further: also at CR, without control characters,
+/// and not too long.
 pub fn log_lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.split(['\n', '\r']) {
@@ -30,14 +30,14 @@ pub fn log_lines(text: &str) -> Vec<String> {
 
 /// Writes one line as an event. The line must come from [`log_lines`].
 pub fn build_log_event(line: &str) -> String {
-    // One client stops at an event that holds this text anywhere.
+    // One client stops at an event that contains this text anywhere.
     let line = line.replace("event: done", "event:done");
     let trimmed = line.trim();
     let misleading = trimmed == "end" || (trimmed.starts_with('{') && trimmed.ends_with('}'));
     format!("data: {}{line}\n\n", if misleading { MARK } else { "" })
 }
 
-/// Characters that end a line for one client or the other, and those that do odd things to a
+/// Characters that end a line for one of the clients, and control characters that disturb a
 /// terminal.
 fn is_breaking(c: char) -> bool {
     matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}') || (c.is_control() && c != '\t' && c != '\u{1b}')

@@ -1,4 +1,4 @@
-//! Running code: sessions that keep their state, the cells in them, and code that is run once.
+//! Running code: sessions that keep their state, cells in a session, and code without a session.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,51 +10,51 @@ use crate::{
     limits::{CELL_TIMEOUT_DEFAULT, CODE_BYTES_MAX, EXEC_TIMEOUT_MAX, ONCE_CODE_BYTES_MAX},
 };
 
-/// The languages that code can be run in, by the names we show.
+/// The supported languages, by the names that the API shows.
 pub const CODE_LANGUAGES: &[&str] = &["python", "javascript", "bash", "sh", "ruby"];
 
-/// Asks for a session.
+/// Opens a code session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OpenSession {
-    /// Python if it is left out.
+    /// The language; `python` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
 }
 
-/// A session.
+/// A code session. It keeps its state between cells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CodeSession {
     pub id: String,
-    /// The same, as the documentation calls it.
+    /// The same as `id`, under the name that the documentation uses.
     #[serde(default)]
     pub session_id: String,
     pub sandbox_id: String,
     pub language: String,
     pub created_at: String,
-    /// Cells begun.
+    /// Number of cells that were started.
     #[serde(default)]
     pub cells: u64,
 }
 
-/// Asks for a cell.
+/// Runs code in a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RunCell {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// After so many milliseconds the cell is interrupted.
+    /// The cell is interrupted after this many milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<f64>,
 }
 
-/// Several forms of one value, by MIME type. Images are base64, JSON is its text.
+/// One value in several formats, by MIME type. Images are in base64, JSON is text.
 pub type MimeBundle = BTreeMap<String, String>;
 
-/// What a cell said.
+/// The result of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -62,27 +62,27 @@ pub struct CellResult {
     pub stdout: String,
     pub stderr: String,
     pub exit: i32,
-    /// The same, as commands call it.
+    /// The same as `exit`, under the name that commands use.
     pub exit_code: i32,
-    /// The traceback of a cell that raised.
+    /// The traceback, if the code raised an exception.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     pub results: Vec<MimeBundle>,
     pub duration_ms: u64,
-    /// The session's kernel is new: what earlier cells left behind is lost.
+    /// Whether the session's kernel was restarted. The state of earlier cells is then lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub restarted: bool,
-    /// Whether output past the limit was dropped; the text then ends with a line saying so.
+    /// Whether output beyond the limit was dropped. The text then ends with a line that says so.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// Asks for code to be run by itself.
+/// Runs code without a session, in a new process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RunOnce {
-    /// Python if it is left out.
+    /// The language; `python` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct RunOnce {
     pub timeout_ms: Option<f64>,
 }
 
-/// What code that was run by itself said.
+/// The result of code that ran without a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RanOnce {
@@ -105,14 +105,14 @@ pub struct RanOnce {
     pub truncated: bool,
 }
 
-/// A cell that was checked.
+/// A checked cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellSpec {
     pub code: String,
     pub timeout: Duration,
 }
 
-/// Code to be run once that was checked.
+/// Checked code to run without a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnceSpec {
     pub interpreter: Interpreter,
@@ -120,7 +120,7 @@ pub struct OnceSpec {
     pub timeout: Duration,
 }
 
-/// What runs code once: its program and the flag that takes the code.
+/// The program that runs code without a session, and the flag that takes the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interpreter {
     pub language: &'static str,
@@ -185,12 +185,13 @@ fn checked_code(code: Option<String>, bytes_max: usize) -> Result<String, Fault>
     Ok(code)
 }
 
-/// Turns milliseconds into a limit. There always is one: cells of a session wait for each other.
+/// Turns milliseconds into a time limit. There always is one, because cells of a session run one
+/// after the other.
 pub fn cell_timeout(milliseconds: Option<f64>) -> Result<Duration, Fault> {
     match milliseconds {
         None | Some(0.0) => Ok(CELL_TIMEOUT_DEFAULT),
         Some(ms) if ms.is_nan() || ms < 0.0 => Err(bad("code.bad_request", "timeout_ms must be 0 or more")),
-        // A time that does not fit a Duration is far past the maximum anyway.
+        // A time that does not fit a Duration is beyond the maximum.
         Some(ms) => Ok(Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(EXEC_TIMEOUT_MAX).min(EXEC_TIMEOUT_MAX)),
     }
 }

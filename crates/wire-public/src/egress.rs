@@ -1,19 +1,20 @@
-//! What a sandbox may reach outside, as the API writes it.
+//! The egress allowlist of a sandbox and its bandwidth limit, as the API writes them.
 
 use pandastack_model::{EGRESS_RULES_MAX, Egress, EgressRule, Fault};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{failure::bad, limits::EGRESS_MBPS_MAX};
 
-/// A sandbox's list. Null is no list: everything that the host allows.
+/// A sandbox's egress allowlist. Null means no list: the sandbox may reach everything that the host
+/// allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EgressList {
     pub egress_allowlist: Option<Vec<String>>,
 }
 
-/// Asks for another list. The field must be there: leaving it out must not open anything by
-/// accident.
+/// Replaces the egress allowlist. The field is required, so that a missing field never opens access
+/// by accident.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetEgress {
@@ -32,7 +33,7 @@ impl TryFrom<SetEgress> for Egress {
     }
 }
 
-/// Writes an egress the way it is asked for.
+/// Writes an egress as the API's list.
 pub fn egress_list(egress: &Egress) -> Option<Vec<String>> {
     match egress {
         Egress::Open => None,
@@ -40,7 +41,7 @@ pub fn egress_list(egress: &Egress) -> Option<Vec<String>> {
     }
 }
 
-/// Reads a list; none is no limit.
+/// Reads a list. `None` means no limit.
 pub(crate) fn egress_of(asked: Option<Vec<String>>) -> Result<Egress, Fault> {
     let Some(asked) = asked else { return Ok(Egress::Open) };
     if asked.len() > EGRESS_RULES_MAX {
@@ -52,7 +53,7 @@ pub(crate) fn egress_of(asked: Option<Vec<String>>) -> Result<Egress, Fault> {
     asked.iter().map(rule).collect::<Result<_, _>>().map(Egress::Only)
 }
 
-/// Reads a bandwidth limit.
+/// Checks a bandwidth limit.
 pub(crate) fn bandwidth(asked: Option<i64>) -> Result<Option<u32>, Fault> {
     let Some(asked) = asked else { return Ok(None) };
     let fits = u32::try_from(asked).ok().filter(|mbps| (1..=EGRESS_MBPS_MAX).contains(mbps));
@@ -60,7 +61,7 @@ pub(crate) fn bandwidth(asked: Option<i64>) -> Result<Option<u32>, Fault> {
     fits.ok_or_else(refused).map(Some)
 }
 
-/// Tells a field that is null from one that is not there.
+/// Distinguishes a null field from a missing one.
 fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<Vec<String>>>, D::Error> {
     Option::deserialize(input).map(Some)
 }

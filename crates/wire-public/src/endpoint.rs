@@ -1,6 +1,6 @@
-//! The list of public endpoints. A route that is not here is internal.
+//! The list of public endpoints. Every other route is internal.
 
-/// Which room answers.
+/// The room that serves an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Control,
@@ -13,7 +13,7 @@ pub struct Endpoint {
     pub method: &'static str,
     pub path: &'static str,
     pub room: Room,
-    /// What it is for, in a few words.
+    /// What the endpoint does, in a few words.
     pub about: &'static str,
 }
 

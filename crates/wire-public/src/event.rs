@@ -1,23 +1,23 @@
-//! What happened to a sandbox, as the API shows it.
+//! Events of a sandbox, as the API shows them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The answer to a listing, oldest first.
+/// A list of events, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventList {
     pub events: Vec<Event>,
 }
 
-/// One event. Time and payload come under both names that clients know.
+/// One event. `time` and `ts` are the same, and so are `payload` and `metadata`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     pub time: String,
     pub ts: String,
     pub sandbox_id: String,
-    /// Such as `sandbox.paused` or `egress.denied`.
+    /// The kind, such as `sandbox.paused` or `egress.denied`.
     #[serde(rename = "type")]
     pub kind: String,
     #[serde(default)]

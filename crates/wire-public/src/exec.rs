@@ -1,4 +1,4 @@
-//! Running a command: the request, the whole answer, and the pieces of a streamed one.
+//! Running a command: the request, the whole answer, and the events of a streamed answer.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,18 +10,18 @@ use crate::{
     sandbox::check_env,
 };
 
-/// Longest user name, as Linux has it.
+/// Longest user name on Linux.
 const USER_BYTES_MAX: usize = 32;
 
-/// Asks for a command. `cmd` is a shell line; `argv` names a program and its arguments without a
-/// shell.
+/// Runs a command. `cmd` is a shell command line. `argv` is a program with its arguments, run
+/// without a shell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ExecRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmd: Option<String>,
-    /// After this many seconds the command is ended. Missing or zero means no limit.
+    /// The command is ended after this many seconds. Missing or zero means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,12 +32,12 @@ pub struct ExecRequest {
     pub env: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Text for standard input, which is closed after it.
+    /// Text for standard input, which is then closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
 }
 
-/// What a finished command said.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecResponse {
@@ -46,7 +46,7 @@ pub struct ExecResponse {
     pub exit_code: i32,
     #[serde(default)]
     pub duration_ms: u64,
-    /// Whether output past the limit was dropped; the text then ends with a line saying so.
+    /// Whether output beyond the limit was dropped. The text then ends with a line that says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -72,14 +72,14 @@ pub struct ExecFailure {
     pub error: String,
 }
 
-/// What to run.
+/// The program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     Shell(String),
     Argv(Vec<String>),
 }
 
-/// A command that was checked: every field can be handed to a guest.
+/// A checked command. Every field can be passed to a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecSpec {
     pub command: Command,
@@ -143,11 +143,11 @@ fn timeout(seconds: Option<f64>) -> Result<Option<Duration>, Fault> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(bad("timeout_seconds must be 0 or more"));
     }
-    // A time that does not fit a Duration is far past the maximum anyway.
+    // A time that does not fit a Duration is beyond the maximum.
     Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(EXEC_TIMEOUT_MAX).min(EXEC_TIMEOUT_MAX)))
 }
 
-/// Says that a command ran past its limit. The published clients look for the word `timeout` in it.
+/// The error text of a command that timed out. The published clients search it for `timeout`.
 pub fn exec_timeout(after: Duration) -> String {
     format!("exec timeout after {}s", after.as_secs_f64())
 }

@@ -1,16 +1,16 @@
-//! The one place where a fault becomes a status, headers and a body.
+//! The only place that turns a fault into a status, headers and a body.
 
 use std::time::Duration;
 
 use pandastack_model::{Fault, FaultKind};
 use serde::{Deserialize, Serialize};
 
-/// When no other time is known, a busy server asks for a repeat after this.
+/// Default `Retry-After` of a busy server.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Who asks too fast may go on after this.
+/// Default `Retry-After` for a caller that exceeds its rate limit.
 const TOO_FAST_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The body of every error: flat, because the published clients need `error` to be a string.
+/// The body of every error. It is flat, because the published clients need `error` to be a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorBody {
@@ -23,41 +23,40 @@ pub struct ErrorBody {
     pub detail: Option<String>,
 }
 
-/// A fault as it goes over the wire.
+/// A fault as an HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
-    /// Seconds for `Retry-After`. Present only when nothing was created, since one client repeats
-    /// the request then.
+    /// Seconds for `Retry-After`. Set only if nothing was created, because one client repeats the
+    /// request then.
     pub retry_after: Option<u64>,
     pub body: ErrorBody,
 }
 
-/// The code of a use that found its sandbox asleep and could not wake it. Not a capacity failure:
-/// nobody should repeat it blindly, so it goes out as 503 without `Retry-After`.
+/// The code of a request that found its sandbox asleep and could not wake it. Sent as 503 without
+/// `Retry-After`: it is not a capacity problem, and clients should not repeat it automatically.
 pub const WAKE_FAILED: &str = "sandbox.wake_failed";
 
-/// The codes of what a user's own program in a guest got wrong: nothing listens, or it answers
-/// nonsense. The caller hears 502, as from any gateway; for us it is no trouble, so the kind is
-/// `Conflict`.
+/// Codes for errors of a user's program in a guest: nothing listens, or the answer is invalid. The
+/// caller gets 502, as from any gateway. The kind is `Conflict`, because it is not a server error.
 pub const PORT_CLOSED: &str = "port.not_listening";
 pub const PORT_BROKEN: &str = "port.bad_answer";
 
-/// The code of a request whose idempotency key stands for another one. Goes out as 422.
+/// The code of a request whose idempotency key was used for another request. Sent as 422.
 pub const OTHER_REQUEST: &str = "idempotency.other_request";
-/// The code of a request whose sandbox has no machine to be measured now. Goes out as 503 without
+/// The code of a metrics request for a sandbox that has no machine now. Sent as 503 without
 /// `Retry-After`.
 pub const NO_MACHINE: &str = "sandbox.no_machine";
 
-/// The code of an attempt to change a template that belongs to the server. The caller hears 403.
+/// The code of an attempt to change a template that belongs to the server. Sent as 403.
 pub const TEMPLATE_GLOBAL: &str = "template.global";
 
-/// Renders a fault. Its private detail stays private.
+/// Renders a fault. Its private detail is left out.
 pub fn reply(fault: &Fault, request_id: &str) -> Reply {
     let (status, retry_after) = status(fault);
     let (error, detail) = match fault.kind {
         FaultKind::Unauthorized => ("unauthorized".to_owned(), Some(fault.text.clone())),
-        // Clients tell a timeout from other failures by this word alone.
+        // Clients recognize a timeout only by this word.
         FaultKind::Timeout if !fault.text.contains("timeout") => (format!("timeout: {}", fault.text), None),
         _ if fault.text.is_empty() => (fault.code.to_owned(), None),
         _ => (fault.text.clone(), None),
@@ -67,7 +66,7 @@ pub fn reply(fault: &Fault, request_id: &str) -> Reply {
 }
 
 fn status(fault: &Fault) -> (u16, Option<u64>) {
-    // Rounded up: a repeat that comes too early is wasted.
+    // Rounded up, because a repeat that is too early fails again.
     let seconds = |after: Duration| after.as_secs_f64().ceil() as u64;
     match fault.kind {
         FaultKind::Caller => (400, None),
@@ -94,7 +93,7 @@ fn status(fault: &Fault) -> (u16, Option<u64>) {
     }
 }
 
-/// The fault of a request that says something wrong.
+/// The fault of an invalid request.
 pub(crate) fn bad(code: &'static str, text: impl Into<String>) -> Fault {
     Fault::new(FaultKind::Caller, code, text)
 }

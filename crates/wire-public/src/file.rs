@@ -21,7 +21,7 @@ pub struct Entry {
     pub permissions: String,
     /// Unix seconds.
     pub mtime: i64,
-    /// Where a link points.
+    /// The target of a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
@@ -32,7 +32,7 @@ pub struct Entry {
 pub struct DirListing {
     pub path: String,
     pub entries: Vec<Entry>,
-    /// Whether a recursive listing left something out.
+    /// Whether a recursive listing is incomplete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -45,7 +45,7 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// Accepts an absolute path that a Linux guest can have.
+/// Accepts an absolute path that is valid on Linux.
 pub fn checked_path(path: Option<String>) -> Result<String, Fault> {
     let bad = |text: &str| Err(Fault::new(FaultKind::Caller, "fs.bad_path", text));
     match path {

@@ -13,10 +13,10 @@ use crate::{
     metadata::{EXPLORE_TTL, metadata_of},
 };
 
-/// Children of a fork tree when the caller names no number.
+/// Default number of children of a fork tree.
 const TREE_COUNT_DEFAULT: i64 = 2;
 
-/// Asks for children of a sandbox.
+/// Forks a sandbox.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -27,7 +27,7 @@ pub struct ForkRequest {
     pub metadata: Option<BTreeMap<String, Value>>,
 }
 
-/// A checked request for children.
+/// A checked fork request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkWish {
     pub count: usize,
@@ -36,7 +36,7 @@ pub struct ForkWish {
     pub explore_ttl: Option<u64>,
 }
 
-/// The answer to a fork. `sandbox` is the first child.
+/// The result of a fork. `sandbox` is the first child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fork {
@@ -52,7 +52,8 @@ pub struct Fork {
     pub errors: Vec<ForkFailure>,
 }
 
-/// The answer to a fork tree. Only the children that run are listed; the others are under `errors`.
+/// The result of a fork tree. `children` lists only the children that run. The others are under
+/// `errors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkTree {
@@ -67,7 +68,7 @@ pub struct ForkTree {
     pub errors: Vec<ForkFailure>,
 }
 
-/// Why one child is not there.
+/// Why one child could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkFailure {
@@ -75,23 +76,23 @@ pub struct ForkFailure {
     pub err: String,
 }
 
-/// Asks for a child to be kept.
+/// Keeps one child of a fork tree.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PromoteRequest {
-    /// Whether every other child of the tree is deleted.
+    /// Whether to delete every other child of the tree.
     pub cleanup_siblings: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree_id: Option<String>,
 }
 
-/// What became of a tree.
+/// The result of a promotion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Promotion {
     pub winner: String,
-    /// Empty if the winner belongs to no tree.
+    /// Empty if the winner does not belong to a tree.
     #[serde(default)]
     pub tree_id: String,
     #[serde(default, deserialize_with = "or_default")]
@@ -100,7 +101,7 @@ pub struct Promotion {
     pub failures: BTreeMap<String, String>,
 }
 
-/// The whole family of a sandbox, from its oldest known ancestor. Parents come before their
+/// All related sandboxes, starting with the oldest known ancestor. Parents come before their
 /// children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -110,14 +111,14 @@ pub struct FamilyTree {
     pub nodes: Vec<TreeNode>,
 }
 
-/// One sandbox of a family.
+/// One sandbox of a family tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeNode {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
-    /// `deleted` for one that is known only by its children.
+    /// The sandbox's status; `deleted` for an ancestor that is known only through its children.
     pub status: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub template: String,
@@ -130,12 +131,12 @@ pub struct TreeNode {
 }
 
 impl ForkRequest {
-    /// Checks a request for forks, one unless said otherwise.
+    /// Checks a fork request. The default is one child.
     pub fn forks(self) -> Result<ForkWish, Fault> {
         self.checked(1).map(|wish| ForkWish { explore_ttl: None, ..wish })
     }
 
-    /// Checks a request for a tree.
+    /// Checks a request for a fork tree.
     pub fn tree(self) -> Result<ForkWish, Fault> {
         self.checked(TREE_COUNT_DEFAULT)
     }

@@ -1,4 +1,4 @@
-//! API keys as the API shows them, and what may be asked of a new one.
+//! API keys as the API shows them, and the request for a new one.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ const DAY: u64 = 24 * 3600;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApiKey {
     pub id: String,
-    /// The part of the key that may be shown.
+    /// The start of the key, which may be shown.
     pub prefix: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     pub created_at: String,
-    /// The id of the key that made this one, or `operator` for one that was made on the server.
+    /// The id of the key that created this one, or `operator` if it was created on the server.
     #[serde(default)]
     pub created_by: String,
-    /// When it was last used, within half a minute.
+    /// When it was last used, accurate to half a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub struct ApiKey {
     /// Whether it is the key of this request.
     #[serde(default)]
     pub current: bool,
-    /// The whole key. Only in the answer that makes it.
+    /// The whole key. Only present in the response that creates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
@@ -45,7 +45,7 @@ pub struct ApiKeys {
     pub items: Vec<ApiKey>,
 }
 
-/// Asks for an API key.
+/// Creates an API key.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -53,12 +53,12 @@ pub struct CreateApiKey {
     /// What the key is for.
     #[serde(alias = "name", skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// After how many days it stops working; never if not given.
+    /// The key expires after this many days. Without it the key never expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_days: Option<i64>,
 }
 
-/// A request for a key that was checked.
+/// A checked request for a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyAsk {
     pub label: String,

@@ -1,6 +1,6 @@
-//! What users see: request and response types, the list of endpoints, fault codes and their
-//! statuses, event-stream text. Never does I/O; the `http` feature adds what the two doors share
-//! when they speak these types over HTTP.
+//! The public API: request and response types, the list of endpoints, fault codes with their
+//! statuses, and event-stream text. Does no I/O. The `http` feature adds the HTTP code that both
+//! doors share.
 
 mod audit;
 mod build;

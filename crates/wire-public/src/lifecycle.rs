@@ -1,5 +1,5 @@
-//! How long a sandbox may be idle and what becomes of it then, and the answers of hibernate and
-//! wake.
+//! The idle limit of a sandbox and what happens when it is reached, and the answers of hibernate
+//! and wake.
 
 use pandastack_model::Fault;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use crate::sandbox::checked_ttl;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lifecycle {
-    /// 0 is no limit.
+    /// Idle limit in seconds; 0 means no limit.
     pub ttl_seconds: u64,
-    /// Sleeps when idle instead of ending.
+    /// Whether the sandbox sleeps at the idle limit instead of being deleted.
     pub persistent: bool,
-    /// How long nobody has used it.
+    /// How long the sandbox has not been used.
     #[serde(default)]
     pub idle_seconds: u64,
 }
 
-/// Asks for another limit; what is not given stays.
+/// Changes the idle limit. Missing fields keep their value.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -37,7 +37,7 @@ pub struct LifecycleChange {
     pub persistent: Option<bool>,
 }
 
-/// The state that a request led to.
+/// The state after the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {

@@ -1,4 +1,4 @@
-//! A sandbox's console as text: lines that end with LF and nothing else, whatever the guest wrote.
+//! A sandbox's console as lines of text that end with LF, whatever line ends the guest uses.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,19 @@ pub struct LogLine {
     pub line: String,
 }
 
-/// Splits a console's bytes into lines, piece by piece. LF, CR and CR LF all end one: a progress
-/// bar that only returns the carriage is a line each time.
+/// Splits console output into lines, piece by piece. LF, CR and CR LF each end a line. A progress
+/// bar that only writes CR therefore gives one line for each update.
 #[derive(Debug, Default)]
 pub struct LogLines {
     text: TextTail,
     open: String,
-    /// The last character was a CR: neither an LF nor another CR after it ends anything more. A
-    /// terminal turns the LF of a program that writes CR LF into CR LF once more.
+    /// The last character was a CR. A following CR or LF then ends no further line. A terminal
+    /// turns a program's CR LF into CR CR LF.
     returned: bool,
 }
 
 impl LogLines {
-    /// Takes the next bytes and gives the lines that they complete, without their ends.
+    /// Takes the next bytes and returns the completed lines, without line ends.
     pub fn push(&mut self, piece: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for character in self.text.push(piece).chars() {
@@ -46,14 +46,14 @@ impl LogLines {
         lines
     }
 
-    /// Gives what has come of a line that has not ended yet, if anything.
+    /// Returns the start of a line that has not ended yet, if there is one.
     pub fn rest(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.open) + &self.text.finish();
         (!rest.is_empty()).then_some(rest)
     }
 }
 
-/// Writes a line for plain text: characters that one published client takes for a line's end become
+/// Prepares a line for plain text: characters that one published client treats as a line end become
 /// spaces.
 pub fn plain_line(line: &str) -> String {
     let breaks = |c: char| matches!(c, '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}');

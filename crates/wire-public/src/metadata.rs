@@ -1,5 +1,5 @@
-//! Metadata of sandboxes: what callers may set, what only the server sets, and what is never shown
-//! again.
+//! Metadata of sandboxes: keys that callers may set, keys that only the server sets, and keys that
+//! are write-only.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     limits::{METADATA_ENTRIES_MAX, METADATA_KEY_BYTES_MAX, METADATA_VALUE_BYTES_MAX},
 };
 
-/// Metadata keys that start with this are never shown again.
+/// Prefix of write-only keys. Their values are never returned.
 const SECRET_PREFIX: &str = "secret.";
 
 pub const FORK_TREE_ID: &str = "fork_tree_id";
@@ -20,23 +20,22 @@ pub const FORK_PARENT_ID: &str = "fork_parent_id";
 pub const FORK_INDEX: &str = "fork_index";
 pub const FORKED_FROM: &str = "forked_from";
 
-/// A caller's key: the idle limit of a fork tree's children until one of them is promoted.
+/// Set by callers: the idle limit of a fork tree's children until one of them is promoted.
 pub const EXPLORE_TTL: &str = "explore_ttl";
 
-/// Keys that only the server sets; a caller's value for one is dropped, as published clients
-/// expect.
+/// Keys that only the server sets. A caller's value is dropped, as published clients expect.
 const SERVER_KEYS: [&str; 9] =
     ["workspace", FORK_TREE_ID, FORK_TREE_ROLE, FORK_PARENT_ID, FORK_INDEX, FORKED_FROM, "fork_mode", "kind", "app.id"];
 
-/// Server's keys that start with this are declared ports.
+/// Prefix of the server's keys for declared ports.
 pub(crate) const PORT_PREFIX: &str = "port.";
 
-/// Gives the metadata that may be shown: everything but the write-only keys.
+/// Returns the metadata without the write-only keys.
 pub fn visible_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     metadata.iter().filter(|(key, _)| !key.starts_with(SECRET_PREFIX)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
-/// Checks what a caller sent.
+/// Checks a caller's metadata.
 pub(crate) fn metadata_of(asked: BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, Fault> {
     const CODE: &str = "sandbox.bad_metadata";
     if asked.len() > METADATA_ENTRIES_MAX {

@@ -1,23 +1,23 @@
-//! What sandboxes use, over time, and how fast they come up, as the API shows it.
+//! Resource usage of sandboxes and boot times, as the API shows them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the process of a sandbox's machine uses of its host now.
+/// Current resource usage of a sandbox's machine process on its host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineMetrics {
     pub pid: u32,
     pub uptime_seconds: u64,
-    /// Hundredths of one CPU, since the last sample.
+    /// CPU usage since the last sample, in percent of one CPU.
     pub host_cpu_percent: f64,
     pub host_rss_bytes: u64,
     pub host_vsz_bytes: u64,
     pub threads: u64,
 }
 
-/// Values over time: for each name a list of Unix seconds and value, oldest first.
+/// Values over time. Each name has a list of pairs of Unix seconds and value, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricSeries {
@@ -27,21 +27,21 @@ pub struct MetricSeries {
     pub series: BTreeMap<String, Vec<(u64, f64)>>,
 }
 
-/// How fast sandboxes came up lately.
+/// Boot times of recent sandboxes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootStats {
     pub total_samples: u64,
-    /// From the oldest sample until now.
+    /// Time from the oldest sample until now.
     pub window_seconds: u64,
     pub overall: BootBucket,
     pub by_mode: BTreeMap<String, BootBucket>,
     pub by_template: BTreeMap<String, BootBucket>,
-    /// Newest first.
+    /// The last boots, newest first.
     pub recent: Vec<BootSample>,
 }
 
-/// A summary of boots, in milliseconds.
+/// A summary of boot times, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootBucket {
@@ -66,14 +66,14 @@ pub struct BootSample {
 }
 
 impl BootBucket {
-    /// Summarizes boots; all zeros for none.
+    /// Summarizes boot times. All values are zero if there are none.
     pub fn of(mut boots: Vec<u64>) -> Self {
         boots.sort_unstable();
         let (Some(min_ms), Some(max_ms)) = (boots.first().copied(), boots.last().copied()) else {
             return Self::default();
         };
         let count = boots.len();
-        // The smallest value that so many of all are not above.
+        // Nearest-rank percentile.
         let percentile = |percent: usize| boots[(count * percent).div_ceil(100).clamp(1, count) - 1];
         let sum: f64 = boots.iter().map(|boot| *boot as f64).sum();
         Self {

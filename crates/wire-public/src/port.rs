@@ -1,5 +1,5 @@
-//! Ports of a sandbox: those that somebody listens on, and those that its owner declared. A
-//! declaration is a label, kept as metadata under a key of the server's own.
+//! Ports of a sandbox: ports that a program listens on, and ports that the owner declared. A
+//! declaration is a label, stored as metadata under a key of the server.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{failure::bad, limits::PORT_LABEL_BYTES_MAX, metadata::PORT_PREFIX};
 
-/// A label for who gives none.
+/// The default label.
 const LABEL_DEFAULT: &str = "service";
-/// Shells are reached by other ways than a preview, so this port is not shown and cannot be
-/// declared.
+/// The SSH port. It is hidden and cannot be declared, because shells are not reached by previews.
 const SSH_PORT: u16 = 22;
 
 /// One port.
@@ -22,15 +21,16 @@ pub struct Port {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     pub listening: bool,
-    /// `user` if it was declared, `detected` if it was found.
+    /// `user` if the port was declared, `detected` if it was found.
     pub source: String,
-    /// Where requests to it go, with a key.
+    /// URL for requests to the port, with an API key.
     #[serde(default)]
     pub proxy_url: String,
-    /// The listening program's name, as the sandbox tells it.
+    /// Name of the listening program, as reported by the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
-    /// True if the program listens for the sandbox itself only, so that no request gets there.
+    /// Whether the program listens only on the sandbox's loopback interface. Requests cannot reach
+    /// it then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback_only: bool,
 }
@@ -46,7 +46,7 @@ pub struct DeclarePort {
     pub label: Option<String>,
 }
 
-/// A declaration that was checked.
+/// A checked declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredPort {
     pub port: GuestPort,
@@ -73,13 +73,13 @@ impl TryFrom<DeclarePort> for DeclaredPort {
     }
 }
 
-/// Accepts a port that a request names.
+/// Checks the port of a request.
 pub(crate) fn checked_port(asked: Option<i64>) -> Result<GuestPort, Fault> {
     let asked = asked.ok_or_else(|| bad("port.bad_port", "port required"))?;
     GuestPort::try_from(asked).map_err(|error| bad("port.bad_port", error.to_string()))
 }
 
-/// Says whether a port is left out of lists.
+/// Tells whether a port is left out of lists.
 pub fn is_hidden(port: GuestPort) -> bool {
     port.get() == SSH_PORT
 }

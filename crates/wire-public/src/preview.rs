@@ -1,4 +1,4 @@
-//! Signed previews: a URL that lets whoever has it reach some paths of one port for some time.
+//! Signed previews: a URL that gives access to some paths of one port for a limited time.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::{
     port::checked_port,
 };
 
-/// Asks for a signed preview.
+/// Creates a signed preview.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PreviewRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i64>,
-    /// Longer than a week is shortened to it.
+    /// Validity in seconds, at most one week. A longer time is reduced to a week.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<i64>,
-    /// Path prefixes; none is every path.
+    /// Path prefixes that are allowed. Without any, every path is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<String>>,
 }
 
-/// A request that was checked.
+/// A checked request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewAsk {
     pub port: GuestPort,
@@ -48,7 +48,7 @@ pub struct Preview {
     pub expires_at: String,
 }
 
-/// The body of a refusal to a path outside of a preview's rules.
+/// The error body for a path that the preview does not allow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedPath {
@@ -78,7 +78,7 @@ impl TryFrom<PreviewRequest> for PreviewAsk {
     }
 }
 
-/// The path under which a token is used.
+/// The path of a preview with this token.
 pub fn preview_path(token: &str) -> String {
     format!("/v1/p/{token}/")
 }

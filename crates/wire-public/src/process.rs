@@ -1,4 +1,4 @@
-//! Processes that outlive the request that started them. Our own addition to the API.
+//! Processes that outlive the request that started them. An extension of the published API.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::{ExecRequest, ExecSpec, limits::TAG_BYTES_MAX, socket::signal_number};
 
-/// Before the number of a process.
+/// Prefix of process ids.
 const PREFIX: &str = "prc_";
 
-/// Asks for a process. `cmd` is a shell line; `argv` names a program and its arguments without a
-/// shell.
+/// Starts a process. `cmd` is a shell command line. `argv` is a program with its arguments, run
+/// without a shell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -21,7 +21,7 @@ pub struct SpawnRequest {
     pub cmd: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argv: Option<Vec<String>>,
-    /// After this many seconds of the sandbox's own time the process is ended. Missing or zero
+    /// The process is ended after this many seconds of the sandbox's own clock. Missing or zero
     /// means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
@@ -31,18 +31,18 @@ pub struct SpawnRequest {
     pub env: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Keeps standard input open; otherwise it is empty.
+    /// Whether to keep standard input open. Otherwise it is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<bool>,
-    /// The caller's own name for it.
+    /// A name for the process, chosen by the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
 }
 
-/// A process that was asked for and checked.
+/// A checked request for a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpawnSpec {
-    /// Without standard input, whatever `stdin` says.
+    /// Without standard input, whatever the request's `stdin` is.
     pub exec: ExecSpec,
     pub keeps_stdin: bool,
     pub tag: Option<String>,
@@ -68,29 +68,29 @@ impl TryFrom<SpawnRequest> for SpawnSpec {
 pub struct Process {
     pub id: String,
     pub pid: u32,
-    /// The beginning of the command.
+    /// The start of the command.
     pub cmd: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// `running`, `exited`, or `killed` if a signal ended it.
+    /// `running`, `exited`, or `killed` if a signal or the timeout ended it.
     pub status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// Whether its `timeout_seconds` did.
+    /// Whether `timeout_seconds` ended the process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
     pub started_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
-    /// Bytes written so far, kept or not.
+    /// Bytes written so far, including bytes that are no longer kept.
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
-    /// Offset of the oldest byte of output that is still kept; offsets count both streams together.
+    /// Offset of the oldest output byte that is still kept. Offsets count both streams together.
     pub kept_from: u64,
-    /// Whether standard input can be written to.
+    /// Whether standard input can be written.
     #[serde(default)]
     pub stdin: bool,
 }
@@ -104,17 +104,17 @@ pub struct OutputChunk {
     pub chunk: String,
 }
 
-/// Output of a process from an offset on, as it is now.
+/// Current output of a process, from an offset on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessOutput {
     pub stdout: String,
     pub stderr: String,
-    /// The same, in the order in which it came.
+    /// The same output, in the order in which it was written.
     pub chunks: Vec<OutputChunk>,
-    /// Where the next request goes on.
+    /// The offset for the next request.
     pub next_offset: u64,
-    /// Bytes after the asked offset that are no longer kept.
+    /// Bytes after the requested offset that are no longer kept.
     pub truncated: u64,
     pub status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,11 +126,11 @@ pub struct ProcessOutput {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FollowedChunk {
     pub chunk: String,
-    /// The offset after it.
+    /// The offset after this chunk.
     pub offset: u64,
 }
 
-/// Data of a `lost` event: so many bytes before the offset are no longer kept.
+/// Data of a `lost` event: this many bytes before the offset are no longer kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostOutput {
@@ -149,14 +149,14 @@ pub struct FollowedExit {
     pub offset: u64,
 }
 
-/// The answer to standard input.
+/// The result of a write to standard input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fed {
     pub bytes: u64,
 }
 
-/// Asks for a signal, by name or number.
+/// Sends a signal, given by name or number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SignalRequest {
@@ -165,7 +165,7 @@ pub struct SignalRequest {
 }
 
 impl SignalRequest {
-    /// Gives the signal's number.
+    /// Returns the signal's number.
     pub fn number(&self) -> Result<i32, Fault> {
         let number = match &self.signal {
             Value::Number(number) => number.as_i64().and_then(|number| i32::try_from(number).ok()),
@@ -187,7 +187,7 @@ pub fn process_id(number: u64) -> String {
     format!("{PREFIX}{number}")
 }
 
-/// Reads the id of a process. Text that is no id names no process.
+/// Reads the id of a process. Text that is not an id is answered like an unknown process.
 pub fn process_number(id: &str) -> Result<u64, Fault> {
     let digits = id.strip_prefix(PREFIX).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
     let number = digits.and_then(|digits| digits.parse().ok());

@@ -1,4 +1,4 @@
-//! The sandbox object and the request that makes one. A request is checked here, once.
+//! The sandbox object, and the request that creates one. Requests are checked here.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::{
     volume::{NamedMount, VolumeAttachment, mounts_of},
 };
 
-/// A sandbox as create, list, get and fork show it.
+/// A sandbox, as create, list, get and fork return it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sandbox {
     pub id: String,
     pub template: String,
-    /// The template's real size.
+    /// Number of CPUs, from the template.
     pub cpu: u32,
     pub memory_mb: u64,
     /// `creating`, `running`, `paused`, `hibernating`, `hibernated`, `waking`, `stopping` or
     /// `failed`.
     pub status: String,
-    /// Why it failed.
+    /// Why the sandbox failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_reason: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -34,27 +34,26 @@ pub struct Sandbox {
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
     pub created_at: String,
-    /// The snapshot it was made from.
+    /// The snapshot that the sandbox was created from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_snapshot: Option<String>,
     #[serde(default)]
     pub boot_ms: u64,
-    /// `snapshot-natid` when it was restored from its template, `snapshot`, `fork` or `wake`
-    /// otherwise.
+    /// How the sandbox was started: `snapshot-natid` from its template, else `snapshot`, `fork` or
+    /// `wake`.
     #[serde(default)]
     pub boot_mode: String,
     #[serde(default)]
     pub persistent: bool,
     #[serde(default)]
     pub ttl_seconds: u64,
-    /// How strongly it is separated from its host: `kvm` or `emulated`.
+    /// Isolation from the host: `kvm` or `emulated`.
     #[serde(default)]
     pub isolation: String,
-    /// What to know before running untrusted code at this isolation; absent if there is nothing to
-    /// warn of.
+    /// A warning about untrusted code at this isolation. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation_warning: Option<String>,
-    /// All it may reach outside; absent if there is no list.
+    /// The destinations that the sandbox may reach. Absent if there is no list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress_allowlist: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,37 +62,37 @@ pub struct Sandbox {
     pub volumes: Vec<VolumeAttachment>,
 }
 
-/// Asks for a sandbox. Fields that are not here, such as `cpu`, are ignored: sizes belong to the
-/// template.
+/// Creates a sandbox. Other fields, such as `cpu`, are ignored, because the template defines the
+/// size.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// Beats `template`, which published clients send along in any case.
+    /// The snapshot to start from. It overrides `template`, which published clients always send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_snapshot: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent: Option<bool>,
-    /// Text to text; other values are refused by name, which is why they are read loosely here.
+    /// Text keys with text values. Other values are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<VolumeAttachment>>,
-    /// Host names, `*.suffix` or IPv4 networks; an empty list is nothing at all.
+    /// Host names, `*.suffix` or IPv4 networks. An empty list allows nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress_allowlist: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress_mbps: Option<i64>,
-    /// Environment of every process in the sandbox.
+    /// Environment variables of every process in the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, Value>>,
 }
 
-/// A checked request. What its names stand for is for the store to say.
+/// A checked request. The store resolves its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxAsk {
     pub start: Start,
@@ -106,7 +105,7 @@ pub struct SandboxAsk {
     pub volumes: Vec<NamedMount>,
 }
 
-/// What to start from.
+/// The source of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
     Template(TemplateName),
@@ -151,12 +150,13 @@ impl TryFrom<CreateSandbox> for SandboxAsk {
     }
 }
 
-/// Accepts an idle limit in seconds.
+/// Checks an idle limit in seconds.
 pub fn checked_ttl(asked: i64) -> Result<u64, Fault> {
     let seconds = u64::try_from(asked)
         .map_err(|_| bad("sandbox.bad_ttl", format!("ttl_seconds must be 0 or more, not {asked}")))?;
     if seconds > TTL_SECONDS_MAX {
-        // One published worker looks for these very words and asks again without a limit.
+        // One published worker searches for this exact text and then repeats the request without a
+        // limit.
         return Err(bad("sandbox.bad_ttl", format!("ttl_seconds exceeds tier maximum of {TTL_SECONDS_MAX}")));
     }
     Ok(seconds)
@@ -180,7 +180,7 @@ fn env_of(asked: BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, Fa
     Ok(env)
 }
 
-/// Refuses an environment that no process could have.
+/// Refuses an environment that is not possible for a process.
 pub(crate) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Fault> {
     const CODE: &str = "env.bad";
     let bytes: usize = env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();

@@ -1,5 +1,5 @@
-//! What travels on the sockets: JSON objects in text frames, and for terminals raw bytes in binary
-//! ones. On the exec socket every frame has the id that the client chose for its command.
+//! Frames of the sockets: JSON objects in text frames, and raw bytes in binary frames for
+//! terminals. On the exec socket every frame has the id that the client chose for its command.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ExecRequest, limits::SOCKET_ID_BYTES_MAX};
 
-/// What a client says on the exec socket.
+/// A client's frame on the exec socket.
 #[derive(Clone, Debug)]
 pub enum ExecFrame {
     /// Runs a command.
     Start {
         id: String,
         ask: Box<ExecRequest>,
-        /// Whether input follows in frames of its own.
+        /// Whether more input follows in separate frames.
         live_stdin: bool,
     },
     /// Ends a command.
     Cancel { id: String },
-    /// Text for its standard input, the end of it, or both.
+    /// Text for standard input, the close of standard input, or both.
     Stdin { id: String, text: String, close: bool },
-    /// A signal for its process group, by number.
+    /// A signal for the process group, by number.
     Signal { id: String, signal: i32 },
 }
 
-/// Every field that any client frame may have.
+/// All fields of all client frames.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Fields {
@@ -50,7 +50,7 @@ enum Stdin {
 }
 
 impl ExecFrame {
-    /// Reads a text frame, or says what is wrong with it.
+    /// Reads a text frame. The error describes why it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let Fields { id, cancel, signal, stdin, stdin_close, cmd, argv, timeout_seconds, cwd, env, user } =
             object(text)?;
@@ -84,7 +84,7 @@ impl ExecFrame {
     }
 }
 
-/// What the server says on the exec socket. `Exit` and `Error` are the last of their id.
+/// A server's frame on the exec socket. `Exit` and `Error` are the last frame of their id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ExecNews {
@@ -93,7 +93,7 @@ pub enum ExecNews {
     Error { id: String, error: String },
 }
 
-/// Where output was written.
+/// The stream that output was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputStream {
@@ -101,7 +101,7 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// What a client says in a text frame of a terminal socket. Binary frames are input as they are.
+/// A client's text frame on a terminal socket. Binary frames are raw input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TerminalFrame {
     Resize {
@@ -109,7 +109,7 @@ pub enum TerminalFrame {
         cols: u16,
     },
     Stdin(String),
-    /// Something that a newer client may mean and we do not know.
+    /// A frame that this server does not know, for example of a newer client.
     Unknown,
 }
 
@@ -131,7 +131,7 @@ struct Size {
 }
 
 impl TerminalFrame {
-    /// Reads a text frame in either spelling: `{"resize":{"rows":R,"cols":C}}` or
+    /// Reads a text frame in both spellings: `{"resize":{"rows":R,"cols":C}}` and
     /// `{"type":"resize","rows":R,"cols":C}`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let TerminalFields { resize, stdin, r#type, rows, cols } = object(text)?;
@@ -139,7 +139,7 @@ impl TerminalFrame {
         Ok(match (resize, stdin) {
             (Some(Size { rows, cols }), _) => match (side(rows), side(cols)) {
                 (Some(rows), Some(cols)) => Self::Resize { rows, cols },
-                // A window that is being folded away reports nonsense for a moment.
+                // A window that is being minimized briefly reports invalid sizes.
                 _ => Self::Unknown,
             },
             (None, Some(text)) => Self::Stdin(text),
@@ -148,11 +148,11 @@ impl TerminalFrame {
     }
 }
 
-/// What the server says in a text frame of a terminal socket, last of all.
+/// The server's last text frame on a terminal socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum TerminalNews {
-    /// The end in every spelling that clients of the terminal know:
+    /// The exit, with all fields that terminal clients know:
     /// `{"type":"exit","code":N,"exit":N}`.
     TypedExit {
         r#type: String,
@@ -168,19 +168,19 @@ pub enum TerminalNews {
 }
 
 impl TerminalNews {
-    /// Says the end in every spelling.
+    /// Returns the exit with all fields.
     pub fn typed_exit(code: i32) -> Self {
         Self::TypedExit { r#type: "exit".to_owned(), code, exit: code }
     }
 }
 
-/// Writes a frame's text.
+/// Writes a frame as text.
 pub fn socket_text(news: &impl Serialize) -> String {
-    // Our frames are flat structs of text and numbers; those always serialize.
+    // Our frames are flat structs of text and numbers, which always serialize.
     serde_json::to_string(news).unwrap_or_else(|_| r#"{"id":"","error":"internal error"}"#.to_owned())
 }
 
-/// Reads the number of rows or columns that a query names; nonsense is as good as nothing.
+/// Reads the number of rows or columns from a query. Invalid values are ignored.
 pub fn terminal_side(text: Option<&str>) -> Option<u16> {
     text?.parse::<u16>().ok().filter(|side| *side > 0)
 }
@@ -191,14 +191,14 @@ fn side(number: Option<f64>) -> Option<u16> {
 }
 
 fn object<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    // Arrays would otherwise fill the fields by position.
+    // An array would fill the fields by position.
     if !text.trim_ascii_start().starts_with('{') {
         return Err("bad json: a frame must be an object".to_owned());
     }
     serde_json::from_str(text).map_err(|error| format!("bad json: {error}"))
 }
 
-/// Gives a signal's number on Linux.
+/// Returns a signal's number on Linux.
 pub(crate) fn signal_number(name: &str) -> Option<i32> {
     let name = name.to_ascii_uppercase();
     Some(match name.strip_prefix("SIG").unwrap_or(&name) {
@@ -243,7 +243,7 @@ mod tests {
         );
         assert_eq!((ask.cwd.as_deref(), ask.user.as_deref(), ask.stdin, live), (Some("/"), Some("nobody"), None, true));
         assert_eq!(start(r#"{"id":"a","cmd":"cat","stdin":"in"}"#).1.stdin.as_deref(), Some("in"));
-        // Without a command it is a start all the same: one that will be told what it lacks.
+        // A frame without a command is a start too. It is refused later with a clear error.
         assert!(start(r#"{"id":"a"}"#).1.cmd.is_none());
         let is =
             |text: &str, wanted: fn(&ExecFrame) -> bool| assert!(wanted(&ExecFrame::parse(text).unwrap()), "{text}");

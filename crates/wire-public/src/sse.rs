@@ -1,24 +1,24 @@
-//! Event-stream text as the published clients need it: LF only, one `event:` line, one `data:` line
-//! of ASCII JSON, a blank line. Non-ASCII is escaped because one client splits lines on U+0085,
-//! U+2028 and U+2029 even inside JSON.
+//! Event-stream text for the published clients: LF only, one `event:` line, one `data:` line of
+//! ASCII JSON, a blank line. Non-ASCII characters are escaped, because one client splits lines at
+//! U+0085, U+2028 and U+2029 even inside JSON.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-/// The content type; without the charset one client reads Latin-1.
+/// The content type. Without the charset one client reads Latin-1.
 pub const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 /// A comment that keeps a quiet stream open.
 pub const KEEPALIVE: &str = ": ping\n\n";
 
-/// Writes one event with an id, which a client that comes back names in `Last-Event-ID`.
+/// Writes one event with an id. A client that reconnects sends the id in `Last-Event-ID`.
 pub fn event_with_id(name: &str, id: u64, data: &impl Serialize) -> String {
     format!("id: {id}\n{}", event(name, data))
 }
 
 /// Writes one event. `data` must serialize to a JSON object.
 pub fn event(name: &str, data: &impl Serialize) -> String {
-    // Our event types are flat structs of text and numbers; those always serialize.
+    // Our event types are flat structs of text and numbers, which always serialize.
     let json = serde_json::to_string(data).unwrap_or_else(|_| r#"{"error":"internal error"}"#.to_owned());
     let mut out = String::with_capacity(json.len() + name.len() + 24);
     out.push_str("event: ");
@@ -29,7 +29,7 @@ pub fn event(name: &str, data: &impl Serialize) -> String {
     out
 }
 
-/// Copies JSON, turning every character outside printable ASCII into `\uXXXX`. Such characters
+/// Copies JSON and escapes every character outside printable ASCII as `\uXXXX`. Such characters
 /// occur only inside strings.
 fn push_ascii(out: &mut String, json: &str) {
     let mut units = [0; 2];

@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a sandbox can start from.
+/// A template that sandboxes can start from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Template {
     pub name: String,
-    /// A name for the root file system; typed as required by one published client, never a path on
-    /// a host.
+    /// A name for the root file system, never a path on a host. One published client requires the
+    /// field.
     pub rootfs_path: String,
     pub size_bytes: u64,
     pub cpu: u32,
     pub memory_mb: u64,
-    /// Whether it is the server's own, which nobody deletes.
+    /// Whether the template belongs to the server. Such a template cannot be deleted.
     pub is_global: bool,
-    /// Whose it is otherwise.
+    /// The workspace that owns the template. Absent for templates of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// What it was made from.
+    /// The source of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// What it says about sandboxes made from it, and where it lies.
+    /// Further information about the template and its sandboxes.
     #[serde(default)]
     pub meta: BTreeMap<String, Value>,
 }

@@ -1,20 +1,20 @@
-//! Turns a process's bytes into text piece by piece, without breaking characters that lie across
-//! two pieces.
+//! Turns a process's bytes into text, piece by piece, without breaking characters at piece
+//! boundaries.
 
-/// Holds back the start of an unfinished character until its rest arrives. Bytes that are not UTF-8
-/// become U+FFFD.
+/// Holds back an incomplete character until the rest arrives. Bytes that are not UTF-8 become
+/// U+FFFD.
 #[derive(Debug, Default)]
 pub struct TextTail {
     held: Vec<u8>,
 }
 
 impl TextTail {
-    /// Makes an empty tail.
+    /// Creates an empty tail.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next piece and gives all text that is complete.
+    /// Takes the next piece and returns all complete text.
     pub fn push(&mut self, piece: &[u8]) -> String {
         let joined;
         let bytes = if self.held.is_empty() {
@@ -29,13 +29,13 @@ impl TextTail {
         text
     }
 
-    /// Gives what is left at the end: an unfinished character is one U+FFFD.
+    /// Returns the rest at the end. An incomplete character becomes one U+FFFD.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned()
     }
 }
 
-/// Splits into complete text and an unfinished character of at most three bytes.
+/// Splits bytes into complete text and an incomplete character of at most three bytes.
 fn complete(mut bytes: &[u8]) -> (String, &[u8]) {
     let mut text = String::with_capacity(bytes.len());
     loop {

@@ -1,4 +1,4 @@
-//! Times as the API writes them. No clock here: the caller brings the number.
+//! Times in the format of the API. Reads no clock: callers pass the time.
 
 /// Writes nanoseconds since the Unix epoch as RFC 3339 UTC with milliseconds and `Z`.
 pub fn rfc3339(unix_ns: u64) -> String {
@@ -24,8 +24,8 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// Reads RFC 3339 as nanoseconds since the Unix epoch, rounded down; `None` for anything else and
-/// for times before it.
+/// Reads RFC 3339 as nanoseconds since the Unix epoch, rounded down. `None` for invalid text and
+/// for times before the epoch.
 pub fn parse_rfc3339(text: &str) -> Option<u64> {
     let (date, clock) = text.split_at_checked(10)?;
     let clock = clock.strip_prefix(['T', 't', ' '])?;
@@ -52,7 +52,7 @@ pub fn parse_rfc3339(text: &str) -> Option<u64> {
     u64::try_from(seconds).ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
-/// Reads numbers of exactly so many digits.
+/// Reads numbers with exactly the given digit counts.
 fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Option<[u64; N]> {
     let mut parts = text.split(between);
     let mut found = [0; N];
@@ -64,7 +64,7 @@ fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Opt
     parts.next().is_none().then_some(found)
 }
 
-/// Counts the days from 1970-01-01 to a date, the other way around than `civil`.
+/// Counts the days from 1970-01-01 to a date. The inverse of `civil`.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let year = year.checked_sub(u64::from(month <= 2))?;
     let (era, year_of_era) = (year / 400, year % 400);

@@ -1,4 +1,5 @@
-//! Folders as wholes: making, moving, modes, watching, archives. Our own addition to the API.
+//! Operations on whole folders: create, move, permissions, watch, archives. An extension of the
+//! published API.
 
 use pandastack_model::{Fault, FaultKind};
 use serde::{Deserialize, Serialize};
@@ -7,28 +8,28 @@ use serde_json::Value;
 /// Permission bits that a caller may set.
 const MODE_MAX: u32 = 0o7777;
 
-/// Asks for a folder.
+/// Creates a folder.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MakeDir {
     pub path: Option<String>,
-    /// Also makes those above; one that is there is fine then.
+    /// Whether to create missing parent folders. An existing folder is then not an error.
     pub parents: bool,
 }
 
-/// Asks for another name.
+/// Moves or renames a path.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MovePath {
     pub from: Option<String>,
     pub to: Option<String>,
-    /// Replaces a file that is there.
+    /// Whether to replace an existing file.
     pub overwrite: bool,
 }
 
-/// Asks for permission bits.
+/// Sets permission bits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -36,13 +37,12 @@ pub struct Chmod {
     pub path: Option<String>,
     /// Octal digits as text, such as `"0755"`.
     pub mode: Value,
-    /// Also for everything below.
+    /// Whether to apply them to everything below the path too.
     pub recursive: bool,
 }
 
 impl Chmod {
-    /// Gives the bits. A JSON number would be read as octal by one and as decimal by another, so
-    /// only text is taken.
+    /// Returns the bits. Only text is accepted, because a JSON number could mean octal or decimal.
     pub fn bits(&self) -> Result<u32, Fault> {
         octal_mode(self.mode.as_str().unwrap_or_default())
     }
@@ -61,7 +61,7 @@ pub fn octal_mode(text: &str) -> Result<u32, Fault> {
     }
 }
 
-/// The answer to a change of a path.
+/// The result of a change to a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Changed {
@@ -78,7 +78,7 @@ pub struct Change {
     pub kind: String,
     pub path: String,
     pub is_dir: bool,
-    /// The same number in both halves of a move.
+    /// The same number in both events of a move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<u32>,
 }
@@ -90,13 +90,13 @@ pub struct WatchNote {
     pub path: String,
 }
 
-/// The answer to an archive.
+/// The result of unpacking an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unpacked {
     pub path: String,
     pub entries: u64,
-    /// Bytes of files.
+    /// Total size of the unpacked files.
     pub bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Volumes as the API shows them, and how a sandbox names the ones it uses.
+//! Volumes as the API shows them, and the volumes of a sandbox.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -20,12 +20,12 @@ pub struct Volume {
     pub size_bytes: u64,
     #[serde(default)]
     pub created_at: String,
-    /// The sandboxes that use it, asleep ones included.
+    /// The sandboxes that use the volume, including sleeping ones.
     #[serde(default)]
     pub attached_to: Vec<String>,
 }
 
-/// Asks for a volume.
+/// Creates a volume.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateVolume {
@@ -35,7 +35,7 @@ pub struct CreateVolume {
     pub size_mb: Option<i64>,
 }
 
-/// Asks for more room.
+/// Grows a volume.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrowVolume {
@@ -43,23 +43,23 @@ pub struct GrowVolume {
     pub size_mb: Option<i64>,
 }
 
-/// One volume of one sandbox.
+/// A volume that is attached to a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VolumeAttachment {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// `/mnt/` and the name if not given.
+    /// Where the volume is mounted; by default `/mnt/` and its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_path: Option<String>,
 }
 
-/// A volume's name: like a template's.
+/// The name of a volume. It has the same form as a template name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeName(String);
 
-/// A checked wish for a volume in a sandbox.
+/// A checked attachment of a volume to a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedMount {
     pub name: VolumeName,
@@ -68,7 +68,7 @@ pub struct NamedMount {
 }
 
 impl VolumeName {
-    /// Gives the name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -95,7 +95,7 @@ impl FromStr for VolumeName {
 }
 
 impl CreateVolume {
-    /// Gives name and size, both checked.
+    /// Returns name and size, both checked.
     pub fn checked(self) -> Result<(VolumeName, Bytes), Fault> {
         let Self { name, size_mb } = self;
         Ok((name.parse()?, checked_size(size_mb.unwrap_or(VOLUME_MB_DEFAULT))?))
@@ -103,7 +103,7 @@ impl CreateVolume {
 }
 
 impl GrowVolume {
-    /// Gives the wanted size.
+    /// Returns the new size.
     pub fn checked(self) -> Result<Bytes, Fault> {
         checked_size(self.size_mb.ok_or_else(|| bad("volume.bad_size", "size_mb required"))?)
     }
@@ -116,7 +116,7 @@ fn checked_size(size_mb: i64) -> Result<Bytes, Fault> {
     fits.map(Bytes::mib).ok_or_else(refused)
 }
 
-/// Checks what a sandbox is to use. The order is the order of devices.
+/// Checks the volumes of a new sandbox. Their order is the order of the devices.
 pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>, Fault> {
     let readers = asked.iter().filter(|volume| volume.read_only == Some(true)).count();
     if readers > VOLUMES_PER_ACCESS_MAX || asked.len() - readers > VOLUMES_PER_ACCESS_MAX {
@@ -139,7 +139,7 @@ pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>,
     Ok(mounts)
 }
 
-/// Accepts an absolute path below the root without detours.
+/// Accepts an absolute path below the root without `.`, `..` and empty parts.
 fn checked_mount(path: &str) -> Result<String, Fault> {
     let trimmed = path.strip_suffix('/').unwrap_or(path);
     let straight = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');

@@ -1,4 +1,4 @@
-//! Webhooks as the API shows them, what a receiver is sent, and which events a webhook asks for.
+//! Webhooks as the API shows them, the data that receivers get, and event patterns.
 
 use std::{fmt, str::FromStr};
 
@@ -12,10 +12,10 @@ use crate::{
     limits::{WEBHOOK_DESCRIPTION_BYTES_MAX, WEBHOOK_EVENTS_MAX, WEBHOOK_GRACE_SECONDS_MAX},
 };
 
-/// The kind of the event that a ping sends, whatever the webhook asks for.
+/// The kind of a ping's event. A ping is sent whatever events the webhook has.
 pub const PING_KIND: &str = "webhook.ping";
 
-/// How long the old secret signs after a rotation, if not said: a day.
+/// How long the old secret stays valid after a rotation by default: a day.
 const GRACE_SECONDS_DEFAULT: u64 = 24 * 3600;
 
 /// A webhook.
@@ -28,27 +28,27 @@ pub struct Webhook {
     #[serde(default)]
     pub description: String,
     pub enabled: bool,
-    /// Why the server switched it off.
+    /// Why the server disabled the webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled_reason: Option<String>,
     pub created_at: String,
     #[serde(default)]
     pub updated_at: String,
-    /// Since when no delivery has succeeded, while they fail.
+    /// Since when every delivery has failed. Absent if deliveries succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<String>,
-    /// Events that were not queued because too many waited already.
+    /// Events that were dropped because the queue was full.
     #[serde(default)]
     pub dropped: u64,
-    /// Until when the secret before this one signs too.
+    /// Until when deliveries are also signed with the previous secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_secret_expires_at: Option<String>,
-    /// What deliveries are signed with. Only in the answers that make it.
+    /// The secret that signs deliveries. Only present in the responses that create one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
 
-/// Asks for a webhook.
+/// Creates a webhook.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateWebhook {
@@ -62,7 +62,7 @@ pub struct CreateWebhook {
     pub enabled: Option<bool>,
 }
 
-/// Changes a webhook. What is not named stays.
+/// Changes a webhook. Missing fields keep their value.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangeWebhook {
@@ -76,47 +76,47 @@ pub struct ChangeWebhook {
     pub enabled: Option<bool>,
 }
 
-/// Asks for a new secret.
+/// Creates a new secret.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RotateSecret {
-    /// How long the old one signs too.
+    /// How long deliveries are also signed with the old secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<i64>,
 }
 
-/// What a receiver is sent: an event as the API lists it, with its own id and its place among the
-/// workspace's.
+/// The body of a delivery: an event as the API lists it, with an id and a sequence number in the
+/// workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WebhookEvent {
     pub id: String,
-    /// Grows with every event of the workspace that anybody is told of. Deliveries may overtake
-    /// each other.
+    /// Increases with every event of the workspace that a webhook receives. Deliveries may arrive
+    /// out of order.
     pub sequence: u64,
     pub workspace: String,
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// One try to deliver.
+/// One attempt to deliver an event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliveryAttempt {
     pub at: String,
     pub latency_ms: u64,
-    /// What the receiver answered with.
+    /// The status of the receiver's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why it did not count as delivered.
+    /// Why the attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The beginning of the receiver's answer.
+    /// The start of the receiver's response body.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
 }
 
-/// One event on its way to one webhook.
+/// The delivery of one event to one webhook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delivery {
@@ -126,22 +126,22 @@ pub struct Delivery {
     #[serde(rename = "type")]
     pub kind: String,
     pub sequence: u64,
-    /// `pending`, `failed` (and tried again), `delivered` or `dead`.
+    /// `pending`, `failed` (to be retried), `delivered` or `dead`.
     pub status: String,
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
-    /// The last tries, oldest first.
+    /// The last attempts, oldest first.
     #[serde(default)]
     pub attempts: Vec<DeliveryAttempt>,
-    /// What is sent.
+    /// The body that is sent.
     #[serde(default)]
     pub event: Map<String, Value>,
 }
 
-/// What became of a ping.
+/// The result of a ping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ping {
@@ -151,12 +151,12 @@ pub struct Ping {
     pub attempt: DeliveryAttempt,
 }
 
-/// Which events are asked for: one kind, all that begin alike (`sandbox.*`), or every one (`*`).
+/// The events that a webhook wants: one kind, a prefix (`sandbox.*`), or all (`*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventPattern(String);
 
 impl EventPattern {
-    /// Says whether an event of this kind is asked for.
+    /// Tells whether the pattern matches this kind.
     pub fn matches(&self, kind: &str) -> bool {
         match self.0.strip_suffix('*') {
             Some(beginning) => kind.starts_with(beginning),
@@ -177,7 +177,7 @@ impl FromStr for EventPattern {
     fn from_str(text: &str) -> Result<Self, Fault> {
         let shape = text == "*" || text.ends_with(".*") || !text.contains('*');
         let pattern = Self(text.to_owned());
-        // A pattern that matches nothing is a typing error, which its author wants to hear of.
+        // A pattern that matches no kind is a typing error. It is refused.
         if shape && EventKind::delivered().any(|kind| pattern.matches(kind.as_str())) {
             return Ok(pattern);
         }
@@ -187,7 +187,7 @@ impl FromStr for EventPattern {
     }
 }
 
-/// Checks a list of patterns and drops repeats.
+/// Checks a list of patterns and drops duplicates.
 pub fn checked_events(asked: Vec<String>) -> Result<Vec<EventPattern>, Fault> {
     if asked.is_empty() || asked.len() > WEBHOOK_EVENTS_MAX {
         let text = format!("events must name 1 to {WEBHOOK_EVENTS_MAX} kinds, such as [\"sandbox.*\"]");
@@ -213,7 +213,7 @@ pub fn checked_description(text: String) -> Result<String, Fault> {
 }
 
 impl RotateSecret {
-    /// Gives the seconds for which the old secret signs too.
+    /// Returns how many seconds the old secret stays valid.
     pub fn grace_seconds(&self) -> Result<u64, Fault> {
         let Some(asked) = self.grace_seconds else { return Ok(GRACE_SECONDS_DEFAULT) };
         let fits = u64::try_from(asked).ok().filter(|seconds| *seconds <= WEBHOOK_GRACE_SECONDS_MAX);

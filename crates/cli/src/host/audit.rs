@@ -14,7 +14,7 @@ pub struct AuditArgs {
     json: bool,
 }
 
-/// Prints what is accounted for and every leak. Fails if there is one, repaired or not.
+/// Prints the counts and every leak. Fails if there is a leak, repaired or not.
 pub async fn audit(args: AuditArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let spinner = Spinner::start("auditing");
@@ -40,7 +40,7 @@ fn report(audit: &Audit) -> String {
         let removed = if repaired.contains(leak) { " (removed)" } else { "" };
         text.push_str(&format!("leak: {leak}{removed}\n"));
     }
-    // Worded unlike its leak, so said by itself.
+    // A repair whose text differs from its leak gets its own line.
     for other in repaired.iter().filter(|other| !leaks.contains(other)) {
         text.push_str(&format!("removed: {other}\n"));
     }

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use crate::GlobalArgs;
 
-/// The commands about the server that runs the machines.
+/// Commands for the server that runs the machines.
 #[derive(Debug, clap::Subcommand)]
 pub enum HostCommand {
     /// Compare what the host has with what it should have; fails if anything leaked
     Audit(audit::AuditArgs),
 }
 
-/// Carries out one of them.
+/// Runs one of these commands.
 pub async fn execute(command: HostCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
         HostCommand::Audit(args) => audit::audit(args, global).await,

@@ -12,7 +12,7 @@ pub struct CreateKeyArgs {
     /// What the key is for, such as "ci" or a person's name
     #[arg(value_name = "LABEL")]
     label: Option<String>,
-    /// Let it stop working after so many days; without this it works until it is revoked
+    /// Expire after this many days; by default the key works until it is revoked
     #[arg(long, value_name = "DAYS")]
     expires_in_days: Option<i64>,
     /// Print as JSON
@@ -21,19 +21,19 @@ pub struct CreateKeyArgs {
 }
 
 impl CreateKeyArgs {
-    /// Gives what is asked of a server.
+    /// Returns the request to the server.
     pub fn ask(&self) -> CreateApiKey {
         CreateApiKey { label: self.label.clone(), expires_in_days: self.expires_in_days }
     }
 }
 
-/// Asks the server for a key.
+/// Creates a key on the server.
 pub async fn create(args: CreateKeyArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let key = connect(global)?.create_key(&args.ask()).await.map_err(advise)?;
     show(&args, &key)
 }
 
-/// Prints a key that was just made: the key alone on standard output, so that a script can take it.
+/// Prints a new key. Standard output gets only the key, so that scripts can read it.
 pub fn show(args: &CreateKeyArgs, key: &ApiKey) -> anyhow::Result<ExitCode> {
     if args.json {
         output::json(key)?;

@@ -1,4 +1,4 @@
-//! `pandastack key …`, as far as a server answers. Making a key without one is the binary's own.
+//! The `pandastack key …` commands that call a server. The binary creates keys without a server.
 
 mod create;
 mod list;
@@ -10,18 +10,18 @@ pub use create::{CreateKeyArgs, create, show};
 
 use crate::GlobalArgs;
 
-/// The commands about API keys.
+/// Commands for API keys.
 #[derive(Debug, clap::Subcommand)]
 pub enum KeyCommand {
     /// List the API keys of this workspace, newest first
     #[command(alias = "ls")]
     List(list::ListArgs),
-    /// Revoke API keys: they stop working at once, and what was opened with them is closed
+    /// Revoke API keys: they stop working at once, and connections opened with them are closed
     #[command(aliases = ["delete", "rm"])]
     Revoke(revoke::RevokeArgs),
 }
 
-/// Carries out one of them.
+/// Runs one of these commands.
 pub async fn execute(command: KeyCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
         KeyCommand::List(args) => list::list(args, global).await,

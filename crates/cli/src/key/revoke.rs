@@ -12,8 +12,8 @@ pub struct RevokeArgs {
     /// Ids or prefixes, as "pandastack key list" shows them
     #[arg(required = true, value_name = "ID")]
     keys: Vec<String>,
-    /// Revoke the last key that works too; a new one then comes from "pandastack key create
-    /// --data-dir DIR" on the server
+    /// Revoke even the last working key; create a new one with "pandastack key create --data-dir
+    /// DIR" on the server
     #[arg(long)]
     force: bool,
     /// Print what was revoked as JSON
@@ -21,7 +21,7 @@ pub struct RevokeArgs {
     json: bool,
 }
 
-/// Revokes each key; one that fails does not stop the others.
+/// Revokes each key. A failure does not stop the others.
 pub async fn revoke(args: RevokeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let RevokeArgs { keys, force, json } = args;
     let client = connect(global)?;

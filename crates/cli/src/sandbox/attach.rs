@@ -19,16 +19,16 @@ use crate::{
 /// Arguments of `sandbox attach`.
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
-    /// Start after this many bytes of output
+    /// Skip this many bytes of output
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     offset: u64,
-    /// Print what there is and leave
+    /// Print the output so far and exit
     #[arg(long, conflicts_with = "stdin")]
     no_follow: bool,
-    /// Pass our standard input on to the process, and close it at the end
+    /// Send our standard input to the process, and close it at the end
     #[arg(long)]
     stdin: bool,
-    /// Print what there is as one JSON object and leave
+    /// Print the output so far as one JSON object and exit
     #[arg(long, conflicts_with = "stdin")]
     json: bool,
     /// Sandbox id
@@ -37,7 +37,7 @@ pub struct AttachArgs {
     process: String,
 }
 
-/// Shows a process's output. Its exit code is ours; Ctrl-C leaves it running.
+/// Shows a process's output and returns its exit code. Ctrl-C leaves the process running.
 pub async fn attach(args: AttachArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     if args.json || args.no_follow {
@@ -76,7 +76,7 @@ async fn follow(client: &Client, args: &AttachArgs) -> anyhow::Result<ExitCode> 
     anyhow::bail!("the stream ended before the process did")
 }
 
-/// Passes our input on. Comes back only with a failure: the process's end is what ends us.
+/// Passes our input on. Returns only on a failure, because this command ends with the process.
 async fn feed(client: &Client, args: &AttachArgs) -> anyhow::Result<()> {
     let mut input = keys()?;
     while let Some(piece) = input.recv().await {

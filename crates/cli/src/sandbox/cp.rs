@@ -1,5 +1,5 @@
-//! `pandastack sandbox cp`: files and directories, in and out. The local side of an archive is the
-//! local `tar`.
+//! `pandastack sandbox cp`: copies files and directories in both directions. The local `tar` reads
+//! and writes archives.
 
 use std::{path::Path, pin::pin, process::ExitCode, process::Stdio};
 
@@ -17,7 +17,7 @@ use crate::{GlobalArgs, connect::connect, output};
 /// Arguments of `sandbox cp`.
 #[derive(Debug, clap::Args)]
 pub struct CpArgs {
-    /// Copy directories: what is in FROM is put into TO, which is made if it is not there
+    /// Copy directories: the contents of FROM go into TO, which is created if necessary
     #[arg(long, short)]
     recursive: bool,
     /// Print nothing
@@ -29,7 +29,7 @@ pub struct CpArgs {
     to: String,
 }
 
-/// Copies between here and a sandbox.
+/// Copies between this computer and a sandbox.
 pub async fn cp(args: CpArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let told = match (remote(&args.from), remote(&args.to), args.recursive) {
@@ -46,7 +46,7 @@ pub async fn cp(args: CpArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes `SANDBOX:/path` apart. A local path with a colon is written with `./` before it.
+/// Splits `SANDBOX:/path`. A local path with a colon needs `./` in front.
 fn remote(text: &str) -> Option<(&str, &str)> {
     text.split_once(':').filter(|(id, path)| !id.is_empty() && !id.contains('/') && path.starts_with('/'))
 }
@@ -63,7 +63,7 @@ async fn upload(client: &Client, from: &str, id: &str, path: &str) -> anyhow::Re
 
 async fn download(client: &Client, id: &str, path: &str, to: &str) -> anyhow::Result<String> {
     let mut body = pin!(client.read(id, path).await?);
-    // Beside its place and then into it: a transfer that breaks off leaves the old file.
+    // Write to a draft and rename it, so that a broken transfer keeps the old file.
     let draft = format!("{to}.part");
     let mut file = tokio::fs::File::create(&draft).await.with_context(|| format!("create {draft}"))?;
     let mut bytes = 0;
@@ -105,7 +105,7 @@ async fn download_tree(client: &Client, id: &str, path: &str, to: &str) -> anyho
         let piece = piece?;
         bytes += piece.len();
         if sink.write_all(&piece).await.is_err() {
-            // It has said why.
+            // `tar` has reported the reason.
             break;
         }
     }

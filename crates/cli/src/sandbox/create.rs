@@ -18,28 +18,28 @@ pub struct CreateArgs {
     /// Snapshot to start from, instead of a template
     #[arg(long, value_name = "ID", conflicts_with_all = ["template", "volume"])]
     from_snapshot: Option<String>,
-    /// Delete it after this many idle seconds; 0 is never
+    /// Delete it after this many idle seconds; 0 means never
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u32>,
-    /// Put it to sleep when it is idle instead of deleting it
+    /// Put it to sleep when it is idle, instead of deleting it
     #[arg(long)]
     persistent: bool,
-    /// Attach a volume, at /mnt/NAME unless said otherwise; may be repeated
+    /// Attach a volume, by default at /mnt/NAME; may be repeated
     #[arg(long, value_name = "NAME[:PATH][:ro]", value_parser = mount)]
     volume: Vec<VolumeAttachment>,
-    /// Let it reach only this host, `*.suffix` or network; may be repeated
+    /// Allow access only to this host, `*.suffix` or network; may be repeated
     #[arg(long, value_name = "HOST", conflicts_with = "no_egress")]
     egress: Vec<String>,
-    /// Let it reach nothing
+    /// Allow no access to the network
     #[arg(long)]
     no_egress: bool,
-    /// Limit its bandwidth, in megabits a second each way
+    /// Limit its bandwidth, in megabits per second each way
     #[arg(long, value_name = "N")]
     egress_mbps: Option<u32>,
-    /// Label it; may be repeated
+    /// Add a label; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
-    /// Set an environment variable for everything in it; may be repeated
+    /// Set an environment variable for all its processes; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
     /// Print the whole sandbox as JSON
@@ -86,7 +86,7 @@ pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Turns repeated options into an object; none into nothing.
+/// Turns repeated options into an object. `None` if there are none.
 pub(super) fn map(pairs: Vec<(String, String)>) -> Option<BTreeMap<String, Value>> {
     let map: BTreeMap<_, _> = pairs.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
     (!map.is_empty()).then_some(map)

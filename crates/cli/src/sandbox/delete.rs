@@ -14,7 +14,7 @@ pub struct DeleteArgs {
     form: DeleteForm,
 }
 
-/// Deletes each sandbox; one that fails does not stop the others.
+/// Deletes each sandbox. A failure does not stop the others.
 pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     args.form.each(args.ids, async |id| client.delete(id).await).await

@@ -17,7 +17,7 @@ pub struct EgressArgs {
     /// Allow nothing
     #[arg(long, conflicts_with = "open")]
     none: bool,
-    /// Take the list away: allow whatever the host allows
+    /// Remove the list: allow everything that the host allows
     #[arg(long)]
     open: bool,
     /// Print as JSON
@@ -25,7 +25,7 @@ pub struct EgressArgs {
     json: bool,
 }
 
-/// Shows what a sandbox may reach, after changing it if asked.
+/// Shows what a sandbox may reach. Changes it first if asked.
 pub async fn egress(args: EgressArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let EgressArgs { id, allow, none, open, json } = args;
     let client = connect(global)?;

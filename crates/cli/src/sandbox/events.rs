@@ -17,15 +17,15 @@ use crate::{
 pub struct EventsArgs {
     /// Sandbox id
     id: String,
-    /// Go on with what happens, until the sandbox is deleted
+    /// Follow new events until the sandbox is deleted
     #[arg(long, short)]
     follow: bool,
-    /// Print as JSON; one object a line with --follow
+    /// Print as JSON; with --follow one object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Tells what happened to a sandbox lately.
+/// Shows the recent events of a sandbox.
 pub async fn events(args: EventsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     if args.follow {

@@ -35,7 +35,7 @@ pub struct ExecArgs {
     command: Vec<String>,
 }
 
-/// Runs a command. Its exit code is ours; Ctrl-C ends it.
+/// Runs a command and returns its exit code. Ctrl-C ends the command.
 pub async fn exec(args: ExecArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ExecArgs { timeout, cwd, env, user, json, id, command } = args;
     let client = connect(global)?;

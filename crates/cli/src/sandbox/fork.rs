@@ -15,10 +15,10 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output, pair::pair, sp
 pub struct ForkArgs {
     /// Sandbox id
     id: String,
-    /// How many copies. Two or more are a tree, of which one can be promoted
+    /// Number of copies. Two or more form a tree, of which one can be promoted
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     count: i64,
-    /// Label the copies; may be repeated
+    /// Add a label to the copies; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
     /// Print the server's whole answer as JSON
@@ -29,7 +29,7 @@ pub struct ForkArgs {
     quiet: bool,
 }
 
-/// Makes running copies. Fails if one of them did, after printing the others.
+/// Makes running copies. If one of them fails, it prints the others and fails.
 pub async fn fork(args: ForkArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ForkArgs { id, count, metadata, json, quiet } = args;
     let client = connect(global)?;

@@ -16,7 +16,7 @@ pub struct HibernateArgs {
     json: bool,
 }
 
-/// Puts a sandbox to sleep: everything is kept, nothing runs.
+/// Puts a sandbox to sleep. Memory and disk are kept, and nothing runs.
 pub async fn hibernate(args: HibernateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let HibernateArgs { id, json } = args;
     let client = connect(global)?;

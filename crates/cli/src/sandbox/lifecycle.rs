@@ -11,10 +11,10 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 pub struct LifecycleArgs {
     /// Sandbox id
     id: String,
-    /// Let it be idle this many seconds; 0 is for ever
+    /// Idle limit in seconds; 0 means no limit
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u32>,
-    /// Whether it sleeps when idle instead of ending
+    /// Whether it sleeps when idle, instead of being deleted
     #[arg(long, value_name = "true|false")]
     persistent: Option<bool>,
     /// Print as JSON
@@ -22,7 +22,7 @@ pub struct LifecycleArgs {
     json: bool,
 }
 
-/// Shows the idle limit, after changing what was given.
+/// Shows the idle limit. Changes it first if asked.
 pub async fn lifecycle(args: LifecycleArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let LifecycleArgs { id, ttl, persistent, json } = args;
     let client = connect(global)?;

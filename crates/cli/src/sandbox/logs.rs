@@ -18,10 +18,10 @@ use crate::{
 pub struct LogsArgs {
     /// Sandbox id
     id: String,
-    /// Go on with what comes, until the sandbox is deleted
+    /// Follow new output until the sandbox is deleted
     #[arg(long, short)]
     follow: bool,
-    /// Begin with this many lines only
+    /// Start with only this many of the last lines
     #[arg(long, value_name = "LINES")]
     tail: Option<usize>,
     /// Print each line as a JSON object
@@ -58,7 +58,7 @@ fn show(line: &str, json: bool) -> anyhow::Result<()> {
     } else {
         output::line(line)?
     }
-    // Who reads through a pipe wants each line at once.
+    // The reader of a pipe needs each line at once.
     let _ = io::stdout().flush();
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 pub struct MetricsArgs {
     /// Sandbox id
     id: String,
-    /// Show values over a time such as 30m, 6h or 7d instead of now
+    /// Show values over a period such as 30m, 6h or 7d, instead of current ones
     #[arg(long, value_name = "TIME")]
     range: Option<String>,
     /// Print as JSON
@@ -19,7 +19,7 @@ pub struct MetricsArgs {
     json: bool,
 }
 
-/// Shows what a sandbox's machine uses of its host.
+/// Shows the host resources that a sandbox's machine uses.
 pub async fn metrics(args: MetricsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     if let Some(range) = &args.range {

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use crate::GlobalArgs;
 
-/// The commands about sandboxes.
+/// Commands for sandboxes.
 #[derive(Debug, clap::Subcommand)]
 pub enum SandboxCommand {
     /// Create a sandbox, from a template or a snapshot
@@ -47,57 +47,57 @@ pub enum SandboxCommand {
     Exec(exec::ExecArgs),
     /// Run code in a sandbox, and show its output and results
     RunCode(run_code::RunCodeArgs),
-    /// Open a shell in a sandbox, with this terminal as its own
+    /// Open a shell in a sandbox, in this terminal
     Ssh(ssh::SshArgs),
-    /// Start a process that goes on by itself, and print its id
+    /// Start a process that keeps running, and print its id
     Spawn(spawn::SpawnArgs),
     /// List the processes that were spawned
     Ps(ps::PsArgs),
-    /// Show a spawned process's output, from any point on, and follow it to its end
+    /// Show a spawned process's output from any offset, and follow it to its end
     Attach(attach::AttachArgs),
-    /// Signal a spawned process and its group, or remove it
+    /// Send a signal to a spawned process and its group, or remove the process
     #[command(alias = "kill")]
     Signal(signal::SignalArgs),
-    /// Copy files and directories between here and a sandbox
+    /// Copy files and directories to and from a sandbox
     Cp(cp::CpArgs),
-    /// Stop a sandbox's CPUs; its memory stays
+    /// Stop a sandbox's CPUs; its memory is kept
     Pause(pause::PauseArgs),
-    /// Let a paused sandbox run again
+    /// Resume a paused sandbox
     Resume(resume::ResumeArgs),
     /// Put a sandbox to sleep: memory and disk are kept, nothing runs; the next use wakes it
     #[command(alias = "stop")]
     Hibernate(hibernate::HibernateArgs),
-    /// Wake a sandbox that sleeps
+    /// Wake a sleeping sandbox
     #[command(alias = "start")]
     Wake(wake::WakeArgs),
-    /// Keep a sandbox's memory and disk as they are now
+    /// Save a sandbox's memory and disk as a snapshot
     Snapshot(snapshot::SnapshotArgs),
-    /// Make running copies of a sandbox, memory and all
+    /// Make running copies of a sandbox, including its memory
     Fork(fork::ForkArgs),
     /// Keep one copy of a fork tree and delete the others
     Promote(promote::PromoteArgs),
-    /// Draw a sandbox's ancestors, siblings and descendants
+    /// Show a sandbox's ancestors, siblings and descendants
     Tree(tree::TreeArgs),
     /// Show or change how long a sandbox may be idle
     Lifecycle(lifecycle::LifecycleArgs),
-    /// Show or change what a sandbox may reach
+    /// Show or change which hosts a sandbox may reach
     Egress(egress::EgressArgs),
-    /// List a sandbox's ports: what listens, and what was declared
+    /// List a sandbox's listening and declared ports
     Ports(ports::PortsArgs),
-    /// Make a link to a port that needs no key, for some paths and some time
+    /// Create a link to a port that needs no key, with limits on paths and time
     Preview(preview::PreviewArgs),
     /// Show a sandbox's console
     Logs(logs::LogsArgs),
-    /// Tell what happened to a sandbox lately
+    /// Show a sandbox's recent events
     Events(events::EventsArgs),
-    /// Show what a sandbox's machine uses of its host
+    /// Show the host resources that a sandbox's machine uses
     Metrics(metrics::MetricsArgs),
     /// Delete sandboxes
     #[command(alias = "rm")]
     Delete(delete::DeleteArgs),
 }
 
-/// Carries out one of them.
+/// Runs one of these commands.
 pub async fn execute(command: SandboxCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
         SandboxCommand::Create(args) => create::create(args, global).await,

@@ -2,7 +2,7 @@
 
 use pandastack_client::wire::VolumeAttachment;
 
-/// Reads how a volume is attached.
+/// Reads an attachment of a volume.
 pub fn mount(text: &str) -> Result<VolumeAttachment, String> {
     const FORM: &str = "write it as NAME, NAME:/PATH, NAME:ro or NAME:/PATH:ro";
     let mut parts = text.split(':');

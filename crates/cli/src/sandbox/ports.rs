@@ -17,7 +17,7 @@ pub struct PortsArgs {
     /// What the declared port is for
     #[arg(long, value_name = "TEXT", requires = "declare")]
     label: Option<String>,
-    /// Take the declaration of a port back first
+    /// Remove the declaration of a port first
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     forget: Option<u16>,
     /// Print as JSON
@@ -25,7 +25,7 @@ pub struct PortsArgs {
     json: bool,
 }
 
-/// Lists a sandbox's ports, after changing what is declared if asked.
+/// Lists a sandbox's ports. Changes the declared ports first if asked.
 pub async fn ports(args: PortsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let PortsArgs { id, declare, label, forget, json } = args;
     let client = connect(global)?;

@@ -11,13 +11,13 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 pub struct PreviewArgs {
     /// Sandbox id
     id: String,
-    /// A port that a program in the sandbox listens on
+    /// Port that a program in the sandbox listens on
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// Allow only paths below these, separated by commas; may be repeated
+    /// Allow only these paths and those below, separated by commas; may be repeated
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     paths: Vec<String>,
-    /// How long the link works, in seconds; an hour if not given, a week at most
+    /// How long the link works, in seconds; one hour by default, one week at most
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<i64>,
     /// Print as JSON
@@ -25,7 +25,7 @@ pub struct PreviewArgs {
     json: bool,
 }
 
-/// Signs a preview and prints its address.
+/// Creates a signed preview and prints its URL.
 pub async fn preview(args: PreviewArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let PreviewArgs { id, port, paths, ttl, json } = args;
     let paths = (!paths.is_empty()).then_some(paths);

@@ -9,12 +9,12 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output, spinner::Spinn
 /// Arguments of `sandbox promote`.
 #[derive(Debug, clap::Args)]
 pub struct PromoteArgs {
-    /// Sandbox id of the copy to keep
+    /// Id of the sandbox to keep
     id: String,
     /// Do not delete the other copies of its tree
     #[arg(long)]
     keep_siblings: bool,
-    /// Tree it must belong to; otherwise its own
+    /// Id of the tree that it must belong to; by default its own tree
     #[arg(long, value_name = "ID")]
     tree: Option<String>,
     /// Print as JSON
@@ -22,7 +22,7 @@ pub struct PromoteArgs {
     json: bool,
 }
 
-/// Keeps one copy of a tree. Fails if another one could not be deleted.
+/// Keeps one copy of a tree. Fails if another copy could not be deleted.
 pub async fn promote(args: PromoteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let PromoteArgs { id, keep_siblings, tree, json } = args;
     let client = connect(global)?;

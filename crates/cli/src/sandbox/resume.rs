@@ -16,7 +16,7 @@ pub struct ResumeArgs {
     json: bool,
 }
 
-/// Lets them run again.
+/// Lets a sandbox's CPUs run again.
 pub async fn resume(args: ResumeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ResumeArgs { id, json } = args;
     let client = connect(global)?;

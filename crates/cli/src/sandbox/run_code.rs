@@ -24,16 +24,16 @@ use crate::{
 pub struct RunCodeArgs {
     /// Sandbox id
     id: String,
-    /// File with the code; `-` is standard input
+    /// File with the code; `-` means standard input
     #[arg(required_unless_present = "code", conflicts_with = "code")]
     file: Option<String>,
     /// The code itself
     #[arg(long, short)]
     code: Option<String>,
-    /// python, javascript or bash
+    /// Language: python, javascript or bash
     #[arg(long, default_value = "python")]
     language: String,
-    /// Run in this session, and keep it; else in a new one, which is closed afterwards
+    /// Run in this session and keep it; by default a new session is used and then closed
     #[arg(long, value_name = "SESSION", conflicts_with = "language")]
     session: Option<String>,
     /// Interrupt the code after this many seconds
@@ -44,7 +44,7 @@ pub struct RunCodeArgs {
     json: bool,
 }
 
-/// Runs code as one cell of a session. Its exit code is ours.
+/// Runs code as one cell of a session and returns its exit code.
 pub async fn run_code(args: RunCodeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let RunCodeArgs { id, file, code, language, session, timeout, json } = args;
     let code = match (code, file.as_deref()) {
@@ -81,12 +81,12 @@ pub async fn run_code(args: RunCodeArgs, global: &GlobalArgs) -> anyhow::Result<
 async fn in_new_session(client: &Client, id: &str, language: &str, ask: &RunCell) -> Result<CellResult, ClientError> {
     let session = client.open_code(id, language).await?.id;
     let ran = client.run_cell(id, &session, ask).await;
-    // Whatever became of the cell, its answer is what counts.
+    // The result of the cell counts, not that of the close.
     let _ = client.close_code(id, &session).await;
     ran
 }
 
-/// Shows output as it was, and of each result the form that a terminal can show.
+/// Shows the output, and of each result the format that fits a terminal.
 fn show(ran: &CellResult) -> anyhow::Result<()> {
     write!(io::stdout().lock(), "{}", ran.stdout).context("write to standard output")?;
     eprint!("{}", ran.stderr);

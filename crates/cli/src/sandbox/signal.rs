@@ -7,7 +7,7 @@ use crate::{GlobalArgs, connect::connect, output};
 /// Arguments of `sandbox signal`.
 #[derive(Debug, clap::Args)]
 pub struct SignalArgs {
-    /// Kill the process and everything of its group, and forget it with its output
+    /// Kill the process and its whole group, and remove it with its output
     #[arg(long, conflicts_with = "signal")]
     remove: bool,
     /// Print as JSON
@@ -17,12 +17,12 @@ pub struct SignalArgs {
     id: String,
     /// Process id
     process: String,
-    /// Name or number
+    /// Signal, by name or number
     #[arg(default_value = "TERM")]
     signal: String,
 }
 
-/// Signals a process's group.
+/// Sends a signal to a process group.
 pub async fn signal(args: SignalArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let did = if args.remove {

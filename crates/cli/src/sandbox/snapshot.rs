@@ -17,7 +17,7 @@ pub struct SnapshotArgs {
     quiet: bool,
 }
 
-/// Keeps a sandbox as it is now.
+/// Saves a sandbox's memory and disk.
 pub async fn snapshot(args: SnapshotArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let spinner = Spinner::start("making a snapshot");

@@ -21,7 +21,7 @@ pub struct SpawnArgs {
     /// User to run as
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Name of your own for it
+    /// Your own name for the process
     #[arg(long, value_name = "TEXT")]
     tag: Option<String>,
     /// Keep its standard input open, for `attach --stdin`
@@ -37,7 +37,7 @@ pub struct SpawnArgs {
     command: Vec<String>,
 }
 
-/// Starts a process that goes on without us, and prints its id.
+/// Starts a process that keeps running, and prints its id.
 pub async fn spawn(args: SpawnArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let SpawnArgs { timeout, cwd, env, user, tag, stdin, json, id, command } = args;
     let ask = request(command, timeout);

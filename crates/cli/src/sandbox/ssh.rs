@@ -14,11 +14,11 @@ use tokio::{
 
 use crate::{GlobalArgs, advice::advise, connect::connect, follow::exit_code, interrupt::Interrupt, raw::Raw};
 
-/// What a terminal takes for the end of input.
+/// The byte that a terminal reads as end of input.
 const END_OF_INPUT: &[u8] = &[4];
-/// Keys read at once.
+/// Most bytes of input in one read.
 const KEYS_BYTES: usize = 16 * 1024;
-/// Such pieces that wait to be sent.
+/// Pieces of input that may wait to be sent.
 const KEYS_QUEUE: usize = 4;
 
 /// Arguments of `sandbox ssh`.
@@ -28,13 +28,13 @@ pub struct SshArgs {
     id: String,
 }
 
-/// Opens a shell in a sandbox, with this terminal as its own. Its exit code is ours.
+/// Opens a shell in a sandbox, in this terminal. Returns its exit code.
 pub async fn ssh(args: SshArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let (keyboard, screen) = client.ssh(&args.id, Raw::size()).await.map_err(advise)?;
     let (mut asked_to_stop, resized) =
         (Interrupt::listen()?, signal(SignalKind::window_change()).context("listen for signals")?);
-    // From here until the end of this function, however it ends, keys go through as they are.
+    // Raw mode lasts until this function returns.
     let _raw = Raw::enter().context("set up the terminal")?;
     let ended = tokio::select! {
         ended = show(screen) => ended,
@@ -44,7 +44,7 @@ pub async fn ssh(args: SshArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
     Ok(exit_code(ended?))
 }
 
-/// Shows what comes until the shell ends, and gives its exit code.
+/// Shows output until the shell ends, and returns its exit code.
 async fn show(mut screen: Screen) -> anyhow::Result<i32> {
     loop {
         match screen.next().await {
@@ -59,7 +59,7 @@ async fn show(mut screen: Screen) -> anyhow::Result<i32> {
     }
 }
 
-/// Passes keys and sizes on for as long as the connection takes them.
+/// Sends keys and terminal sizes while the connection is open.
 async fn type_in(mut keyboard: Keyboard, mut resized: Signal) -> anyhow::Result<std::convert::Infallible> {
     let mut keys = keys()?;
     let mut keys_open = true;
@@ -73,15 +73,15 @@ async fn type_in(mut keyboard: Keyboard, mut resized: Signal) -> anyhow::Result<
         };
         match sent {
             Ok(()) => {}
-            // Why it broke is for the other direction to say: the shell may just have ended.
+            // The reading side reports the reason: the shell may just have ended.
             Err(ClientError::Socket { .. }) => std::future::pending().await,
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Reads our standard input until its end. A thread of its own, because reading a terminal cannot
-/// be given up: it stays behind when the shell has ended, and ends with the program.
+/// Reads our standard input to its end, in a separate thread, because a terminal read cannot be
+/// cancelled. The thread ends with the program.
 pub(super) fn keys() -> anyhow::Result<mpsc::Receiver<Vec<u8>>> {
     let (tx, rx) = mpsc::channel(KEYS_QUEUE);
     let read = move || {
@@ -95,7 +95,7 @@ pub(super) fn keys() -> anyhow::Result<mpsc::Receiver<Vec<u8>>> {
 }
 
 impl Raw {
-    /// The size of our own terminal; a usual one if we have none.
+    /// The size of our own terminal, or a common size if there is none.
     fn size() -> TerminalSize {
         let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
         match size {

@@ -16,7 +16,7 @@ pub struct TreeArgs {
     json: bool,
 }
 
-/// Draws a sandbox's family.
+/// Draws the family tree of a sandbox.
 pub async fn tree(args: TreeArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let tree = connect(global)?.tree(&args.id).await.map_err(advise)?;
     if args.json {
@@ -33,8 +33,8 @@ fn draw(tree: &FamilyTree) -> String {
         children.entry(node.parent_id.as_deref().unwrap_or("")).or_default().push(node);
     }
     let mut text = String::new();
-    // Nodes to draw with what stands before them and before their children; the next one is last. A
-    // loop, because families may be deeper than a stack.
+    // A stack of nodes, each with the prefix of its line and the prefix of its children's lines.
+    // A loop instead of recursion, because families may be very deep.
     let roots = children.remove("").unwrap_or_default();
     let mut waiting: Vec<(&TreeNode, String, String)> =
         roots.into_iter().rev().map(|node| (node, String::new(), String::new())).collect();

@@ -15,7 +15,7 @@ use crate::{
 /// Arguments of `snapshot list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Only those of this sandbox
+    /// Show only snapshots of this sandbox
     #[arg(long, value_name = "ID")]
     sandbox: Option<String>,
     #[command(flatten)]

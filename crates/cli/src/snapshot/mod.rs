@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::GlobalArgs;
 
-/// The commands about snapshots. `sandbox snapshot` makes one.
+/// Commands for snapshots. `sandbox snapshot` creates one.
 #[derive(Debug, clap::Subcommand)]
 pub enum SnapshotCommand {
     /// List snapshots, newest first
@@ -16,12 +16,12 @@ pub enum SnapshotCommand {
     List(list::ListArgs),
     /// Show one snapshot
     Get(get::GetArgs),
-    /// Delete snapshots; sandboxes made from them go on
+    /// Delete snapshots; sandboxes made from them keep running
     #[command(alias = "rm")]
     Delete(delete::DeleteArgs),
 }
 
-/// Carries out one of them.
+/// Runs one of these commands.
 pub async fn execute(command: SnapshotCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
         SnapshotCommand::List(args) => list::list(args, global).await,
@@ -30,8 +30,8 @@ pub async fn execute(command: SnapshotCommand, global: &GlobalArgs) -> anyhow::R
     }
 }
 
-/// Writes a size for people.
+/// Formats a size in MiB.
 pub fn mebibytes(bytes: u64) -> String {
-    // Far below the precision of the type.
+    // The loss of precision is not visible.
     format!("{:.1} MiB", bytes as f64 / f64::from(1024 * 1024))
 }

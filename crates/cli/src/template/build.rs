@@ -14,45 +14,45 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 /// Arguments of `template build`.
 #[derive(Debug, clap::Args)]
 pub struct BuildArgs {
-    /// The template's name
+    /// Name of the template
     name: String,
-    /// The Dockerfile; that of the context if not given
+    /// Path of the Dockerfile; by default the one in the context
     #[arg(long, short = 'f', value_name = "FILE")]
     dockerfile: Option<PathBuf>,
-    /// Folder whose files COPY and ADD take from
+    /// Folder with the files for COPY and ADD
     #[arg(long, value_name = "DIR")]
     context: Option<PathBuf>,
-    /// Make the template of a snapshot instead
+    /// Build from a snapshot instead
     #[arg(long, value_name = "ID", conflicts_with_all = ["dockerfile", "context"])]
     from_snapshot: Option<String>,
-    /// Make the template of a root file system instead: a tar or tar.gz
+    /// Build from a root file system instead: a tar or tar.gz file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dockerfile", "context", "from_snapshot"])]
     rootfs: Option<PathBuf>,
-    /// Make the template of an image in a registry instead
+    /// Build from an image in a registry instead
     #[arg(long, value_name = "NAME", conflicts_with_all = ["dockerfile", "context", "from_snapshot", "rootfs"])]
     image: Option<String>,
-    /// Whom to ask a registry as. The password is read from PANDASTACK_REGISTRY_PASSWORD
+    /// User name for the registry. The password is read from PANDASTACK_REGISTRY_PASSWORD
     #[arg(long, value_name = "NAME")]
     registry_user: Option<String>,
-    /// Which registry user and password are for; that of --image if not given
+    /// Registry for the user name and password; by default the one of --image
     #[arg(long, value_name = "HOST", requires = "registry_user")]
     registry: Option<String>,
-    /// Size of the disk of a root file system or an image
+    /// Disk size for a root file system or an image, in MiB
     #[arg(long, value_name = "MIB")]
     size_mb: Option<u64>,
-    /// Memory of the machine that boots it
+    /// Memory of the machine that boots it, in MiB
     #[arg(long, value_name = "MIB")]
     memory_mb: Option<u64>,
     /// CPUs of the machine that boots it
     #[arg(long, value_name = "NUMBER")]
     cpu: Option<u64>,
-    /// Replace a template of that name
+    /// Replace an existing template of that name
     #[arg(long)]
     replace: bool,
-    /// Do not start ENTRYPOINT and CMD: sandboxes then begin without them
+    /// Do not start ENTRYPOINT and CMD: sandboxes start without them
     #[arg(long)]
     no_start: bool,
-    /// Do not wait for the build's end
+    /// Do not wait for the end of the build
     #[arg(long)]
     no_wait: bool,
     /// Print the build as JSON at the end; its log goes to standard error
@@ -60,7 +60,7 @@ pub struct BuildArgs {
     json: bool,
 }
 
-/// Begins a build and shows its log until its end.
+/// Starts a build and shows its log until the end.
 pub async fn build(args: BuildArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let form = form(&args)?;
@@ -74,7 +74,7 @@ pub async fn build(args: BuildArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
     Ok(if build.status == "failed" { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Shows a build's log on standard error and gives the build as it ended.
+/// Shows a build's log on standard error and returns the finished build.
 pub async fn follow(client: &Client, id: &str) -> anyhow::Result<Build> {
     let mut log = client.build_log(id, true).await.map_err(advise)?;
     while let Some(line) = log.next().await {
@@ -99,7 +99,7 @@ fn form(args: &BuildArgs) -> anyhow::Result<BuildForm> {
         }
     }
     if let Some(user) = &args.registry_user {
-        // Not an argument: those can be seen by everybody on a machine.
+        // Not an argument, because all users of a computer can see arguments.
         let password = std::env::var("PANDASTACK_REGISTRY_PASSWORD").context("read PANDASTACK_REGISTRY_PASSWORD")?;
         let auth = serde_json::json!({"registry": args.registry, "username": user, "password": password});
         set("registry_auth", auth.to_string());
@@ -130,7 +130,7 @@ fn form(args: &BuildArgs) -> anyhow::Result<BuildForm> {
     Ok(form)
 }
 
-/// Lists every file below a folder by its path from there. Links to folders are not followed.
+/// Lists every file below a folder by its relative path. Links to folders are not followed.
 fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) -> anyhow::Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
     for entry in entries {

@@ -7,14 +7,14 @@ use crate::{GlobalArgs, connect::connect, many::DeleteForm};
 /// Arguments of `template delete`.
 #[derive(Debug, clap::Args)]
 pub struct DeleteArgs {
-    /// Names of templates
+    /// Template names
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
     form: DeleteForm,
 }
 
-/// Deletes each template; one that fails does not stop the others.
+/// Deletes each template. A failure does not stop the others.
 pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     args.form.each(args.names, async |name| client.delete_template(name).await).await

@@ -7,11 +7,11 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 /// Arguments of `template get`.
 #[derive(Debug, clap::Args)]
 pub struct GetArgs {
-    /// The template's name
+    /// Name of the template
     name: String,
 }
 
-/// Shows one template, with everything it says, as JSON.
+/// Shows one template with all its fields, as JSON.
 pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let template = connect(global)?.get_template(&args.name).await.map_err(advise)?;
     output::json(&template)?;

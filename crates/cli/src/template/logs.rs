@@ -9,7 +9,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 pub struct LogsArgs {
     /// Build id
     id: String,
-    /// Show only what there is now
+    /// Show only the log so far
     #[arg(long)]
     no_follow: bool,
 }

@@ -1,5 +1,5 @@
-//! `pandastack template …`, as far as a server answers. Baking is done without one and is the
-//! binary's own.
+//! The `pandastack template …` commands that call a server. The binary bakes templates without a
+//! server.
 
 mod build;
 mod builds;
@@ -15,17 +15,17 @@ pub use pick::pick;
 
 use crate::GlobalArgs;
 
-/// The commands about templates.
+/// Commands for templates.
 #[derive(Debug, clap::Subcommand)]
 pub enum TemplateCommand {
-    /// Make a template from a Dockerfile, an image or a snapshot, showing the build's log
+    /// Build a template from a Dockerfile, an image or a snapshot, and show the build's log
     Build(Box<build::BuildArgs>),
-    /// List what sandboxes can start from
+    /// List the templates that sandboxes can start from
     #[command(alias = "ls")]
     List(list::ListArgs),
     /// Show one template
     Get(get::GetArgs),
-    /// Delete templates of yours; sandboxes made from them go on
+    /// Delete your templates; sandboxes made from them keep running
     #[command(alias = "rm")]
     Delete(delete::DeleteArgs),
     /// List builds, newest first
@@ -35,7 +35,7 @@ pub enum TemplateCommand {
     Logs(logs::LogsArgs),
 }
 
-/// Carries out one of them.
+/// Runs one of these commands.
 pub async fn execute(command: TemplateCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
         TemplateCommand::Build(args) => build::build(*args, global).await,

@@ -1,12 +1,12 @@
-//! Which template to start from when the user named none.
+//! Chooses a template if the user gave none.
 
 use anyhow::bail;
 use pandastack_client::Client;
 
-/// Names that a server is likely to have, best first.
+/// Templates that a server usually has, best first.
 const PREFERRED: [&str; 2] = ["ubuntu-24.04", "base"];
 
-/// Gives the named template, or the best one that the server has.
+/// Returns the given template, or the best one that the server has.
 pub async fn pick(client: &Client, named: Option<String>) -> anyhow::Result<String> {
     if let Some(name) = named {
         return Ok(name);

@@ -11,7 +11,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output, size::mebibyte
 pub struct CreateArgs {
     /// Name of the volume
     name: String,
-    /// How large, in mebibytes or with M or G
+    /// Size in mebibytes, or with M or G
     #[arg(long, value_name = "SIZE", value_parser = mebibytes, default_value = "256")]
     size: i64,
     /// Print as JSON
@@ -19,7 +19,7 @@ pub struct CreateArgs {
     json: bool,
 }
 
-/// Makes a volume.
+/// Creates a volume.
 pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let spinner = Spinner::start("making a volume");

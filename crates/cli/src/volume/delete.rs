@@ -14,7 +14,7 @@ pub struct DeleteArgs {
     form: DeleteForm,
 }
 
-/// Deletes each volume with its data; one that fails does not stop the others.
+/// Deletes each volume and its data. A failure does not stop the others.
 pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     args.form.each(args.names, async |name| client.delete_volume(name).await).await

@@ -9,7 +9,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output, size::mebibyte
 pub struct GrowArgs {
     /// Name of the volume
     name: String,
-    /// How large it becomes, in mebibytes or with M or G
+    /// New size in mebibytes, or with M or G
     #[arg(value_parser = mebibytes)]
     size: i64,
     /// Print as JSON
@@ -17,7 +17,7 @@ pub struct GrowArgs {
     json: bool,
 }
 
-/// Makes a volume larger.
+/// Grows a volume.
 pub async fn grow(args: GrowArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let spinner = Spinner::start("growing the volume");

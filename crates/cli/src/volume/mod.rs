@@ -10,24 +10,24 @@ use std::process::ExitCode;
 
 use crate::GlobalArgs;
 
-/// The commands about volumes. `sandbox create --volume` uses one.
+/// Commands for volumes. `sandbox create --volume` attaches one.
 #[derive(Debug, clap::Subcommand)]
 pub enum VolumeCommand {
-    /// Make a durable disk that outlives the sandboxes that use it
+    /// Create a durable disk that outlives the sandboxes that use it
     Create(create::CreateArgs),
     /// List volumes by name
     #[command(alias = "ls")]
     List(list::ListArgs),
-    /// Show one volume and who uses it
+    /// Show one volume and the sandboxes that use it
     Get(get::GetArgs),
-    /// Make a volume larger, also while it is in use
+    /// Grow a volume, even while it is in use
     Grow(grow::GrowArgs),
     /// Delete volumes and their data
     #[command(alias = "rm")]
     Delete(delete::DeleteArgs),
 }
 
-/// Carries out one of them.
+/// Runs one of these commands.
 pub async fn execute(command: VolumeCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
         VolumeCommand::Create(args) => create::create(args, global).await,

@@ -9,15 +9,15 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 /// Arguments of `webhook create`.
 #[derive(Debug, clap::Args)]
 pub struct CreateArgs {
-    /// Where events are sent
+    /// URL that events are sent to
     url: String,
-    /// Which events: a kind, sandbox.* or *; may be repeated
+    /// Events to send: a kind, sandbox.* or *; may be repeated
     #[arg(long = "event", short, value_name = "KIND", default_value = "*")]
     events: Vec<String>,
-    /// What it is for
+    /// What the webhook is for
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Leave it switched off for now
+    /// Create it disabled
     #[arg(long)]
     disabled: bool,
     /// Print as JSON
@@ -25,7 +25,7 @@ pub struct CreateArgs {
     json: bool,
 }
 
-/// Subscribes an address.
+/// Subscribes a URL to events.
 pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let CreateArgs { url, events, description, disabled, json } = args;
     let ask = CreateWebhook { url, events, description, enabled: disabled.then_some(false) };

@@ -14,7 +14,7 @@ pub struct DeleteArgs {
     form: DeleteForm,
 }
 
-/// Deletes each webhook; one that fails does not stop the others.
+/// Deletes each webhook. A failure does not stop the others.
 pub async fn delete(args: DeleteArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     args.form.each(args.ids, async |id| client.delete_webhook(id).await).await

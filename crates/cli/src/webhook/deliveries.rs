@@ -17,10 +17,10 @@ pub struct DeliveriesArgs {
     /// Webhook id
     #[arg(required_unless_present = "dead_letters")]
     id: Option<String>,
-    /// Only those that are pending, failed (and tried again), delivered or dead
+    /// Show only deliveries that are pending, failed (to be retried), delivered or dead
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Those of every webhook that were given up
+    /// Show the failed deliveries of all webhooks that are no longer retried
     #[arg(long, conflicts_with_all = ["id", "status"])]
     dead_letters: bool,
     #[command(flatten)]

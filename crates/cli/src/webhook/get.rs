@@ -28,7 +28,7 @@ pub async fn get(args: GetArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what is known of a webhook.
+/// Prints all fields of a webhook.
 pub fn show(webhook: &Webhook) -> anyhow::Result<()> {
     let dropped = (webhook.dropped > 0).then(|| webhook.dropped.to_string());
     let description = Some(webhook.description.clone()).filter(|text| !text.is_empty());

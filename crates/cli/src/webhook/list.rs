@@ -30,7 +30,7 @@ fn row(webhook: &Webhook) -> Vec<String> {
     vec![webhook.id.clone(), state(webhook).to_owned(), webhook.events.join(","), webhook.url.clone()]
 }
 
-/// How a webhook is, in one word.
+/// The state of a webhook.
 pub fn state(webhook: &Webhook) -> &'static str {
     match (webhook.enabled, &webhook.failing_since) {
         (false, _) => "off",

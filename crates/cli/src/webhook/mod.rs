@@ -14,32 +14,32 @@ use std::process::ExitCode;
 
 use crate::GlobalArgs;
 
-/// The commands about webhooks.
+/// Commands for webhooks.
 #[derive(Debug, clap::Subcommand)]
 pub enum WebhookCommand {
-    /// Subscribe an address to events and print the secret that signs
+    /// Subscribe a URL to events, and print the secret that signs deliveries
     Create(create::CreateArgs),
     /// List webhooks, newest first
     #[command(alias = "ls")]
     List(list::ListArgs),
     /// Show one webhook
     Get(get::GetArgs),
-    /// Change a webhook, or switch it on or off
+    /// Change, enable or disable a webhook
     Update(update::UpdateArgs),
-    /// Delete webhooks with what waits for them
+    /// Delete webhooks and their waiting deliveries
     #[command(alias = "rm")]
     Delete(delete::DeleteArgs),
-    /// Send a test event and say what the receiver answered
+    /// Send a test event and show the receiver's answer
     Ping(ping::PingArgs),
-    /// List deliveries, or those of all webhooks that were given up
+    /// List deliveries of a webhook, or all that are no longer retried
     Deliveries(deliveries::DeliveriesArgs),
-    /// Deliver once more
+    /// Deliver events again
     Replay(replay::ReplayArgs),
-    /// Make a new secret; the old one signs too for a while
+    /// Create a new secret; the old one stays valid for a while
     Rotate(rotate::RotateArgs),
 }
 
-/// Carries out one of them.
+/// Runs one of these commands.
 pub async fn execute(command: WebhookCommand, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     match command {
         WebhookCommand::Create(args) => create::create(args, global).await,

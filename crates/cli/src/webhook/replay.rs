@@ -15,7 +15,7 @@ pub struct ReplayArgs {
     json: bool,
 }
 
-/// Delivers each once more; one that fails does not stop the others.
+/// Delivers each event again. A failure does not stop the others.
 pub async fn replay(args: ReplayArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
     let (mut queued, mut ended) = (Vec::new(), ExitCode::SUCCESS);

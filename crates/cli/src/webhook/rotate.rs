@@ -11,7 +11,7 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 pub struct RotateArgs {
     /// Webhook id
     id: String,
-    /// How many seconds the old secret signs too; a day if not given
+    /// How many seconds the old secret stays valid; one day by default
     #[arg(long, value_name = "SECONDS")]
     grace: Option<i64>,
     /// Print as JSON
@@ -19,7 +19,7 @@ pub struct RotateArgs {
     json: bool,
 }
 
-/// Makes a new secret.
+/// Creates a new secret.
 pub async fn rotate(args: RotateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let ask = RotateSecret { grace_seconds: args.grace };
     let webhook = connect(global)?.rotate_webhook(&args.id, &ask).await.map_err(advise)?;

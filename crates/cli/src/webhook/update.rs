@@ -12,19 +12,19 @@ use crate::{GlobalArgs, advice::advise, connect::connect, output};
 pub struct UpdateArgs {
     /// Webhook id
     id: String,
-    /// Where events are sent from now on
+    /// New URL that events are sent to
     #[arg(long)]
     url: Option<String>,
-    /// Which events from now on; may be repeated
+    /// New list of events; may be repeated
     #[arg(long = "event", short, value_name = "KIND")]
     events: Vec<String>,
-    /// What it is for
+    /// What the webhook is for
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Switch it on
+    /// Enable it
     #[arg(long, conflicts_with = "disable")]
     enable: bool,
-    /// Switch it off; what waits is kept
+    /// Disable it; waiting deliveries are kept
     #[arg(long)]
     disable: bool,
     /// Print as JSON

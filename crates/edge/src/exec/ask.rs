@@ -1,4 +1,4 @@
-//! Turns the public request into what the host is asked.
+//! Turns a public exec request into a request to the host.
 
 use axum::body::Body;
 use pandastack_model::Fault;
@@ -8,13 +8,13 @@ use pandastack_wire_public::{
     http::{Traced, json_body},
 };
 
-/// A command to start, with what is fed to it.
+/// A command to start, and its standard input.
 pub struct Start {
     pub ask: ExecAsk,
     pub stdin: Option<String>,
 }
 
-/// Reads and checks the request. The command hears which trace it belongs to.
+/// Reads and checks the request. Adds the trace to the command's environment.
 pub async fn parse(body: Body, traced: Traced) -> Result<Start, Fault> {
     let mut start = Start::try_from(json_body::<ExecRequest>(body).await?)?;
     traced.tell(&mut start.ask.env);

@@ -1,4 +1,4 @@
-//! A shared allowance of memory, in KiB. Nobody waits for it: who gets none keeps less.
+//! A shared memory budget, in KiB. Callers never wait for it: without room they drop output.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const UNIT_BYTES: usize = 1024;
 
-/// The allowance. Clones share it.
+/// The budget. Clones share it.
 #[derive(Clone)]
 pub struct Budget(Arc<Semaphore>);
 
-/// A part of the allowance, given back when dropped.
+/// A part of the budget, returned on drop.
 #[derive(Default)]
 pub struct Share {
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Budget {
-    /// Makes an allowance of so many bytes.
+    /// Creates a budget of this many bytes.
     pub fn new(bytes: usize) -> Self {
         Self(Arc::new(Semaphore::new(bytes / UNIT_BYTES)))
     }
 
-    /// Grows a share until it covers so many bytes. False if there is no room.
+    /// Grows a share until it covers this many bytes. Returns false if there is no room.
     pub fn cover(&self, share: &mut Share, bytes: usize) -> bool {
         let have = share.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let missing = bytes.div_ceil(UNIT_BYTES).saturating_sub(have);

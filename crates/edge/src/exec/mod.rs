@@ -1,5 +1,5 @@
-//! Running commands. `run` drives one command; `whole` collects its output into one answer,
-//! `stream` sends it as it comes.
+//! Running commands. `run` drives one command, `whole` collects its output into one answer, and
+//! `stream` sends the output as it arrives.
 
 mod ask;
 mod budget;

@@ -1,5 +1,5 @@
-//! Drives one command: takes its events, feeds its standard input, and keeps the time. Dropping it
-//! ends the command.
+//! Drives one command: receives its events, feeds its standard input and enforces its timeout.
+//! Dropping the `Run` ends the command.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ use tokio::{sync::mpsc, time::Instant};
 use super::ask::Start;
 use crate::limits::{KEEPALIVE, STDIN_PIECE_BYTES, TIMEOUT_GRACE};
 
-/// A command under way.
+/// A running command.
 pub struct Run {
     session: ExecSession,
     feed: Feed,
     backstop: Option<Backstop>,
-    /// Its span, until it has ended.
+    /// The trace span, until the command has ended.
     work: Work,
 }
 
-/// What happened next. `Exit` and `Failed` are last.
+/// The next event of a command. `Exit` and `Failed` are last.
 pub enum Step {
     Stdout(Bytes),
     Stderr(Bytes),
     Exit(i32),
     Failed(Fault),
-    /// Nothing, for as long as a stream may be silent.
+    /// Nothing happened for the longest time that a stream may be silent.
     Quiet,
 }
 
-/// What is still to be sent to standard input.
+/// Remaining data for standard input.
 enum Feed {
     Rest(Bytes),
     Done,
 }
 
-/// Ends a command whose host did not keep the time itself.
+/// Timeout on our side, for a host that does not enforce the limit.
 #[derive(Clone, Copy)]
 struct Backstop {
     at: Instant,
@@ -53,7 +53,7 @@ impl Run {
         let (mut work, place) = trace::begin("guest.exec");
         if work.is_recorded() {
             work.note("pandastack.sandbox.id", id.to_string());
-            // What ends without a last step was given up by its client.
+            // If the run is dropped without a last step, the client gave up.
             work.fail(&"given up");
         }
         let session = trace::within(place, host.exec(id, ask)).await.inspect_err(|fault| work.fail(fault))?;
@@ -62,12 +62,12 @@ impl Run {
         Ok(Self { session, feed, backstop, work })
     }
 
-    /// Gives the way to the command's input, for input that comes while it runs.
+    /// Returns a sender for input that arrives while the command runs.
     pub fn control(&self) -> mpsc::Sender<ExecControl> {
         self.session.control.clone()
     }
 
-    /// Gives the next step, and its span its end.
+    /// Returns the next step. The last step also ends the span.
     pub async fn next(&mut self) -> Step {
         let step = self.wait().await;
         match &step {
@@ -82,8 +82,8 @@ impl Run {
         step
     }
 
-    /// Waits for what happens. Input is fed meanwhile, since a command may not read until its
-    /// output is taken.
+    /// Waits for the next event. Feeds input at the same time, because a command may not read its
+    /// input until its output is taken.
     async fn wait(&mut self) -> Step {
         let Self { session, feed, backstop, .. } = self;
         let ExecSession { events, control } = session;
@@ -93,7 +93,7 @@ impl Run {
                 event = events.recv() => return step(event),
                 room = control.reserve(), if matches!(feed, Feed::Rest(_)) => match room {
                     Ok(room) => room.send(feed.take()),
-                    // The command no longer listens; its end is on the way.
+                    // The command no longer reads input; its exit event follows.
                     Err(_) => *feed = Feed::Done,
                 },
                 limit = overdue(*backstop) => return Step::Failed(timed_out(limit)),
@@ -104,7 +104,7 @@ impl Run {
 }
 
 impl Feed {
-    /// Takes the next piece, or the end.
+    /// Takes the next piece, or the close.
     fn take(&mut self) -> ExecControl {
         match self {
             Feed::Rest(rest) if !rest.is_empty() => {
@@ -118,7 +118,7 @@ impl Feed {
     }
 }
 
-/// Waits until the backstop is due; for ever if there is none.
+/// Waits until the backstop is due, or forever if there is none.
 async fn overdue(backstop: Option<Backstop>) -> Duration {
     match backstop {
         Some(Backstop { at, limit }) => {
@@ -140,7 +140,7 @@ fn step(event: Option<ExecEvent>) -> Step {
     }
 }
 
-/// The fault of a command whose end nobody told.
+/// The fault of a command whose events stop without an end.
 pub fn lost() -> Fault {
     Fault::new(FaultKind::Unavailable, "exec.lost", "the sandbox was lost while the command ran")
 }

@@ -1,5 +1,5 @@
-//! A command's output as an event stream. Ends with exactly one `exit` or `error`: one published
-//! client takes a stream without either for a success.
+//! A command's output as an event stream. It ends with exactly one `exit` or `error`, because one
+//! published client treats a stream without either as a success.
 
 use axum::{Extension, body::Body, extract::State};
 use futures_util::stream::unfold;
@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{Edge, access::Admitted};
 
-/// Runs a command and streams its output. A client that hangs up ends it; one that reads slowly
-/// slows it down, because nothing is taken from the command before the connection has room.
+/// Runs a command and streams its output. The command ends if the client disconnects. A slow client
+/// slows the command down: output is taken only while the connection has room.
 pub async fn stream(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
@@ -31,7 +31,7 @@ pub async fn stream(
     Ok(event_stream(unfold(Some(telling), |telling| async move { Some(telling?.next().await) })))
 }
 
-/// A command being told about.
+/// A command whose output is being streamed.
 struct Telling {
     run: Run,
     stdout: TextTail,
@@ -40,7 +40,7 @@ struct Telling {
 }
 
 impl Telling {
-    /// Gives the next piece of the stream, and itself unless that was the end.
+    /// Returns the next piece of the stream, and `self` unless that was the end.
     async fn next(mut self) -> (String, Option<Self>) {
         loop {
             let text = match self.run.next().await {
@@ -56,14 +56,14 @@ impl Telling {
                     return (self.rest() + &end, None);
                 }
             };
-            // A piece may hold nothing but the start of a character.
+            // A piece may hold only the start of a character.
             if !text.is_empty() {
                 return (text, Some(self));
             }
         }
     }
 
-    /// Gives what was held back for a character that never became whole.
+    /// Returns the bytes that were held back for an incomplete character.
     fn rest(&mut self) -> String {
         chunk("stdout", self.stdout.finish()) + &chunk("stderr", self.stderr.finish())
     }

@@ -1,5 +1,5 @@
-//! One command, one answer. Keeps output up to a limit and drops the rest, so that a chatty command
-//! still runs to its end.
+//! Runs a command and returns its output in one answer. Output beyond a limit is dropped, so a
+//! command with much output still runs to its end.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Edge, access::Admitted, limits::OUTPUT_BYTES_MAX};
 
-/// Runs a command and answers with its output. A client that hangs up ends it.
+/// Runs a command and answers with its output. The command ends if the client disconnects.
 pub async fn whole(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
@@ -28,7 +28,7 @@ pub async fn whole(
     Ok(Json(collect(&edge, id, start).await?))
 }
 
-/// Runs a command to its end and gives its output.
+/// Runs a command to its end and returns its output.
 pub async fn collect(edge: &Edge, id: SandboxId, start: Start) -> Result<ExecResponse, Fault> {
     let began = Instant::now();
     let mut run = Run::start(&*edge.host, id, start).await?;
@@ -51,7 +51,7 @@ pub async fn collect(edge: &Edge, id: SandboxId, start: Start) -> Result<ExecRes
     })
 }
 
-/// The beginning of an output stream.
+/// The start of an output stream.
 pub struct Kept {
     bytes: Vec<u8>,
     bytes_max: usize,
@@ -60,7 +60,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Keeps so many bytes, if the common budget has room for them.
+    /// Keeps at most this many bytes, if the shared budget has room for them.
     pub fn new(bytes_max: usize) -> Self {
         Self { bytes: Vec::new(), bytes_max, share: Share::default(), cut: false }
     }
@@ -69,7 +69,7 @@ impl Kept {
         &self.bytes
     }
 
-    /// Whether there was more.
+    /// Whether output was dropped.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
@@ -87,7 +87,7 @@ impl Kept {
         self.cut = piece_kept.len() < piece.len();
     }
 
-    /// Gives it as text; bytes that are none are replaced.
+    /// Returns the output as text. Invalid UTF-8 is replaced.
     pub fn into_plain_text(self) -> String {
         match String::from_utf8(self.bytes) {
             Ok(text) => text,

@@ -1,4 +1,4 @@
-//! Directories as tar archives, in and out. They pass through in pieces.
+//! Directories as tar archives, in both directions. Archives are streamed.
 
 use axum::{
     Extension, Json,
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{Edge, access::Admitted};
 
-/// Sends a directory as it is read. A read that fails half way breaks the connection, so the client
-/// cannot take it for the whole.
+/// Sends a directory while it is read. A read error breaks the connection, so that the client does
+/// not mistake the part for the whole.
 pub async fn pack(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
@@ -36,7 +36,7 @@ pub async fn pack(
     Ok(response)
 }
 
-/// Unpacks the body into a directory. What was unpacked before a refused entry stays.
+/// Unpacks the body into a directory. Entries before a refused one stay.
 pub async fn unpack(
     State(edge): State<Edge>,
     Admitted(id): Admitted,

@@ -1,4 +1,4 @@
-//! Makes directories, moves paths, sets permission bits.
+//! Creates directories, moves paths and sets permission bits.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
 use pandastack_wire_fleet::{InTheWay, Reach};
@@ -10,7 +10,7 @@ use pandastack_wire_public::{
 
 use crate::{Edge, access::Admitted};
 
-/// Makes a directory.
+/// Creates a directory.
 pub async fn mkdir(
     State(edge): State<Edge>,
     Admitted(id): Admitted,

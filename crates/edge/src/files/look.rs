@@ -11,8 +11,8 @@ use pandastack_wire_public::{
 use super::path;
 use crate::{Edge, access::Admitted, limits::TREE_ENTRIES_MAX};
 
-/// Lists a directory, by name; the root if none is named. With `recursive=1` or a `depth` also what
-/// is below, each directory before what is in it.
+/// Lists a directory by name; the default is the root. With `recursive=1` or a `depth` it also
+/// lists the levels below, each directory before its contents.
 pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) -> Answer<Json<DirListing>> {
     let asked = query_value(&uri, "path").filter(|path| !path.is_empty());
     let path = checked_path(Some(asked.unwrap_or_else(|| "/".to_owned())))?;
@@ -35,12 +35,12 @@ pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) ->
 pub async fn stat(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) -> Answer<Json<Entry>> {
     let path = path(&uri)?;
     let found = edge.host.stat(id, &path).await?;
-    // The caller's own path gives the name, so the guest cannot make one up.
+    // The name comes from the caller's own path, so the guest cannot forge it.
     let name = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/").to_owned();
     Ok(Json(render(name, path, found)))
 }
 
-/// How many levels are asked for; `None` is the plain listing.
+/// The number of levels to list; `None` for a plain listing.
 fn depth(uri: &Uri) -> Result<Option<u32>, Fault> {
     match query_value(uri, "depth") {
         None if flag(uri, "recursive") => Ok(Some(u32::MAX)),
@@ -52,7 +52,7 @@ fn depth(uri: &Uri) -> Result<Option<u32>, Fault> {
     }
 }
 
-/// Names come from an untrusted guest; clients join them to paths on their own disks.
+/// Checks a name from the untrusted guest. Clients join these names to local paths.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }

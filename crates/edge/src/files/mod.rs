@@ -1,5 +1,5 @@
-//! Files in a guest. Bodies pass through in pieces; paths are checked here, names of entries are
-//! checked again.
+//! Files in a guest. Bodies are streamed. Paths of requests and names from the guest are checked
+//! here.
 
 mod archive;
 mod change;
@@ -18,7 +18,7 @@ pub use read::read;
 pub use watch::watch;
 pub use write::{Broken, delete, upload, write};
 
-/// Gives the path that a request names.
+/// Returns the path that the request names.
 fn path(uri: &Uri) -> Result<String, Fault> {
     checked_path(query_value(uri, "path"))
 }

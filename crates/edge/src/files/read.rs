@@ -13,9 +13,9 @@ use pandastack_wire_public::http::{Answer, RequestId, log_fault};
 use super::path;
 use crate::{Edge, access::Admitted};
 
-/// Sends a file as it is read. The length is not announced: files such as those in /proc do not
-/// know theirs, and a file may change meanwhile. A read that fails half way breaks the connection,
-/// so the client cannot take it for the whole.
+/// Sends a file while it is read. There is no content length: files such as those in /proc do not
+/// report one, and a file may change meanwhile. A read error breaks the connection, so that the
+/// client does not mistake the part for the whole.
 pub async fn read(
     State(edge): State<Edge>,
     Admitted(id): Admitted,

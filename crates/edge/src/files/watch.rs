@@ -1,5 +1,5 @@
-//! Changes below a path as an event stream. The guest watches before the head of the answer is
-//! sent, so whoever has the head misses nothing that happens afterwards.
+//! Changes below a path as an event stream. The guest starts to watch before the response head is
+//! sent, so a client that has the head misses no later change.
 
 use axum::{Extension, extract::State, http::Uri};
 use futures_util::{StreamExt, stream::unfold};
@@ -15,8 +15,8 @@ use pandastack_wire_public::{
 use super::path;
 use crate::{Edge, access::Admitted, exec::lost, limits::KEEPALIVE};
 
-/// Tells changes until the client hangs up or the path is gone; the latter, and every failure, is
-/// an `error` event, which is last.
+/// Streams changes until the client disconnects or the path is gone. The latter, and every failure,
+/// is sent as a last `error` event.
 pub async fn watch(
     State(edge): State<Edge>,
     Admitted(id): Admitted,

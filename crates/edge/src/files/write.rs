@@ -26,7 +26,7 @@ use crate::{
     limits::{FILE_BYTES_MAX, UPLOAD_MAX, UPLOAD_SILENCE_MAX},
 };
 
-/// Writes a file from the body, whole or not at all.
+/// Writes a file from the body, completely or not at all.
 pub async fn write(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
@@ -48,13 +48,13 @@ pub async fn delete(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) 
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Refuses a body that says that it is too large.
+/// Refuses a body whose `Content-Length` is too large.
 pub(super) fn check_announced(headers: &HeaderMap) -> Result<(), Fault> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX) { Err(too_large()) } else { Ok(()) }
 }
 
-/// Remembers why an upload broke.
+/// Stores why an upload broke.
 #[derive(Clone, Default)]
 pub struct Broken(Arc<Mutex<Option<Fault>>>);
 
@@ -63,14 +63,14 @@ impl Broken {
         *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(fault.clone());
     }
 
-    /// Gives what came of an upload: why its body broke says more than that it did.
+    /// Returns the result of an upload. The reason why the body broke takes precedence.
     pub fn settle<T>(&self, outcome: Result<T, Fault>) -> Result<T, Fault> {
         let why = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         why.map_or(outcome, Err)
     }
 }
 
-/// Turns a request body into pieces, none of them late and all together not too large.
+/// Turns a request body into a stream of pieces, with limits on time and total size.
 pub fn upload(body: Body, broken: Broken) -> ByteStream {
     let start = Some((body.into_data_stream(), 0));
     let until = Instant::now() + UPLOAD_MAX;

@@ -1,6 +1,5 @@
-//! Carries a tool call out. What is wrong with the call itself is a problem of the protocol; what
-//! goes wrong in the sandbox is an answer that says so, because the agent is the one who can do
-//! something about it.
+//! Executes a tool call. An invalid call is a protocol error. A failure in the sandbox is a normal
+//! answer with an error text, because the agent can act on it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -24,10 +23,10 @@ use crate::{
     repl::{open_session, run_cell},
 };
 
-/// Where a listing looks that names no directory: the first of these that is there.
+/// Default directories of a listing: the first one that exists is used.
 const DEFAULT_DIRECTORIES: [&str; 2] = ["/workspace", "/root"];
 
-/// Carries a call out.
+/// Executes a call.
 pub async fn call(edge: &Edge, to: To, params: Value) -> Result<Value, Problem> {
     let id = to.id;
     let (name, arguments) = named(params)?;
@@ -49,7 +48,7 @@ pub async fn call(edge: &Edge, to: To, params: Value) -> Result<Value, Problem> 
     }
 }
 
-/// What a tool gives.
+/// The result of a tool.
 struct Done {
     content: Vec<Value>,
     failed: bool,
@@ -61,9 +60,9 @@ impl Done {
     }
 }
 
-/// Why a tool gives nothing.
+/// Why a tool has no result.
 enum Failure {
-    /// The call makes no sense.
+    /// The call is invalid.
     Call(String),
     Sandbox(Fault),
 }
@@ -88,7 +87,7 @@ fn named(params: Value) -> Result<(String, Map<String, Value>), Problem> {
     }
 }
 
-/// Gives a text argument by the first of its spellings that is there.
+/// Returns a text argument under the first of its names that is present.
 fn text_of<'a>(arguments: &'a Map<String, Value>, spellings: &[&str]) -> Result<Option<&'a str>, Failure> {
     let found = spellings.iter().find_map(|name| arguments.get(*name).filter(|value| !value.is_null()));
     match found {
@@ -102,7 +101,7 @@ fn required<'a>(arguments: &'a Map<String, Value>, spellings: &[&str]) -> Result
     text_of(arguments, spellings)?.ok_or_else(|| Failure::Call(format!("{} required", spellings[0])))
 }
 
-/// Gives the time limit: `timeout_ms`, or `timeout_seconds` as the documentation has it.
+/// Returns the time limit: `timeout_ms`, or `timeout_seconds` as in the documentation.
 fn limit(arguments: &Map<String, Value>) -> Result<Duration, Failure> {
     let number = |name: &str| match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -121,7 +120,7 @@ fn limit(arguments: &Map<String, Value>) -> Result<Duration, Failure> {
 async fn shell(edge: &Edge, To { id, traced }: To, arguments: &Map<String, Value>) -> Result<Done, Failure> {
     let command = required(arguments, &["command", "cmd"])?;
     let limit = limit(arguments)?;
-    // The checks are those of every command.
+    // The same checks as for every command.
     let spec = ExecSpec::try_from(ExecRequest { cmd: Some(command.to_owned()), ..ExecRequest::default() })?;
     let program = match spec.command {
         Command::Shell(line) => Program::Shell(line),
@@ -156,8 +155,8 @@ async fn run_code(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) ->
         }
         None => {
             let shared = CodeSessionId::shared(language);
-            // What the language's kernel needs may be missing: that is for the agent to hear, not a
-            // wrong call.
+            // The language's kernel may be missing in the sandbox. The agent gets that as an
+            // answer, because the call itself is valid.
             open_session(edge, id, shared, language).await.map_err(Failure::Sandbox)?.id
         }
     };
@@ -264,8 +263,7 @@ fn section(name: &str, content: &str) -> String {
     format!("\n[{name}]\n{content}")
 }
 
-/// Keeps the beginning and the end of a long text: an agent wants to see how it started and how it
-/// ended.
+/// Keeps the start and the end of a long text, because an agent needs both.
 fn shortened(text: String) -> String {
     if text.len() <= MCP_TEXT_BYTES_MAX {
         return text;

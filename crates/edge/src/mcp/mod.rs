@@ -1,8 +1,6 @@
-//! A sandbox as tools for agents: the Model Context Protocol, by its streamable HTTP transport
-//! without sessions. Each request is answered by itself and as plain JSON; there is nothing that we
-//! would push.
-//!
-//! `rpc` is the envelope, `tools` what can be called, `call` how.
+//! Tools for agents: the Model Context Protocol over its streamable HTTP transport, without
+//! sessions. Every request gets a plain JSON answer; the server never pushes messages.
+//! `rpc` holds the envelope, `tools` the list of tools, and `call` their execution.
 
 mod call;
 mod rpc;
@@ -22,20 +20,20 @@ use serde_json::{Value, json};
 use crate::{Edge, access::Admitted, limits::MCP_BATCH_MAX};
 use rpc::{Problem, Request};
 
-/// The versions of the protocol that we speak, newest first.
+/// Supported protocol versions, newest first.
 const VERSIONS: &[&str] = &["2025-06-18", "2025-03-26", "2024-11-05"];
 
 const INSTRUCTIONS: &str = "A Linux machine of your own. Commands run as root in fresh shells; files and background processes stay. \
     run_code keeps variables and imports from call to call.";
 
-/// The sandbox that tools work on, and the trace that they belong to.
+/// The sandbox that the tools use, and the trace of the request.
 #[derive(Clone, Copy)]
 pub struct To {
     id: SandboxId,
     traced: Traced,
 }
 
-/// Answers a message, or a batch of them.
+/// Answers a message, or a batch of messages.
 pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, traced: Traced, body: Body) -> Answer<Response> {
     let to = To { id, traced };
     let bytes = whole_body(body).await?;
@@ -59,12 +57,12 @@ pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, traced: Trace
     };
     Ok(match answers {
         Some(answers) => Json(answers).into_response(),
-        // Nothing was asked.
+        // The body held only notifications or responses.
         None => StatusCode::ACCEPTED.into_response(),
     })
 }
 
-/// Answers one message; notifications and answers have none.
+/// Answers one message. Notifications and responses get no answer.
 async fn answer(edge: &Edge, to: To, message: Value) -> Option<Value> {
     let request = match Request::parse(message) {
         Ok(request) => request?,
@@ -84,7 +82,7 @@ async fn answer(edge: &Edge, to: To, message: Value) -> Option<Value> {
     })
 }
 
-/// Says who we are, in the caller's version of the protocol if we speak it.
+/// Describes this server, in the caller's protocol version if it is supported.
 fn introduction(params: &Value) -> Value {
     let asked = params.get("protocolVersion").and_then(Value::as_str);
     let version = VERSIONS.iter().find(|version| Some(**version) == asked).unwrap_or(&VERSIONS[0]);

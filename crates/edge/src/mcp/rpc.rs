@@ -1,4 +1,4 @@
-//! The envelope: JSON-RPC 2.0.
+//! The message envelope: JSON-RPC 2.0.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ pub const INVALID_REQUEST: i32 = -32600;
 pub const METHOD_NOT_FOUND: i32 = -32601;
 pub const INVALID_PARAMS: i32 = -32602;
 
-/// A question that wants an answer.
+/// A request that needs an answer.
 #[derive(Debug, PartialEq)]
 pub struct Request {
     /// A string or a number.
@@ -17,7 +17,7 @@ pub struct Request {
     pub params: Value,
 }
 
-/// Why a question has no answer.
+/// A JSON-RPC error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Problem {
     code: i32,
@@ -29,15 +29,15 @@ impl Problem {
         Self { code, text: text.into() }
     }
 
-    /// Puts it into the envelope.
+    /// Writes the error as a JSON-RPC response.
     pub fn answer(&self, id: &Value) -> Value {
         json!({"jsonrpc": "2.0", "id": id, "error": {"code": self.code, "message": self.text}})
     }
 }
 
 impl Request {
-    /// Takes a message apart. `None` for those that want no answer: notifications, and answers to
-    /// questions that we never ask.
+    /// Parses a message. `None` for messages that need no answer: notifications, and responses,
+    /// because this server sends no requests.
     pub fn parse(message: Value) -> Result<Option<Self>, (Value, Problem)> {
         let bad = |id: Value, text: &str| Err((id, Problem::new(INVALID_REQUEST, text)));
         let Value::Object(mut message) = message else { return bad(Value::Null, "a message is an object") };

@@ -1,4 +1,4 @@
-//! What can be called, as agents read it.
+//! The list of tools, as agents read it.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
-//! Previews: programs in guests, seen by people without a key. `name` serves
-//! `{port}-{sandbox}.{suffix}`, `signed` serves links that somebody with a key made, on host names
-//! of their own, `page` says in both cases what went wrong.
+//! Previews: access to programs in guests without a key. `name` serves `{port}-{sandbox}.{suffix}`.
+//! `signed` serves links that a caller with a key created, each on its own host name. `page`
+//! renders errors of both.
 
 mod name;
 mod page;

@@ -1,4 +1,4 @@
-//! Finds previews and signed links by the host name of a request, before anything else looks at it.
+//! Recognizes previews and signed links by the host name of a request, before all other routing.
 
 use axum::{
     extract::{Request, State},
@@ -21,7 +21,7 @@ use crate::{
 
 type Named = Result<PreviewName, BadPreview>;
 
-/// Serves requests for previews; all others go on to the API.
+/// Serves requests for previews. All other requests go on to the API.
 pub async fn by_host(State(edge): State<Edge>, request: Request, next: Next) -> Response {
     let host = host_of(request.headers(), request.uri());
     let (named, link) = match edge.suffix.as_ref().zip(host) {

@@ -1,5 +1,5 @@
-//! What somebody without a key sees when a preview cannot be shown: a small page for people, the
-//! API's envelope for programs.
+//! The error that a visitor without a key sees when a preview fails: an HTML page for browsers, the
+//! API's error body for programs.
 
 use axum::{
     Json,
@@ -18,7 +18,7 @@ use pandastack_wire_public::{
 #[derive(Debug)]
 pub enum Failure {
     Fault(Fault),
-    /// The path is outside of the rules of a token.
+    /// The token's rules do not allow the path.
     Outside {
         requested: String,
         allowed: Vec<String>,
@@ -31,14 +31,14 @@ impl From<Fault> for Failure {
     }
 }
 
-/// What an answer to a request needs to know of it.
+/// The parts of a request that an error answer needs.
 pub struct Asked {
     request: String,
     html: bool,
 }
 
 impl Asked {
-    /// Looks at a request before it is passed on.
+    /// Reads them before the request is passed on.
     pub fn of(request: &Request) -> Self {
         let id = request.extensions().get::<RequestId>();
         let accepted = request.headers().get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -46,7 +46,7 @@ impl Asked {
         Self { request: id.map(|RequestId(id)| id.clone()).unwrap_or_default(), html }
     }
 
-    /// Writes a failure down and logs it.
+    /// Renders a failure and logs it.
     pub fn refuse(&self, failure: Failure) -> Response {
         let (status, body, outside) = match failure {
             Failure::Fault(fault) => {
@@ -76,8 +76,8 @@ impl Asked {
     }
 }
 
-/// Says whether a sandbox is there but serves nothing now. The API calls that a conflict; a visitor
-/// should come back later.
+/// Tells whether the sandbox exists but cannot serve now. The API calls that a conflict; a visitor
+/// gets 503, which means to try again later.
 fn stands_still(fault: &Fault) -> bool {
     fault.kind == FaultKind::Conflict && fault.code.starts_with("sandbox.")
 }

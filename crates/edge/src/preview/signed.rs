@@ -1,7 +1,7 @@
-//! Signed links: `link-{hex}.{suffix}/v1/p/{token}/{path}`. The host name follows from the token,
-//! so programs behind different links share no origin, and none shares the API's. A browser is
-//! given a cookie for the token and sent on to `/{path}`, so that absolute paths of the program
-//! work; other clients are served at the address of the link.
+//! Signed links: `link-{hex}.{suffix}/v1/p/{token}/{path}`. The host name is derived from the
+//! token, so programs behind different links never share an origin, nor the API's origin. A browser
+//! gets a cookie with the token and a redirect to `/{path}`, so that absolute paths of the program
+//! work. Other clients are served at the address of the link.
 
 use axum::{
     extract::{Request, State},
@@ -23,7 +23,7 @@ use crate::{
     proxy::{Credential, LINK_COOKIE, LINK_COOKIE_TLS, Target, carry, clean_query, take_link_tokens},
 };
 
-/// Sends a link on the API's own name, as older servers made them, to its host name.
+/// Redirects a link on the API's own host name, as older servers made them, to its own host name.
 pub async fn moved(State(edge): State<Edge>, request: Request) -> Response {
     let asked = Asked::of(&request);
     let (head, _) = request.into_parts();
@@ -37,7 +37,7 @@ async fn moved_to(edge: &Edge, head: &Parts) -> Result<Response, Failure> {
     let suffix = edge.suffix.as_ref().ok_or_else(|| Failure::Fault(Fault::no_sandbox()))?;
     let base = base_of(&format!("{}.{suffix}", grant.label), &head.headers, &head.uri);
     let address = format!("{base}/v1/p/{token}{path}{}", clean_query(&head.uri));
-    // Temporary, and with the method and the body kept.
+    // A 307: temporary, and the client repeats method and body.
     Ok(redirect(StatusCode::TEMPORARY_REDIRECT, &address)?)
 }
 
@@ -60,8 +60,8 @@ async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Re
         }
         return pass_on(edge, &grant, path, request).await;
     }
-    // A sibling's page may have set more of them for the whole domain; only this host's own token
-    // opens it.
+    // Another preview's page may have set more such cookies for the whole domain. Only this host's
+    // own token grants access.
     for token in cookies.iter().take(LINK_COOKIES_MAX) {
         if let Some(grant) = opened(edge, label, token).await? {
             allowed(&grant, uri.path())?;
@@ -73,13 +73,13 @@ async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Re
     Err(Failure::Fault(Fault::new(FaultKind::Unauthorized, "preview.bad_token", text)))
 }
 
-/// Opens a token if it is the one of this host name. An expired one, or one of a deleted sandbox,
-/// says so.
+/// Opens a token if it belongs to this host name. An expired token, or the token of a deleted
+/// sandbox, is an error.
 async fn opened(edge: &Edge, label: LinkLabel, token: &str) -> Result<Option<PreviewGrant>, Fault> {
     match edge.control.open_preview(token).await {
         Ok(grant) if grant.label == label => Ok(Some(grant)),
         Ok(_) => Ok(None),
-        // It may be a path of the program's, or a cookie of somebody else's.
+        // It may be a path of the program, or another program's cookie.
         Err(fault) if fault.kind == FaultKind::Unauthorized && !fault.text.contains("expired") => Ok(None),
         Err(fault) => Err(fault),
     }
@@ -96,13 +96,13 @@ async fn pass_on(edge: &Edge, grant: &PreviewGrant, path: String, request: Reque
     let (credential, key) = (Credential::Anybody, CallerKey::default());
     let target = Target { sandbox: grant.sandbox, port: grant.port, path, credential, key };
     let mut response = carry(edge, target, request).await?;
-    // The token may be in the address: other sites must not learn it from a link.
+    // The URL may contain the token. Other sites must not learn it from a `Referer`.
     response.headers_mut().entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));
     Ok(response)
 }
 
-/// Says whether a person opens a page, and not a program or another page a part of it. A page in a
-/// frame of another site would not get its cookie back.
+/// Tells whether a person opens a page in a browser. Requests by programs and subresources do not
+/// count. Neither do frames: in a frame of another site the browser would not send the cookie.
 fn is_visit(method: &Method, headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let whole_page = match text("sec-fetch-dest") {
@@ -112,10 +112,10 @@ fn is_visit(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::GET && whole_page && !headers.contains_key("upgrade")
 }
 
-/// Gives a browser the cookie of a link and sends it to the page itself.
+/// Sets the link's cookie and redirects the browser to the page.
 fn enter(label: LinkLabel, edge: &Edge, token: &str, path: &str, request: &Request) -> Result<Response, Fault> {
     let suffix = edge.suffix.as_ref().ok_or_else(Fault::no_sandbox)?;
-    // A whole address: a path that begins with two slashes alone would name another host.
+    // An absolute URL: a path that starts with two slashes would name another host.
     let base = base_of(&format!("{label}.{suffix}"), request.headers(), request.uri());
     let mut response = redirect(StatusCode::SEE_OTHER, &format!("{base}{path}"))?;
     let cookie = match forwarded_proto(request.headers()) {
@@ -136,7 +136,7 @@ fn redirect(status: StatusCode, address: &str) -> Result<Response, Fault> {
     Ok(response)
 }
 
-/// Takes a path apart: the token, and the rest as it was written.
+/// Splits a path into the token and the unchanged rest.
 fn split(path: &str) -> Option<(&str, &str)> {
     let rest = path.strip_prefix("/v1/p/")?;
     let (token, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -18,7 +18,7 @@ use crate::{
     files::{Broken, upload},
 };
 
-/// Writes the body to standard input, and closes it after that with `?end=1`.
+/// Writes the body to standard input. With `?end=1` it then closes standard input.
 pub async fn feed(State(edge): State<Edge>, Named(id, process): Named, uri: Uri, body: Body) -> Answer<Json<Fed>> {
     let afterwards = if flag(&uri, "end") { Afterwards::Closes } else { Afterwards::StaysOpen };
     let broken = Broken::default();

@@ -1,4 +1,4 @@
-//! Shows processes, and forgets them.
+//! Shows and removes processes.
 
 use axum::{Json, extract::State, http::StatusCode};
 use pandastack_wire_public::{Process, http::Answer};
@@ -6,17 +6,17 @@ use pandastack_wire_public::{Process, http::Answer};
 use super::{Named, render};
 use crate::{Edge, access::Admitted};
 
-/// Lists the processes that are remembered, oldest first.
+/// Lists the processes that the guest still remembers, oldest first.
 pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted) -> Answer<Json<Vec<Process>>> {
     Ok(Json(edge.host.processes(id).await?.into_iter().map(render).collect()))
 }
 
-/// Shows one.
+/// Shows one process.
 pub async fn get(State(edge): State<Edge>, Named(id, process): Named) -> Answer<Json<Process>> {
     Ok(Json(render(edge.host.process(id, process).await?)))
 }
 
-/// Kills the whole group of a process that still runs, and forgets it with its output.
+/// Kills the process group if it still runs, and removes the process and its output.
 pub async fn forget(State(edge): State<Edge>, Named(id, process): Named) -> Answer<StatusCode> {
     edge.host.forget(id, process).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,5 +1,5 @@
-//! Processes that outlive their requests. The guest keeps them and their output; here they are
-//! shown, read, fed and ended.
+//! Processes that outlive their requests. The guest keeps them and their output. This module shows,
+//! reads, feeds and ends them.
 
 mod input;
 mod look;
@@ -21,8 +21,8 @@ use std::collections::HashMap;
 
 use crate::{Edge, access::Admitted};
 
-/// A process of a sandbox that the caller may reach. Whether there is such a process only the guest
-/// knows.
+/// A process of a sandbox that the caller may reach. Only the guest knows whether the process
+/// exists.
 pub struct Named(pub SandboxId, pub ProcessNumber);
 
 impl FromRequestParts<Edge> for Named {
@@ -36,7 +36,7 @@ impl FromRequestParts<Edge> for Named {
     }
 }
 
-/// Shows a process.
+/// Converts a process for the API.
 fn render(view: ProcessView) -> Process {
     let status = status(view.ended.as_ref()).to_owned();
     let ProcessView { number, pid, command, tag, started_ms, ended, stdout_bytes, stderr_bytes, kept_from, stdin_open } =
@@ -59,7 +59,7 @@ fn render(view: ProcessView) -> Process {
     }
 }
 
-/// One word for how a process is.
+/// The status of a process for the API.
 fn status(ended: Option<&ProcessEnd>) -> &'static str {
     match ended {
         None => "running",

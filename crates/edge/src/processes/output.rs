@@ -1,6 +1,6 @@
-//! What a process wrote, from any offset on: as one answer, or followed as an event stream. Every
-//! piece tells the offset after it, so a reader that lost its connection goes on there; pieces hold
-//! whole characters, because the guest cuts them so.
+//! Output of a process from any offset on: as one answer, or followed as an event stream. Every
+//! piece includes the offset after it, so a client that lost its connection can resume there. The
+//! guest never splits a character between two pieces.
 
 use axum::{
     Extension, Json,
@@ -24,8 +24,8 @@ use crate::{
     limits::{KEEPALIVE, PROCESS_OUTPUT_BYTES_MAX},
 };
 
-/// Gives output after `offset`. With `follow=1` it is a stream that ends with exactly one `exit` or
-/// `error`. A client that hangs up ends nothing but its own stream.
+/// Returns output after `offset`. With `follow=1` it is a stream that ends with exactly one `exit`
+/// or `error`. A client that disconnects ends only its own stream.
 pub async fn output(
     State(edge): State<Edge>,
     Named(id, process): Named,
@@ -43,8 +43,8 @@ pub async fn output(
     })
 }
 
-/// The offset that is asked for. A browser that comes back by itself repeats its first address, and
-/// says where it was in a header.
+/// The requested offset. A browser that reconnects by itself repeats the first URL and gives its
+/// position in a header.
 fn offset(uri: &Uri, headers: Option<&HeaderMap>) -> Result<u64, Fault> {
     let last = headers.and_then(|headers| headers.get("last-event-id")?.to_str().ok().map(str::to_owned));
     match last.filter(|last| !last.is_empty()).or_else(|| query_value(uri, "offset")) {
@@ -98,16 +98,16 @@ fn followed(following: Following) -> Response {
     event_stream(unfold(Some(following), |following| async move { Some(following?.next().await) }))
 }
 
-/// A process being followed.
+/// A followed process.
 struct Following {
     steps: OutputStream,
-    /// What the reader has had.
+    /// Offset up to which the reader has received output.
     offset: u64,
     request: String,
 }
 
 impl Following {
-    /// Gives the next piece of the stream, and itself unless that was the end.
+    /// Returns the next piece of the stream, and `self` unless that was the end.
     async fn next(mut self) -> (String, Option<Self>) {
         loop {
             let step = match tokio::time::timeout(KEEPALIVE, self.steps.next()).await {

@@ -10,7 +10,7 @@ use pandastack_wire_public::{
 use super::render;
 use crate::{Edge, access::Admitted};
 
-/// Starts a process and answers once it runs. It goes on whatever becomes of the caller.
+/// Starts a process and answers once it runs. The process does not end with the caller.
 pub async fn start(
     State(edge): State<Edge>,
     Admitted(id): Admitted,

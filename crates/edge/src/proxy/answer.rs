@@ -1,6 +1,5 @@
-//! Which headers of a program's answer reach a browser. A sandbox runs strangers' code, so an
-//! answer may change nothing outside of its own origin: see "Headers of answers" in
-//! docs/previews.md.
+//! Filters the response headers of programs in guests. The code there is untrusted, so a response
+//! must not affect anything outside its own origin. See "Headers of answers" in docs/previews.md.
 
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -11,7 +10,7 @@ use axum::http::{
 
 use super::{Target, head::Credential, head::keep};
 
-/// Headers that a browser keeps for an origin, a host or a whole domain, long after the answer.
+/// Headers that a browser stores for an origin, a host or a domain, beyond the one response.
 static REMOVED: [HeaderName; 10] = [
     ALT_SVC,
     HeaderName::from_static("clear-site-data"),
@@ -25,16 +24,16 @@ static REMOVED: [HeaderName; 10] = [
     STRICT_TRANSPORT_SECURITY,
 ];
 
-/// Cookie that holds the token of a signed link. Behind TLS it has the prefix that only the host
-/// itself can set.
+/// Cookie with the token of a signed link. With TLS it has the `__Host-` prefix, which only the
+/// host itself can set.
 pub const LINK_COOKIE: &str = "pandastack_preview";
 pub const LINK_COOKIE_TLS: &str = "__Host-pandastack_preview";
 
-/// A page from the proxy with a key runs in an origin of its own, not in the API's.
+/// Gives a page from the proxy its own origin, instead of the API's.
 const SANDBOXED: HeaderValue =
     HeaderValue::from_static("sandbox allow-scripts allow-forms allow-popups allow-downloads");
 
-/// Takes out of an answer what reaches beyond its own origin.
+/// Removes everything from a response that has an effect outside its own origin.
 pub fn confine(headers: &mut HeaderMap, target: &Target) {
     for name in &REMOVED {
         headers.remove(name);
@@ -51,9 +50,8 @@ pub fn confine(headers: &mut HeaderMap, target: &Target) {
     }
 }
 
-/// Makes a cookie one of its host alone, by taking `Domain` off, and of the paths below a prefix if
-/// there is one. `None` for a cookie that is ours, or that has no name: a browser takes the value
-/// for the name.
+/// Restricts a cookie to its host by removing `Domain`, and to the paths below a prefix if there is
+/// one. `None` for our own link cookie, also if it is hidden in a cookie without a name.
 fn confine_cookie(value: &HeaderValue, below: Option<&str>) -> Option<HeaderValue> {
     let mut parts = value.as_bytes().split(|byte| *byte == b';');
     let pair = parts.next().unwrap_or_default();
@@ -77,17 +75,17 @@ fn confine_cookie(value: &HeaderValue, below: Option<&str>) -> Option<HeaderValu
     HeaderValue::from_bytes(&kept.join(&b';')).ok()
 }
 
-/// Says whether `name=value` is the cookie of a signed link, however it is spelt.
+/// Tells whether `name=value` is the cookie of a signed link, in any spelling.
 fn is_link_cookie(pair: &[u8]) -> bool {
     let (name, value) = split_pair(pair);
     let ours =
         |text: &[u8]| [LINK_COOKIE, LINK_COOKIE_TLS].iter().any(|name| text.eq_ignore_ascii_case(name.as_bytes()));
-    // A cookie without a name is sent back as its value alone, which may read
+    // A browser sends a cookie without a name as its value alone, and that value may be
     // `pandastack_preview=…`.
     ours(name) || (name.is_empty() && ours(split_pair(value).0))
 }
 
-/// Takes the cookie of a signed link out of a request and gives the tokens in it.
+/// Removes the cookies of signed links from a request and returns their tokens.
 pub fn take_link_tokens(headers: &mut HeaderMap) -> Vec<String> {
     let mut tokens = Vec::new();
     let values: Vec<HeaderValue> = headers.get_all(axum::http::header::COOKIE).iter().cloned().collect();

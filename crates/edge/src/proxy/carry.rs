@@ -1,6 +1,6 @@
-//! Passes one request on to a port in a guest and the answer back, byte by byte as they come. Holds
-//! no body: a reader that is slow slows the writer down, in both directions. Whoever goes away
-//! first takes the connection to the guest with them.
+//! Forwards one request to a port in a guest, and the response back. Bodies are streamed: a slow
+//! reader slows the writer down, in both directions. If either side disconnects, the connection to
+//! the guest is closed.
 
 use std::{
     pin::Pin,
@@ -33,7 +33,7 @@ use crate::{
     limits::{PORT_HEAD_BYTES_MAX, PORT_SILENCE_MAX},
 };
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub sandbox: SandboxId,
@@ -41,11 +41,11 @@ pub struct Target {
     /// Path and query as the guest sees them.
     pub path: String,
     pub credential: Credential,
-    /// A tunnel ends when it is revoked.
+    /// If this key is revoked, a tunnel is closed.
     pub key: CallerKey,
 }
 
-/// Passes a request on. Wakes a sleeper, as every use does.
+/// Forwards a request. It wakes a sleeping sandbox, as every use does.
 pub async fn carry(edge: &Edge, target: Target, mut request: Request) -> Result<Response<Body>, Fault> {
     let upgrade = head::upgrades(request.headers()).map(|_| hyper::upgrade::on(&mut request));
     let (head, body) = request.into_parts();
@@ -57,7 +57,7 @@ pub async fn carry(edge: &Edge, target: Target, mut request: Request) -> Result<
     let client = http1::Builder::new().max_buf_size(PORT_HEAD_BYTES_MAX).handshake(io).await;
     let (mut sender, connection) = client.map_err(broken)?;
     let cut = CancellationToken::new();
-    // Dropped with the answer, or with this call: either way nobody is interested any more.
+    // Dropped with the response or with this call. In both cases the connection is not needed.
     let held = cut.clone().drop_guard();
     let watched = meter.clone();
     edge.scope.start("port", async move {
@@ -78,7 +78,7 @@ pub async fn carry(edge: &Edge, target: Target, mut request: Request) -> Result<
     Ok(Response::from_parts(head, Body::new(Held { body, _held: held })))
 }
 
-/// Goes on as a tunnel: what client and guest speak now is their business.
+/// Turns the connection into a tunnel between client and guest, for any protocol.
 fn switch(
     edge: &Edge,
     target: &Target,
@@ -111,11 +111,11 @@ async fn tunnel(client: OnUpgrade, guest: OnUpgrade) {
         Ok((client, guest)) => (client, guest),
         Err(error) => return tracing::debug!(%error, "a tunnel did not come about"),
     };
-    // An end of either side is the end; how it came is for the two to know.
+    // The tunnel ends when either side ends. Errors concern only the two sides.
     let _ = copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(guest)).await;
 }
 
-/// Says what went wrong between us and a program in a guest.
+/// Describes an error between the edge and a program in a guest.
 fn trouble(target: &Target, meter: &Meter, error: &hyper::Error) -> Fault {
     let port = target.port;
     if meter.was_silent() {
@@ -132,7 +132,7 @@ fn trouble(target: &Target, meter: &Meter, error: &hyper::Error) -> Fault {
     Fault::new(FaultKind::Conflict, PORT_BROKEN, text).with_detail(error)
 }
 
-/// A guest's answer, and the connection that it comes from.
+/// A guest's response body, which keeps the connection to the guest open.
 struct Held {
     body: Incoming,
     _held: DropGuard,

@@ -1,4 +1,4 @@
-//! The proxy for who has a key: `/v1/sandboxes/{id}/proxy/{port}/{path}`.
+//! The proxy for callers with a key: `/v1/sandboxes/{id}/proxy/{port}/{path}`.
 
 use axum::{
     extract::{Request, State},
@@ -14,11 +14,11 @@ use super::{
 };
 use crate::Edge;
 
-/// Passes a request on to a port of the caller's sandbox, without the part of the path that names
-/// the two.
+/// Forwards a request to a port of the caller's sandbox, without the path prefix that names sandbox
+/// and port.
 pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Response> {
     let token = bearer(request.headers(), request.uri());
-    // A browser asks whether it may send a credential before it does; only we can say so.
+    // A CORS preflight carries no credential. It is answered here, not by the guest.
     if token.is_none() && request.method() == Method::OPTIONS {
         return Ok(preflight());
     }
@@ -33,7 +33,7 @@ pub async fn proxy(State(edge): State<Edge>, request: Request) -> Answer<Respons
     Ok(carry(&edge, Target { sandbox, port, path, credential: Credential::Platform, key: caller.key }, request).await?)
 }
 
-/// Takes a path apart: sandbox, port, and the rest as it was written.
+/// Splits a path into sandbox, port and the unchanged rest.
 fn split(path: &str) -> Option<(&str, &str, &str)> {
     let (id, rest) = path.strip_prefix("/v1/sandboxes/")?.split_once('/')?;
     let rest = rest.strip_prefix("proxy/")?;

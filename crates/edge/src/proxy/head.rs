@@ -1,5 +1,5 @@
-//! Which headers go along. Those that are about one connection end here, our own credentials never
-//! reach a guest, and what the guest learns of the way is written by us and nobody else.
+//! Filters headers between clients and guests. Hop-by-hop headers are removed, our own credentials
+//! never reach a guest, and only the edge sets the forwarding headers that a guest sees.
 
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::limits::PORT_HEAD_BYTES_MAX;
 
-/// What every credential of ours begins with.
+/// Prefix of all our credentials.
 const PLATFORM_PREFIX: &str = "pds_";
 
-/// Headers about one connection, not about the message.
+/// Hop-by-hop headers.
 static HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -31,25 +31,26 @@ static HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// Headers that a `Connection` header cannot take off: who names them means to confuse somebody.
+/// Headers that a `Connection` header must not remove, so that client and guest cannot disagree
+/// about the message.
 static KEPT: [HeaderName; 2] = [HOST, header::CONTENT_LENGTH];
 
-/// Whose the `Authorization` of a request is.
+/// The owner of a request's `Authorization` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// The platform's: it was what let the caller in.
+    /// The platform: the header was used to authenticate the caller.
     Platform,
-    /// Perhaps the program's in the guest. Only one that looks like a key of ours is taken off.
+    /// Possibly the program in the guest. It is removed only if it looks like one of our keys.
     Anybody,
 }
 
-/// Says whether a message asks to go on with another protocol, or agrees to.
+/// Tells whether a message requests or accepts a protocol upgrade.
 pub fn upgrades(headers: &HeaderMap) -> Option<HeaderValue> {
     let asks = names(headers).any(|name| name.eq_ignore_ascii_case("upgrade"));
     headers.get(UPGRADE).filter(|_| asks).cloned()
 }
 
-/// Turns the head of a client's request into the one that the guest gets.
+/// Turns the head of a client's request into the head that the guest receives.
 pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts, Fault> {
     let request::Parts { method, uri, mut headers, .. } = head;
     let refused = |text: &str| Fault::new(FaultKind::Caller, "proxy.bad_request", text);
@@ -63,7 +64,7 @@ pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts,
     }
     let upgrade = upgrades(&headers);
     strip_connection(&mut headers);
-    // We have answered it, or will, by reading the body.
+    // The edge has answered it, or does so when it reads the body.
     headers.remove(header::EXPECT);
     strip_platform(&mut headers, target.credential);
     describe(&mut headers, &uri, target);
@@ -77,7 +78,7 @@ pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts,
     Ok(parts)
 }
 
-/// Turns the head of a guest's answer into the one that the client gets.
+/// Turns the head of a guest's response into the head that the client receives.
 pub fn incoming(head: &mut response::Parts, target: &Target) {
     let upgrade = upgrades(&head.headers).filter(|_| head.status == hyper::StatusCode::SWITCHING_PROTOCOLS);
     strip_connection(&mut head.headers);
@@ -89,7 +90,7 @@ pub fn incoming(head: &mut response::Parts, target: &Target) {
     head.version = Version::HTTP_11;
 }
 
-/// Gives a query without credentials of ours; `?` included, empty if nothing is left.
+/// Returns the query without our credentials, with the `?`; empty if nothing is left.
 pub fn clean_query(uri: &Uri) -> String {
     let ours = |pair: &&str| {
         let alone = format!("/?{pair}").parse::<Uri>().ok();
@@ -101,7 +102,7 @@ pub fn clean_query(uri: &Uri) -> String {
     if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
 }
 
-/// Gives the host that a request is for: its target has the last word, then exactly one `Host`.
+/// Returns the host of a request: from the request target, or else from a single `Host` header.
 pub fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let mut hosts = headers.get_all(HOST).iter();
     let named = match (hosts.next(), hosts.next()) {
@@ -138,10 +139,9 @@ fn strip_platform(headers: &mut HeaderMap, credential: Credential) {
         let left: Vec<&str> = text.split(',').map(str::trim).filter(foreign).collect();
         if left.is_empty() { None } else { HeaderValue::from_str(&left.join(", ")).ok() }
     });
-    // The token of a signed link is a credential of ours too.
+    // The token of a signed link is one of our credentials too.
     take_link_tokens(headers);
-    // Who the caller is, as our own servers tell each other. A client that sends these pretends to
-    // be one.
+    // Our own servers use these headers to identify the caller. A client must not set them.
     let identity =
         |name: &&HeaderName| name.as_str().starts_with("x-fcs-") || name.as_str().starts_with("x-pandastack-");
     let named: Vec<HeaderName> = headers.keys().filter(identity).cloned().collect();
@@ -150,7 +150,7 @@ fn strip_platform(headers: &mut HeaderMap, credential: Credential) {
     }
 }
 
-/// Passes every value of a header through a function that may drop it.
+/// Replaces every value of a header by the result of a function, which may drop it.
 pub(super) fn keep(headers: &mut HeaderMap, name: &HeaderName, pass: impl Fn(HeaderValue) -> Option<HeaderValue>) {
     let values: Vec<HeaderValue> = headers.get_all(name).iter().cloned().collect();
     headers.remove(name);
@@ -159,7 +159,7 @@ pub(super) fn keep(headers: &mut HeaderMap, name: &HeaderName, pass: impl Fn(Hea
     }
 }
 
-/// Tells the guest how it was reached.
+/// Tells the guest through which host and protocol it was reached.
 fn describe(headers: &mut HeaderMap, uri: &Uri, target: &Target) {
     let host = host_of(headers, uri).and_then(|host| HeaderValue::from_str(host).ok());
     let host = host.unwrap_or_else(|| HeaderValue::from_static("sandbox"));

@@ -1,5 +1,4 @@
-//! Notices when nothing moves on a connection any more. A silent connection keeps its sandbox
-//! awake, so it must not last.
+//! Detects idle connections. A connection keeps its sandbox awake, so a silent one must be closed.
 
 use std::{
     io,
@@ -15,7 +14,7 @@ use std::{
 use pandastack_wire_fleet::GuestStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Counts what moves. Clones are the same meter.
+/// Counts transferred bytes. Clones share one counter.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Arc<Counts>);
 
@@ -26,7 +25,7 @@ struct Counts {
 }
 
 impl Meter {
-    /// Waits until nothing has moved for so long, or twice as long at most.
+    /// Waits until nothing was transferred for the limit. Detection takes at most twice the limit.
     pub async fn silence(&self, limit: Duration) {
         loop {
             let before = self.0.moved.load(Ordering::Relaxed);
@@ -38,7 +37,7 @@ impl Meter {
         }
     }
 
-    /// Says whether that has happened.
+    /// Tells whether `silence` has found the connection idle.
     pub fn was_silent(&self) -> bool {
         self.0.silent.load(Ordering::Relaxed)
     }
@@ -48,7 +47,7 @@ impl Meter {
     }
 }
 
-/// A stream with a meter on it.
+/// A stream whose bytes are counted.
 pub struct Metered {
     pub stream: GuestStream,
     pub meter: Meter,

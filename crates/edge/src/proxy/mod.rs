@@ -1,6 +1,6 @@
-//! Requests to programs in guests. `carry` passes one on and brings the answer back, `head` decides
-//! which headers go along, `answer` which of a program's headers reach a browser, `meter` ends what
-//! nobody uses, `door` is the way in for who has a key.
+//! Requests to programs in guests. `door` is the entry for callers with a key, `carry` forwards a
+//! request, `head` filters headers, `answer` filters the headers of responses, and `meter` closes
+//! idle connections.
 
 mod answer;
 mod carry;

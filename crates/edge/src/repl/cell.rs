@@ -1,5 +1,5 @@
-//! Runs one cell and collects what it said. The guest limits output and results; here they also
-//! share the memory that whole answers may take.
+//! Runs one cell and collects its output. The guest limits output and results. Here they also count
+//! against the memory budget of whole answers.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
 
 const LOST: &str = "what earlier cells left behind is lost";
 
-/// Runs a cell and answers with what it said. A client that hangs up interrupts it.
+/// Runs a cell and answers with its result. A client that disconnects interrupts the cell.
 pub async fn cell(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
@@ -56,7 +56,7 @@ async fn to_the_end(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: Ce
     }
 }
 
-/// What a cell has said so far.
+/// Output and results of a cell so far.
 struct Said {
     stdout: Kept,
     stderr: Kept,
@@ -70,7 +70,7 @@ impl Default for Said {
     }
 }
 
-/// What a kernel says besides its output.
+/// The kernel's reply, without its output.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct KernelReply {
@@ -104,7 +104,7 @@ impl Said {
         })
     }
 
-    /// Reads what the kernel said. It runs a user's code, so it may have said anything.
+    /// Parses the kernel's reply. The kernel runs a user's code, so the reply is untrusted.
     fn told(&self) -> KernelReply {
         let body = self.body.bytes();
         if body.is_empty() && !self.body.is_cut() {
@@ -114,7 +114,7 @@ impl Said {
             error: Some("the results of this cell were lost on the way".to_owned()),
             results: Vec::new(),
         });
-        // A key that is no MIME type would make clients read the bundle in another way.
+        // With a key that is not a MIME type, clients would misread the bundle.
         told.results.iter_mut().for_each(|bundle| bundle.retain(|mime, _| mime.contains('/')));
         told.results.retain(|bundle| !bundle.is_empty());
         told
@@ -128,7 +128,7 @@ fn text(kept: Kept, cut: bool) -> String {
     if cut { format!("{text}\n[output truncated after {bytes} bytes]\n") } else { text }
 }
 
-/// The fault of a cell that ran too long. The published clients look for the word `timeout` in it.
+/// The fault of a cell that timed out. The published clients search the text for `timeout`.
 fn late(limit: Duration, lost: bool) -> Fault {
     let mut text = format!("cell timeout after {}s", limit.as_secs_f64());
     if lost {

@@ -1,5 +1,5 @@
-//! Running code. `sessions` opens and closes what keeps its state, `cell` runs one piece of code in
-//! it, `once` runs code by itself.
+//! Running code. `sessions` opens and closes sessions that keep their state, `cell` runs code in a
+//! session, and `once` runs code without one.
 
 mod cell;
 mod once;
@@ -22,7 +22,7 @@ pub use sessions::{close, list, open, open_session};
 
 use crate::Edge;
 
-/// The `{session}` of a route. Text that is no id names no session.
+/// The `{session}` of a route. Text that is not an id is answered as an unknown session.
 pub struct SessionPath(pub CodeSessionId);
 
 impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
@@ -35,7 +35,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     }
 }
 
-/// The fault of a session that is not there.
+/// The fault of an unknown session.
 fn no_session() -> Fault {
     Fault::new(FaultKind::Missing, "session.not_found", "session not found")
 }

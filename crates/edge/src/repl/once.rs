@@ -1,4 +1,4 @@
-//! Runs code by itself, in a new process that ends with it.
+//! Runs code without a session, in a new process.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     exec::{Start, collect},
 };
 
-/// Runs code and answers with its output. A client that hangs up ends it.
+/// Runs code and answers with its output. The code ends if the client disconnects.
 pub async fn once(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
@@ -35,7 +35,7 @@ async fn run_once(edge: &Edge, id: SandboxId, spec: OnceSpec, traced: Traced) ->
     traced.tell(&mut env);
     let ask = ExecAsk { program, cwd, env, user, stdin: false, deadline, terminal: None };
     let done = collect(edge, id, Start { ask, stdin: None }).await.map_err(|fault| match fault {
-        // The only path that was named is the interpreter's.
+        // The interpreter's path is the only path in the request.
         Fault { kind: FaultKind::Missing, code: "path.not_found", .. } => {
             let text = format!("this sandbox has no {}", interpreter.program);
             Fault::new(FaultKind::Caller, "language.unavailable", text)

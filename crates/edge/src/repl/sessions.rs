@@ -1,4 +1,4 @@
-//! Opens, lists and closes code sessions. They live in the guest; nothing is remembered here.
+//! Opens, lists and closes code sessions. They exist only in the guest; the edge keeps no state.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, SandboxId};
@@ -29,7 +29,7 @@ pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted) -> Answer<Js
     Ok(Json(sessions.into_iter().map(|view| render(id, view)).collect()))
 }
 
-/// Closes a session and ends what runs in it.
+/// Closes a session and ends the code that runs in it.
 pub async fn close(
     State(edge): State<Edge>,
     Admitted(id): Admitted,
@@ -39,8 +39,8 @@ pub async fn close(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Opens a session of a chosen id, or finds it. A client that hangs up meanwhile ends what was
-/// begun for it.
+/// Opens the session with this id, or returns the existing one. If the client disconnects
+/// meanwhile, the new session is ended.
 pub async fn open_session(
     edge: &Edge,
     id: SandboxId,

@@ -1,8 +1,6 @@
-//! One command on a socket that carries many. It ends with exactly one terminal frame, unless the
-//! socket is gone.
-//!
-//! starting → running → exit | error.   A stop (cancel, stall, server's end) at any point → the
-//! process is ended → error.
+//! One command on a socket that carries many. It sends exactly one terminal frame, unless the
+//! socket is gone. States: starting → running → exit | error. A stop (cancel, stalled input, server
+//! shutdown) in any state ends the process and leads to error.
 
 use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc};
 
@@ -24,7 +22,7 @@ use crate::{
     limits::SOCKET_PIECE_BYTES,
 };
 
-/// A command that was accepted.
+/// An accepted command.
 pub struct Command {
     pub id: String,
     pub sandbox: SandboxId,
@@ -33,7 +31,7 @@ pub struct Command {
     pub tell: Tell,
     pub ids: Ids,
     pub attendance: Attendance,
-    /// The request's id, for the log.
+    /// The request id, for the log.
     pub request: String,
 }
 
@@ -41,14 +39,14 @@ pub struct Command {
 enum End {
     Exit(i32),
     Failed(Fault),
-    /// Somebody did not want it any more, and this is what its client is told.
+    /// The command was stopped from outside; the text is for the client.
     Stopped(String),
-    /// Nobody is there to be told.
+    /// The client is gone.
     Unheard,
 }
 
 impl Command {
-    /// Runs it to its end, and says how it was.
+    /// Runs the command to its end and sends its terminal frame.
     pub async fn run(self, taken: Taken) {
         let Self { id, sandbox, host, start, tell, ids, attendance, request } = self;
         let Taken { stop, control } = taken;
@@ -73,7 +71,7 @@ impl Command {
                 end.unwrap_or_else(|_| End::Failed(Fault::bug("a command on a socket panicked")))
             }
         };
-        // The process is given up here, however slowly its last frame is read.
+        // The process is ended at this point, even if the client reads its last frame slowly.
         let news = match end {
             End::Exit(exit) => ExecNews::Exit { id: id.clone(), exit },
             End::Failed(fault) => {
@@ -93,17 +91,16 @@ async fn stopped(stop: oneshot::Receiver<String>) -> End {
     stop.await.map_or(End::Unheard, End::Stopped)
 }
 
-/// Passes input and signals on, in the order they came.
+/// Passes input and signals on, in order.
 async fn pass_in(mut from: mpsc::Receiver<ExecControl>, to: mpsc::Sender<ExecControl>) -> Infallible {
     while let Some(control) = from.recv().await {
-        // A process that no longer listens has its end on the way; what comes for it until then
-        // goes nowhere.
+        // If the process no longer reads, its exit event follows. Input until then is dropped.
         let _ = to.send(control).await;
     }
     std::future::pending().await
 }
 
-/// Tells what a command writes.
+/// Sends a command's output.
 struct Voice<'a> {
     id: &'a str,
     tell: &'a Tell,
@@ -125,13 +122,14 @@ impl Voice<'_> {
                 return End::Unheard;
             }
         };
-        // What was held back for a character that never became whole.
+        // Bytes that were held back for an incomplete character.
         self.say(OutputStream::Stdout, stdout.finish()).await;
         self.say(OutputStream::Stderr, stderr.finish()).await;
         end
     }
 
-    /// Says a piece of output in parts that let others have their turn. False if nobody hears it.
+    /// Sends a piece of output in parts, so that other commands get their turn. Returns false if
+    /// the client is gone.
     async fn pieces(&self, stream: OutputStream, tail: &mut TextTail, mut piece: Bytes) -> bool {
         while !piece.is_empty() {
             let part = piece.split_to(piece.len().min(SOCKET_PIECE_BYTES));
@@ -143,7 +141,7 @@ impl Voice<'_> {
     }
 
     async fn say(&self, stream: OutputStream, data: String) -> bool {
-        // A piece may hold nothing but the start of a character.
+        // A piece may hold only the start of a character.
         if data.is_empty() {
             return true;
         }

@@ -1,5 +1,5 @@
-//! Many commands on one socket. Reads the client's frames and acts on each; the commands themselves
-//! answer.
+//! Many commands on one socket. This file reads the client's frames and acts on each. The commands
+//! send their own answers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,8 +28,8 @@ use crate::{
     limits::{SOCKET_COMMANDS_MAX, SOCKET_STDIN_STALL_MAX, STDIN_PIECE_BYTES},
 };
 
-/// Opens a socket for commands. A sleeping sandbox is woken for it, and stays awake for as long as
-/// it is open.
+/// Opens a socket for commands. It wakes a sleeping sandbox, which then stays awake while the
+/// socket is open.
 pub async fn exec(State(edge): State<Edge>, opening: Opening) -> Answer {
     let (sandbox, request, scope) = (opening.id, opening.request.clone(), edge.sockets.scope().clone());
     let traced = opening.traced;
@@ -40,8 +40,8 @@ pub async fn exec(State(edge): State<Edge>, opening: Opening) -> Answer {
     }))
 }
 
-/// The use that an open socket is, shared with its commands: a sandbox that was put to sleep under
-/// the socket and woken by a command has to be told of it again.
+/// The presence that keeps the sandbox awake, shared by the socket and its commands. If the sandbox
+/// was put to sleep and a command has woken it, the presence must be renewed.
 #[derive(Clone)]
 pub struct Attendance(Arc<Mutex<Presence>>);
 
@@ -50,9 +50,9 @@ impl Attendance {
         Self(Arc::new(Mutex::new(presence)))
     }
 
-    /// Attends the sandbox as it is now.
+    /// Registers the presence again, for the sandbox's current machine.
     pub async fn renew(&self, host: &dyn HostPort, sandbox: SandboxId) {
-        // If that fails, the command that asks for this fails too, and says why.
+        // If this fails, the command fails too and reports the reason.
         if let Ok(presence) = host.attend(sandbox).await {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = presence;
         }
@@ -71,12 +71,12 @@ struct Switchboard {
 }
 
 impl Switchboard {
-    /// Serves the socket to its end. Its commands end with it.
+    /// Serves the socket until it closes. Its commands end with it.
     async fn serve(self, mut line: Line) {
         let goodbye = loop {
             match line.hearing.next().await {
                 Heard::Text(text) => {
-                    // A client that does not read its answers must not hold up the server's end.
+                    // A client that does not read its answers must not block the server's shutdown.
                     let _ = line.closing.run_until_cancelled(self.act(&text, &line)).await;
                 }
                 Heard::Binary(_) => {
@@ -85,7 +85,7 @@ impl Switchboard {
                 }
                 Heard::Nonsense(how, error) => {
                     self.ids.stop_all(&error);
-                    // In the queue before the goodbye, if the client still reads at all.
+                    // Queued before the close frame, if the client still reads.
                     let _ = line.tell.try_send(error_frame("", error));
                     break how;
                 }
@@ -100,7 +100,7 @@ impl Switchboard {
             }
         };
         line.end(goodbye).await;
-        // Those that had something to say and nobody to hear it.
+        // Commands that could not send their last frame.
         self.ids.drop_all();
     }
 
@@ -118,7 +118,7 @@ impl Switchboard {
             ExecFrame::Cancel { id } => self.ids.stop(&id, "cancelled"),
             ExecFrame::Stdin { id, text, close } => match self.ids.takes_stdin(&id) {
                 Some(true) => self.feed(&id, text, close).await,
-                // Not its terminal frame, so not under its id.
+                // This is not the command's terminal frame, so it does not use the command's id.
                 Some(false) => refuse(line, "", format!("{id:?} takes no stdin; start it with \"stdin\": true")).await,
                 None => {}
             },
@@ -127,8 +127,7 @@ impl Switchboard {
     }
 
     fn start(&self, id: &str, ask: ExecRequest, live_stdin: bool, line: &Line) -> Result<(), String> {
-        // Taken first: whatever is wrong with a second start, it must not look like the end of the
-        // first.
+        // Take the id first: an invalid second start must not look like the end of the first.
         let taken = self.ids.take(id, live_stdin).map_err(|refused| match refused {
             NotTaken::InUse => "id in use".to_owned(),
             NotTaken::TooMany => {
@@ -168,8 +167,8 @@ impl Switchboard {
         self.pass(id, pieces).await;
     }
 
-    /// Hands something to a command. One that takes nothing for long is ended, because the others'
-    /// frames wait behind it.
+    /// Sends input or a signal to a command. A command that accepts nothing for too long is ended,
+    /// because the frames for other commands wait behind it.
     async fn pass(&self, id: &str, controls: impl IntoIterator<Item = ExecControl>) {
         let Some(to) = self.ids.control(id) else { return };
         for control in controls {
@@ -185,8 +184,7 @@ impl Switchboard {
     }
 }
 
-/// Answers a frame that cannot be acted on. A client that does not read its answers is not read
-/// from either.
+/// Answers an invalid frame. While the client does not read its answers, no more frames are read.
 async fn refuse(line: &Line, id: &str, error: impl Into<String>) {
     let _ = line.tell.send(error_frame(id, error)).await;
 }

@@ -1,6 +1,6 @@
-//! The commands in flight on one socket, by the id that the client chose. An id is taken from its
-//! start frame until its terminal frame is in the queue; both happen under one lock, so nothing of
-//! a later command with the same id overtakes it.
+//! The commands in flight on one socket, by the id that the client chose. An id is in use from its
+//! start frame until its terminal frame is queued. Both happen under one lock, so no frame of a
+//! later command with the same id can overtake the terminal frame.
 
 use std::{
     collections::HashMap,
@@ -13,24 +13,24 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::limits::{SOCKET_COMMANDS_MAX, SOCKET_STDIN_QUEUE};
 
-/// Who is in flight. Clones are the same.
+/// The commands in flight. Clones share one table.
 #[derive(Clone, Default)]
 pub struct Ids(Arc<Mutex<HashMap<String, Entry>>>);
 
 struct Entry {
-    /// Ends the command, with the text of its error frame. Taken when used.
+    /// Ends the command with this text in its error frame. Taken when used.
     stop: Option<oneshot::Sender<String>>,
     control: mpsc::Sender<ExecControl>,
     live_stdin: bool,
 }
 
-/// The command's own end of its entry.
+/// The command's side of its entry.
 pub struct Taken {
     pub stop: oneshot::Receiver<String>,
     pub control: mpsc::Receiver<ExecControl>,
 }
 
-/// Why an id cannot be taken.
+/// Why an id cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotTaken {
     InUse,
@@ -38,7 +38,7 @@ pub enum NotTaken {
 }
 
 impl Ids {
-    /// Takes an id for a new command.
+    /// Reserves an id for a new command.
     pub fn take(&self, id: &str, live_stdin: bool) -> Result<Taken, NotTaken> {
         let mut ids = self.lock();
         if ids.contains_key(id) {
@@ -52,50 +52,49 @@ impl Ids {
         Ok(Taken { stop: stop_rx, control: control_rx })
     }
 
-    /// Gives an id back together with its terminal frame.
+    /// Releases an id and queues its terminal frame.
     pub fn end(&self, id: &str, place: mpsc::Permit<'_, Message>, last: Message) {
         let mut ids = self.lock();
         ids.remove(id);
         place.send(last);
     }
 
-    /// Gives an id back whose command was never started.
+    /// Releases an id whose command was never started.
     pub fn forget(&self, id: &str) {
         self.lock().remove(id);
     }
 
-    /// Ends one command; unknown ids and second times are fine.
+    /// Ends one command. Unknown ids and repeated calls are ignored.
     pub fn stop(&self, id: &str, why: &str) {
         if let Some(stop) = self.lock().get_mut(id).and_then(|entry| entry.stop.take()) {
             let _ = stop.send(why.to_owned());
         }
     }
 
-    /// Ends every command, with a reason that is told.
+    /// Ends every command with a reason for the client.
     pub fn stop_all(&self, why: &str) {
         for stop in self.lock().values_mut().filter_map(|entry| entry.stop.take()) {
             let _ = stop.send(why.to_owned());
         }
     }
 
-    /// Ends every command without a word.
+    /// Ends every command without a terminal frame.
     pub fn drop_all(&self) {
         self.lock().clear();
     }
 
-    /// Gives the way to a command's process. `None` if it is not in flight any more.
+    /// Returns the sender to a command's process; `None` if the command is not in flight.
     pub fn control(&self, id: &str) -> Option<mpsc::Sender<ExecControl>> {
         self.lock().get(id).map(|entry| entry.control.clone())
     }
 
-    /// Tells whether a command takes input; `None` if it is not in flight any more.
+    /// Tells whether a command takes input; `None` if it is not in flight.
     pub fn takes_stdin(&self, id: &str) -> Option<bool> {
         self.lock().get(id).map(|entry| entry.live_stdin)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        // Every change under this lock is a single step, so a panic elsewhere cannot have left it
-        // half done.
+        // Every change under this lock is a single step, so a panic cannot leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

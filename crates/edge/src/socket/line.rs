@@ -1,5 +1,5 @@
-//! An open socket. Reading is its owner's; writing is a task of its own with a short queue, so that
-//! neither waits for the other.
+//! An open socket. Its owner reads. A separate task writes from a short queue, so that reading and
+//! writing never wait for each other.
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use bytes::Bytes;
@@ -22,38 +22,38 @@ use crate::limits::{SOCKET_CLOSE_GRACE, SOCKET_PING, SOCKET_QUEUE};
 const SHUTTING_DOWN: &str = "the server is shutting down";
 const REVOKED: &str = "the API key was revoked";
 
-/// Puts messages into the queue of a socket. The socket stays open until the last of these is gone.
+/// Queues messages for a socket. The socket stays open until the last sender is dropped.
 pub type Tell = mpsc::Sender<Message>;
 
 /// An open socket.
 pub struct Line {
     pub tell: Tell,
     pub hearing: Hearing,
-    /// Cancelled when this server is about to stop, which no client may hold up, and when the key
-    /// of the socket is revoked.
+    /// Cancelled when this server stops, because no client may delay that, and when the socket's
+    /// key is revoked.
     pub closing: CancellationToken,
     key: CallerKey,
     writer: JoinHandle<()>,
     goodbye: oneshot::Sender<Goodbye>,
 }
 
-/// The half that listens.
+/// The reading half.
 pub struct Hearing {
     stream: SplitStream<WebSocket>,
-    /// Says when nothing can be written any more. Weak, because listening keeps no socket open.
+    /// Tells when writing is no longer possible. Weak, so that reading keeps no socket open.
     tell: mpsc::WeakSender<Message>,
     closing: CancellationToken,
 }
 
-/// What came from the client.
+/// What the client sent.
 pub enum Heard {
     Text(Utf8Bytes),
     Binary(Bytes),
-    /// Something that no client may send, in words.
+    /// An invalid message, with a description.
     Nonsense(Goodbye, String),
-    /// The client has left, or cannot be reached.
+    /// The client has disconnected or is unreachable.
     Hangup,
-    /// This server is about to stop, or the key of the socket was revoked.
+    /// This server stops, or the socket's key was revoked.
     Closing,
 }
 
@@ -68,7 +68,7 @@ pub enum Goodbye {
 }
 
 impl Line {
-    /// Takes a socket over; its tasks belong to the scope.
+    /// Takes over a socket. Its tasks run in the scope.
     pub fn new(socket: WebSocket, scope: &Scope, closing: CancellationToken, key: CallerKey) -> Self {
         let (sink, stream) = socket.split();
         let ((tell, queue), (goodbye, how)) = (mpsc::channel(SOCKET_QUEUE), oneshot::channel());
@@ -77,12 +77,12 @@ impl Line {
         Self { tell, hearing, closing, key, writer, goodbye }
     }
 
-    /// Says why the socket is closed by us.
+    /// Returns why this server closes the socket.
     pub fn why_closing(&self) -> &'static str {
         if self.key.is_revoked() { REVOKED } else { SHUTTING_DOWN }
     }
 
-    /// Closes the socket once everybody has told what they had to, or has taken too long for it.
+    /// Closes the socket after all senders have finished, or after a timeout.
     pub async fn end(self, how: Goodbye) {
         let Self { tell, mut hearing, closing: _, key, writer, goodbye } = self;
         let how = if how == Goodbye::Closing && key.is_revoked() { Goodbye::Revoked } else { how };
@@ -91,7 +91,7 @@ impl Line {
         let cut = writer.abort_handle();
         let farewell = async {
             let _ = writer.await;
-            // The client's own goodbye is the end; whatever it says before that comes too late.
+            // The client's close frame is the end. Earlier messages are ignored.
             while let Some(Ok(_)) = hearing.stream.next().await {}
         };
         if tokio::time::timeout(SOCKET_CLOSE_GRACE, farewell).await.is_err() {
@@ -101,7 +101,7 @@ impl Line {
 }
 
 impl Hearing {
-    /// Waits for the client. Dropping the wait loses nothing.
+    /// Waits for the next message. It is safe to drop this future.
     pub async fn next(&mut self) -> Heard {
         loop {
             let message = tokio::select! {
@@ -113,7 +113,7 @@ impl Hearing {
             match message {
                 Some(Ok(Message::Text(text))) => return Heard::Text(text),
                 Some(Ok(Message::Binary(bytes))) => return Heard::Binary(bytes),
-                // Pings are answered below us, and a pong has done its work by arriving.
+                // The WebSocket library answers pings. A pong needs no action.
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Close(_))) | None => return Heard::Hangup,
                 Some(Err(error)) => return fault(error),
@@ -122,7 +122,7 @@ impl Hearing {
     }
 }
 
-/// Waits until the writer has given up.
+/// Waits until the writer has ended.
 async fn gone(tell: &mpsc::WeakSender<Message>) {
     if let Some(tell) = tell.upgrade() {
         tell.closed().await;
@@ -140,8 +140,8 @@ fn fault(error: axum::Error) -> Heard {
     Heard::Nonsense(how, format!("bad frame: {inner}"))
 }
 
-/// Writes until the last sender is gone, then says goodbye. When the client is unreachable it ends
-/// at once, and with it the queue.
+/// Writes until the last sender is dropped, then sends the close frame. If the client is
+/// unreachable, the writer and its queue end at once.
 async fn write(
     mut sink: SplitSink<WebSocket, Message>,
     mut queue: mpsc::Receiver<Message>,

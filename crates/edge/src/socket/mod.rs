@@ -1,9 +1,7 @@
-//! Sockets: one connection that carries frames both ways for as long as its client likes.
-//!
-//! `opening` turns a request into a socket or refuses it as any other request is refused; `line` is
-//! the open socket, with a task that writes; `exec` runs many commands on one (`ids` knows which,
-//! `command` is one of them), `terminal` runs one program in a terminal. Nothing here holds more
-//! than a few messages: what a client does not read is not taken from the guest.
+//! WebSockets. `opening` upgrades or refuses a request, `line` is the open socket with its writer
+//! task, `exec` runs many commands on one socket (`ids` is the table, `command` one command), and
+//! `terminal` runs one program in a terminal. Memory per socket is a few messages: output that a
+//! client does not read is not taken from the guest.
 
 mod command;
 mod exec;

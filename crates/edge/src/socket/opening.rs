@@ -1,5 +1,5 @@
-//! From a request to a socket. Whatever is wrong is said before, as a status with a body; after
-//! that there are only frames.
+//! Upgrades a request to a socket. Every error before the upgrade is a status with a body; after it
+//! there are only frames.
 
 use axum::{
     Extension,
@@ -28,7 +28,7 @@ use crate::{
 
 const SOCKETS: Counted = Counted { name: "open sockets", quota: "quota.sockets", full: "socket.too_many" };
 
-/// The open sockets of this edge: how many there may be, and who waits for them at the end.
+/// The open sockets of this edge: their limit, and the scope of their tasks.
 #[derive(Clone)]
 pub struct Sockets {
     scope: Scope,
@@ -36,12 +36,12 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Makes room for sockets whose tasks belong to a scope.
+    /// Creates the default number of places. Tasks of the sockets run in the scope.
     pub fn new(scope: Scope) -> Self {
         Self::with_room(scope, SOCKETS_MAX)
     }
 
-    /// The same, for so many.
+    /// Like `new`, with another number of places.
     pub fn with_room(scope: Scope, sockets: usize) -> Self {
         Self { scope, places: Places::new(SOCKETS, sockets) }
     }
@@ -52,17 +52,16 @@ impl Sockets {
     }
 }
 
-/// A request that may become a socket: its caller may reach the sandbox, and there is room for one
-/// more.
+/// A request that may become a socket: the caller may reach the sandbox, and a place is free.
 pub struct Opening {
     pub id: SandboxId,
-    /// The request's id, for the log.
+    /// The request id, for the log.
     pub request: String,
     pub traced: Traced,
     upgrade: WebSocketUpgrade,
     scope: Scope,
     place: Place,
-    /// The socket is closed when it is revoked.
+    /// If this key is revoked, the socket is closed.
     key: CallerKey,
 }
 
@@ -87,16 +86,16 @@ impl FromRequestParts<Edge> for Opening {
 }
 
 impl Opening {
-    /// Answers that the socket is open and lets `serve` have it. What `serve` holds is dropped if
-    /// the client has left.
+    /// Answers with the upgrade and passes the socket to `serve`. If the client is gone, `serve` is
+    /// dropped with everything it holds.
     pub fn accept<F>(self, serve: impl FnOnce(Line) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let Self { upgrade, scope, place, key, .. } = self;
         let (opened, opening) = oneshot::channel::<WebSocket>();
-        // The framework would run the socket in a task of its own that nobody waits for; it only
-        // hands it over to ours.
+        // The framework would run the socket in a detached task. That task only passes the socket
+        // on to a task in our scope.
         let tasks = scope.clone();
         let served = async move {
             if let Ok(socket) = opening.await {
@@ -116,7 +115,7 @@ impl Opening {
             }
             drop(place);
         };
-        // What it logs is still this request's, and so is its trace.
+        // Logs and spans of the socket belong to this request.
         scope.start("socket", trace::within(trace::here(), served.in_current_span()));
         upgrade
             .max_message_size(SOCKET_MESSAGE_BYTES_MAX)

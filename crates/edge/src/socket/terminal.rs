@@ -1,4 +1,4 @@
-//! One program in a terminal on one socket: bytes both ways, sizes in between, and the end as the
+//! One program in a terminal on one socket: bytes in both directions, resizes, and the exit as the
 //! last frame.
 
 use std::collections::BTreeMap;
@@ -28,15 +28,15 @@ use crate::{
     limits::{STDIN_PIECE_BYTES, TERMINAL_COLS, TERMINAL_ROWS},
 };
 
-/// The user's own shell if the sandbox names one, else the best there is, as for a login.
+/// Starts the user's shell as a login shell: `$SHELL` if it is set, else bash, else sh.
 const LOGIN_SHELL: &str = r#"for shell in "$SHELL" /bin/bash /bin/sh; do [ -x "$shell" ] && SHELL=$shell && export SHELL && exec "$shell" -l; done"#;
 
-/// How the end of a program is spelled.
+/// Format of the exit frame.
 #[derive(Clone, Copy)]
 enum Spelling {
-    /// In every way that clients of a terminal know.
+    /// With all fields that terminal clients know.
     Typed,
-    /// As the command line's ssh knows it.
+    /// The form that the command line's `ssh` reads.
     Plain,
 }
 
@@ -67,21 +67,21 @@ async fn open(edge: Edge, opening: Opening, uri: &Uri, (program, spelling): (Opt
         deadline: None,
         terminal: Some((side("rows", TERMINAL_ROWS), side("cols", TERMINAL_COLS))),
     };
-    // Started before the socket is open, so that whatever is wrong has a status. A client that
-    // leaves meanwhile ends it.
+    // Started before the upgrade, so that an error has a status. If the client disconnects
+    // meanwhile, the program is ended.
     let session = edge.host.exec(opening.id, ask).await?;
     let request = opening.request.clone();
     Ok(opening.accept(move |line| serve(line, session, spelling, request)))
 }
 
-/// Serves the terminal to its end: the program's, the client's or the server's.
+/// Serves the terminal until the program, the client or the server ends it.
 async fn serve(mut line: Line, session: ExecSession, spelling: Spelling, request: String) {
     let ExecSession { events, control } = session;
-    // Neither way waits for the other: output flows while input is stuck, and the reverse.
+    // Input and output are independent: each flows while the other is blocked.
     let end = tokio::select! {
         end = output(events, &line.tell) => end,
         end = input(&mut line.hearing, control) => end,
-        // Both may be stuck, with a client that does not read and a program that does not either.
+        // Both may be blocked if neither the client nor the program reads.
         () = line.tell.closed() => End::Unheard,
         () = line.closing.cancelled() => End::Closing,
     };
@@ -103,7 +103,7 @@ async fn serve(mut line: Line, session: ExecSession, spelling: Spelling, request
             let _ = line.tell.send(Message::text(socket_text(&news))).await;
         }
     };
-    // A client that does not read may miss its last frame, but not hold us up.
+    // A client that does not read may miss its last frame, but it must not delay us.
     let _ = tokio::time::timeout(crate::limits::SOCKET_CLOSE_GRACE, told).await;
     line.end(goodbye).await;
 }
@@ -115,7 +115,7 @@ enum End {
     Refused(Goodbye, String),
     /// The server stops, or the key was revoked.
     Closing,
-    /// Nobody is there to be told.
+    /// The client is gone.
     Unheard,
 }
 
@@ -130,13 +130,13 @@ async fn output(mut events: mpsc::Receiver<ExecEvent>, tell: &Tell) -> End {
             }
             Some(ExecEvent::Exit { code }) => return End::Exit(code),
             Some(ExecEvent::Failed(fault)) => return End::Failed(fault),
-            // It was given no limit, so this would be news to us; but it is an end.
+            // No timeout was set, so this event is unexpected. It is still an end.
             Some(ExecEvent::TimedOut { .. }) | None => return End::Failed(lost()),
         }
     }
 }
 
-/// Passes on what the client says until it leaves.
+/// Passes the client's frames on until the client disconnects.
 async fn input(hearing: &mut Hearing, control: mpsc::Sender<ExecControl>) -> End {
     loop {
         match hearing.next().await {
@@ -156,7 +156,7 @@ async fn input(hearing: &mut Hearing, control: mpsc::Sender<ExecControl>) -> End
     }
 }
 
-/// Hands input over. A program that has ended takes none, and its end is on the way.
+/// Passes input on. A program that has ended takes none; its exit event follows.
 async fn feed(control: &mpsc::Sender<ExecControl>, mut bytes: Bytes) {
     while !bytes.is_empty() {
         let piece = bytes.split_to(bytes.len().min(STDIN_PIECE_BYTES));

@@ -1,5 +1,5 @@
-//! The stub's processes and folders: what was asked is written down, and what is answered the test
-//! has laid out.
+//! Processes and directories of the stub host. It records every request and replies with the data
+//! that the test prepared.
 
 use std::{
     collections::VecDeque,
@@ -16,16 +16,16 @@ use pandastack_wire_fleet::{
 
 use crate::stub::{StubHost, entry};
 
-/// What one stream will say.
+/// Items of one prepared stream.
 type Laid<T> = Vec<Result<T, Fault>>;
 
 #[derive(Default)]
 pub struct Beyond {
-    /// Every question, in words.
+    /// Every request, as text.
     pub asked: Mutex<Vec<String>>,
-    /// Output for whoever attaches next.
+    /// Output for the next attach.
     pub output: Mutex<VecDeque<Laid<OutputStep>>>,
-    /// Changes for whoever watches next. After them nothing happens any more.
+    /// Changes for the next watch. After them the stream stays silent.
     pub changes: Mutex<VecDeque<Laid<Vec<Change>>>>,
     pub walked: Mutex<Vec<String>>,
 }
@@ -40,7 +40,7 @@ impl StubHost {
     }
 }
 
-/// A process that has ended, or runs.
+/// A process that runs, or that has ended.
 pub fn view(number: u64, ended: Option<ProcessEnd>) -> ProcessView {
     ProcessView {
         number: ProcessNumber(number),

@@ -1,5 +1,5 @@
-//! Bytes to and from a program in a guest: streams, back-pressure, upgrades, and who takes whom
-//! along when leaving.
+//! Bytes to and from a program in a guest: streams, back-pressure, upgrades, and disconnects of
+//! either side.
 
 use std::time::Duration;
 
@@ -53,8 +53,7 @@ async fn a_slow_reader_stops_the_guest_and_nothing_grows() {
     let mut accepted = 0;
     while let Ok(count) = tokio::time::timeout(Duration::from_millis(500), stream.write(&piece)).await {
         accepted += count.unwrap();
-        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for
-        // ever.
+        // Kernel socket buffers hold a few MiB. Without back-pressure this loop would not end.
         assert!(accepted < 64 << 20, "nothing holds the guest back");
     }
     let mut read = 0;
@@ -70,13 +69,13 @@ async fn a_slow_reader_stops_the_guest_and_nothing_grows() {
 #[tokio::test]
 async fn a_client_that_leaves_takes_the_connection_along() {
     let mut rig = Rig::start().await;
-    // Before the answer's head.
+    // The client leaves before the response head.
     let request = begin(&rig.scope, rig.call(Method::GET, "/proxy/3000/slow").send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
     drop(request);
     gone(&mut stream).await;
-    // In the middle of the answer.
+    // The client leaves in the middle of the response.
     let request = begin(&rig.scope, rig.call(Method::GET, "/proxy/3000/stream").send());
     let mut stream = rig.connected().await.stream;
     head(&mut stream).await;
@@ -85,7 +84,7 @@ async fn a_client_that_leaves_takes_the_connection_along() {
     assert_eq!(within("a piece", response.chunk()).await.unwrap().unwrap(), "abc");
     drop(response);
     gone(&mut stream).await;
-    // In the middle of its own body.
+    // The client leaves in the middle of its own body.
     let half = stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"half"))]).chain(stream::pending());
     let body = reqwest::Body::wrap_stream(half);
     let request = begin(&rig.scope, rig.call(Method::PUT, "/proxy/3000/upload").body(body).send());
@@ -121,7 +120,7 @@ async fn an_upgrade_becomes_a_tunnel() {
         {
             assert!(asked.contains(&format!("\r\n{line}\r\n")), "{line} is not in {asked}");
         }
-        // The first frame comes with the head: nothing of it may be lost.
+        // The first frame arrives together with the head and must not be lost.
         let agreed = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                       Sec-WebSocket-Accept: c2FpZA==\r\n\r\n\x01first";
         say(&mut guest, agreed).await;
@@ -182,7 +181,7 @@ async fn a_refused_upgrade_is_an_ordinary_answer() {
     let answered = head(&mut client).await.to_ascii_lowercase();
     assert!(answered.starts_with("http/1.1 426 ") && !answered.contains("h2c"), "{answered}");
     hear(&mut client, "no").await;
-    // The connection is as good as before.
+    // The connection can still be used.
     say(&mut client, &format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
     let mut guest = rig.connected().await.stream;
     head(&mut guest).await;

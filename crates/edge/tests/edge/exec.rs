@@ -1,4 +1,4 @@
-//! One command, one answer.
+//! Commands whose output comes in one answer.
 
 use std::time::Duration;
 

@@ -98,8 +98,8 @@ async fn an_upload_that_breaks_off_is_not_kept() {
     assert!(put.send().await.is_err());
     let told = async {
         while rig.host.broken.lock().unwrap().is_empty() {
-            // The edge may also drop the write together with its connection; either way nothing is
-            // kept.
+            // The edge may also drop the write together with its connection. In both cases no file
+            // is kept.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -1,5 +1,5 @@
-//! A program in a guest, played by the test: it speaks HTTP on the far end of a connection, through
-//! a real server or by hand.
+//! The test plays a program in a guest: it speaks HTTP on the other end of a connection, with a
+//! real server or with raw text.
 
 use std::convert::Infallible;
 
@@ -37,15 +37,15 @@ impl Rig {
         format!("{port}-{}.box.example", self.id)
     }
 
-    /// The host name of a signed link whose token has a path after it, such as `all/x`. The stub
-    /// names links by the length of their tokens.
+    /// The host name of a signed link, for a token with a path after it, such as `all/x`. The stub
+    /// derives the label from the length of the token.
     pub fn link(&self, path: &str) -> String {
         let token = path.split(['/', '?']).next().unwrap_or_default();
         format!("link-{}.box.example", format!("{:02x}", token.len()).repeat(20))
     }
 }
 
-/// Starts work beside the test. Dropping what this gives ends it.
+/// Runs work in the background. Dropping the receiver ends it.
 pub fn begin<T: Send + 'static>(scope: &Scope, work: impl Future<Output = T> + Send + 'static) -> oneshot::Receiver<T> {
     let (mut done, outcome) = oneshot::channel();
     scope.start("test", async move {
@@ -67,7 +67,7 @@ pub async fn serve<W: Future<Output = Response<Body>>>(stream: DuplexStream, wor
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// Reads until the text so far ends a head, and gives the head; nothing past it may have come yet.
+/// Reads and returns one head. No byte after the head is read.
 pub async fn head(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut text = Vec::new();
     let whole = async {
@@ -91,7 +91,7 @@ pub async fn hear(stream: &mut (impl AsyncReadExt + Unpin), text: &str) {
     assert_eq!(String::from_utf8_lossy(&bytes), text);
 }
 
-/// Waits until the other side has gone.
+/// Waits until the other side has closed the connection.
 pub async fn gone(stream: &mut (impl AsyncReadExt + Unpin)) {
     let end = async {
         let mut rest = [0; 4096];

@@ -1,4 +1,4 @@
-//! Consoles: plain, followed, in both spellings, and their line ends.
+//! Consoles: plain, followed, in both spellings, and with all kinds of line ends.
 
 use futures_util::StreamExt;
 use reqwest::{Method, Response};
@@ -19,7 +19,7 @@ async fn plain(rig: &Rig, query: &str) -> String {
     response.text().await.unwrap()
 }
 
-/// Reads a stream until it holds a text.
+/// Reads a stream until it contains the text.
 async fn until(response: &mut Response, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {
@@ -92,7 +92,7 @@ async fn a_quiet_console_is_kept_alive() {
     let mut pieces = response.bytes_stream();
     assert_eq!(within("open", pieces.next()).await.unwrap().unwrap(), ": open\n\n");
     tokio::time::pause();
-    // The clock jumps to the next thing that happens, which is the comment.
+    // The paused clock advances to the next event, which is the keepalive.
     let piece = pieces.next().await.unwrap().unwrap();
     assert!(piece.starts_with(b": ping\n\n"), "{piece:?}");
 }

@@ -1,4 +1,4 @@
-//! The edge through its real router and its real server, over a real socket; control and host are
+//! Tests of the edge through its real router and server, over a real socket. Control and host are
 //! stubs.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]

@@ -1,4 +1,4 @@
-//! A sandbox as tools for agents.
+//! MCP tools for agents.
 
 use bytes::Bytes;
 use pandastack_model::{Fault, FaultKind};
@@ -22,7 +22,7 @@ async fn call(rig: &Rig, tool: &str, arguments: Value) -> Value {
     ask(rig, "tools/call", json!({"name": tool, "arguments": arguments})).await
 }
 
-/// What a tool said: its first text, and whether it failed.
+/// The first text of a tool's answer, and whether the tool failed.
 fn said(answer: &Value) -> (&str, bool) {
     (answer["result"]["content"][0]["text"].as_str().unwrap(), answer["result"]["isError"].as_bool().unwrap())
 }

@@ -1,4 +1,4 @@
-//! The list of public routes is what this room serves.
+//! The list of public routes matches the routes that this room serves.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ async fn every_route_is_on_the_public_list_and_the_reverse() {
     for path in Edge::paths() {
         let asked: String =
             path.split(['{', '}']).enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "x" }).collect();
-        // Nothing has this method, so a refusal names those there are; a route without one takes
-        // every method.
+        // No route has this method, so the refusal lists the allowed ones. A route that takes every
+        // method has no such list.
         let answer = rig.http.request(Method::TRACE, format!("{}{asked}", rig.url)).send().await.unwrap();
         let Some(allowed) = answer.headers().get(header::ALLOW) else {
-            // With nothing behind it, it is the same route.
+            // The public list writes the wildcard as `{path}`.
             served.insert((path.replace("{*path}", "{path}"), "ANY".to_owned()));
             continue;
         };

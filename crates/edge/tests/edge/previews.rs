@@ -1,4 +1,4 @@
-//! Previews without a key: by name, and by a signed link.
+//! Previews without a key: by host name, and by signed link.
 
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_public::{PORT_CLOSED, WAKE_FAILED};
@@ -19,7 +19,7 @@ fn signed(rig: &Rig, method: Method, path: &str) -> RequestBuilder {
     named(rig, method, &rig.link(path), &format!("/v1/p/{path}"))
 }
 
-/// Answers one request and gives what the guest saw of it.
+/// Answers one request and returns the head that the guest received.
 async fn seen(rig: &mut Rig, request: RequestBuilder, port: u16) -> String {
     let request = begin(&rig.scope, request.send());
     let mut connected = rig.connected().await;
@@ -44,7 +44,7 @@ async fn a_name_leads_to_its_port_whatever_the_path_and_method() {
     ] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let host = rig.preview(8080);
-        // Written by hand: the client library would tidy the path up.
+        // Raw text, because the client library would normalize the path.
         let mut client = rig.raw().await;
         say(&mut client, &format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
         let mut connected = rig.connected().await;
@@ -195,7 +195,7 @@ async fn no_spelling_of_a_path_walks_around_a_rule() {
         "/docs/..%5csecret",
         "/docs/..;/secret",
     ] {
-        // Written by hand: the client library would tidy the path up.
+        // Raw text, because the client library would normalize the path.
         let mut client = rig.raw().await;
         let host = rig.link("docs");
         say(&mut client, &format!("GET /v1/p/docs{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).await;
@@ -215,7 +215,7 @@ async fn no_spelling_of_a_path_walks_around_a_rule() {
     assert!(text.starts_with("HTTP/1.1 40"), "a backslash is refused, here or before: {text}");
 }
 
-/// Sends a request as it is, lets the program say this, and gives the answer.
+/// Sends a request, lets the program reply with this text, and returns the response.
 async fn answered(rig: &mut Rig, request: RequestBuilder, said: &str) -> reqwest::Response {
     let request = begin(&rig.scope, request.send());
     let mut stream = rig.connected().await.stream;
@@ -224,7 +224,7 @@ async fn answered(rig: &mut Rig, request: RequestBuilder, said: &str) -> reqwest
     within("an answer", request).await.unwrap().unwrap()
 }
 
-/// What a program in a sandbox must not be able to say to a browser.
+/// Response headers that must not reach a browser.
 const HOSTILE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Mine: 1\r\nService-Worker-Allowed: /\r\nClear-Site-Data: \"*\"\r\n\
     NEL: {\"include_subdomains\":true}\r\nReport-To: {}\r\nReporting-Endpoints: a=\"https://evil.example\"\r\n\
     Public-Key-Pins: pin\r\nStrict-Transport-Security: max-age=9; includeSubDomains\r\nAlt-Svc: h3=\":1\"\r\n\
@@ -261,7 +261,7 @@ async fn an_answer_changes_nothing_outside_of_its_own_origin() {
         assert_eq!(set, *cookies);
         assert!(headers.contains_key("x-mine") && headers.contains_key("origin-agent-cluster"));
         assert_eq!(headers.contains_key("access-control-allow-credentials"), own_origin);
-        // A page on the API's own name is put into an origin of its own.
+        // A page on the API's own host name is put into its own origin.
         let policy = headers.get("content-security-policy").map(|value| value.to_str().unwrap());
         assert_eq!(
             policy.is_some_and(|policy| policy.starts_with("sandbox") && !policy.contains("same-origin")),
@@ -312,12 +312,12 @@ async fn a_browser_gets_a_cookie_for_the_host_of_its_link_alone() {
     );
 
     let framed = visit("all/").header("sec-fetch-dest", "iframe");
-    // The cookie opens the whole origin, and the program never sees it.
+    // The cookie opens the whole origin, and the program never receives it.
     let request = named(&rig, Method::GET, &rig.link("all"), "/app.js?x=1");
     let request = request.header("cookie", "a=1; pandastack_preview=other; pandastack_preview=all");
     let seen = seen(&mut rig, request, 3000).await;
     assert!(seen.starts_with("GET /app.js?x=1 ") && seen.contains("cookie: a=1\r\n"), "{seen}");
-    // The rules of the token hold for it, and another link's token does not open this host.
+    // The token's rules apply to it, and another link's token does not open this host.
     let ask = |host: String, cookie: &str| {
         named(&rig, Method::GET, &host, "/secret").header("cookie", format!("pandastack_preview={cookie}"))
     };
@@ -325,6 +325,6 @@ async fn a_browser_gets_a_cookie_for_the_host_of_its_link_alone() {
     assert_eq!(answer(ask(rig.link("docs"), "all")).await.0, 401);
     assert_eq!(answer(named(&rig, Method::GET, &rig.link("all"), "/")).await.0, 401);
     assert_eq!(answer(named(&rig, Method::GET, &rig.link("docs"), "/v1/p/all/")).await.0, 401);
-    // A frame of another site would not send the cookie back: it is served where it is.
+    // In a frame of another site the browser would not send the cookie, so there is no redirect.
     assert_eq!(answered(&mut rig, framed, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.status(), 200);
 }

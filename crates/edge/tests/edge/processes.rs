@@ -137,7 +137,7 @@ async fn followed_output_tells_the_offset_after_each_piece() {
          id: 12\nevent: stderr\ndata: {\"chunk\":\"\\u00e9\",\"offset\":12}\n\n\
          id: 12\nevent: exit\ndata: {\"exit_code\":0,\"status\":\"exited\",\"offset\":12}\n\n"
     );
-    // A browser that comes back says where it was.
+    // A browser that reconnects gives its last offset.
     lay_out(&rig, [Ok(OutputStep::At(12)), ended(0)]);
     let again = rig.call(Method::GET, "/processes/prc_1/output?offset=4&follow=1").header("last-event-id", "12");
     within("the end", again.send()).await.unwrap().text().await.unwrap();

@@ -1,4 +1,4 @@
-//! The proxy for who has a key.
+//! The proxy for callers with a key.
 
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_public::PORT_CLOSED;
@@ -10,7 +10,7 @@ use crate::{
     rig::{Rig, answer, within},
 };
 
-/// Sends a request, answers it, and gives what the guest saw of it.
+/// Sends a request, answers it, and returns the head that the guest received.
 async fn seen(rig: &mut Rig, request: reqwest::RequestBuilder) -> String {
     let request = begin(&rig.scope, request.send());
     let mut connected = rig.connected().await;
@@ -68,7 +68,7 @@ async fn a_key_in_the_query_lets_in_and_stays_here() {
     let request = rig.http.get(&url).basic_auth("user", Some("of the program"));
     let seen_plain = seen(&mut rig, request).await.to_ascii_lowercase();
     assert!(seen_plain.contains("authorization: basic "), "{seen_plain}");
-    // Keys of ours are told by how they begin; the stub's are not.
+    // Our keys are recognized by their prefix, which the stub's keys do not have.
     assert!(seen_plain.starts_with("get /x?a=1&access_token=mine&b=2 "), "{seen_plain}");
     let request = rig.call(Method::GET, "/proxy/3000/x?a=1&access_token=pds_0123&b=2");
     assert!(seen(&mut rig, request).await.starts_with("GET /x?a=1&b=2 "));

@@ -1,4 +1,4 @@
-//! Code sessions, cells and code that is run once.
+//! Code sessions, cells, and code that runs without a session.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn open(rig: &Rig) -> String {
     body["id"].as_str().unwrap().to_owned()
 }
 
-/// Runs a cell that the test plays.
+/// Runs a cell whose events come from the test.
 async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (u16, Value, CellAsk) {
     let mut cells = rig.host.played_cells.lock().unwrap().take().unwrap();
     let play = async {

@@ -1,4 +1,4 @@
-//! The edge on a free port, and short ways to talk to it.
+//! Runs the edge on a free port, with helpers for requests to it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ impl Rig {
 }
 
 impl Played {
-    /// Plays a command to its end.
+    /// Sends the events of a command.
     pub async fn play(&self, events: impl IntoIterator<Item = ExecEvent>) {
         for event in events {
             self.events.send(event).await.unwrap();

@@ -1,4 +1,4 @@
-//! Bodies that dribble, on a clock that does not wait: each is given up by a limit of time.
+//! Slow bodies, on a paused clock: a time limit ends each of them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tower::ServiceExt;
 
 use crate::stub::{StubControl, StubHost};
 
-/// A byte now and then, for ever.
+/// An endless body with one byte after each pause.
 fn dribble(pause: Duration) -> Body {
     Body::from_stream(unfold((), move |()| async move {
         tokio::time::sleep(pause).await;

@@ -1,4 +1,4 @@
-//! Commands as event streams, byte by byte.
+//! Commands as event streams, checked byte by byte.
 
 use std::time::Duration;
 
@@ -101,8 +101,7 @@ async fn a_slow_reader_stops_the_command_and_nothing_grows() {
         .is_ok()
     {
         accepted += 1;
-        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for
-        // ever.
+        // Kernel socket buffers hold a few MiB. Without back-pressure this loop would not end.
         assert!(accepted * PIECE < 64 << 20, "nothing holds the command back");
     }
     let mut read = 0;

@@ -1,4 +1,4 @@
-//! A control plane with two tenants, and a host whose commands are played by the test.
+//! A stub control plane with two tenants, and a stub host whose commands the test plays.
 
 use std::{
     collections::BTreeMap,
@@ -26,10 +26,10 @@ use tokio::{
 /// How many events a command may be ahead of its reader.
 pub const WINDOW: usize = 4;
 
-/// Bytes on the way to or from a port.
+/// Buffer size of a connection to a port.
 pub const STREAM_BYTES: usize = 64 * 1024;
 
-/// Every key is its own tenant; the sandbox belongs to `mine`.
+/// Every key is its own tenant. The sandbox belongs to `mine`.
 pub struct StubControl(pub SandboxId);
 
 #[async_trait]
@@ -51,7 +51,7 @@ impl ControlPort for StubControl {
         if sandbox == self.0 { Ok(()) } else { Err(Fault::no_sandbox()) }
     }
 
-    /// The tokens `all`, `docs` (one path) and `gone` are good; `gone` is a deleted sandbox's.
+    /// The tokens `all` and `docs` (one path) are valid. `gone` belongs to a deleted sandbox.
     async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault> {
         let paths = match token {
             "all" => Vec::new(),
@@ -67,20 +67,20 @@ impl ControlPort for StubControl {
     }
 }
 
-/// The far end of a command: what was asked, and how to play it.
+/// The host's end of a command: the request, and the channels to play it.
 pub struct Played {
     pub ask: ExecAsk,
     pub events: mpsc::Sender<ExecEvent>,
     pub control: mpsc::Receiver<ExecControl>,
 }
 
-/// The far end of a cell.
+/// The host's end of a cell.
 pub struct PlayedCell {
     pub ask: CellAsk,
     pub events: mpsc::Sender<CellEvent>,
 }
 
-/// The far end of a connection to a port: the test is the program that listens.
+/// The guest's end of a connection to a port. The test is the program that listens.
 pub struct Connected {
     pub id: SandboxId,
     pub port: GuestPort,
@@ -90,14 +90,14 @@ pub struct Connected {
 pub struct StubHost {
     played: mpsc::Sender<Played>,
     pub files: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// What uploads that broke were told.
+    /// Faults that broken uploads ended with.
     pub broken: Arc<Mutex<Vec<Fault>>>,
     pub listing: Mutex<Vec<FileEntry>>,
-    /// What whoever wants to run something is told.
+    /// Fault for every attempt to run something.
     pub refusal: Mutex<Option<Fault>>,
-    /// One more reference for each who attends.
+    /// Has one more reference for each presence.
     pub present: Arc<()>,
-    /// What connections to ports are refused with.
+    /// Fault for connections to ports.
     pub refuse: Mutex<Option<Fault>>,
     connected: mpsc::Sender<Connected>,
     pub beyond: crate::beyond::Beyond,
@@ -105,11 +105,11 @@ pub struct StubHost {
     cells: mpsc::Sender<PlayedCell>,
     /// Taken by the test that plays cells.
     pub played_cells: Mutex<Option<mpsc::Receiver<PlayedCell>>>,
-    /// The console: what is there, and what comes.
+    /// The console: existing output and new output.
     pub console: Mutex<Option<Console>>,
 }
 
-/// What a console has said, and how it goes on.
+/// Existing output of a console, and the channel for new output.
 pub type Console = (Vec<u8>, mpsc::Receiver<Vec<u8>>);
 
 impl StubHost {

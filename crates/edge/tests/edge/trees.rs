@@ -1,4 +1,4 @@
-//! Directories as wholes, through the edge.
+//! Whole directories, through the edge.
 
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Change, ChangeKind};

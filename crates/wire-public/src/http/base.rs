@@ -1,15 +1,15 @@
-//! The address under which a client sees this server.
+//! The address of this server as its clients see it.
 
 use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
-/// Gives `scheme://host[:port]` as the client sees it: a proxy in front says whether it spoke TLS.
-/// Nothing if the client did not say which host it asked.
+/// Returns `scheme://host[:port]` as the client sees it. A proxy in front tells whether it used
+/// TLS. Empty if the client gave no host.
 pub fn public_base(headers: &HeaderMap, uri: &Uri) -> String {
     authority(headers, uri).map(|host| format!("{}://{host}", forwarded_proto(headers))).unwrap_or_default()
 }
 
-/// Gives `scheme://name[:port]` for another host name of this server: the scheme and the port are
-/// the ones the client used.
+/// Returns `scheme://name[:port]` for another host name of this server, with the scheme and port
+/// that the client used.
 pub fn base_of(name: &str, headers: &HeaderMap, uri: &Uri) -> String {
     let port = authority(headers, uri).and_then(|host| host.port_u16());
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
@@ -21,9 +21,9 @@ fn authority(headers: &HeaderMap, uri: &Uri) -> Option<Authority> {
     uri.authority().cloned().or(named).filter(|host| !host.as_str().contains('@'))
 }
 
-/// Gives the scheme that the client used.
+/// Returns the scheme that the client used.
 pub fn forwarded_proto(headers: &HeaderMap) -> &'static str {
-    // Each proxy on the way adds its own; the first is the client's.
+    // Each proxy on the way appends its own; the first value is the client's.
     let told = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()?.split(',').next());
     if told.is_some_and(|proto| proto.trim().eq_ignore_ascii_case("https")) { "https" } else { "http" }
 }

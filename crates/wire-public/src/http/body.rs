@@ -1,4 +1,4 @@
-//! Reads small JSON bodies within a size and a time, and single values of a query.
+//! Reads small JSON bodies within limits of size and time, and single values of a query.
 
 use axum::{
     body::{Body, Bytes, HttpBody},
@@ -14,7 +14,7 @@ use crate::{
     parse_rfc3339,
 };
 
-/// Reads a JSON body whatever its content type says: published clients do not always set it.
+/// Reads a JSON body. The content type is ignored, because published clients do not always set it.
 pub async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Fault> {
     let bytes = whole_body(body).await?;
     if bytes.is_empty() {
@@ -23,19 +23,19 @@ pub async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Fault> {
     object(&bytes)
 }
 
-/// Reads a JSON body that may be left out.
+/// Reads an optional JSON body.
 pub async fn optional_json_body<T: DeserializeOwned + Default>(body: Body) -> Result<T, Fault> {
     let bytes = whole_body(body).await?;
     if bytes.is_empty() { Ok(T::default()) } else { object(&bytes) }
 }
 
-/// Reads a small body whole.
+/// Reads a whole small body.
 pub async fn whole_body(body: Body) -> Result<Bytes, Fault> {
     let too_large = || {
         let text = format!("the body is larger than {JSON_BYTES_MAX} bytes");
         Fault::new(FaultKind::TooLarge, "body.too_large", text)
     };
-    // What says so itself is not waited for.
+    // Refuse at once if the announced size is too large.
     if body.size_hint().lower() > JSON_BYTES_MAX as u64 {
         return Err(too_large());
     }
@@ -49,31 +49,31 @@ pub async fn whole_body(body: Body) -> Result<Bytes, Fault> {
 }
 
 fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
-    // Arrays would otherwise fill the fields by position.
+    // An array would fill the fields by position.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(caller("body.bad_json", "bad JSON: the body must be an object"));
     }
-    // Nobody would look into the strings of fields that are not known.
+    // serde would not check the strings of unknown fields.
     let text = std::str::from_utf8(bytes).map_err(|_| caller("body.bad_json", "bad JSON: the body is not UTF-8"))?;
     serde_json::from_str(text).map_err(|error| caller("body.bad_json", format!("bad JSON: {error}")))
 }
 
-/// Gives one decoded value of a query; the first one wins.
+/// Returns one decoded value of a query. The first one wins.
 pub fn query_value(uri: &Uri, name: &str) -> Option<String> {
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).ok()?.0;
     pairs.into_iter().find_map(|(key, value)| (key == name).then_some(value))
 }
 
-/// Says whether a value of a query is a yes, in any of the spellings that clients use.
+/// Tells whether a query value is true, in any spelling that clients use.
 pub fn flag(uri: &Uri, name: &str) -> bool {
     query_value(uri, name)
         .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"))
 }
 
-/// Gives a time of a query in nanoseconds since the Unix epoch; `None` if there is none.
+/// Returns a time of a query in nanoseconds since the Unix epoch; `None` if it is missing.
 pub fn query_time(uri: &Uri, name: &str) -> Result<Option<u64>, Fault> {
     let Some(text) = query_value(uri, name).filter(|text| !text.is_empty()) else { return Ok(None) };
-    // An unescaped plus in a query is a space.
+    // An unescaped plus in a query arrives as a space.
     let time = parse_rfc3339(&text.replace(' ', "+"));
     let bad = || caller("query.bad_time", format!("{name} must be a time such as 2024-05-01T12:00:00Z"));
     time.map(Some).ok_or_else(bad)

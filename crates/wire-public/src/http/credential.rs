@@ -1,22 +1,22 @@
-//! Finds the credential of a request. Whether it is any good is for control to say.
+//! Finds the credential of a request. Control decides whether it is valid.
 
 use axum::http::{HeaderMap, Uri, header};
 
 use super::query_value;
 
-/// How a browser, which can choose nothing else of a socket's request, names its token among the
-/// protocols.
+/// Prefix of a token among the WebSocket protocols. Browsers cannot set other headers of a socket
+/// request.
 const PROTOCOL_PREFIX: &str = "bearer.";
 
-/// Gives the bearer token, or for clients that cannot send headers the `access_token` of the query,
-/// or the one among the protocols of a socket.
+/// Returns the bearer token of a request. Clients that cannot send headers use `access_token` in
+/// the query, or a protocol of the socket.
 pub fn bearer(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     from_header(headers)
         .or_else(|| query_value(uri, "access_token").filter(|token| !token.is_empty()))
         .or_else(|| protocols(headers).find_map(token).map(str::to_owned))
 }
 
-/// Gives the protocol that a socket's answer repeats: the first that is no token.
+/// Returns the protocol for a socket's answer: the first one that is not a token.
 pub fn socket_protocol(headers: &HeaderMap) -> Option<&str> {
     protocols(headers).find(|protocol| !protocol.is_empty() && token(protocol).is_none())
 }

@@ -1,5 +1,5 @@
-//! What surrounds every handler: the request id, the cross-origin headers, the rendering of faults,
-//! and a net under panics.
+//! The frame around every handler: request id, CORS headers, rendering of faults, and a catch for
+//! panics.
 
 use std::panic::AssertUnwindSafe;
 
@@ -18,7 +18,7 @@ use super::Refused;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_BYTES_MAX: usize = 64;
 
-/// The id of one request, in the logs, in error bodies and on the response.
+/// The id of one request. It appears in logs, in error bodies and in the response.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
@@ -27,14 +27,14 @@ pub fn frame<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     router.layer(from_fn(surround))
 }
 
-/// Puts around every route of a router what an answer of a guest's may have: no cross-origin
-/// headers of ours, no `OPTIONS` answered in its name.
+/// Puts a smaller frame around routes whose answers come from a guest. It adds no CORS headers to
+/// those answers and does not answer `OPTIONS` for the guest.
 pub fn bare_frame<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     router.layer(from_fn(|request: Request, next: Next| pass(request, |request| next.run(request))))
 }
 
-/// Surrounds work whose answer is a guest's: the request id, the rendering of our own faults, and
-/// the net under panics.
+/// Runs work whose answer comes from a guest. Adds the request id, renders our own faults and
+/// catches panics.
 pub async fn pass<W: Future<Output = Response>>(mut request: Request, work: impl FnOnce(Request) -> W) -> Response {
     let id = ensure_request_id(&mut request);
     let mut response = netted(work(request)).await;
@@ -45,8 +45,8 @@ pub async fn pass<W: Future<Output = Response>>(mut request: Request, work: impl
     response
 }
 
-/// Gives the id of a request and makes sure that it has one: the caller's if it is short printable
-/// ASCII, else a new one.
+/// Returns the id of a request. Uses the caller's id if it is short printable ASCII, else creates
+/// one.
 pub fn ensure_request_id(request: &mut Request) -> String {
     if let Some(RequestId(id)) = request.extensions().get() {
         return id.clone();
@@ -56,26 +56,26 @@ pub fn ensure_request_id(request: &mut Request) -> String {
     id
 }
 
-/// Renders a fault for who stands around the frame.
+/// Renders a fault for code outside the frame.
 pub fn refuse(fault: Fault, id: &str) -> Response {
     let mut response = Refused::from(fault).render(id);
     dress(response.headers_mut(), id);
     response
 }
 
-/// Answers a browser that asks whether it may send a credential.
+/// Answers a CORS preflight request.
 pub fn preflight() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     dress(response.headers_mut(), "");
     response
 }
 
-/// Answers a path that does not exist.
+/// Answers an unknown path.
 pub async fn no_route() -> Refused {
     Fault::new(FaultKind::Missing, "route.not_found", "no such route; see /v1/version for what is running").into()
 }
 
-/// Answers a path that exists with a method it does not have.
+/// Answers a known path with an unsupported method.
 pub async fn no_method() -> Refused {
     let fault = Fault::new(FaultKind::Caller, "route.method_not_allowed", "this route does not have that method");
     Refused::with_status(StatusCode::METHOD_NOT_ALLOWED, fault)
@@ -99,7 +99,7 @@ async fn surround(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// A defect in one handler must cost one request, not the connection without a word.
+/// Catches a panic, so that a bug in one handler fails only one request.
 async fn netted(work: impl Future<Output = Response>) -> Response {
     let answer = AssertUnwindSafe(work).catch_unwind().await;
     answer.unwrap_or_else(|_| Refused::from(Fault::bug("a handler panicked")).into_response())
@@ -121,14 +121,14 @@ fn dress(headers: &mut HeaderMap, id: &str) {
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 }
 
-/// Takes the caller's id if it is short printable ASCII, else makes one.
+/// Returns the caller's id if it is short printable ASCII, else a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let theirs = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     match theirs {
         Some(id) if (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) => id.to_owned(),
         _ => {
             let mut bytes = [0; 8];
-            // Without randomness the id is only less useful.
+            // Without randomness the id is still usable, but less useful.
             let _ = getrandom::fill(&mut bytes);
             bytes.iter().map(|byte| format!("{byte:02x}")).collect()
         }

@@ -1,5 +1,4 @@
-//! These types over HTTP: what both doors do with every request, written once. Knows no sandbox and
-//! no tenant.
+//! HTTP code that both doors share. Knows no sandboxes and no tenants.
 
 mod base;
 mod body;

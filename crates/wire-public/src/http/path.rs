@@ -1,5 +1,4 @@
-//! The sandbox that a path names. Text that is no id names no sandbox: that is a miss, not a
-//! mistake worth telling apart.
+//! The sandbox id of a path. Text that is not an id is answered like an unknown sandbox.
 
 use axum::{
     extract::{FromRequestParts, RawPathParams},
@@ -17,7 +16,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SandboxPath {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        // By its name: a route may have more of them.
+        // By name, because a route may have more parameters.
         let named = RawPathParams::from_request_parts(parts, state).await.ok();
         let id = named.iter().flatten().find_map(|(name, value)| (name == "id").then_some(value));
         id.and_then(|id| id.parse().ok()).map(SandboxPath).ok_or_else(|| Fault::no_sandbox().into())

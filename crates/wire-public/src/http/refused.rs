@@ -1,5 +1,5 @@
-//! A fault on its way out. It travels as an extension of the response until the frame, which knows
-//! the request id, renders and logs it.
+//! A fault as a response. It is an extension of the response until the frame, which knows the
+//! request id, renders and logs it.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -9,14 +9,14 @@ use pandastack_model::{Fault, FaultKind};
 
 use crate::reply;
 
-/// What a door's handler gives.
+/// The result of a door's handler.
 pub type Answer<T = Response> = Result<T, Refused>;
 
 /// A fault that a handler may return with `?`.
 #[derive(Clone, Debug)]
 pub struct Refused {
     fault: Box<Fault>,
-    /// Set only where HTTP itself names the status.
+    /// Set only where HTTP itself defines the status.
     status: Option<StatusCode>,
 }
 
@@ -26,19 +26,19 @@ impl Refused {
         Self { fault: Box::new(fault), status: Some(status) }
     }
 
-    /// Gives the fault.
+    /// Returns the fault.
     pub fn fault(&self) -> &Fault {
         &self.fault
     }
 
-    /// Gives status and body as they will be shown, but for the request's id.
+    /// Returns status and body as the client sees them, without the request id.
     pub fn shown(&self) -> (u16, Vec<u8>) {
         let reply = reply(&self.fault, "");
         let body = serde_json::to_vec(&reply.body).expect("plain texts are always JSON");
         (self.status.map_or(reply.status, |status| status.as_u16()), body)
     }
 
-    /// Renders the fault and logs it, both by its kind.
+    /// Renders and logs the fault.
     pub(super) fn render(self, request_id: &str) -> Response {
         let reply = reply(&self.fault, request_id);
         log_fault(&self.fault, request_id);
@@ -52,7 +52,7 @@ impl Refused {
     }
 }
 
-/// Logs a fault at the level of its kind. For the door that shows it, once.
+/// Logs a fault at the level of its kind. Called once, by the door that returns the fault.
 pub fn log_fault(fault: &Fault, request_id: &str) {
     match fault.kind {
         FaultKind::Bug => tracing::error!(request = request_id, "{fault}"),

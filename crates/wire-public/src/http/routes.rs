@@ -1,16 +1,16 @@
-//! Routes that remember their paths. A router cannot be asked what it has, and the document of the
-//! API must know.
+//! Routes that remember their paths. A router cannot list its paths, and the API document is
+//! compared with them.
 
 use axum::{Router, routing::MethodRouter};
 
-/// A router in the making.
+/// A router with the list of its paths.
 pub struct Routes<S> {
     router: Router<S>,
     paths: Vec<&'static str>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
-    /// Begins without routes.
+    /// Creates an empty set of routes.
     #[allow(clippy::new_without_default, reason = "made in one place of each door, by name")]
     pub fn new() -> Self {
         Self { router: Router::new(), paths: Vec::new() }
@@ -22,12 +22,12 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Self { router: self.router.route(path, methods), paths: self.paths }
     }
 
-    /// Gives the paths in the order in which they were added.
+    /// Returns the paths in the order in which they were added.
     pub fn paths(&self) -> &[&'static str] {
         &self.paths
     }
 
-    /// Gives the router.
+    /// Returns the router.
     pub fn into_router(self) -> Router<S> {
         self.router
     }

@@ -1,5 +1,5 @@
-//! Event streams as answers: the headers that published clients need, and nothing that holds text
-//! back.
+//! Event streams as responses, with the headers that published clients need. Nothing here buffers
+//! text.
 
 use axum::{
     body::Body,
@@ -10,13 +10,13 @@ use futures_util::{Stream, StreamExt, stream::poll_fn};
 
 use crate::sse;
 
-/// Answers with pieces of event-stream text as they come. Nothing is taken from the stream before
-/// the connection has room.
+/// Answers with event-stream text as it arrives. The stream is polled only while the connection has
+/// room.
 pub fn event_stream<S>(pieces: S) -> Response
 where
     S: Stream<Item = String> + Send + 'static,
 {
-    // What goes wrong later is logged as this request's too.
+    // Later errors are logged in the span of this request too.
     let (span, mut pieces) = (tracing::Span::current(), Box::pin(pieces));
     let pieces = poll_fn(move |context| {
         let _within = span.enter();

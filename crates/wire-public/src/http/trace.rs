@@ -1,5 +1,5 @@
-//! The trace of a request over HTTP: from the caller's `traceparent` to what the request starts in
-//! a guest.
+//! The trace of a request: from the caller's `traceparent` header to the programs that the request
+//! starts in a guest.
 
 use std::{collections::BTreeMap, convert::Infallible};
 
@@ -10,25 +10,25 @@ use axum::{
 use pandastack_kit::trace::Trace;
 
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// The variable that programs in a guest find it in.
+/// The environment variable with the trace, for programs in a guest.
 const VARIABLE: &str = "TRACEPARENT";
 
-/// Goes on with the trace that a caller names, as a new span of it, or begins one.
+/// Continues the caller's trace with a new span, or starts a trace.
 fn trace_of(headers: &HeaderMap) -> Trace {
     let mut named = headers.get_all(TRACEPARENT).iter();
     match (named.next().and_then(|value| Trace::parse(value.to_str().ok()?)), named.next()) {
         (Some(theirs), None) => theirs.child(),
-        // Two of them contradict each other, so neither counts.
+        // Two headers contradict each other, so both are ignored.
         _ => Trace::begin(),
     }
 }
 
-/// Gives the header that tells a trace.
+/// Returns the header value of a trace.
 pub fn trace_header(trace: &Trace) -> HeaderValue {
     HeaderValue::from_str(&trace.to_string()).expect("digits and dashes are fine in a header")
 }
 
-/// Gives the trace of a request and makes sure that it has one.
+/// Returns the trace of a request, and starts one if there is none.
 pub fn ensure_trace(request: &mut Request) -> Trace {
     if let Some(trace) = request.extensions().get::<Trace>() {
         return *trace;
@@ -43,7 +43,7 @@ pub fn ensure_trace(request: &mut Request) -> Trace {
 pub struct Traced(pub Option<Trace>);
 
 impl Traced {
-    /// Tells a program about it, unless its caller has told it about another.
+    /// Adds the trace to a program's environment, unless the caller has set one.
     pub fn tell(&self, env: &mut BTreeMap<String, String>) {
         if let Some(trace) = self.0 {
             env.entry(VARIABLE.to_owned()).or_insert_with(|| trace.to_string());

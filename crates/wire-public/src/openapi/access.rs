@@ -1,4 +1,4 @@
-//! Routes to what listens in a sandbox.
+//! Routes for access to programs that listen in a sandbox.
 
 use serde_json::json;
 

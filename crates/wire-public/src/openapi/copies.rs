@@ -1,4 +1,4 @@
-//! Routes of forks, trees and snapshots.
+//! Routes for forks, trees and snapshots.
 
 use serde_json::json;
 

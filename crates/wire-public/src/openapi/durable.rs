@@ -1,4 +1,4 @@
-//! Routes of what outlives sandboxes: templates, volumes, webhooks.
+//! Routes for resources that outlive sandboxes: templates, volumes, webhooks.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::{
 const TEMPLATES: &str = "Templates";
 const VOLUMES: &str = "Volumes";
 const HOOKS: &str = "Webhooks";
-/// What a host's work may end with.
+/// Error statuses of work on a host.
 const HOST: &[u16] = &[409, 502, 503, 504, 507];
 
 pub fn operations() -> Vec<Operation> {

@@ -1,4 +1,4 @@
-//! Routes of files and folders.
+//! Routes for files and folders.
 
 use serde_json::{Value, json};
 

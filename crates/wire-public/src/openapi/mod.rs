@@ -1,9 +1,7 @@
-//! The public API as an OpenAPI 3.1 document, made from the types of this room and the list of
-//! endpoints.
-//!
-//! `operation` is one route in words of its own, `schemas` the types, and the other files the
-//! routes by subject. Only `cargo xtask openapi` and its tests build this; the server serves the
-//! committed file.
+//! The public API as an OpenAPI 3.1 document, generated from the types of this room and the list of
+//! endpoints. `operation` describes one route, `schemas` the types, and the other files describe
+//! the routes by subject. Only `cargo xtask openapi` and its tests run this code; the server serves
+//! the committed file.
 
 mod access;
 mod copies;
@@ -23,10 +21,10 @@ use crate::endpoint::{ENDPOINTS, Endpoint};
 use operation::{Operation, REFUSALS};
 use schemas::Schemas;
 
-/// Marks what is ours beyond the published API: routes, parameters and fields.
+/// Marks our extensions of the published API: routes, parameters and fields.
 pub const EXTENSION: &str = "x-pandastack-extension";
 
-/// The methods of a route that passes on whatever comes.
+/// The methods of a route that forwards every request.
 const EVERY_METHOD: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 const ABOUT: &str = "Sandboxes that are Linux machines of their own. Whatever has `x-pandastack-extension: true` is beyond the \
@@ -49,10 +47,10 @@ const TAGS: [(&str, &str); 13] = [
     ("Server", "Health, build, caller."),
 ];
 
-/// Makes the document.
+/// Generates the document.
 ///
 /// # Panics
-/// If an endpoint is not described, or something is described that is no endpoint.
+/// If an endpoint has no description, or a description has no endpoint.
 pub fn document() -> Value {
     let mut schemas = Schemas::new();
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
@@ -90,7 +88,7 @@ pub fn document() -> Value {
     })
 }
 
-/// Joins the lines of descriptions: a comment's line breaks are the source's, not the reader's.
+/// Joins the lines of descriptions, because line breaks of source comments have no meaning.
 fn on_one_line(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -108,7 +106,7 @@ fn on_one_line(value: Value) -> Value {
     }
 }
 
-/// Writes a document for people who compare two of them: a line for each route and each schema.
+/// Writes a document with one line for each route and each schema, so that diffs are readable.
 pub fn written(document: &Value) -> String {
     fn lines(value: &Value, levels: usize, indent: usize, out: &mut String) {
         let Some(fields) = value.as_object().filter(|fields| levels > 0 && !fields.is_empty()) else {

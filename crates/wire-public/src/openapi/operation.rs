@@ -1,4 +1,4 @@
-//! One route: what it takes and every status it answers with.
+//! One route: its parameters, its body and all statuses that it returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::{EXTENSION, schemas::Schemas};
 
-/// How a type becomes a schema.
+/// A function that creates the schema of a type.
 type Shape = fn(&mut SchemaGenerator) -> Schema;
 
-/// What a refusal of each status means.
+/// Descriptions of the error statuses.
 pub const REFUSALS: [(u16, &str); 14] = [
     (400, "The request says something wrong."),
     (401, "No valid key came with the request."),
@@ -28,10 +28,10 @@ pub const REFUSALS: [(u16, &str); 14] = [
     (507, "The host has no memory or disk left. Nothing was made."),
 ];
 
-/// What any work in a machine may end with: it may have to be woken first.
+/// Error statuses of work in a machine, which may have to be woken first.
 const MACHINE: [u16; 6] = [404, 409, 502, 503, 504, 507];
 
-/// One route, but for what the list of endpoints says of it.
+/// One route, without the data that the list of endpoints has.
 pub struct Operation {
     method: &'static str,
     pub path: &'static str,
@@ -47,21 +47,21 @@ pub struct Operation {
     refusals: BTreeSet<u16>,
 }
 
-/// What comes with an answer.
+/// The content of a response.
 enum Content {
     Nothing,
     Json(Shape),
     Events(&'static [(&'static str, Shape)]),
-    /// A content type, and whether its schema is text or bytes.
+    /// A content type, and its schema: text or bytes.
     Other(&'static str, Value),
 }
 
-/// Gives the shape of a type.
+/// Returns the schema of a type.
 pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Begins a route.
+/// Starts the description of a route.
 pub fn route(tag: &'static str, method: &'static str, path: &'static str) -> Operation {
     let mut operation = Operation {
         method,
@@ -84,30 +84,30 @@ pub fn route(tag: &'static str, method: &'static str, path: &'static str) -> Ope
     operation
 }
 
-/// A query parameter, as it is written in the document.
+/// A query parameter for the document.
 pub fn query(name: &str, schema: Value, text: &str) -> Value {
     json!({"name": name, "in": "query", "required": false, "schema": schema, "description": text})
 }
 
-/// A query parameter that is yes or no.
+/// A boolean query parameter.
 pub fn yes_or_no(name: &str, text: &str) -> Value {
     let text = format!("{text} `1`, `true`, `yes` and `on` are yes.");
     query(name, json!({"type": "boolean"}), &text)
 }
 
-/// Marks a parameter as ours.
+/// Marks a parameter as an extension.
 pub fn ours(mut parameter: Value) -> Value {
     parameter[EXTENSION] = json!(true);
     parameter
 }
 
 impl Operation {
-    /// Says whether this is the route of an endpoint.
+    /// Tells whether this is the route of an endpoint.
     pub fn is(&self, method: &str, path: &str) -> bool {
         self.method == method && self.path == path
     }
 
-    /// Needs no key.
+    /// The route needs no key.
     pub fn open(mut self) -> Self {
         self.open = true;
         self.refusals.remove(&401);
@@ -115,13 +115,13 @@ impl Operation {
         self
     }
 
-    /// Is beyond the published API.
+    /// The route is an extension of the published API.
     pub fn ours(mut self) -> Self {
         self.extension = true;
         self
     }
 
-    /// Says more than the list of endpoints does.
+    /// Adds a longer description than the list of endpoints has.
     pub fn notes(mut self, text: &'static str) -> Self {
         self.notes = text;
         self
@@ -133,7 +133,7 @@ impl Operation {
         self
     }
 
-    /// Does something in or with a machine.
+    /// The route works with a machine.
     pub fn machine(mut self) -> Self {
         self.refusals.extend(MACHINE);
         self
@@ -144,7 +144,7 @@ impl Operation {
         self
     }
 
-    /// Creates something, once for each idempotency key.
+    /// The route creates something, once for each idempotency key.
     pub fn once(mut self) -> Self {
         let text = "A repeat with the same key and body gets the first answer, with `idempotent-replayed: true`.";
         let schema = json!({"type": "string", "minLength": 1, "maxLength": 255});
@@ -153,21 +153,21 @@ impl Operation {
         self.refuses(&[400, 409, 413, 422])
     }
 
-    /// Takes a JSON object.
+    /// The route takes a JSON object.
     pub fn takes<T: JsonSchema>(mut self, example: Value) -> Self {
         self.body_shape = Some((shape::<T>, Some(example)));
         self.body_required = true;
         self.refuses(&[400, 413])
     }
 
-    /// Takes a JSON object that may be left out.
+    /// The route takes an optional JSON object.
     pub fn may_take<T: JsonSchema>(mut self, example: Value) -> Self {
         self = self.takes::<T>(example);
         self.body_required = false;
         self
     }
 
-    /// Takes a body that is not one of our types.
+    /// The route takes a body that is not one of our types.
     pub fn takes_content(mut self, content: Value, required: bool) -> Self {
         self.body = Some(content);
         self.body_required = required;
@@ -189,13 +189,13 @@ impl Operation {
         self
     }
 
-    /// Streams events; each has a name and JSON data of one shape.
+    /// The route streams events. Each has a name and JSON data of one schema.
     pub fn gives_events(mut self, events: &'static [(&'static str, Shape)]) -> Self {
         self.answers.push((200, Content::Events(events)));
         self
     }
 
-    /// Becomes a socket.
+    /// The route becomes a WebSocket.
     pub fn socket(mut self) -> Self {
         self.answers.push((101, Content::Nothing));
         self.refuses(&[400, 426])
@@ -258,8 +258,8 @@ impl Operation {
                 Content::Other(kind, schema) => (*kind, json!({"schema": schema})),
                 Content::Events(events) => ("text/event-stream", json!({"schema": event_schema(events, schemas)})),
             };
-            // A status may come in two forms; a refusal of our own kind gives way to what the route
-            // says of it.
+            // A status may have two content types. A generic error is replaced by the description
+            // of the route.
             if let Some(before) = responses.get(&name).filter(|before| before.get("content").is_some()) {
                 fresh = before.clone();
             }
@@ -270,7 +270,7 @@ impl Operation {
     }
 }
 
-/// Each event of a stream: its name, and its data as text.
+/// The schema of a stream's events: the name, and the data as text.
 fn event_schema(events: &[(&str, Shape)], schemas: &mut Schemas) -> Value {
     let kinds = events.iter().map(|(name, shape)| {
         let data = json!({
@@ -303,8 +303,7 @@ fn meaning(status: u16) -> &'static str {
     }
 }
 
-/// Makes a name such as `postSandboxesIdExec`; what does not lie below `/v1` is said to be at the
-/// root.
+/// Returns an id such as `postSandboxesIdExec`. Routes outside `/v1` get `Root` in their id.
 fn operation_id(method: &str, path: &str) -> String {
     let mut id = method.to_lowercase();
     let inside = path.strip_prefix("/v1/");

@@ -1,4 +1,4 @@
-//! Routes of a sandbox's life.
+//! Routes for creating, changing and deleting sandboxes.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The types as schemas. What a type cannot say of itself, because it reads loosely and checks
-//! later, is said here with the limits that are checked.
+//! The types as schemas. Some types accept more than their later check does. The limits of those
+//! checks are added here.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::limits::{
 
 const HOME: &str = "#/components/schemas/";
 
-/// Fields that are ours beyond the published API.
+/// Fields that extend the published API.
 const OURS: &[(&str, &[&str])] = &[
     ("Sandbox", &["isolation", "isolation_warning", "status_reason", "egress_allowlist", "egress_mbps", "volumes"]),
     ("Version", &["isolation", "isolation_warning"]),
@@ -37,7 +37,8 @@ const OURS: &[(&str, &[&str])] = &[
     ("ErrorBody", &["code", "request_id"]),
 ];
 
-/// Both kinds of schemas: answers say what is always there, requests what may be left out.
+/// Both kinds of schemas: responses list the fields that are always present, requests the fields
+/// that are optional.
 pub struct Schemas {
     answers: SchemaGenerator,
     asks: SchemaGenerator,
@@ -57,17 +58,17 @@ impl Schemas {
         Self { answers: settings(Contract::Serialize), asks: settings(Contract::Deserialize) }
     }
 
-    /// Gives the schema of what is sent to clients.
+    /// Returns the schema of a response type.
     pub fn answer(&mut self, shape: fn(&mut SchemaGenerator) -> Schema) -> Value {
         shape(&mut self.answers).to_value()
     }
 
-    /// Gives the schema of what clients send.
+    /// Returns the schema of a request type.
     pub fn ask(&mut self, shape: fn(&mut SchemaGenerator) -> Schema) -> Value {
         shape(&mut self.asks).to_value()
     }
 
-    /// Gives every named schema. A type that is both asked for and answered with has two.
+    /// Returns every named schema. A type that is used in requests and responses has two.
     pub fn finish(mut self) -> Value {
         self.answers.subschema_for::<crate::ErrorBody>();
         let mut all: BTreeMap<String, Value> = self.answers.take_definitions(true).into_iter().collect();
@@ -80,7 +81,7 @@ impl Schemas {
             all.insert(name, schema);
         }
         all.values_mut().for_each(plain);
-        // As a tuple it would say more, but the program that tries our API cannot read tuples of
+        // A tuple schema would say more, but the program that tests our API cannot read tuples of
         // this version.
         let pair = json!({"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2});
         let pairs = json!({"type": "array", "items": pair});
@@ -96,7 +97,7 @@ impl Schemas {
     }
 }
 
-/// What is left out when there is nothing is never null.
+/// Removes null from optional fields, because a response omits them instead.
 fn never_null(schema: &mut Value) {
     let required: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
@@ -113,8 +114,7 @@ fn never_null(schema: &mut Value) {
     }
 }
 
-/// Takes away what only says how Rust fills a field that is left out, and widths of numbers that
-/// JSON does not have.
+/// Removes Rust's defaults for missing fields, and number formats that JSON does not have.
 fn plain(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -150,7 +150,7 @@ fn property<'a>(all: &'a mut BTreeMap<String, Value>, name: &str, field: &str) -
     found.unwrap_or_else(|| panic!("{name} has no field {field}"))
 }
 
-/// Says what requests are checked for.
+/// Adds the limits that requests are checked for.
 fn limit(all: &mut BTreeMap<String, Value>) {
     let ttl = json!({"minimum": 0, "maximum": TTL_SECONDS_MAX});
     let size = json!({"minimum": VOLUME_MB_MIN, "maximum": VOLUME_MB_MAX});

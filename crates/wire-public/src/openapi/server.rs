@@ -1,4 +1,4 @@
-//! Routes about the server, its callers, its figures.
+//! Routes about the server, its callers and its metrics.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub fn operations() -> Vec<Operation> {
             .with(yes_or_no("force", "Revokes the last key that works, too."))
             .refuses(&[409])
             .gives_nothing(204),
-        // These are for signed-in people, and there are none yet.
+        // These routes are for signed-in users, which do not exist yet.
         route(SERVER, "GET", "/v1/me/tokens"),
         route(SERVER, "POST", "/v1/me/tokens"),
         route(SERVER, "DELETE", "/v1/me/tokens/{prefix}"),

@@ -1,4 +1,4 @@
-//! Who gets a socket, and how everybody else is told.
+//! Which requests get a socket, and how the others are refused.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ async fn a_request_that_wants_no_socket_is_told_so() {
         assert_eq!((status, &body["code"]), (400, &json!("socket.no_upgrade")), "{route}");
         assert!(body["error"].as_str().unwrap().starts_with("this route speaks WebSocket"), "{body}");
         assert_eq!(answer(rig.call(Method::POST, route)).await.0, 405);
-        // A stranger does not even learn that much.
+        // Another tenant gets 404 and does not learn whether the sandbox exists.
         let stranger = rig.http.get(format!("{}/v1/sandboxes/{}{route}", rig.url, rig.id)).bearer_auth("theirs");
         assert_eq!(answer(stranger).await.0, 404);
     }
@@ -115,7 +115,7 @@ async fn a_socket_counts_as_a_use_until_it_is_gone() {
     assert_eq!(present.strong_count(), 1);
     let mut peer = rig.open("/exec/ws").await;
     assert_eq!(present.strong_count(), 2);
-    // A command that wakes it is attended anew, not twice.
+    // A command that wakes the sandbox renews the presence and does not add one.
     peer.say(json!({"id": "a", "cmd": "x"})).await;
     let played = rig.next_played().await;
     played.play([ExecEvent::Exit { code: 0 }]).await;

@@ -1,4 +1,4 @@
-//! Many commands on one socket: every frame and every text.
+//! Many commands on one socket: all frames and all error texts.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -59,7 +59,7 @@ async fn input_and_signals_follow_in_their_order() {
     let mut rig = Rig::start().await;
     let mut peer = rig.open("/exec/ws").await;
     let long = "é".repeat(STDIN_PIECE_BYTES / 2) + "z";
-    // Sent at once: what comes before the process runs waits for it.
+    // Sent at once: input that arrives before the process runs is queued.
     peer.say(json!({"id": "a", "cmd": "cat", "stdin": true})).await;
     peer.say(json!({"id": "a", "stdin": long})).await;
     peer.say(json!({"id": "a", "signal": "USR1"})).await;
@@ -80,7 +80,7 @@ async fn input_and_signals_follow_in_their_order() {
     {
         assert_eq!(within("more", played.control.recv()).await, Some(expected));
     }
-    // What makes no sense is said under no id, so that it cannot be taken for an end.
+    // An invalid frame is answered without an id, so that it does not look like a command's end.
     let _b = rig.next_played().await;
     for (frame, text) in [
         (json!({"id": "b", "stdin": "x"}), "\"b\" takes no stdin; start it with \"stdin\": true"),
@@ -89,7 +89,7 @@ async fn input_and_signals_follow_in_their_order() {
         peer.say(frame).await;
         assert_eq!(peer.frame().await, json!({"id": "", "error": text}));
     }
-    // For commands that are not there, all of it is ignored.
+    // Frames for unknown commands are ignored.
     for frame in
         [json!({"stdin": "x"}), json!({"stdin_close": true}), json!({"signal": "TERM"}), json!({"cancel": true})]
     {
@@ -157,7 +157,7 @@ async fn every_end_is_said_exactly_once() {
         assert_eq!(peer.frame().await, json!({"id": "a", "stream": "stdout", "data": "\u{fffd}"}));
         assert_eq!(peer.frame().await, json!({"id": "a", "error": text}));
     }
-    // A command that does not even start has its one end, too.
+    // A command that cannot start also gets exactly one terminal frame.
     *rig.host.refusal.lock().unwrap() = Some(dead);
     peer.say(json!({"id": "a", "cmd": "x"})).await;
     assert_eq!(peer.frame().await, json!({"id": "a", "error": "the sandbox's machine ended"}));
@@ -172,7 +172,7 @@ async fn commands_interleave_and_each_keeps_its_order() {
         peer.say(json!({"id": id, "cmd": id})).await;
         played.push(rig.next_played().await);
     }
-    // One after the other in time, so that the whole order is known.
+    // Sent one after the other, so that the order is known.
     for (which, piece) in [(0, b"1"), (1, b"2"), (0, b"3"), (1, b"4")] {
         played[which].play([out(piece)]).await;
         let data = std::str::from_utf8(piece).unwrap();
@@ -201,7 +201,7 @@ async fn a_cancel_ends_the_process_and_is_said() {
     }
     assert_eq!(peer.frame().await, json!({"id": "a", "error": "cancelled"}));
     within("the end of the process", a.events.closed()).await;
-    // Its id is free at once, and the other command knows of nothing.
+    // Its id is free at once, and the other command is not affected.
     peer.say(json!({"id": "a", "cmd": "true"})).await;
     rig.next_played().await.play([ExecEvent::Exit { code: 0 }]).await;
     assert_eq!(peer.frame().await, json!({"id": "a", "exit": 0}));
@@ -255,7 +255,7 @@ async fn a_message_that_is_too_large_is_the_end_of_the_socket_only() {
     let mut peer = rig.open("/exec/ws").await;
     peer.say(json!({"id": "a", "cmd": "sleep 1000"})).await;
     let played = rig.next_played().await;
-    // Not all of it may be taken before the other side has seen enough.
+    // The server may close the connection before it has read the whole message.
     let huge = Message::text("x".repeat(SOCKET_MESSAGE_BYTES_MAX + 1));
     let _ = tokio::time::timeout(Duration::from_secs(10), futures_util::SinkExt::send(&mut peer.socket, huge)).await;
     let (mut said, mut code) = (Vec::new(), None);

@@ -1,4 +1,4 @@
-//! Slow readers, cut sockets and stuck input: what happens to the processes behind them.
+//! Slow readers, broken sockets and blocked input, and their effect on the processes.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 
 const PIECE: usize = 64 * 1024;
 
-/// Writes until nobody takes any more, and tells how much was taken.
+/// Writes until no more output is accepted, and returns the number of accepted bytes.
 async fn fill(played: &Played) -> usize {
     let piece = Bytes::from(vec![b'x'; PIECE]);
     let mut taken = 0;
@@ -25,8 +25,7 @@ async fn fill(played: &Played) -> usize {
         .is_ok()
     {
         taken += PIECE;
-        // Socket buffers of the kernel take a few MiB; without an end to it this would go on for
-        // ever.
+        // Kernel socket buffers hold a few MiB. Without back-pressure this loop would not end.
         assert!(taken < 64 << 20, "nothing holds the process back");
     }
     taken
@@ -39,13 +38,13 @@ async fn a_slow_reader_stops_the_processes_and_nothing_grows() {
     peer.say(json!({"id": "a", "cmd": "yes"})).await;
     let chatty = rig.next_played().await;
     let taken = fill(&chatty).await;
-    // Another command starts and is stopped as well, but hears a cancel at once, read or not.
+    // A second command is blocked as well. A cancel still reaches it at once.
     peer.say(json!({"id": "b", "cmd": "yes"})).await;
     let other = rig.next_played().await;
     fill(&other).await;
     peer.say(json!({"id": "b", "cancel": true})).await;
     within("the end of the other process", other.events.closed()).await;
-    // Once the client reads, it misses nothing, and the process goes on.
+    // When the client reads again, no output is missing and the process continues.
     let (mut read, mut cancelled) = (0, false);
     while read < taken || !cancelled {
         let frame = peer.frame().await;
@@ -98,7 +97,7 @@ async fn a_socket_that_goes_ends_everything_on_it() {
             peer.say(json!({"id": id, "cmd": "x", "stdin": true})).await;
             played.push(rig.next_played().await);
         }
-        // In the middle of everything: output that nobody reads, input that nobody takes.
+        // The socket closes while output is not read and input is not taken.
         fill(&played[1]).await;
         for _ in 0..4 {
             peer.say(json!({"id": "listening", "stdin": "x".repeat(1000)})).await;
@@ -122,7 +121,7 @@ async fn a_socket_that_goes_ends_everything_on_it() {
 #[tokio::test]
 async fn a_socket_that_is_cut_while_its_command_starts_leaves_nothing() {
     let mut rig = Rig::start().await;
-    // More starts than the stub takes at once: some are cut while the host has not answered yet.
+    // More starts than the stub accepts at once: some are cut before the host has answered.
     let mut peer = rig.open("/exec/ws").await;
     for id in 0..20 {
         peer.say(json!({"id": id.to_string(), "cmd": "x"})).await;
@@ -134,7 +133,7 @@ async fn a_socket_that_is_cut_while_its_command_starts_leaves_nothing() {
         loop {
             match rig.played.try_recv() {
                 Ok(played) => played.events.closed().await,
-                // The server's task and the loop that accepts are what stays.
+                // Only the server's own task remains.
                 Err(_) if rig.scope.tasks() <= 1 => return,
                 Err(_) => tokio::task::yield_now().await,
             }
@@ -177,7 +176,7 @@ async fn bytes_that_are_no_frames_end_the_socket() {
         let rest = String::from_utf8_lossy(&rest);
         assert!(rest.contains("bad frame: "), "{garbage:?}: {rest:?}");
     }
-    // The server is as well as before.
+    // The server still works.
     let mut peer = rig.open("/exec/ws").await;
     peer.send(Message::Ping(Bytes::from_static(b"there?"))).await;
     let pong = within("a pong", futures_util::StreamExt::next(&mut peer.socket)).await.unwrap().unwrap();

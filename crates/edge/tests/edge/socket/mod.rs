@@ -1,4 +1,4 @@
-//! Sockets, with a real client at their other end.
+//! Sockets, with a real client on the other end.
 
 mod door;
 mod exec;
@@ -25,7 +25,7 @@ use crate::{
     stub::Played,
 };
 
-/// A socket's other end.
+/// The client's end of a socket.
 pub struct Peer {
     socket: WebSocketStream<TcpStream>,
 }
@@ -38,13 +38,13 @@ impl Rig {
         request
     }
 
-    /// The same, without a key and for any sandbox.
+    /// A request for a socket of any sandbox, without a key.
     pub fn bare_socket_request(&self, path: &str) -> Request {
         let url = format!("{}/v1/sandboxes{path}", self.url.replace("http://", "ws://"));
         url.into_client_request().unwrap()
     }
 
-    /// Asks for a socket.
+    /// Requests a socket.
     pub async fn knock(&self, request: Request) -> Result<(Peer, Response), Error> {
         let stream = TcpStream::connect(self.url.trim_start_matches("http://")).await.unwrap();
         let (socket, response) = within("an answer to a handshake", client_async(request, stream)).await?;
@@ -56,7 +56,7 @@ impl Rig {
         self.knock(self.socket_request(path)).await.unwrap().0
     }
 
-    /// Takes the far end of the next command.
+    /// Takes the host's end of the next command.
     pub async fn next_played(&mut self) -> Played {
         within("a command", self.played.recv()).await.unwrap()
     }
@@ -71,7 +71,7 @@ impl Peer {
         self.send(Message::text(frame.to_string())).await;
     }
 
-    /// The next message that is no ping.
+    /// The next message that is not a ping or a pong.
     pub async fn message(&mut self) -> Option<Message> {
         loop {
             match within("a message", self.socket.next()).await {
@@ -89,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// How the server closed.
+    /// The server's close frame.
     pub async fn closed(&mut self) -> Option<CloseFrame> {
         match self.message().await {
             Some(Message::Close(frame)) => frame,
@@ -97,13 +97,13 @@ impl Peer {
         }
     }
 
-    /// Closes and waits until the server has, too.
+    /// Closes the socket and waits until the server has closed it too.
     pub async fn leave(mut self) {
         within("room to close", self.socket.close(None)).await.unwrap();
         while self.message().await.is_some() {}
     }
 
-    /// Cuts the connection without a word.
+    /// Drops the connection without a close frame.
     pub fn cut(self) {
         drop(self.socket);
     }

@@ -1,4 +1,4 @@
-//! Terminals: bytes both ways, sizes in between, and the end.
+//! Terminals: bytes in both directions, resizes, and the exit.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn bytes_pass_both_ways_unchanged() {
         peer.send(Message::text(r#"{"stdin":"é\u0003"}"#)).await;
         peer.send(Message::text(r#"{"resize":{"rows":30,"cols":100}}"#)).await;
         peer.send(Message::text(r#"{"type":"resize","rows":31,"cols":101}"#)).await;
-        // Sizes that are none, and words from the future, change nothing.
+        // Invalid sizes and unknown frames have no effect.
         peer.send(Message::text(r#"{"resize":{"rows":0,"cols":-1}}"#)).await;
         peer.send(Message::text(r#"{"type":"hello"}"#)).await;
         peer.send(Message::binary(Vec::new())).await;
@@ -155,7 +155,7 @@ async fn a_client_that_neither_reads_nor_is_read_is_let_go() {
     let mut rig = Rig::start().await;
     let mut peer = rig.open("/ssh").await;
     let played = rig.next_played().await;
-    // Input that the program never takes, until the client cannot send more.
+    // Sends input that the program never reads, until the client is blocked.
     while tokio::time::timeout(
         Duration::from_millis(500),
         futures_util::SinkExt::send(&mut peer.socket, Message::binary(vec![0; 512 * 1024])),
