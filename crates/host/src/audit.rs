@@ -253,13 +253,13 @@ async fn repair(context: &Arc<HostContext>, leak: &Leak) -> bool {
             Err(_) => false,
         },
         Leak::VolumeUse(id) => match id.parse() {
-            Ok(sandbox) => context.volumes.release_layer(sandbox).await.is_ok(),
+            Ok(sandbox) => context.volumes.release(sandbox).await.is_ok(),
             Err(_) => false,
         },
         Leak::Draft(name) => context.layers.discard_draft(name),
         Leak::Machine(id) => forget(context, id).await,
         Leak::Sandbox(id) => match id.parse() {
-            Ok(id) => context.volumes.release_layer(id).await.is_ok() && context.ledger.sandbox_gone(id).await.is_ok(),
+            Ok(id) => context.volumes.release(id).await.is_ok() && context.ledger.sandbox_gone(id).await.is_ok(),
             Err(_) => false,
         },
         Leak::Open(open) => private::close(&open.path).is_ok(),

@@ -76,7 +76,7 @@ impl Supervisor {
             let layer = row.record.layer?;
             return Some((row, Start::Asleep(layer)));
         }
-        if let Err(fault) = context.volumes.release_layer(id).await {
+        if let Err(fault) = context.volumes.release(id).await {
             tracing::error!(sandbox = %id, %fault, "volumes not let go");
         }
         let left = match plan.failed.into_iter().next() {

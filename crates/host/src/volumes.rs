@@ -175,7 +175,7 @@ impl Volumes {
     }
 
     /// Records that a sandbox uses volumes, all of them or none. A repeated call gives the same
-    /// answer. `release_layer` ends the use.
+    /// answer. `release` ends the use.
     pub async fn claim(&self, sandbox: SandboxId, mounts: &[VolumeMount]) -> Result<Claim, Fault> {
         let uses = plan::uses(mounts)?;
         if uses.is_empty() {
@@ -192,7 +192,7 @@ impl Volumes {
         match checked {
             Ok(uses) => Ok(self.claimed(uses)),
             Err(fault) => {
-                self.release_layer(sandbox).await?;
+                self.release(sandbox).await?;
                 Err(fault)
             }
         }
@@ -218,7 +218,7 @@ impl Volumes {
     }
 
     /// Records that a sandbox uses no volume any more. Its machine must be gone.
-    pub async fn release_layer(&self, sandbox: SandboxId) -> Result<(), Fault> {
+    pub async fn release(&self, sandbox: SandboxId) -> Result<(), Fault> {
         self.ledger.let_go_volumes(sandbox).await.map_err(Fault::from)
     }
 

@@ -99,7 +99,7 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
                 kept.remove(&machine.id.to_string());
                 end_processes(&context.run_root, &kept).await?;
                 undo.unwind().await;
-                context.volumes.release_layer(row.id).await.map_err(RecoverError::Volumes)?;
+                context.volumes.release(row.id).await.map_err(RecoverError::Volumes)?;
                 failed.push((row, reason));
             }
         }

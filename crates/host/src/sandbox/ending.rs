@@ -133,7 +133,7 @@ impl Owned<'_> {
     /// Releases the sandbox's volumes. Its machine must be gone.
     async fn let_go_volumes(&self) {
         if !self.spec.volumes.is_empty()
-            && let Err(error) = self.context.volumes.release_layer(self.id).await
+            && let Err(error) = self.context.volumes.release(self.id).await
         {
             tracing::error!(sandbox = %self.id, %error, "volumes not let go");
         }
