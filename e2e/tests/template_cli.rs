@@ -95,7 +95,7 @@ async fn an_image_is_asked_for_with_the_password_of_the_environment() {
     let words = ["tiny", "--image", &missing, "--registry-user", USER];
     let (good, _, shown) = build(&server, &words, &right);
     assert!(!good && shown.contains("template.image_not_found") && !shown.contains(PASSWORD), "{shown}");
-    // For a Dockerfile the option names the registry.
+    // For a Dockerfile, `--registry` must name the registry of the credentials.
     let folder = tempfile::tempdir().unwrap();
     let dockerfile = folder.path().join("Dockerfile");
     fs::write(&dockerfile, format!("FROM {missing}\n")).unwrap();

@@ -68,7 +68,7 @@ async fn a_stop_of_the_server_is_told_by_the_next_start() {
     let sandbox = client(&server).create(&persistent).await.unwrap();
     receiver.wait(1).await;
     server.stop().unwrap();
-    // A stop puts the sandbox to sleep last. No event is delivered after that.
+    // A stop puts the sandbox to sleep last, so the next server delivers that event.
     let server = Server::start(data.path(), &options).unwrap();
     let seen = receiver.wait(2).await;
     assert_eq!(

@@ -30,7 +30,7 @@ pub struct Args {
     /// How long each target runs
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Only build the targets, without coverage: what the tests do
+    /// Only build the targets, without coverage, as the tests do
     #[arg(long)]
     build: bool,
 }

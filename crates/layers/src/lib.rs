@@ -4,8 +4,8 @@
 //! ```text
 //! <root>/layers/lyr_.../{mem,disk,dev,manifest.json}     <root>/templates/NAME -> one line, the layer's id
 //! <root>/volumes/vol_.../disk    durable disks of their own
-//! <root>/staging/...   half-made layers, thrown away at start
-//! <root>/ballast       in an image only: room that the disk under it does not have
+//! <root>/staging/...   unfinished layers, deleted at start
+//! <root>/ballast       in an image only: space that the disk under it does not have
 //! ```
 
 mod ballast;

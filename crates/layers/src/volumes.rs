@@ -1,7 +1,7 @@
 //! The volumes of a host: durable ext4 disks, each one a sparse file in its own folder.
 //!
 //! ```text
-//! <root>/volumes/vol_.../disk        <root>/volumes/making-vol_.../disk   half-made, thrown away at the next start
+//! <root>/volumes/vol_.../disk        <root>/volumes/making-vol_.../disk   unfinished, deleted at the next start
 //! ```
 //!
 //! Guests own the contents. The host makes the empty file system and then never mounts, checks or

@@ -17,7 +17,7 @@ pub struct Interfaces {
 impl Interfaces {
     /// Opens the control socket.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: plain system call; a non-negative result is a new descriptor that nobody else
+        // SAFETY: plain system call; a non-negative result is a new descriptor that nothing else
         // owns.
         let socket = unsafe {
             let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);

@@ -112,7 +112,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this length and nobody uses it any more.
+        // SAFETY: the mapping was made by `new` with this length and nothing uses it any more.
         let _ = unsafe { munmap(std::ptr::NonNull::new(self.at.cast()).expect("mmap gave an address"), MEMORY_BYTES) };
     }
 }

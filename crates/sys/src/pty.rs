@@ -22,7 +22,7 @@ pub struct Pair {
 
 /// Makes a terminal of the given size.
 pub fn open(size: Size) -> io::Result<Pair> {
-    // SAFETY: plain system call; a non-negative result is a new descriptor that nobody else owns.
+    // SAFETY: plain system call; a non-negative result is a new descriptor that nothing else owns.
     let master = unsafe {
         let fd = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC | libc::O_NONBLOCK);
         if fd < 0 {
@@ -35,7 +35,7 @@ pub fn open(size: Size) -> io::Result<Pair> {
     if unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &unlock) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: TIOCGPTPEER takes open flags by value and gives a new descriptor that nobody else
+    // SAFETY: TIOCGPTPEER takes open flags by value and gives a new descriptor that nothing else
     // owns.
     let slave = unsafe {
         let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;

@@ -3,8 +3,8 @@
 //! its size, with most of its start done.
 //!
 //! ```text
-//! begin ......... memory is asked for (held) | memory handed over, machine built, device state loaded
-//!        ahead, if somebody keeps blanks     |            when a layer is wanted
+//! begin ......... memory is opened (held)    | memory passed, machine built, device state loaded
+//!        in advance, if blanks are kept      |            when a layer is wanted
 //! ```
 
 use std::{

@@ -4,7 +4,7 @@
 //! ```text
 //! /runtime      the bundle, read-only              3 monitor   4 device state   5 tap    6 its user's lock
 //! /kernel /initramfs   at a first boot             7 console   8 root disk   (volumes come over the monitor)
-//! /dev/kvm      on the kvm tier                    memory: handed over when it is asked for
+//! /dev/kvm      on the kvm tier                    memory: passed when the process opens it
 //! ```
 
 use std::{
