@@ -1,4 +1,4 @@
-//! An edge of a test's own over the host of a bed, and short ways to talk to it over HTTP.
+//! An edge for one test over the host of a bed, and helpers for HTTP requests.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::PATIENCE;
 
-/// Two tenants: everything belongs to `mine`, nothing to `theirs`.
+/// Two tenants: `mine` owns everything, `theirs` nothing.
 struct Tenants;
 
 #[async_trait]
@@ -51,7 +51,7 @@ pub struct HttpDoor {
 }
 
 impl HttpDoor {
-    /// Opens it on a free port.
+    /// Listens on a free port.
     pub async fn open(bed: &Bed) -> Self {
         let scope = Scope::new();
         let edge = Edge::new(Arc::new(Tenants), bed.host.clone(), scope.clone());
@@ -62,17 +62,17 @@ impl HttpDoor {
         Self { url, http, scope }
     }
 
-    /// Begins a request about a sandbox, as its owner.
+    /// Starts a request about a sandbox, as its owner.
     pub fn call(&self, method: Method, id: SandboxId, path: &str) -> RequestBuilder {
         self.call_as("mine", method, id, path)
     }
 
-    /// Begins a request about a sandbox, as any tenant.
+    /// Starts a request about a sandbox, as any tenant.
     pub fn call_as(&self, key: &str, method: Method, id: SandboxId, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}/v1/sandboxes/{id}{path}", self.url)).bearer_auth(key)
     }
 
-    /// Ends it; nothing of it may be left.
+    /// Closes it. No task may be left.
     ///
     /// # Panics
     /// If tasks are left.
@@ -81,10 +81,10 @@ impl HttpDoor {
     }
 }
 
-/// Sends a request and gives status and JSON.
+/// Sends a request and returns status and JSON.
 ///
 /// # Panics
-/// If no answer comes, or one that is not JSON.
+/// If no answer comes, or if it is not JSON.
 pub async fn answer(request: RequestBuilder) -> (u16, Value) {
     let sent = tokio::time::timeout(PATIENCE, request.send()).await.expect("an answer in time");
     let response = sent.expect("an answer");
@@ -101,10 +101,10 @@ pub struct Events {
 }
 
 impl Events {
-    /// Sends a request whose answer is an event stream; returns with its head.
+    /// Sends a request for an event stream. Returns after its head.
     ///
     /// # Panics
-    /// If it is refused.
+    /// If the request is refused.
     pub async fn open(request: RequestBuilder) -> Self {
         let sent = tokio::time::timeout(PATIENCE, request.send()).await.expect("a head in time");
         let response = sent.expect("a head");
@@ -112,7 +112,7 @@ impl Events {
         Self { response, text: String::new(), ready: VecDeque::new() }
     }
 
-    /// Gives the next event's name and data; `None` at the end of the stream.
+    /// Returns the next event's name and data, or `None` at the end of the stream.
     ///
     /// # Panics
     /// If none comes in time.

@@ -1,5 +1,5 @@
-//! Tests against built binaries and real machines live in `tests/`; programs they use in `src/bin`.
-//! Here is what several tests say in the same words.
+//! Tests against built binaries and real machines are in `tests/`, their programs in `src/bin`.
+//! This file has helpers that several tests share.
 
 mod door;
 pub mod published;
@@ -21,7 +21,7 @@ pub use rig::Rig;
 
 /// The project's root folder.
 pub fn project() -> PathBuf {
-    // Asked at run time: clones share one target folder, and a path compiled in may be another
+    // Read at run time: clones share one target folder, so a compiled-in path may be another
     // clone's.
     let package = std::env::var("CARGO_MANIFEST_DIR").expect("the test runner says where the package lies");
     Path::new(&package).parent().expect("the package lies in the project").to_path_buf()
@@ -53,14 +53,14 @@ impl Ran {
     }
 }
 
-/// Asks for a shell line without anything special.
+/// A request for a shell line with default options.
 pub fn shell(line: &str) -> ExecAsk {
     let program = Program::Shell(line.to_owned());
     let deadline = Some(PATIENCE);
     ExecAsk { program, cwd: None, env: Default::default(), user: None, stdin: false, deadline, terminal: None }
 }
 
-/// Asks for a Python script without a shell in between.
+/// A request for a Python script without a shell.
 pub fn python(script: &str) -> ExecAsk {
     ExecAsk { program: Program::Argv(vec!["python3".into(), "-c".into(), script.into()]), ..shell("") }
 }
@@ -97,7 +97,7 @@ pub async fn next(session: &mut ExecSession) -> ExecEvent {
     event.expect("an event before the end")
 }
 
-/// Reads standard output until it contains a text, and gives all of it.
+/// Reads standard output until it contains a text, and returns all of it.
 pub async fn read_until(session: &mut ExecSession, text: &str) -> String {
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains(text) {
@@ -109,7 +109,7 @@ pub async fn read_until(session: &mut ExecSession, text: &str) -> String {
     String::from_utf8_lossy(&seen).into_owned()
 }
 
-/// Runs a test's body on one sandbox that was made cold: nothing but it is on the host.
+/// Runs a test's body on one cold-started sandbox, alone on its host.
 pub async fn with_sandbox(body: impl AsyncFnOnce(&Bed, SandboxId)) {
     with_bed(
         without_standby(),
@@ -122,8 +122,7 @@ pub async fn with_sandbox(body: impl AsyncFnOnce(&Bed, SandboxId)) {
     .await;
 }
 
-/// Settings of a host that makes machines on demand only, so that a test can tell what came from
-/// what.
+/// Settings of a host that makes machines only on demand, so that a test knows the cause of each.
 pub fn without_standby() -> HostSettings {
     HostSettings { standby: 0, blanks: 0, ..HostSettings::default() }
 }

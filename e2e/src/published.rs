@@ -1,4 +1,4 @@
-//! The clients as their authors published them: pinned, and installed once into a kept place.
+//! The published clients: pinned versions, installed once into a cache.
 
 #![allow(clippy::unwrap_used, reason = "a client that cannot be installed is the end of a test")]
 
@@ -12,23 +12,23 @@ const MCP_CLIENT: &str = "mcp==2.3.0";
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 const TYPESCRIPT_CLIENT: &str = "@pandastack/sdk@0.9.0";
 
-/// Where Node is, for a program that is started without a shell.
+/// Path of Node, for a program that is started without a shell.
 pub fn node() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     std::env::split_paths(&path).map(|folder| folder.join("node")).find(|file| file.exists()).unwrap()
 }
 
-/// A Python that has the client.
+/// A Python with the client.
 pub fn python() -> PathBuf {
     python_with("python-client", PYTHON_CLIENT)
 }
 
-/// A Python that has the client of the Model Context Protocol.
+/// A Python with the client of the Model Context Protocol.
 pub fn python_with_mcp() -> PathBuf {
     python_with("mcp-client", MCP_CLIENT)
 }
 
-/// The program that tries an API against its document.
+/// The program that tests an API against its document.
 pub fn schemathesis() -> PathBuf {
     python_with("schemathesis", SCHEMATHESIS).with_file_name("schemathesis")
 }
@@ -50,8 +50,8 @@ pub fn typescript() -> PathBuf {
     })
 }
 
-/// Finds an installed client, or installs it; a half-made one is never found, and two tests install
-/// it once.
+/// Finds an installed client, or installs it. A partial installation is never used, and parallel
+/// tests install it only once.
 fn kept(name: &str, what: &str, install: impl FnOnce(&Path)) -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let cache = std::env::var_os("PANDASTACK_CACHE_DIR").map_or_else(|| home.join(".cache/pandastack"), PathBuf::from);

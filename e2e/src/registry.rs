@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 /// The user of the registry.
 pub const USER: &str = "ann";
 pub const PASSWORD: &str = "hush-hush-42";
-/// The password as the registry keeps it (bcrypt).
+/// The password as the registry stores it (bcrypt).
 const PASSWD: &str = "ann:$2b$04$5Ce0ibWWe0nONE9qGQJOg.LKoHA15PyuZwIkQcQE1CWm0hfycquJS\n";
 
-/// Two layers: a root with a shell, and what its makers changed in it.
+/// Two layers: a root with a shell, and changes to it.
 const ROOT: &str = "mkdir -p usr/bin usr/lib64 usr/lib/x86_64-linux-gnu etc old/deep; ln -s usr/bin bin; ln -s /usr/lib lib; \
     ln -s usr/lib64 lib64; cp -L /bin/sh /bin/cat usr/bin/; cp -L /lib64/ld-linux-x86-64.so.2 usr/lib64/; \
     cp -L /lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/; echo first > etc/motd; echo secret > etc/secret; \
@@ -26,7 +26,7 @@ const CHANGES: &str = "mkdir -p etc opt/tools old; echo second > etc/motd; touch
     echo kept > old/new; printf '#!/bin/sh\\necho made of layers\\n' > opt/tools/tell; chmod 755 opt/tools/tell; \
     ln etc/motd etc/motd-too";
 
-/// What was pushed.
+/// A pushed image.
 pub struct Pushed {
     pub digest: String,
     /// The digest of the second layer.
@@ -52,7 +52,7 @@ impl Registry {
             "http": {"addr": "127.0.0.1:0", "secret": "of no use"},
             "auth": {"htpasswd": {"realm": "here", "path": users}},
         });
-        // JSON is YAML.
+        // JSON is valid YAML.
         let path = folder.path().join("config.yml");
         std::fs::write(&path, config.to_string()).unwrap();
         let mut command = Command::new("docker-registry");
@@ -64,7 +64,7 @@ impl Registry {
             Some(rest.split('"').next()?.to_owned())
         });
         let address = address.expect("the registry says where it listens");
-        // It would stop at a full pipe.
+        // A full pipe would block the registry.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, folder, address }
     }
@@ -73,7 +73,7 @@ impl Registry {
         format!("http://{}/v2/tiny/{path}", self.address)
     }
 
-    /// Pushes an image of two layers, packed in two ways, as `tiny:1`.
+    /// Pushes an image of two layers, with two compressions, as `tiny:1`.
     pub async fn push(&self) -> Pushed {
         let (root, changes) = (self.layer("root", ROOT), self.layer("changes", CHANGES));
         let unpacked = [digest(&root), digest(&changes)];
@@ -95,7 +95,7 @@ impl Registry {
         });
         let manifest = manifest.to_string().into_bytes();
         self.push_manifest(&digest(&manifest), kind, manifest.clone()).await;
-        // The name stands for a list of platforms, as those of most images do.
+        // The name refers to a list of platforms, as with most images.
         let other = json!({"mediaType": kind, "digest": digest(&manifest), "size": manifest.len(), "platform": {"os": "linux", "architecture": "arm64"}});
         let ours = json!({"mediaType": kind, "digest": digest(&manifest), "size": manifest.len(), "platform": {"os": "linux", "architecture": "amd64"}});
         let kind = "application/vnd.oci.image.index.v1+json";
@@ -137,7 +137,7 @@ impl Registry {
         assert_eq!(answer.status(), 201, "{}", answer.text().await.unwrap());
     }
 
-    /// Changes a byte of what the registry keeps under a digest.
+    /// Changes a byte of the registry's blob with this digest.
     pub fn spoil(&self, digest: &str) {
         let sum = digest.strip_prefix("sha256:").unwrap();
         let path: PathBuf = ["data/docker/registry/v2/blobs/sha256", &sum[..2], sum, "data"].iter().collect();

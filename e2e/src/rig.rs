@@ -1,5 +1,5 @@
-//! A driver of real machines with everything around it and no host above it: places for machines
-//! made from the baked template `mini`, and proof at the end that nothing is left.
+//! A driver of real machines without a host: makes specifications of machines from the baked
+//! template `mini`, and checks at the end that nothing is left.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,7 +18,7 @@ use pandastack_testbed::{DataFolder, machine_driver, machine_tier, processes};
 use pandastack_vmm::{MachineLimits, MachineSpec};
 use pandastack_vmm_qemu::QemuDriver;
 
-/// A driver and its surroundings. Dropped, everything goes, machines included.
+/// A driver and its environment. A drop removes everything, machines included.
 pub struct Rig {
     pub driver: QemuDriver,
     pub layers: LayerStore,
@@ -27,17 +27,17 @@ pub struct Rig {
     pool: Arc<NetPool>,
     slots: Mutex<Vec<Slot>>,
     instance: String,
-    /// Last: it goes when nothing uses it any more.
+    /// Last field: dropped after everything that uses it.
     folder: DataFolder,
 }
 
 impl Rig {
-    /// Starts on the runtime bundles of the templates.
+    /// Starts with the runtime bundles of the templates.
     pub async fn start() -> Self {
         Self::start_on(machine_driver().expect("QEMU is installed, and the tier asked for works")).await
     }
 
-    /// Starts on a folder of runtime bundles.
+    /// Starts with a folder of runtime bundles.
     pub async fn start_with(bundles: &Path) -> Self {
         let tier = machine_tier().expect("the tier asked for works");
         Self::start_on(QemuDriver::new(tier, bundles, Scope::new()).expect("QEMU is installed")).await
@@ -55,7 +55,7 @@ impl Rig {
         Self { driver, pool, slots: Mutex::default(), instance, run_root, layers, layer, folder }
     }
 
-    /// Makes a place for one machine.
+    /// Makes the folder, disk and network of one machine.
     pub async fn place(&self) -> MachineSpec {
         let id = MachineId::random();
         let run_dir = self.run_root.join(id.to_string());
@@ -70,17 +70,17 @@ impl Rig {
         MachineSpec { id, memory, cpus, disk, run_dir, network, runtime, limits }
     }
 
-    /// A folder of the test's own.
+    /// A folder for the test.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Counts the machines that live, whoever holds them.
+    /// Counts all machines that are alive.
     pub fn live(&self) -> usize {
         processes(&self.run_root).len()
     }
 
-    /// Gives everything back.
+    /// Releases everything.
     pub async fn close(self) {
         self.pool.close().await.expect("the network closes");
         let left = net::leftovers(&self.instance).await.expect("leftovers can be looked for");
@@ -89,7 +89,7 @@ impl Rig {
 }
 
 impl Drop for Rig {
-    /// A failed test leaves machines and namespaces; they must not disturb the next one.
+    /// Cleans up after a failed test, whose machines and namespaces must not disturb the next one.
     fn drop(&mut self) {
         for pid in processes(&self.run_root).iter().filter_map(|pid| pid.parse().ok()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);

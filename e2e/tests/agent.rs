@@ -1,4 +1,4 @@
-//! Processes in a real guest: what the agent promises about running them.
+//! Processes in a real guest: the agent's guarantees about running them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -103,8 +103,7 @@ async fn a_deadline_ends_the_process_and_its_children() {
 #[tokio::test]
 async fn a_detached_child_that_holds_the_pipe_holds_nobody_back() {
     with_sandbox(async |bed, id| {
-        // The child keeps the output pipes open far longer than the deadline of the test's
-        // patience.
+        // The child keeps the output pipes open far longer than the test's timeout.
         let ran = run(bed, id, ExecAsk { deadline: None, ..shell("setsid sleep 900 & echo started") }).await;
         assert_eq!((ran.out().as_str(), ran.code()), ("started\n", 0));
         let ran = run(bed, id, shell("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 900'")).await;
@@ -160,7 +159,7 @@ async fn a_reader_that_stops_reading_stops_the_process_and_loses_nothing() {
     with_sandbox(async |bed, id| {
         let mut session = start(bed, id, shell("head -c 8388608 /dev/zero; touch /tmp/finished")).await.unwrap();
         let ExecEvent::Stdout(first) = next(&mut session).await else { panic!("output comes first") };
-        // Other requests on the same link go on while this one is held back.
+        // Other requests on the same link continue while this one is blocked.
         assert_eq!(run(bed, id, shell("test -e /tmp/finished")).await.code(), 1, "the process ran ahead of its reader");
         let rest = collect(session).await;
         assert_eq!((first.len() + rest.stdout.len(), rest.code()), (8 << 20, 0));

@@ -1,6 +1,5 @@
-//! Baking with the built program: ended in its middle, by a request, which it still answers for, or
-//! by force, after which the next one does; and beside machines that a killed server has left
-//! running.
+//! Baking with the built program: interrupted by a request, after which it cleans up itself, or
+//! killed, after which the next bake does; and beside machines that a killed server has left.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +19,7 @@ use pandastack_host::net;
 use pandastack_testbed::{DataFolder, Server, built, processes, wait_for};
 use serde_json::{Value, json};
 
-/// Counts for ever, in its own memory, and says its process's number.
+/// Counts forever in its own memory, and prints its process id.
 const COUNTER: &str = "setsid sh -c 'n=0; while :; do n=$((n+1)); echo $n > /dev/shm/next; mv /dev/shm/next /dev/shm/count; \
                        sleep 0.05; done' > /dev/null 2>&1 < /dev/null & echo $!";
 
@@ -60,8 +59,8 @@ async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
     assert!(!volume.join("templates/mini").exists());
 }
 
-/// The next server takes the machines over, and needs the layer that they run on, though no name
-/// stands for it any more.
+/// The next server takes the machines over, and needs the layer that they run on, although no
+/// template names it any more.
 #[tokio::test]
 async fn a_template_baked_anew_keeps_the_old_layer_under_machines_that_a_killed_server_left() {
     let data = DataFolder::with_templates().unwrap();
@@ -69,7 +68,7 @@ async fn a_template_baked_anew_keeps_the_old_layer_under_machines_that_a_killed_
     let (named, layers) = (data.path().join("volume/templates/mini"), data.path().join("volume/layers"));
     let old = std::fs::read_to_string(&named).unwrap();
     let old_layer = layers.join(old.trim());
-    // As if it had been made from something else.
+    // As if it had been made from other inputs.
     let manifest = old_layer.join("manifest.json");
     let mut written: Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
     written["inputs"] = json!("something else");
@@ -96,12 +95,12 @@ async fn a_template_baked_anew_keeps_the_old_layer_under_machines_that_a_killed_
     counts_on(&second, &id, &process, count).await;
     second.delete(&id).await.unwrap();
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
-    // With its last machine it goes.
+    // The layer is removed with its last machine.
     assert!(begin(data.path()).wait_with_output().unwrap().status.success());
     assert!(!old_layer.exists(), "nobody needs it any more");
 }
 
-/// Waits until a process that lives has counted further than it had, and gives how far.
+/// Waits until a live process has counted further, and returns the count.
 async fn counts_on(client: &Client, id: &str, process: &str, before: u64) -> u64 {
     let further = async || {
         let look = format!("kill -0 {process} && cat /dev/shm/count || echo 0");
@@ -125,7 +124,7 @@ fn client(server: &Server) -> Client {
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
 
-/// Lets a server clean up after one that a failed test had killed.
+/// Starts a server that cleans up after one that a failed test had killed.
 struct CleanUp<'a>(&'a Path);
 
 impl Drop for CleanUp<'_> {
@@ -141,12 +140,12 @@ impl Drop for CleanUp<'_> {
 fn begin(data: &Path) -> Child {
     let mut bake = Command::new(built("pandastack"));
     bake.args(["template", "bake", "mini", "--data-dir"]).arg(data);
-    // Built programs need not lie beside each other.
+    // Built programs need not be in the same folder.
     bake.arg("--agent").arg(built("pandastack-guestd"));
     bake.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until a bake has a machine, and gives the folder of its machines.
+/// Waits until a bake has a machine, and returns the folder of its machines.
 async fn booting(bake: &Child) -> PathBuf {
     let machine = async || folder_of(bake.id()).filter(|folder| !processes(folder).is_empty());
     wait_for("the machine of a bake", PATIENCE, machine).await

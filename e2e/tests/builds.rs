@@ -1,5 +1,5 @@
-//! Builds of templates on real machines: a Dockerfile and its cache, a failing step, a snapshot,
-//! and a server that dies meanwhile.
+//! Template builds on real machines: a Dockerfile and its cache, a failing step, a snapshot, and a
+//! server that dies meanwhile.
 
 use std::{path::Path, process::Command};
 
@@ -47,7 +47,7 @@ async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_aga
 
     let sandbox = create(&client, "demo").await;
     assert_eq!(sandbox.metadata["port.8080"], "exposed");
-    // Its command runs already, as its user and in its folder, here and in every fork.
+    // Its command runs already, with its user and folder, here and in every fork.
     assert!(log.contains("it listens on port 8080"), "{log}");
     let asking = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8080/said.txt\").read())'";
     assert_eq!(run(&client, &sandbox.id, asking).await, "b'hello there\\n'\n");
@@ -63,12 +63,12 @@ async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_aga
     };
     let said = client.exec(&sandbox.id, &as_root).await.unwrap();
     assert_eq!(said.stdout, "some notes\n600:root\n644:nobody\npacked\n", "{}", said.stderr);
-    // What is sealed from a sandbox goes on saying the same.
+    // Layers sealed from a sandbox keep the defaults.
     let fork = client.fork(&sandbox.id, &Default::default()).await.unwrap().sandbox;
     assert_eq!(run(&client, &fork.id, "pwd; id -un; echo $GREETING").await, "/srv/app\nann\nhello there\n");
     assert_eq!(run(&client, &fork.id, asking).await, "b'hello there\\n'\n");
 
-    // Another text in a late step: what came before is there already.
+    // A change in a late step: earlier steps come from the cache.
     std::fs::write(folder.path().join("Dockerfile"), DOCKERFILE.replace("made on", "made again on")).unwrap();
     let (second, log) = cli_build(&server, "demo-2", folder.path());
     assert_eq!(second["status"], "done", "{log}");
@@ -83,7 +83,7 @@ async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_aga
     assert_eq!(third.error.as_deref(), Some("step 2/2 (line 3: RUN echo oh no >&2; exit 7) failed: exit status 7"));
     assert!(cli(&server, &["template", "logs", &third.id]).contains("oh no"));
 
-    // A deleted template's sandboxes go on.
+    // Sandboxes of a deleted template keep running.
     cli(&server, &["template", "delete", "demo"]);
     assert_eq!(run(&client, &sandbox.id, "cat said.txt").await, "hello there\n");
     assert_eq!(client.get_template("demo").await.unwrap_err().status(), Some(404));
@@ -105,7 +105,7 @@ async fn a_snapshot_becomes_a_template_with_everything_that_ran() {
     assert_eq!(made.status, "done", "{made:?}");
     asking.delete_snapshot(&snapshot.id).await.unwrap();
     asking.delete(&source.id).await.unwrap();
-    // It is there after a restart, too.
+    // It survives a restart, too.
     drop(asking);
     assert_eq!(server.stop().unwrap(), Some(0));
     let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
@@ -134,7 +134,7 @@ async fn a_server_that_dies_in_a_build_cleans_up_after_it() {
     assert_eq!(found.status, "failed");
     assert!(found.error.unwrap().contains("stopped during the build"));
     assert!(cli(&server, &["template", "logs", &begun.id]).contains("second"));
-    // The finished step is still found, and nothing else is left.
+    // The finished step is still in the cache, and nothing else is left.
     let again = build(&client, "cut", "FROM mini\nRUN echo first\n").await;
     assert_eq!(again.status, "done", "{again:?}");
     assert!(cli(&server, &["template", "logs", &again.id]).contains("step 1/1 CACHED"));
@@ -191,7 +191,7 @@ async fn a_later_stage_takes_files_from_an_earlier_one() {
     let tmp = run(&client, &plain.id, "stat -c %a /tmp").await;
     let expected = format!("a tool\nyes\none\ntwo\n644:0:0\n751:5:6\n{tmp}more\nx.log\ny.log\n0\n1\nno\n");
     assert_eq!(said, expected, "{log}");
-    // Unchanged stages are not made again, and what takes from a changed one is.
+    // Unchanged stages are not built again. Stages that copy from a changed one are.
     let again = build(&client, "staged-2", &dockerfile.replace("echo two", "echo three")).await;
     assert_eq!(again.status, "done", "{again:?}");
     let log = cli(&server, &["template", "logs", &again.id]);
@@ -219,7 +219,7 @@ async fn build(client: &Client, name: &str, dockerfile: &str) -> Build {
     templates::build(client, &[("name", name), ("dockerfile", dockerfile)]).await
 }
 
-/// Builds through the command line; gives the build and its log.
+/// Builds through the command line, and returns the build and its log.
 fn cli_build(server: &Server, name: &str, folder: &Path) -> (Value, String) {
     let output = command(server, &["template", "build", name, "--context", folder.to_str().unwrap(), "--json"], &[]);
     let log = String::from_utf8(output.stderr).unwrap();

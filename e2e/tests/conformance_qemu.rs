@@ -1,4 +1,4 @@
-//! The shared suite on real QEMU machines, restored from the baked template `mini`.
+//! The shared conformance suite on real QEMU machines, restored from the baked template `mini`.
 
 use std::{io, path::PathBuf};
 
@@ -13,7 +13,7 @@ use pandastack_vmm::{Driver, LayerFiles, Link, Machine, MachineSpec, conformance
 use pandastack_wire_guest::{Decoder, Frame, GENERATION, Hello, Kind, Message, Read, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Where the guest keeps the suite's text: on its root disk.
+/// File with the suite's text, on the guest's root disk.
 const NOTE: &str = "/var/conformance-note";
 
 struct QemuSubject(Rig);
@@ -23,8 +23,8 @@ impl QemuSubject {
         Self(Rig::start().await)
     }
 
-    /// Shakes hands, sends the request's frames in the same write, and gives its first answer and
-    /// what follows.
+    /// Does the handshake, sends the request's frames in the same write, and returns its first
+    /// answer and the following frames.
     async fn ask(&self, mut link: Box<dyn Link>, request: &[Frame]) -> io::Result<Vec<Frame>> {
         let secret = &self.0.layer.manifest.link_secret;
         let secret =

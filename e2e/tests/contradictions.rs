@@ -1,6 +1,6 @@
-//! Where the sources of the API contract contradict each other, and which side we took: one test
-//! per row of its section 16, named after the row. Real server, real machines; what published
-//! clients see of it is in `published`.
+//! Contradictions between the sources of the API contract, and which side we took: one test per row
+//! of its section 16, named after the row. Real server, real machines. `published` tests the
+//! published clients.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest},
 };
 
-/// A server of a test's own, and what speaks with it.
+/// A server for one test, and its HTTP client.
 struct Api {
     server: Server,
     http: reqwest::Client,
@@ -44,7 +44,7 @@ impl Api {
         request.send().await.unwrap()
     }
 
-    /// Sends a request and gives its status and JSON, `null` if there is none.
+    /// Sends a request and returns its status and JSON, `null` if there is none.
     async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let response = self.send(method, path, body).await;
         let status = response.status().as_u16();
@@ -60,7 +60,7 @@ impl Api {
         self.ask(Method::POST, path, Some(body)).await
     }
 
-    /// Creates a sandbox and gives its id.
+    /// Creates a sandbox and returns its id.
     async fn create(&self, extra: Value) -> String {
         let mut body = json!({"template": "mini"});
         body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -89,7 +89,7 @@ impl Api {
     }
 }
 
-/// Reads a stream of events until a text has come.
+/// Reads an event stream until it contains a text.
 async fn read_until(response: Response, text: &str) -> String {
     let (mut stream, mut read) = (response.bytes_stream(), String::new());
     while !read.contains(text) {

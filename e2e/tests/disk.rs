@@ -1,5 +1,5 @@
-//! The host's own disk goes wrong: it is full, or the power is cut. The server runs on a small file
-//! system that it has for itself.
+//! Failures of the host's own disk: it is full, or the power is cut. The server runs on its own
+//! small file system.
 
 use std::{
     path::{Path, PathBuf},
@@ -32,12 +32,12 @@ impl Disk {
     fn make(size: &str) -> Self {
         let mut disk = Self::format(size, "mkfs.xfs", &["-q", "-m", "reflink=1"]);
         disk.data = Some(DataFolder::on(&disk.mount).unwrap());
-        // What was baked is old: only what the server itself writes is in question.
+        // Baked files are flushed: only the server's own writes are tested.
         must("sync", &["-f", text(&disk.mount)]);
         disk
     }
 
-    /// One whose files cannot share blocks, so that the data folder has a volume in an image.
+    /// A disk without reflinks, so that the data folder has a volume in an image.
     fn without_reflinks(size: &str) -> Self {
         let mut disk = Self::format(size, "mkfs.ext4", &["-q", "-m", "0"]);
         disk.data = Some(DataFolder::with_image_on(&disk.mount).unwrap());
@@ -64,7 +64,7 @@ impl Disk {
         must("mount", &["-o", "loop", text(&self.image), text(&self.mount)]);
     }
 
-    /// Leaves so many bytes free.
+    /// Fills the disk, and leaves so many bytes free.
     fn fill(&self, leave: u64) -> PathBuf {
         let filler = self.mount.join("filler");
         let length = self.free_bytes() - leave;
@@ -72,7 +72,7 @@ impl Disk {
         filler
     }
 
-    /// Loses everything that has not reached the disk, and every process with it.
+    /// Loses all data that has not reached the disk, and ends every process.
     fn cut_power(&self, server: &mut Server) {
         let unflushed = self.mount.join("unflushed");
         std::fs::write(&unflushed, "written a moment ago").unwrap();
@@ -82,7 +82,7 @@ impl Disk {
         if self.data().join("volume.xfs").exists() {
             must("umount", &[text(&self.data().join("volume"))]);
         }
-        // A machine's own view of its mounts goes a little later than the machine.
+        // A machine's mount namespace is removed a little after the machine.
         let unmounted = (0..200).any(|_| {
             unmount(&self.mount) || {
                 std::thread::sleep(Duration::from_millis(25));
@@ -112,7 +112,7 @@ fn free_bytes(path: &Path) -> u64 {
     stat.blocks_available() * stat.fragment_size()
 }
 
-/// Ends what has files open on the disk: the machines, which outlive their server.
+/// Ends the processes with open files on the disk: the machines, which outlive their server.
 fn end_users(mount: &Path) {
     let users = || -> Vec<i32> {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -225,7 +225,7 @@ async fn flushed_survives_a_cut(disk: &Disk) {
 
     let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
     let after = client(&server);
-    // Its machine is gone with the power, and so is its hold on the volume.
+    // Its machine ended with the power, and so did its claim on the volume.
     let next = after.create(&attached()).await.unwrap().id;
     assert_eq!(run(&after, &next, "cat /data/deep/note | sha256sum").await, noted, "what was flushed is there");
     run(&after, &next, "echo more > /data/more && sync").await;
@@ -250,8 +250,8 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
     let meanwhile = async {
         let waits = async || server.said().contains("no room left on the host's disk").then_some(());
         wait_for("the guest to wait", PATIENCE, waits).await;
-        // A refused create has made nothing, and the one that waits is not taken for dead. Each of
-        // them writes to a full disk.
+        // A refused create has made nothing, and the waiting machine is not failed. Each create
+        // writes to a full disk.
         for _ in 0..8 {
             let refused = client.create(&plain()).await.unwrap_err();
             assert_eq!((refused.status(), refused.code()), (Some(507), Some("host.storage")), "{refused}");
@@ -260,8 +260,8 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         std::fs::remove_file(&filler).unwrap();
     };
-    // Joined: a copy that ended before there was room would have been told that the disk is broken,
-    // and fail below.
+    // Run together: if the guest had got a disk error before there was space, the copy would end
+    // early and fail below.
     let (sums, ()) = tokio::join!(run(&client, &id, copy), meanwhile);
     let sums: Vec<&str> = sums.lines().collect();
     assert_eq!(sums[0], sums[1], "what was written arrived");
@@ -285,7 +285,7 @@ async fn a_guest_that_waits_for_room_outlives_its_server() {
     wait_for("the guest to wait", PATIENCE, waits).await;
     server.kill().unwrap();
     std::fs::remove_file(&filler).unwrap();
-    // Its clock stands still with it.
+    // Its clock has stopped with it.
     tokio::time::sleep(Duration::from_secs(3)).await;
 
     let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
@@ -311,7 +311,7 @@ async fn room_of_the_removed_comes_back_to_a_short_disk_under_the_image() {
     let client = client(&server);
     let id = client.create(&plain()).await.unwrap().id;
     run(&client, &id, "head -c 200000000 /dev/urandom > /root/big && sync").await;
-    // Short, but not so short that a create is refused, nor that the image loses writes.
+    // Short of space, but enough for a create, and for the image to lose no writes.
     let _filler = disk.fill(500 * MIB);
     client.delete(&id).await.unwrap();
     let is_back = async || (disk.free_bytes() > 650 * MIB).then_some(());
@@ -329,7 +329,8 @@ async fn a_guest_in_an_image_waits_for_room_on_the_disk_under_it_and_loses_nothi
     let mut server = Server::start(disk.data(), &ARGUMENTS).unwrap();
     let client = client(&server);
     let id = client.create(&plain()).await.unwrap().id;
-    // Less than the guest is about to write. Nothing tells the server but its own look at the disk.
+    // Less than the guest is about to write. The server learns it only from its own check of the
+    // disk.
     let filler = disk.fill(64 * MIB);
     let promised = async || (free_bytes(&disk.data().join("volume")) < 32 * MIB).then_some(());
     wait_for("the image to promise no more than there is", PATIENCE, promised).await;
@@ -351,7 +352,7 @@ async fn a_guest_in_an_image_waits_for_room_on_the_disk_under_it_and_loses_nothi
     server.stop().unwrap();
 }
 
-/// Waits until a guest that stood still for seconds has the host's time. It cannot be ahead.
+/// Waits until a guest that was stopped for seconds has the host's time. It cannot be ahead.
 async fn is_told_the_time(client: &Client, id: &str) {
     let is_told = async || {
         let asked = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -361,8 +362,7 @@ async fn is_told_the_time(client: &Client, id: &str) {
     wait_for("the host's time", PATIENCE, is_told).await;
 }
 
-/// The last step of a seal fails, long after the guest was paused for it: whatever was asked for,
-/// its guest goes on.
+/// The last step of a seal fails, long after the guest was paused: the guest continues.
 #[tokio::test]
 async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
     let disk = Disk::make("3G");
@@ -383,7 +383,7 @@ async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
     let sealed = || std::fs::read_dir(&layers).unwrap().count();
     let before = sealed();
 
-    // Nothing can be moved into it any more.
+    // No file can be moved into it any more.
     must("chattr", &["+i", text(&layers)]);
     client.hibernate(&id).await.expect_err("the layer cannot be moved into its place");
     goes_on().await;
@@ -397,7 +397,7 @@ async fn a_seal_that_fails_after_the_pause_leaves_its_machine_running() {
 
     client.hibernate(&id).await.unwrap();
     assert_eq!(client.get(&id).await.unwrap().status, "hibernated");
-    // Any use wakes it; that it has is told a moment later.
+    // Any use wakes it. The state changes a moment later.
     count().await;
     let runs = async || (client.get(&id).await.unwrap().status == "running").then_some(());
     wait_for("the wake to be told", PATIENCE, runs).await;

@@ -1,6 +1,5 @@
-//! The page of the API's document in a real browser, from the built server: its policy lets its own
-//! script and style work and nothing else, and what the script makes of the document is there to
-//! read.
+//! The page of the API's document in a real browser, from the built server: its content security
+//! policy allows only its own script and style, and the script renders the document.
 
 use std::process::{Command, Stdio};
 
@@ -13,7 +12,7 @@ fn a_browser_shows_every_route_and_its_details() {
     let server = Server::start(data.path(), &["--standby", "0"]).unwrap();
     let (page, said) = opened(&format!("{}/docs#postSandboxesIdExec", server.url));
     assert!(!said.contains("CONSOLE"), "the page complained: {said}");
-    // The script is part of the page; what it made stands before it.
+    // The script is part of the page. Its output comes before it.
     let (page, _) = page.split_once("<script>").unwrap();
     assert!(!page.contains("Loading…") && !page.contains("could not be read"), "{page}");
     let document: serde_json::Value =
@@ -25,7 +24,7 @@ fn a_browser_shows_every_route_and_its_details() {
             assert!(page.contains(&format!("id=\"{id}\"")), "{id} is not on the page");
         }
     }
-    // What the address names is open, with its fields, an example and its answers.
+    // The operation in the address is open, with its fields, an example and its answers.
     let (_, opened) = page.split_once("id=\"postSandboxesIdExec\"").unwrap();
     let (opened, _) = opened.split_once("id=\"getSandboxesIdExecPty\"").unwrap();
     for part in [
@@ -43,18 +42,18 @@ fn a_browser_shows_every_route_and_its_details() {
 fn a_browser_runs_nothing_that_is_not_the_page_s_own() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.html");
-    // The proof that the test above would hear a complaint.
+    // Proves that the test above would notice a violation.
     std::fs::write(&file, "<meta http-equiv=content-security-policy content=\"default-src 'none'\"><script>1</script>")
         .unwrap();
     let (_, said) = opened(&format!("file://{}", file.display()));
     assert!(said.contains("CONSOLE") && said.contains("Content Security Policy"), "{said}");
 }
 
-/// What a page comes to when its scripts have run, and what the browser said about it.
+/// The page after its scripts have run, and the browser's log.
 fn opened(address: &str) -> (String, String) {
     let home = tempfile::tempdir().unwrap();
     let mut browser = Command::new("chromium-headless-shell");
-    // No sandbox of its own for root; no proxy for a server on loopback; no waiting for the clock.
+    // No browser sandbox for root, no proxy for a server on loopback, no waiting for timers.
     browser.args(["--no-sandbox", "--disable-gpu", "--no-proxy-server", "--virtual-time-budget=60000"]);
     browser.args(["--enable-logging=stderr", "--log-level=0", "--dump-dom", address]);
     browser.arg(format!("--user-data-dir={}", home.path().display()));

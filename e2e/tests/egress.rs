@@ -1,5 +1,5 @@
-//! Egress lists and bandwidth limits attacked from inside real guests. What a list keeps out is
-//! first shown to let an unlisted guest through, and packets are counted where they would arrive.
+//! Attacks on egress lists and bandwidth limits from inside real guests. Each blocked target is
+//! first reached by an unlisted guest, and packets are counted at their destination.
 
 use std::{
     collections::BTreeMap,
@@ -24,23 +24,23 @@ use pandastack_testbed::{
 use pandastack_wire_fleet::{Ensure, HostEvent, HostPort};
 
 const PORT: u16 = 7412;
-/// Addresses that no other test routes at the same time.
+/// Addresses that no parallel test routes.
 const FORBIDDEN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 141);
 const REBOUND: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 78, 1), Ipv4Addr::new(192, 168, 178, 1)];
 const NAMED: [Ipv4Addr; 2] = [Ipv4Addr::new(203, 0, 113, 142), Ipv4Addr::new(203, 0, 113, 143)];
 
-/// What only packets of a guest's own making are, and how a rule says it.
+/// Kinds of packets that only the test makes, with their match expressions.
 const HAND_MADE: [(&str, &str); 4] = [
     ("echo", "ip protocol icmp"),
     ("tunnel", "ip protocol 47"),
     ("own_protocol", "ip protocol 253"),
     ("datagram", "udp sport 4000"),
 ];
-/// How such a packet left its guest, told by the number that it carries.
+/// How such a packet left its guest, shown by the number that it carries.
 const WAYS: [(&str, u16); 2] = [("raw", 1001), ("frame", 1002)];
 
-/// Sends a datagram from another address, then one by another card, each to a port of its own. Both
-/// must leave the guest.
+/// Sends a datagram from another address, then one from another MAC address, each to its own port.
+/// Both must leave the guest.
 const FORGE: &str = r#"
 import fcntl, socket, struct, sys
 to = sys.argv[1]
@@ -66,10 +66,10 @@ def forge(text, by_address, by_card):
     finally: card_address(own)
 "#;
 
-/// Everything a guest's root can think of: other ports and resolvers, questions of every kind for a
-/// name that is not listed, ICMP, packets and frames of its own making with its own and with forged
-/// senders, another address, another card, IPv6. Each line of output is an attempt that got an
-/// answer, how many packets it made itself, or a change that the guest could make.
+/// All attacks of a guest's root: other ports and resolvers, all kinds of queries for an unlisted
+/// name, ICMP, hand-made packets and frames with own and forged senders, another address, another
+/// MAC address, IPv6. Each line of output is an attempt that got an answer, a count of hand-made
+/// packets, or a change that the guest could make.
 const ATTACK: &str = r#"
 for port in (int(sys.argv[2]), 53, 443, 853):
     try:
@@ -115,8 +115,8 @@ except OSError: pass
 print('done')
 "#;
 
-/// Ways to be refused other than by a connection: another resolver, ICMP, a protocol of one's own,
-/// the gateway's other ports, IPv6, another address, another card.
+/// Blocked traffic other than connections: another resolver, ICMP, an unknown protocol, the
+/// gateway's other ports, IPv6, another address, another MAC address.
 const KNOCK: &str = r#"
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', (to, 53))
 socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).sendto(b'\x08\0\xf7\xfe\0\x01\0\0', (to, 0))
@@ -146,7 +146,7 @@ async fn create(bed: &Bed, change: impl FnOnce(&mut SandboxSpec)) -> SandboxId {
     id
 }
 
-/// Runs a script with arguments and gives its output.
+/// Runs a script with arguments and returns its output.
 async fn script(bed: &Bed, id: SandboxId, text: &str, arguments: &[&str]) -> String {
     let mut ask = python(text);
     if let pandastack_wire_fleet::Program::Argv(words) = &mut ask.program {
@@ -157,7 +157,7 @@ async fn script(bed: &Bed, id: SandboxId, text: &str, arguments: &[&str]) -> Str
     ran.out()
 }
 
-/// What a guest sees when it calls each target by name or address: `open` or `refused`.
+/// The result of a guest's connection to each target: `open` or `refused`.
 async fn calls(bed: &Bed, id: SandboxId, targets: &[&str]) -> Vec<String> {
     let text = "import socket,sys\nfor t in sys.argv[2:]:\n\
         \x20try: socket.create_connection((t,int(sys.argv[1])),5).recv(64); print('open')\n\
@@ -184,8 +184,8 @@ async fn a_list_cannot_be_walked_around() {
         let asked = zone.heard("other.test");
         assert!(asked >= 6, "and the resolver hears of it");
         let before = counter.read();
-        // Each kind by each way: what a list keeps out below is what arrives where nobody stops it.
-        // Forged senders never do.
+        // Each kind arrives in each way without a list, so the list is what blocks it below. Forged
+        // senders never arrive.
         for part in HAND_MADE.iter().flat_map(|(kind, _)| WAYS.map(|(way, _)| format!("{kind}_{way}"))) {
             assert_eq!(before[&part], 1, "{part}: {before:?}");
         }
@@ -309,7 +309,7 @@ async fn denials_are_events_of_the_sandbox() {
         assert_eq!(calls(bed, id, &["evil.test", &address]).await, ["refused", "refused"]);
         script(bed, id, &format!("{FORGE}{KNOCK}"), &[&address]).await;
         let mut wanted = vec!["evil.test".to_owned(), "172.16.0.1:80/tcp".to_owned(), "[2001:db8::9]:7/udp".to_owned()];
-        // The last two came from an address and from a card that are not the guest's.
+        // The last two came from a forged address and a forged MAC address.
         let ends = [&format!(":{PORT}/tcp"), ":53/udp", "/icmp", "/protocol-253", ":1002/udp", ":1001/udp"];
         wanted.extend(ends.map(|end| format!("{address}{end}")));
         while !wanted.is_empty() {
@@ -326,9 +326,9 @@ async fn denials_are_events_of_the_sandbox() {
 
 #[tokio::test]
 async fn a_bandwidth_limit_holds_in_both_directions() {
-    /// As low as can be: a guest on a slow computer must be able to exceed it.
+    /// As low as possible: a guest on a slow computer must be able to exceed it.
     const MBPS: u32 = 1;
-    /// What may come through at once before the limit holds.
+    /// Burst that may pass before the limit holds.
     const BURST_BYTES: f64 = 65536.0;
     let outside = Outside::new(&[]).unwrap();
     let server = Arc::new(outside.netns().listen_tcp(at(Ipv4Addr::UNSPECIFIED)).unwrap());
@@ -353,12 +353,12 @@ async fn a_bandwidth_limit_holds_in_both_directions() {
                     let peer = std::thread::spawn(move || talk(server.accept().unwrap().0, direction == "down"));
                     let said = script(bed, id, text, &[&address, &port, direction]).await;
                     let moved = peer.join().unwrap();
-                    // Counted where it arrives: much of what was sent may still lie on the way.
+                    // Counted at the destination: much of the sent data may still be in flight.
                     let arrived = if direction == "down" { said.trim().parse().unwrap() } else { moved };
                     counts.push((arrived, began.elapsed().as_secs_f64()));
                 }
-                // The seconds hold more than the transfer, and a loaded host only makes less
-                // arrive.
+                // The time includes more than the transfer, and a loaded host only reduces the
+                // count.
                 let most = |seconds: f64| (f64::from(MBPS) * 1e6 / 8.0 * seconds + BURST_BYTES) as u64;
                 let [(slow, slow_seconds), (fast, fast_seconds)] = counts[..] else { panic!("two guests") };
                 assert!(slow > 0, "{direction}: a limit is not a wall");
@@ -370,7 +370,7 @@ async fn a_bandwidth_limit_holds_in_both_directions() {
     .await;
 }
 
-/// Pours or drains until the guest hangs up, and gives how many bytes.
+/// Sends or receives until the guest closes, and returns the number of bytes.
 fn talk(mut stream: TcpStream, pour: bool) -> u64 {
     let (mut buffer, mut all) = (vec![7; 64 * 1024], 0);
     loop {
@@ -381,7 +381,7 @@ fn talk(mut stream: TcpStream, pour: bool) -> u64 {
     }
 }
 
-/// Counts the packets that arrive at an address of the outside: all of them, and the hand-made by
+/// Counts the packets that arrive at an outside address: all of them, and the hand-made ones by
 /// kind and way.
 struct Counter<'a>(&'a Outside);
 
@@ -404,7 +404,7 @@ impl Counter<'_> {
         Counter(outside)
     }
 
-    /// Gives the packets of each part.
+    /// Returns the packets of each counter.
     fn read(&self) -> BTreeMap<String, u64> {
         let listed = self.0.netns().run(|| run_here("nft", &["list", "counters"], "")).unwrap().unwrap();
         let words: Vec<&str> = listed.split_whitespace().collect();
@@ -414,7 +414,7 @@ impl Counter<'_> {
     }
 }
 
-/// A resolver on loopback that knows a few names; every other name has no addresses.
+/// A resolver on loopback that knows a few names. Every other name has no addresses.
 struct Zone {
     address: SocketAddr,
     heard: Arc<Mutex<Vec<String>>>,
@@ -460,7 +460,7 @@ impl Zone {
         Zone { address, heard, end, threads: vec![by_udp, by_tcp] }
     }
 
-    /// How often a name was asked for.
+    /// How often a name was queried.
     fn heard(&self, name: &str) -> usize {
         self.heard.lock().unwrap().iter().filter(|heard| *heard == name).count()
     }
@@ -480,7 +480,7 @@ impl Drop for Zone {
     }
 }
 
-/// Answers the first question of a connection.
+/// Answers the first query of a connection.
 fn answer_once(mut stream: TcpStream, answer: impl Fn(&[u8]) -> Vec<u8>) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -492,8 +492,7 @@ fn answer_once(mut stream: TcpStream, answer: impl Fn(&[u8]) -> Vec<u8>) -> std:
     stream.write_all(&[&(answer.len() as u16).to_be_bytes()[..], &answer].concat())
 }
 
-/// Answers a question for addresses of a known name, and any other with nothing; gives the name,
-/// too.
+/// Answers an address query for a known name, and any other with nothing. Returns the name, too.
 fn reply(question: &[u8], names: &[(String, Vec<Ipv4Addr>)]) -> (String, Vec<u8>) {
     let mut labels = Vec::new();
     let mut end = 12;

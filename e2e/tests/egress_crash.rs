@@ -1,5 +1,5 @@
-//! What a sandbox may reach and how fast, across the death of the server that said so: the built
-//! server is killed with SIGKILL and started again while the guest runs on.
+//! Egress lists and bandwidth limits across the death of the server: the built server is killed
+//! with SIGKILL and started again while the guest keeps running.
 
 use std::{
     io::Write as _,
@@ -15,12 +15,12 @@ use pandastack_e2e::PATIENCE;
 use pandastack_testbed::{DataFolder, Server, outside::Outside, wait_for};
 
 const PORT: u16 = 7413;
-/// Another port, so that what is told after the crash is not what was told before it.
+/// Another port, so that reports after the crash differ from those before it.
 const LATER: u16 = 7414;
 const POUR: u16 = 7415;
 const ARGUMENTS: [&str; 6] = ["--standby", "0", "--blanks", "0", "--on-stop", "remove"];
 const MBPS: i64 = 2;
-/// How many times more must come through without the limit.
+/// Minimum ratio of the traffic without the limit to that with it.
 const RATIO: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +69,7 @@ async fn a_list_and_a_limit_outlive_the_server() {
     assert_eq!(server.stop().unwrap(), Some(0), "{}", server.said());
 }
 
-/// Listens outside and pours bytes to whoever calls, until they hang up. Ends with the process.
+/// Listens outside and sends bytes to each client until it closes. Ends with the process.
 fn pour(outside: &Outside) {
     let listener = outside.netns().listen_tcp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, POUR))).unwrap();
     listener.set_nonblocking(false).unwrap();
@@ -80,7 +80,7 @@ fn pour(outside: &Outside) {
     });
 }
 
-/// What a guest sees when it calls: `open` or `refused`.
+/// The result of a guest's connection: `open` or `refused`.
 async fn call(client: &Client, id: &str, host: &str, port: u16) -> String {
     let text = format!(
         "import socket\ntry: socket.create_connection(('{host}',{port}),5).recv(64); print('open')\n\
@@ -89,7 +89,7 @@ async fn call(client: &Client, id: &str, host: &str, port: u16) -> String {
     script(client, id, &text).await
 }
 
-/// How many bytes a guest hears in a while.
+/// Bytes that a guest receives in a fixed time.
 async fn heard(client: &Client, id: &str, host: &str) -> u64 {
     let text = format!(
         "import socket,time\ns=socket.create_connection(('{host}',{POUR}),30)\ns.settimeout(5)\n\
@@ -113,7 +113,7 @@ fn start(data: &Path) -> Server {
     Server::start(data, &ARGUMENTS).unwrap()
 }
 
-/// Lets a server clean up after one that a failed test had killed.
+/// Starts a server that cleans up after one that a failed test had killed.
 struct CleanUp<'a>(&'a Path);
 
 impl Drop for CleanUp<'_> {

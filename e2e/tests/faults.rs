@@ -1,4 +1,4 @@
-//! What goes wrong on purpose: each fault is named, and afterwards nothing is left of what it hit.
+//! Injected faults: each is reported, and nothing is left of the sandbox.
 
 use std::{
     io::Write,
@@ -20,7 +20,7 @@ use pandastack_sys::netns::Netns;
 use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, stretched, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostEvent, HostPort};
 
-/// Waits until a sandbox has failed, and gives the reason.
+/// Waits until a sandbox has failed, and returns the reason.
 async fn failure(bed: &Bed, id: SandboxId) -> String {
     let failed = async || match bed.host.observe(id).await?.state {
         SandboxState::Failed { reason } => Some(reason),
@@ -42,12 +42,11 @@ async fn a_guest_whose_kernel_gave_up_says_why() {
 #[tokio::test]
 async fn a_guest_that_ran_out_of_memory_says_so() {
     with_sandbox(async |bed, id| {
-        // Locked in memory, or the guest would spend minutes on reading its programs again and
-        // again.
+        // Locked in memory, or the guest would spend minutes reading its programs again.
         let greed = "python3 -c 'import ctypes; ctypes.CDLL(None).mlockall(3)
 x = [bytearray(1 << 20) for _ in range(1024)]'";
-        // By default the guest's kernel ends the process that took too much, and the sandbox lives
-        // on.
+        // By default the guest's kernel kills the process that took too much, and the sandbox
+        // survives.
         let (output, code) = bed.sh(id, greed).await.unwrap();
         assert_eq!(code, 137, "{output}");
         assert_eq!(bed.out(id, "echo alive").await, "alive");
@@ -68,8 +67,8 @@ async fn a_guest_that_floods_its_console_fills_no_memory_of_the_host() {
         };
         let length = async || Some(console().metadata().ok()?.len());
         // Every byte of a console stops the machine once: on an emulated KVM host a megabyte takes
-        // ten minutes. So most of it is there already when the guest begins, and what it adds meets
-        // the limit.
+        // ten minutes. So most of it is written in advance, and the guest's output reaches the
+        // limit.
         let lines = "earlier lines of the console\n".repeat(34 * 1024);
         std::fs::OpenOptions::new().append(true).open(console()).unwrap().write_all(lines.as_bytes()).unwrap();
         let flood = "while :; do head -c 4096 /dev/zero | tr '\\0' x; echo; done > /dev/console";
@@ -137,7 +136,7 @@ async fn a_guest_cut_off_from_its_host_is_given_up_and_released() {
         settings,
         |net| net,
         async |bed| {
-            // The standby machine is fine but for its cable.
+            // The standby machine works except for its network.
             let ready = async || (bed.host.status().await.standby == 1).then(|| processes(&bed.run_root));
             let standby = wait_for("a standby machine", PATIENCE, ready).await;
             unplug(standby[0].parse().unwrap());
@@ -270,7 +269,7 @@ async fn without_qemu_doctor_and_up_name_the_package() {
 
 #[tokio::test]
 async fn without_root_up_says_so() {
-    // The built binary may lie where only root may look.
+    // The built binary may be in a folder that only root can read.
     let folder = tempfile::tempdir().unwrap();
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -284,7 +283,7 @@ async fn without_root_up_says_so() {
     assert!(up.text.contains("need root") && up.text.contains("sudo"), "{}", up.text);
 }
 
-/// Asks for a sandbox that cannot be had.
+/// Requests a sandbox that cannot be made.
 async fn create_refused(bed: &Bed, template: &str) -> Fault {
     let id = SandboxId::random();
     let refused = bed.host.ensure(Ensure { id, generation: 1, spec: spec(template) }).await.unwrap_err();
@@ -292,14 +291,14 @@ async fn create_refused(bed: &Bed, template: &str) -> Fault {
     refused
 }
 
-/// Nothing of a sandbox may be there; only the network's own spare slots.
+/// Checks that no resource of a sandbox exists. Only the network's spare slots may.
 async fn nothing_is_held(bed: &Bed) {
     let Leftovers { processes, groups, mounts, loops, files, ledger, network: _ } = bed.leftovers().await.unwrap();
     let held = [processes, groups, mounts, loops, files, ledger].concat();
     assert!(held.is_empty(), "still held: {held:?}");
 }
 
-/// Takes the network from a machine; to its host it looks as if the guest hung.
+/// Disconnects a machine's network. To its host it looks as if the guest hung.
 fn unplug(pid: u32) {
     let netns = Netns::open(Path::new(&format!("/proc/{pid}/ns/net"))).unwrap();
     netns.run(|| ip(&["link", "set", TAP, "down"], "")).unwrap().unwrap();

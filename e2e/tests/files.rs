@@ -1,4 +1,4 @@
-//! Files of a real guest: streamed both ways, written whole or not at all.
+//! Files of a real guest: streamed in both directions, written atomically.
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -12,15 +12,15 @@ use sha2::{Digest, Sha256};
 
 const PIECE_BYTES: usize = 256 * 1024;
 const PIECES: usize = 256;
-/// What streaming 64 MiB may add to this process: windows, queues and whatever the allocator keeps.
+/// Memory that streaming 64 MiB may add to this process: windows, queues and allocator overhead.
 const GROWTH_KIB_MAX: u64 = 32 * 1024;
 
 #[tokio::test]
 async fn sixty_four_mebibytes_pass_both_ways_without_being_held() {
     with_sandbox(async |bed, id| {
-        // A first small round, so that everything made once is made.
+        // A small first round, so that one-time allocations are done.
         write(bed, id, "/root/small", "small").await.unwrap();
-        // Forgets the peak so far; the check of the layer may have been higher than all that
+        // Resets the peak: the verification of the layer may have been higher than all that
         // follows.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = peak_memory_kib();
@@ -164,7 +164,7 @@ async fn a_change_made_right_after_the_head_is_told() {
             write(bed, id, &path, "x").await.unwrap();
             let (name, data) = events.next().await.unwrap();
             assert_eq!((name.as_str(), data), ("ready", json!({"path": "/srv/w"})));
-            // A file is written beside its place and then moved there.
+            // A file is written to a temporary name and then renamed.
             while events.next().await.expect("the change").1["path"] != path.as_str() {}
         }
         let mut events = Events::open(door.call(Method::GET, id, "/fs/watch?path=/srv/w&recursive=1")).await;
@@ -215,7 +215,7 @@ async fn a_tree_with_everything_passes_both_ways_as_an_archive() {
 async fn an_evil_archive_writes_nothing_outside() {
     with_sandbox(async |bed, id| {
         let door = HttpDoor::open(bed).await;
-        // What a guest's own Python makes of them is what a client would send.
+        // The archives come from the guest's own Python, as a client would send them.
         let script = "import io, sys, tarfile\n\
             out = tarfile.open(fileobj=sys.stdout.buffer, mode='w|')\n\
             def add(name, kind=tarfile.REGTYPE, link='', data=b''):\n\
@@ -271,7 +271,7 @@ async fn read(bed: &Bed, id: SandboxId, path: &str) -> Result<Vec<u8>, Fault> {
     Ok(whole)
 }
 
-/// The most memory that this process, which is the host's here, had since that was last forgotten.
+/// Peak memory of this process, which is also the host's, since the last reset.
 fn peak_memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

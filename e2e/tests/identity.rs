@@ -1,4 +1,4 @@
-//! Who a restored guest is: itself, and nobody else's twin.
+//! The identity of a restored guest: its own, and different from every other guest's.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use pandastack_model::{Bytes, SandboxId};
 use pandastack_testbed::{Bed, processes, spec, stretched, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, HostPort};
 
-/// How far a guest's clock may be from its host's.
+/// Maximum difference between a guest's clock and its host's.
 const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
 
 #[tokio::test]
@@ -44,13 +44,13 @@ async fn a_sandbox_knows_its_id_and_its_name() {
 #[tokio::test]
 async fn the_guest_has_its_own_kernel_and_sees_only_its_own_processes() {
     with_sandbox(async |bed, id| {
-        // Every kernel draws this when it boots; the release may be the same by chance.
+        // Every kernel generates this at boot. The release may be equal by chance.
         let host_boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
         let ran = run(bed, id, shell("cat /proc/sys/kernel/random/boot_id")).await;
         let guest_boot = ran.out().trim().to_owned();
         assert_eq!(guest_boot.len(), host_boot.trim().len(), "{guest_boot}");
         assert_ne!(guest_boot, host_boot.trim());
-        // A process of the host with a name that no guest would use by itself.
+        // A process of the host with a name that no guest would use.
         let mark = format!("86400.{}", std::process::id());
         let mut witness = std::process::Command::new("sleep").arg(&mark).spawn().unwrap();
         let ran = run(bed, id, shell("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).await;
@@ -74,7 +74,7 @@ async fn the_clock_of_a_guest_from_standby_is_the_hosts() {
         |net| net,
         async |bed| {
             standby_is_ready(bed, 1).await;
-            // A clock that stood still while the machine waited would be this much behind.
+            // A clock that stopped while the machine waited would be this much behind.
             tokio::time::sleep(stretched(CLOCK_SKEW_MAX) * 3).await;
             let id = bed.create().await.unwrap();
             assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");
@@ -115,7 +115,7 @@ async fn siblings_from_standby_share_no_secret() {
     .await;
 }
 
-/// A number for one template counts more than the number for all.
+/// The number for one template overrides the number for all.
 #[tokio::test]
 async fn a_template_that_is_to_be_warm_is_started_from_standby() {
     let settings = HostSettings { warm: [(spec("mini").template, 1)].into(), ..without_standby() };
@@ -133,7 +133,7 @@ async fn a_template_that_is_to_be_warm_is_started_from_standby() {
     .await;
 }
 
-/// Nobody asks for it, and so nobody but the host finds it dead.
+/// No create happens, so only the host can find it dead.
 #[tokio::test]
 async fn a_standby_machine_that_is_killed_is_replaced() {
     let settings = HostSettings { warm: [(spec("mini").template, 1)].into(), ..without_standby() };
@@ -155,14 +155,14 @@ async fn a_standby_machine_that_is_killed_is_replaced() {
     .await;
 }
 
-/// The process of the one machine there is.
+/// The process of the only machine.
 fn only_machine(bed: &Bed) -> Option<String> {
     let mut all = processes(&bed.run_root);
     all.pop().filter(|_| all.is_empty())
 }
 
-/// What nobody uses goes when memory is short, and comes back; its processes and all that they had
-/// go with it.
+/// Unused machines are removed when memory is short, with their processes and resources, and made
+/// again later.
 #[tokio::test]
 async fn machines_that_stand_by_give_way_when_memory_is_short() {
     let free = Arc::new(AtomicU64::new(Bytes::gib(64).get()));
@@ -207,7 +207,7 @@ async fn standby_is_ready(bed: &Bed, machines: usize) {
 }
 
 async fn clock_is_right(bed: &Bed, id: SandboxId) {
-    // Whatever the guest read, it read it between our asking and our hearing.
+    // The guest read its clock between our request and its answer.
     let before = now();
     let ran = run(bed, id, shell("date +%s.%N")).await;
     let after = now();

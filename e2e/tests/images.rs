@@ -1,5 +1,5 @@
-//! Templates of images, from a real registry on this host: fetched with a password, checked,
-//! booted, built upon, and refused.
+//! Templates from images of a real registry on this host: fetched with a password, verified,
+//! booted, extended, and refused.
 
 use pandastack_client::{BuildForm, Client, wire::Build};
 use pandastack_e2e::{
@@ -31,7 +31,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
     let log = log(&client, &made).await;
     assert_eq!((made.status.as_str(), made.image_ref.as_ref()), ("done", Some(&name)), "{log}");
     assert!(log.contains("fetching layer 1/2") && log.contains("fetching layer 2/2"), "{log}");
-    // Its command says something and ends, which is no failure.
+    // Its command prints something and ends, which is not a failure.
     assert!(log.contains("made of layers") && log.contains("it ended with exit status 0"), "{log}");
     let sandbox = create(&client, "tiny").await;
     assert_eq!((sandbox.memory_mb, sandbox.metadata["port.8080"].as_str()), (128, "exposed"));
@@ -42,7 +42,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
             .await;
     assert_eq!(left, "", "whiteouts leave nothing");
 
-    // The same image by its digest: it is here already, and a Dockerfile goes on from it.
+    // The same image by its digest: it is cached already, and a Dockerfile extends it.
     let base = format!("{}/tiny@{}", registry.address, image.digest);
     let auth = json!({"registry": registry.address, "username": USER, "password": PASSWORD});
     let dockerfile =
@@ -56,7 +56,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
 
     takes_files_alone(&client, &registry).await;
 
-    // What a registry gives under a digest that is not its own is not used.
+    // A blob that does not match its digest is not used.
     registry.spoil(&image.layer);
     let pass = json!({"username": USER, "password": PASSWORD});
     let fields = [("name", "spoiled"), ("image_ref", &name), ("size_mb", "65"), ("memory_mb", "128")];
@@ -68,7 +68,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
     clean(&client).await;
 }
 
-/// Takes files of the image alone: nothing of it is started, and what is known is not fetched.
+/// Copies files from the image only: nothing of it is started, and cached blobs are not fetched.
 async fn takes_files_alone(client: &Client, registry: &Registry) {
     let name = format!("{}/tiny:1", registry.address);
     let auth = json!({"registry": registry.address, "username": USER, "password": PASSWORD});
@@ -122,7 +122,7 @@ async fn image_build(client: &Client, name: &str, image: &str, auth: Option<Valu
     build(client, &[("name", name), ("image_ref", image), ("size_mb", "64"), ("memory_mb", "128")], auth).await
 }
 
-/// Builds and follows the log to its end. Disks and machines are small.
+/// Builds and waits for the end. Disks and machines are small.
 async fn build(client: &Client, pairs: &[(&str, &str)], auth: Option<Value>) -> Build {
     let mut fields = fields(pairs);
     for (name, value) in [("size_mb", "64"), ("memory_mb", "128")] {

@@ -1,5 +1,5 @@
-//! What a guest can and cannot reach, tried from inside real guests. Everything a guest is refused
-//! is first shown to be there: an address nobody answers at proves nothing.
+//! What a guest can and cannot reach, tested from inside real guests. Every refused target is first
+//! reached from outside: an address without a server proves nothing.
 
 use std::{
     collections::BTreeMap,
@@ -88,7 +88,7 @@ async fn a_guest_reaches_no_address_of_its_host() {
         async |bed| {
             let id = bed.create().await.unwrap();
             let (uplink, outer) = uplink_of(bed, id).await;
-            // The gateway's address belongs to the namespace; a listener there must be as
+            // The gateway's address belongs to the namespace. A listener there must be as
             // unreachable as the host's.
             let netns = netns_of(bed, id).await;
             let _inside = netns.listen_tcp(at(Ipv4Addr::UNSPECIFIED)).unwrap();
@@ -135,8 +135,7 @@ async fn a_guest_reaches_no_other_sandbox() {
             let answers = probe(bed, one, &[uplink, outer, outside.far_address()]).await;
             assert!(is_address(&answers[&outside.far_address()]), "the probe itself works");
             assert_eq!((answers[&uplink].as_str(), answers[&outer].as_str()), ("refused", "refused"));
-            // Both have the same address; what answers there is the guest itself, where nobody
-            // listens.
+            // Both have the same address, so the guest reaches itself, where nothing listens.
             assert_eq!(probe(bed, one, &[GUEST]).await[&GUEST], "refused");
             let seen = run(bed, one, shell("cat /proc/net/arp | tail -n +2 | awk '{print $1}'")).await.out();
             assert!(seen.lines().all(|line| line == GATEWAY.to_string()), "the guest has neighbours: {seen}");
@@ -200,7 +199,7 @@ fn is_address(answer: &str) -> bool {
     answer.parse::<Ipv4Addr>().is_ok()
 }
 
-/// Lets a guest call every address at once; gives the first line each said, or `refused`.
+/// A guest connects to every address at once. Returns the first line from each, or `refused`.
 async fn probe(bed: &Bed, id: SandboxId, addresses: &[Ipv4Addr]) -> BTreeMap<Ipv4Addr, String> {
     let script = "import socket,sys,threading\n\
         lock=threading.Lock()\n\
@@ -229,7 +228,7 @@ async fn probe(bed: &Bed, id: SandboxId, addresses: &[Ipv4Addr]) -> BTreeMap<Ipv
     answers
 }
 
-/// The namespace that a sandbox's machine runs in.
+/// The network namespace of a sandbox's machine.
 async fn netns_of(bed: &Bed, id: SandboxId) -> Netns {
     let pid = bed.host.machine_pid(id).await.expect("the machine has a process");
     Netns::open(&PathBuf::from(format!("/proc/{pid}/ns/net"))).unwrap()
@@ -249,14 +248,14 @@ async fn uplink_of(bed: &Bed, id: SandboxId) -> (Ipv4Addr, Ipv4Addr) {
     (word_after(&own, "inet").expect("an uplink"), word_after(&route, "via").expect("a way out"))
 }
 
-/// Every address of the host that is not loopback's.
+/// Every address of the host except loopback.
 fn host_addresses() -> Vec<Ipv4Addr> {
     let listed = ip(&["-4", "-o", "addr", "show", "scope", "global"], "").unwrap();
     let words = listed.lines().filter_map(|line| line.split_whitespace().skip_while(|word| *word != "inet").nth(1));
     words.filter_map(|address| address.split('/').next()?.parse().ok()).collect()
 }
 
-/// A server on the host that counts its calls.
+/// A server on the host that counts its connections.
 struct Listener {
     calls: Arc<AtomicUsize>,
     end: Arc<AtomicBool>,
@@ -293,7 +292,7 @@ impl Drop for Listener {
     }
 }
 
-/// A resolver on loopback that knows one address and gives it for every name.
+/// A resolver on loopback that returns one address for every name.
 struct Resolver {
     address: SocketAddr,
     questions: Arc<AtomicUsize>,
@@ -327,7 +326,7 @@ impl Drop for Resolver {
     }
 }
 
-/// Answers a question: the address if one was asked for, else nothing.
+/// Answers a query: the address for an address query, else nothing.
 fn reply(question: &[u8], address: Ipv4Addr) -> Vec<u8> {
     let name = question[12..].iter().position(|byte| *byte == 0).unwrap();
     let end = 12 + name + 5;

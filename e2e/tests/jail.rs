@@ -1,6 +1,5 @@
-//! The jail of machine processes, looked at from outside on real machines, and tried from inside by
-//! a program of ours that the driver starts in QEMU's place. Everything that is refused inside is
-//! first shown to be there for the host.
+//! The jail of machine processes, examined from outside on real machines, and attacked from inside
+//! by a test program in QEMU's place. Every refused target is first reached from the host.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -25,10 +24,11 @@ use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, Power, StartEr
 use pandastack_vmm_qemu::Jail;
 use pandastack_wire_fleet::{ExecAsk, HostPort};
 
-/// What a machine's process runs as, unless told otherwise.
+/// Default user ids of machines' processes.
 const USERS: std::ops::Range<u32> = 900_000..965_536;
 
-/// What nothing but the system call filter refuses to a process without rights, and how it says so.
+/// Calls that only the system call filter refuses to an unprivileged process, with the error
+/// numbers.
 const FILTERED: [(&str, i32); 15] = [
     ("clone a namespace of users", 1),
     ("clone3 a namespace of users", 38),
@@ -70,7 +70,7 @@ async fn a_machine_process_has_no_rights_and_shares_nothing() {
         assert_ne!(ours, namespace("self", kind), "{kind} is the host's");
         assert_ne!(ours, namespace(&other.to_string(), kind), "{kind} is another machine's");
     }
-    // Only the process itself is left: nobody waits beside it.
+    // Only the process itself is left, without a helper.
     assert_eq!(processes(&rig.run_root).len(), 2);
     assert_eq!(status["NSpid"].split_whitespace().last(), Some("1"));
     assert_eq!(held(&format!("/proc/{pid}/root")), root_of(rig.driver.tier()));
@@ -116,7 +116,7 @@ async fn a_machine_process_holds_only_its_own_files_open() {
         assert!(!file.is_dir(), "{} is a folder", file.display());
     }
     assert!(open.contains(&spec.disk), "the check sees files: {open:?}");
-    // The layer's memory, however it was opened, is open for reading only, and mapped privately.
+    // The layer's memory is open read-only and mapped privately.
     let mem = fs::metadata(&rig.layer.files.mem).unwrap();
     for fd in fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
         if fs::metadata(fd.path()).is_ok_and(|file| (file.dev(), file.ino()) == (mem.dev(), mem.ino())) {
@@ -179,7 +179,7 @@ async fn without_a_jail_the_same_program_sees_the_host() {
     let mut rig = Rig::start_with(bundles.path()).await;
     let spec = rig.place().await;
     let aims = Aims::of(&rig).await;
-    // Without what would change the host: there is nothing to keep it from that.
+    // Without attempts that would change the host, because there is no jail to prevent them.
     let targets = [&["spare the host".to_owned()], &aims.targets[..]].concat();
     let runtime = probe_bundle(bundles.path(), &targets);
     let spec = MachineSpec { runtime: Some(runtime), ..spec };
@@ -190,15 +190,13 @@ async fn without_a_jail_the_same_program_sees_the_host() {
         let found = said.lines().find_map(|line| line.strip_prefix(attempt)?.strip_prefix(": "));
         found.unwrap_or_else(|| panic!("{attempt} was not tried:\n{said}"))
     };
-    // The probe is able to see and to act: what it does not reach in the jail is kept from it by
-    // the jail.
+    // The probe works outside the jail, so a failure inside is caused by the jail.
     for attempt in ["see processes", "see the kernel", "run a shell", "open /dev/null", "become user 0"] {
         assert_eq!(end(attempt), "done", "{attempt}");
     }
     for target in &aims.targets {
-        // These two end at the machine's own network, which is around it with and without a jail.
-        // In the jail not even a socket can be made, so that this is where the network is shown to
-        // hold.
+        // The machine's network namespace blocks these two even without a jail. In the jail the
+        // filter already refuses IP sockets, so only this test covers the namespace.
         let held = target.starts_with("connect ") || target.starts_with("abstract ");
         assert!(
             if held { end(target).starts_with("refused") } else { end(target) == "done" },
@@ -207,7 +205,7 @@ async fn without_a_jail_the_same_program_sees_the_host() {
         );
     }
     for (attempt, errno) in FILTERED {
-        // A kernel may lack one of them, and has its own word for that.
+        // A kernel may lack one of them, and returns its own error then.
         let lacking = [nix::errno::Errno::ENOSYS, nix::errno::Errno::EAFNOSUPPORT].map(|errno| errno as i32);
         let ends = |errno: &i32| end(attempt).ends_with(&format!("(os error {errno})"));
         assert!(end(attempt) == "done" || lacking.iter().any(ends), "{attempt}: {}", end(attempt));
@@ -274,8 +272,8 @@ async fn an_older_runtime_runs_the_layers_that_name_it_and_is_collected_when_non
 #[tokio::test]
 async fn a_guest_that_uses_all_its_memory_and_writes_its_disk_lives() {
     with_sandbox(async |bed, id| {
-        // More than the guest has left would wake the guest's own killer; this leaves the kernel
-        // its part.
+        // More than the guest has left would trigger the guest's own OOM killer. This leaves memory
+        // for its kernel.
         let fill = "
 import os
 free = [int(l.split()[1]) for l in open('/proc/meminfo') if l.startswith('MemAvailable')][0] << 10
@@ -321,7 +319,8 @@ async fn a_machines_group_has_the_limits_of_its_size() {
         assert_eq!(number(&pids), u64::from(limits.pids));
         for top in &tops {
             let members = read(top, "cgroup.procs");
-            // The kernel's own helper of a KVM machine is in there too, and has no program.
+            // The kernel's own helper thread of a KVM machine is in the group too, and has no
+            // program.
             let program = |pid: &&str| fs::read_link(format!("/proc/{pid}/exe")).is_ok();
             assert_eq!(members.lines().filter(program).collect::<Vec<_>>(), [pid], "the process is in there, alone");
         }
@@ -367,9 +366,8 @@ print(written)
 #[tokio::test]
 async fn a_machine_that_uses_more_than_its_memory_says_so_when_it_dies() {
     let eats = async |bed: &Bed| {
-        // Cached on our account: pages that the machine is the first to read count as its own, and
-        // one that is short of memory would wait for them to come back again and again instead of
-        // dying.
+        // Cached by this process: pages that the machine reads first count as its own, and a
+        // machine short of memory would wait for them repeatedly instead of dying.
         let layer = bed.layers.template(&spec("mini").template).unwrap();
         fs::read(bed.layers.open_layer(layer).unwrap().files.mem).unwrap();
         let id = bed.create().await.unwrap();
@@ -387,8 +385,8 @@ async fn a_machine_that_uses_more_than_its_memory_says_so_when_it_dies() {
     with_bed(without_standby(), |net| net, eats).await;
 }
 
-/// Things of the host that a machine's process must not reach, all of them there, and how the probe
-/// is told to try them.
+/// Existing host resources that a machine's process must not reach, and the probe's targets for
+/// them.
 struct Aims {
     targets: Vec<String>,
     other: Box<dyn Machine>,
@@ -420,8 +418,7 @@ impl Aims {
             assert!(fs::File::open(&file).is_ok(), "the host itself reads {}", file.display());
             targets.extend(["read", "write", "climb"].map(|attempt| format!("{attempt} {}", file.display())));
         }
-        // Loopback, and every other address that the host has, those of the machines' own links
-        // included.
+        // Loopback, and every other address of the host, including those of the machines' links.
         for address in host_addresses() {
             assert!(TcpStream::connect((address, port)).is_ok(), "the host itself connects to {address}");
             targets.push(format!("connect {address}:{port}"));
@@ -434,7 +431,7 @@ impl Aims {
     }
 }
 
-/// A process of ours that only is there.
+/// An idle process of ours.
 struct Bystander(Child);
 
 impl Drop for Bystander {
@@ -449,7 +446,7 @@ async fn restored(rig: &Rig) -> (Box<dyn Machine>, MachineSpec) {
     (rig.driver.restore(spec.clone(), &rig.layer.files).await.unwrap(), spec)
 }
 
-/// Restores with a runtime that is the probe, which answers no monitor, and gives what it said.
+/// Restores with the probe as runtime, which answers no monitor, and returns its output.
 async fn probe(rig: &Rig, spec: MachineSpec) -> String {
     let log = spec.run_dir.join("machine.log");
     match rig.driver.restore(spec, &rig.layer.files).await {
@@ -460,7 +457,7 @@ async fn probe(rig: &Rig, spec: MachineSpec) -> String {
     fs::read_to_string(log).unwrap()
 }
 
-/// Makes a bundle whose QEMU is the probe, and gives its digest.
+/// Makes a bundle whose QEMU is the probe, and returns its digest.
 fn probe_bundle(bundles: &Path, targets: &[String]) -> String {
     let digest = "badc0de1".repeat(4);
     let folder = bundles.join(&digest);
@@ -498,7 +495,7 @@ fn status(pid: u32) -> BTreeMap<String, String> {
     text.lines().filter_map(pair).collect()
 }
 
-/// What a machine process may see: what it runs, and the one device that its tier needs.
+/// The expected root of a machine process: the runtime, and the one device that its tier needs.
 fn root_of(tier: Tier) -> &'static str {
     match tier {
         Tier::Kvm => "dev initramfs kernel runtime",
@@ -514,8 +511,8 @@ fn held(folder: &str) -> String {
     names.join(" ")
 }
 
-/// Leaves a process's group only so much more memory than it has written itself. Cached files do
-/// not count: how much of them a group has is a matter of luck, and the kernel takes them back.
+/// Lowers the memory limit of a process's group to its own written memory plus `more`. Cached files
+/// do not count: their amount varies, and the kernel reclaims them.
 fn tighten(pid: &str, more: Bytes) {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let line = own.lines().find(|line| line.contains(":memory:") || line.starts_with("0::/pandastack")).unwrap();

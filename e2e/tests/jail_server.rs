@@ -1,5 +1,5 @@
-//! The jail as the built server asks for it: by default all of it, on a host that cannot give it
-//! nothing at all, and less only when it is told so by name.
+//! The jail as the built server uses it: the full jail by default, no start on a host that cannot
+//! provide it, and less only by an explicit option.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use pandastack_client::{Client, Config, wire::CreateSandbox};
 use pandastack_e2e::PATIENCE;
 use pandastack_testbed::{DataFolder, Server, processes, run_root_of, wait_for};
 
-/// The lowest number that a machine's process runs under.
+/// The lowest user id of a machine's process.
 const FIRST_USER: u32 = 900_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,8 +51,8 @@ async fn without_control_groups_nothing_starts_unless_asked_for_less() {
 
 const ARGUMENTS: [&str; 6] = ["--standby", "0", "--blanks", "0", "--on-stop", "remove"];
 
-/// Starts a server that sees no control groups: a process has the mounts of the thread that starts
-/// it.
+/// Starts a server that sees no control groups: a process inherits the mounts of the thread that
+/// starts it.
 fn without_groups(data: &Path, arguments: &[&str]) -> Server {
     let none: Option<&str> = None;
     std::thread::scope(|scope| {
@@ -66,7 +66,7 @@ fn without_groups(data: &Path, arguments: &[&str]) -> Server {
     })
 }
 
-/// The number that the one machine of a server runs under.
+/// The user id of a server's only machine.
 async fn user_of_machine(data: &Path) -> u32 {
     let run_root = wait_for("a machine of the server", PATIENCE, async || run_root_of(data)).await;
     let [pid] = &processes(&run_root)[..] else { panic!("one machine") };

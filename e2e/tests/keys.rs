@@ -1,13 +1,12 @@
-//! `pandastack key …` as people type it, with a real server and no machine: made, listed, revoked,
-//! and the way back in.
+//! `pandastack key …` on the command line, with a real server and no machine: create, list, revoke,
+//! and recovery of access.
 
 use std::process::{Command, Stdio};
 
 use pandastack_testbed::{Server, built};
 use serde_json::Value;
 
-/// Runs the command line with a key; gives whether it succeeded, and what it printed on both
-/// streams.
+/// Runs the command line with a key. Returns whether it succeeded, and its output on both streams.
 fn run(server: &Server, key: &str, words: &[&str]) -> (bool, String, String) {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(built("pandastack"));
@@ -42,7 +41,7 @@ fn keys_are_made_listed_and_revoked_on_the_command_line() {
     let (good, _, refused) = run(&server, &first, &["key", "revoke", "key_none"]);
     assert!(!good && refused.contains("pandastack key list"), "{refused}");
 
-    // The last one: refused, then forced; the data folder is the way back in while the server runs.
+    // The last key: refused, then forced. The data folder restores access while the server runs.
     let id = listed[1]["id"].as_str().unwrap();
     let (good, _, refused) = run(&server, &first, &["key", "revoke", id]);
     assert!(!good && refused.contains("--force"), "{refused}");
@@ -56,7 +55,7 @@ fn keys_are_made_listed_and_revoked_on_the_command_line() {
     assert_eq!((&made["label"], &made["created_by"]), (&Value::from("back"), &Value::from("operator")));
     let (good, listed, said) = run(&server, made["token"].as_str().unwrap(), &["key", "list", "--quiet"]);
     assert!(good && listed.trim() == made["id"].as_str().unwrap(), "{listed} {said}");
-    // A start does not make the revoked key of the first one good again.
+    // A restart does not make the revoked first key valid again.
     drop(server);
     let server = Server::start(&data, &["--standby", "0", "--blanks", "0"]).unwrap();
     assert!(server.said().contains("was revoked and does not work"), "{}", server.said());

@@ -1,6 +1,6 @@
-//! A real machine killed while every kind of request to it is under way: each caller hears of it,
-//! and nothing is left. And callers that go away while their machine lives on: nothing of theirs
-//! stays in it.
+//! A real machine killed during every kind of request: each caller gets an error, and nothing is
+//! left. Also callers that disconnect while their machine keeps running: nothing of theirs stays in
+//! it.
 
 use std::time::Duration;
 
@@ -39,8 +39,7 @@ async fn whoever_is_served_when_a_machine_is_killed_hears_of_it() {
         let mut watched = Events::open(door.call(Method::GET, id, "/fs/watch?path=/tmp")).await;
         assert_eq!(watched.next().await.unwrap().0, "ready");
         let whole = answer(door.call(Method::POST, id, "/exec").json(&json!({"cmd": "touch /tmp/on; sleep 600"})));
-        // Two senders that have sent something, less than an archive's first header, and take their
-        // time for the rest.
+        // Two senders that have sent less than an archive's first header and stall.
         let stalled = || {
             let first = stream::iter([Ok::<_, std::io::Error>("x".repeat(100))]);
             Body::wrap_stream(futures_util::StreamExt::chain(first, stream::pending()))
@@ -48,8 +47,7 @@ async fn whoever_is_served_when_a_machine_is_killed_hears_of_it() {
         let file = answer(door.call(Method::PUT, id, "/fs?path=/tmp/up").body(stalled()));
         let tree = answer(door.call(Method::PUT, id, "/fs/tar?path=/tmp/tree").body(stalled()));
         let killing = async {
-            // The command that is answered whole has begun, so the others before it are long under
-            // way.
+            // The command with a single answer has started, so the earlier requests are running.
             while watched.next().await.unwrap().1["path"] != "/tmp/on" {}
             let pid = bed.host.machine_pid(id).await.unwrap();
             kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
@@ -73,7 +71,7 @@ async fn whoever_is_served_when_a_machine_is_killed_hears_of_it() {
     .await;
 }
 
-/// Counts what the guest's agent, which is its first process, has open for watches.
+/// Counts the open watches of the guest's agent, which is its first process.
 async fn watches(bed: &Bed, id: SandboxId) -> String {
     bed.out(id, "ls -l /proc/1/fd | grep -c inotify || true").await
 }
@@ -104,7 +102,7 @@ async fn readers_that_hang_up_anywhere_leave_no_watch_in_the_guest() {
             }
         }
         wait_for("the last watch to go", PATIENCE, async || (watches(bed, id).await == before).then_some(())).await;
-        // Whoever stays is served as ever, and hears how it ends.
+        // A remaining reader is still served, and receives the end.
         let mut staying = Events::open(door.call(Method::GET, id, &follow)).await;
         staying.next().await.unwrap();
         let ended = door.call(Method::POST, id, &format!("/processes/{process}/signal"));

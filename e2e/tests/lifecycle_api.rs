@@ -110,7 +110,7 @@ async fn sleep_keeps_everything_and_any_use_wakes() {
     assert_eq!(client.wake(&sandbox.id).await.unwrap().status, "running", "waking one that is awake");
     client.hibernate(&sandbox.id).await.unwrap();
     assert_eq!(client.pause(&sandbox.id).await.unwrap_err().code(), Some("sandbox.invalid_state"));
-    // Everybody who comes at once shares one wake.
+    // Concurrent requests share one wake.
     let all = futures_util::future::join_all((0..5).map(|_| run(&client, &sandbox.id, "cat /srv/mark"))).await;
     assert_eq!(all, ["before\n"; 5]);
 
@@ -299,7 +299,7 @@ async fn a_restart_of_the_server_keeps_snapshots_volumes_and_sleepers() {
     clean(&client, &server).await;
 }
 
-/// Deletes every sandbox and asks the host whether anything is left.
+/// Deletes every sandbox and checks with an audit that nothing is left.
 async fn clean(client: &Client, server: &Server) {
     for sandbox in client.list().await.unwrap() {
         client.delete(&sandbox.id).await.unwrap();
@@ -308,7 +308,7 @@ async fn clean(client: &Client, server: &Server) {
     assert_eq!((audit.leaks, audit.machines), (Vec::new(), 0), "{}", server.said());
 }
 
-/// Leaves a file and a process behind, and gives the process's id: only a restore of memory has
+/// Starts a process and writes a file, and returns the process id: only a restore of memory has
 /// both.
 async fn resident(client: &Client, id: &str) -> u32 {
     let said =

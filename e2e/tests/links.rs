@@ -1,5 +1,5 @@
-//! Links that are sealed with their guest: a copy goes on with one where its source was, and the
-//! source notices nothing.
+//! Links that are sealed with their guest: a copy continues one from the sealed state, and the
+//! source is unaffected.
 
 use std::{
     collections::BTreeSet,
@@ -55,7 +55,7 @@ async fn copies_go_on_with_a_sealed_link_and_the_source_notices_nothing() {
             link.expect(3, Kind::Reborn).await;
             let count =
                 "cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^cat$'; cat /tmp/note 2>/dev/null; echo own > /tmp/note";
-            // The process of the source's own link lives on, beside the `cat` that looks for it.
+            // The process of the source's own link still runs, beside the `cat` that looks for it.
             assert_eq!(link.run(4, count).await, "2\n", "and nothing of a sibling is seen");
             for (offered, welcome) in [(&lab.secret()[..], false), (secret, true)] {
                 let mut other = Talk::of(lab.dial(&**copy).await);
@@ -115,11 +115,11 @@ async fn a_lost_link_ends_its_commands_also_if_it_has_given_a_new_life() {
     .await;
 }
 
-/// Most seals until two copies of one draw the same.
+/// Maximum seals until two copies of one draw the same numbers.
 const SEALS_MAX: u32 = 8;
 
-/// What the rebirth is for. Each read takes one step of the kernel's generator, so copies that are
-/// a few steps apart still meet.
+/// Shows why the rebirth is needed. Each read advances the kernel's generator by one step, so
+/// copies a few steps apart still produce equal numbers.
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
     with_lab(async |lab| {
@@ -144,8 +144,8 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
         let (sealed, state, alike) = loop {
             seals += 1;
             assert!(seals <= SEALS_MAX, "copies differ by themselves: this test shows nothing");
-            // A draw renews the generator if that was not done for half of the guest's age: so not
-            // soon again after this.
+            // A draw reseeds the generator if the last reseed was longer ago than half of the
+            // guest's age. So no reseed follows soon after this.
             draw(&mut spare, seals).await;
             source.pause().await.unwrap();
             let state = spare.link.state().expect("a paused guest's spare link is at rest");
@@ -155,8 +155,8 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
             if !alike[0].is_disjoint(&alike[1]) {
                 break (sealed, state, alike);
             }
-            // On a busy host copies of so young a guest may be too late with their first draw. The
-            // source grows older meanwhile.
+            // On a busy host, copies of a young guest may draw too late. The source gets older
+            // meanwhile.
             for file in [&sealed.mem, &sealed.disk, &sealed.dev] {
                 std::fs::remove_file(file).unwrap();
             }
@@ -171,7 +171,7 @@ async fn copies_draw_the_same_until_they_get_entropy_of_their_own() {
     .await;
 }
 
-/// Draws from the kernel's generator, many times.
+/// Draws many times from the kernel's generator.
 async fn draw<L: Link>(talk: &mut Talk<L>, channel: u32) -> BTreeSet<String> {
     let script = "dd if=/dev/urandom bs=16 count=500 2> /dev/null | od -An -v -tx1 -w16";
     let drawn: BTreeSet<String> = talk.run(channel, script).await.lines().map(str::to_owned).collect();
@@ -195,7 +195,7 @@ async fn changed_memory_is_held_the_same_in_any_room_and_not_at_all_if_it_is_too
         let with = hold(Vec::with_capacity(most.get() as usize), most).await.expect("it is less than all");
         assert!(without == with, "{} and {} bytes, or others", without.bytes.len(), with.bytes.len());
         assert_eq!(hold(Vec::new(), Size::new(4096)).await, None);
-        // And what is held is what a seal writes.
+        // The held memory equals the memory that a seal writes.
         let (held, saved) = (lab.folder.path().join("held"), lab.folder.path().join("saved"));
         for copy in [&held, &saved] {
             clone_or_copy(base, copy).unwrap();
@@ -252,13 +252,12 @@ async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
     .await;
 }
 
-/// Tells whether a copy has one of its source's connections. It may have a spare one of its own by
-/// now.
+/// Tells whether a copy has one of its source's connections. It may already have its own spare one.
 fn goes_on(copy: &BTreeSet<(Ipv4Addr, u16)>, source: &BTreeSet<(Ipv4Addr, u16)>) -> bool {
     !copy.is_disjoint(source)
 }
 
-/// Waits for a sandbox's spare connection, and gives the host's ends of all.
+/// Waits for a sandbox's spare connection, and returns the host's ends of all.
 async fn with_spare(bed: &Bed, id: SandboxId) -> BTreeSet<(Ipv4Addr, u16)> {
     let pid = bed.host.machine_pid(id).await.unwrap();
     let both = async || Some(connections(pid)).filter(|open| open.len() == 2);
@@ -272,11 +271,11 @@ async fn a_link_that_the_guest_does_not_know_is_replaced_by_dialling() {
         |net| net,
         async |bed| {
             let wrong: [(&str, Spoil); 3] = [
-                // The guest answers that it knows no such connection.
+                // The guest answers with a reset: it does not know the connection.
                 ("port", |link| link.local.set_port(link.local.port() ^ 1)),
-                // The guest is silent: it takes the bytes for old ones.
+                // The guest is silent: it treats the bytes as old ones.
                 ("sequence", |link| link.send_sequence = link.send_sequence.wrapping_sub(1_000_000)),
-                // The host itself sees that this is not its guest.
+                // The host itself rejects the address of another guest.
                 ("address", |link| link.peer.set_ip(Ipv4Addr::new(172, 16, 0, 9))),
             ];
             let good = manifest(bed);
@@ -295,7 +294,7 @@ async fn a_link_that_the_guest_does_not_know_is_replaced_by_dialling() {
     .await;
 }
 
-/// Makes a link's state wrong.
+/// Makes a link's state invalid.
 type Spoil = fn(&mut LinkState);
 
 fn manifest_file(bed: &Bed) -> PathBuf {
@@ -308,7 +307,7 @@ fn manifest(bed: &Bed) -> serde_json::Value {
 }
 
 /// The host's ends of the established connections in the namespace of a process. The kernel may
-/// list one twice while others come and go.
+/// list one twice while others change.
 fn connections(pid: u32) -> BTreeSet<(Ipv4Addr, u16)> {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
     let established = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -366,7 +365,7 @@ impl<L: Link> Talk<L> {
         }
     }
 
-    /// Reads up to a frame of a kind on a channel; what comes before it is of no interest.
+    /// Reads until a frame of this kind on this channel. Ignores other frames.
     async fn expect(&mut self, channel: u32, kind: Kind) -> Frame {
         loop {
             let frame = self.next().await;
@@ -377,7 +376,7 @@ impl<L: Link> Talk<L> {
         }
     }
 
-    /// Runs a shell line and gives its output.
+    /// Runs a shell line and returns its output.
     async fn run(&mut self, channel: u32, line: &str) -> String {
         self.send(shell(line).frame(channel)).await;
         let mut output = Vec::new();
@@ -392,7 +391,7 @@ impl<L: Link> Talk<L> {
     }
 }
 
-/// A driver with what its machines need, and no host around it.
+/// A driver and its environment, without a host.
 struct Lab {
     driver: QemuDriver,
     pool: Arc<NetPool>,
@@ -400,7 +399,7 @@ struct Lab {
     machines: Mutex<Vec<Arc<dyn Machine>>>,
     layer: Layer,
     run_root: PathBuf,
-    /// Last: it goes when nothing uses it any more.
+    /// Last field: dropped after everything that uses it.
     folder: DataFolder,
 }
 

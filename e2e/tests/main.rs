@@ -1,6 +1,6 @@
 //! Tests against built binaries and real machines, as one program: forty programs took minutes to
-//! build and link. Each module is a topic. A test in a module called `deep` runs with `make
-//! test-deep` only.
+//! build and link. Each module is a topic. A test in a module called `deep` runs only with `make
+//! test-deep`.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is the test's failure")]
 

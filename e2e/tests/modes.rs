@@ -1,6 +1,5 @@
-//! Who may read what a server keeps. A bake and a server in a fresh folder, started with the usual
-//! umask as most are: every file of the data folder and of the folder of running machines is looked
-//! at.
+//! Permissions of a server's files. A bake and a server run in a new folder with the usual umask.
+//! Every file of the data folder and of the machines' run folder is checked.
 
 use std::{
     fs::{self, Permissions},
@@ -19,15 +18,14 @@ use serde_json::Value;
 
 const ARGUMENTS: [&str; 4] = ["--standby", "1", "--blanks", "1"];
 
-/// Open to others on purpose, below the data folder, which is not: machines' processes have users
-/// of their own, and read these through a mount. They are copies of public programs and hold no
-/// secret.
+/// Readable by others on purpose, inside the private data folder: machines' processes have their
+/// own users, and read these through a mount. They are copies of public programs without secrets.
 const EXCEPTIONS: [&str; 3] = ["runtime/", "volume/boot/vmlinuz", "volume/boot/initramfs"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_a_bake_or_a_server_keeps_is_open_to_other_users() {
     let folder = tempfile::tempdir().unwrap();
-    // As an operator makes it. The folder around it is the test's own, and open too.
+    // As an operator makes it. The folder around it belongs to the test, and is open too.
     let data = folder.path().join("data");
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let mut bake = Command::new(built("pandastack"));
@@ -40,11 +38,11 @@ async fn nothing_that_a_bake_or_a_server_keeps_is_open_to_other_users() {
     let client = client(&server);
     let kept = client.create(&plain()).await.unwrap();
     let running = client.create(&plain()).await.unwrap();
-    // A guest's own files keep the modes that its packages gave them.
+    // A guest's own files keep the modes from its packages.
     let modes = "stat -c %a / /etc /etc/passwd /usr/bin/env /workspace";
     let said = client.exec(&running.id, &ExecRequest { cmd: Some(modes.into()), ..ExecRequest::default() }).await;
     assert_eq!(said.unwrap().stdout, "755\n755\n644\n755\n755\n");
-    // Leaves a layer and the end of a console.
+    // Leaves a layer and a console log.
     client.hibernate(&kept.id).await.unwrap();
     let run_root = wait_for("a machine of the server", PATIENCE, async || run_root_of(&data)).await;
     assert_eq!(opened(&data), Vec::<String>::new(), "of the data folder");
@@ -119,12 +117,12 @@ fn a_folder_of_other_users_is_not_taken_for_data() {
     assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o7777, 0o1777);
 }
 
-/// Lists what the group or others may use below a folder, itself included, except for what is named
-/// above.
+/// Lists all paths in a folder, itself included, that the group or others may access, without the
+/// exceptions.
 fn opened(top: &Path) -> Vec<String> {
     let (mut waiting, mut open) = (vec![top.to_owned()], Vec::new());
     while let Some(path) = waiting.pop() {
-        // Machines that stand by come and go meanwhile.
+        // Standby machines come and go meanwhile.
         let Ok(about) = fs::symlink_metadata(&path) else { continue };
         let name = path.strip_prefix(top).unwrap().display().to_string();
         if about.is_symlink() || EXCEPTIONS.iter().any(|exception| name.starts_with(exception)) {
@@ -141,7 +139,7 @@ fn opened(top: &Path) -> Vec<String> {
     open
 }
 
-/// What doctor says of the data folder's privacy.
+/// The doctor's finding about the data folder's privacy.
 fn doctor(data: &Path) -> Value {
     let said = Command::new(built("pandastack")).args(["doctor", "--json", "--data-dir"]).arg(data).output().unwrap();
     let said: Value = serde_json::from_slice(&said.stdout).unwrap();

@@ -1,7 +1,6 @@
-//! The whole API against its own document: a program that reads it asks every route, rightly and
-//! wrongly, and nothing may be answered with a defect, a status or a body that the document does
-//! not have. Control, edge and host are real; the machines are fake, so that it is quick and
-//! anything may be made of them.
+//! The whole API against its own document: a program reads it and sends valid and invalid requests
+//! to every route. Every status and body must be documented, without a server error. Control, edge
+//! and host are real; the machines are fake, so that it is fast.
 
 use std::{path::Path, process::Stdio, sync::Arc};
 
@@ -16,13 +15,12 @@ use tokio::net::TcpListener;
 
 const KEY: &str = "pds_00000000000000000000000000000001";
 
-/// What a server that works may answer with although nobody asked wrongly: its guests' silence, its
-/// lack of room.
+/// Statuses that a working server may return for valid requests: silent guests, no capacity.
 const EXPECTED: &str = r#"[checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 502, 503, 504, 507]
 "#;
 
-/// Streams that never end, and sockets: they have tests of their own.
+/// Endless streams and sockets: they have their own tests.
 const NEVER_ENDING: &str = "/fs/watch$|/exec/ws$|/exec/pty$|/ssh$";
 
 struct Server {
@@ -51,7 +49,7 @@ impl Server {
         answer(self.http.request(method, format!("{}{path}", self.url)).bearer_auth(KEY)).await
     }
 
-    /// Runs the program to its end; it must have found nothing.
+    /// Runs the program to its end. It must find nothing.
     async fn tried(&self, program: &Path, words: &[&str]) {
         let config = self.folder.path().join("schemathesis.toml");
         std::fs::write(&config, EXPECTED).unwrap();
@@ -69,7 +67,7 @@ impl Server {
         println!("{said}");
     }
 
-    /// Deletes every sandbox and snapshot, and ends.
+    /// Deletes every sandbox and snapshot, and closes.
     async fn close(self) {
         for sandbox in self.ask(Method::GET, "/v1/sandboxes").await.1.as_array().unwrap() {
             let path = format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap());
@@ -89,7 +87,7 @@ async fn whatever_is_asked_the_answer_is_one_that_the_document_has() {
     let program = tokio::task::spawn_blocking(published::schemathesis).await.unwrap();
     with_small_fake_bed(FakeBed::settings(), 64, async |bed| {
         let server = Server::start(bed).await;
-        // Every route with ids of nobody.
+        // Every route with ids that do not exist.
         server.tried(&program, &["--max-examples", "4"]).await;
         server.close().await;
     })

@@ -1,5 +1,5 @@
-//! The built server before real machines: programs in guests, reached with a key, by a preview's
-//! name and by a signed link.
+//! The built server with real machines: programs in guests, reached with a key, by a preview's name
+//! and by a signed link.
 
 use std::{
     process::{Command, Stdio},
@@ -18,8 +18,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A WebSocket server for one connection at a time: answers every text with the same text. Standard
-/// library only.
+/// A WebSocket echo server for one connection at a time. Standard library only.
 const ECHO: &str = r#"
 import base64, hashlib, socketserver
 
@@ -143,7 +142,7 @@ async fn a_websocket_passes_through_a_preview() {
         tokio::time::timeout(PATIENCE, socket.read_exact(&mut back)).await.unwrap().unwrap();
         assert_eq!((back[0], back[1], &back[2..]), (0x81, word.len() as u8, word.as_bytes()));
     }
-    // Asleep, its machine is gone, and the tunnel with it.
+    // When it sleeps, its machine is gone, and the tunnel with it.
     bed.client.hibernate(id).await.unwrap();
     let end = tokio::time::timeout(PATIENCE, socket.read(&mut [0; 16])).await.expect("the tunnel ends");
     assert!(!end.is_ok_and(|count| count > 0));
@@ -188,7 +187,7 @@ async fn a_large_download_passes_without_being_held() {
     let sandbox = bed.with_files().await;
     let id = &sandbox.id;
     bed.run(id, &format!("truncate -s {MIB}M /srv/site/large")).await;
-    // One reader that takes all of it, and one that takes nothing while it lasts.
+    // One reader that takes everything, and one that takes nothing meanwhile.
     let stuck = bed.named(id, 8000, "/large").send().await.unwrap();
     let before = resident_kib(bed.server.pid());
     let (mut response, mut read, mut most) = (bed.named(id, 8000, "/large").send().await.unwrap(), 0, 0);
@@ -204,7 +203,7 @@ async fn a_large_download_passes_without_being_held() {
     bed.end().await;
 }
 
-/// What a process holds in memory.
+/// Resident memory of a process.
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -220,7 +219,7 @@ struct Bed {
     server: Server,
     client: Client,
     http: reqwest::Client,
-    /// Removed after the server has stopped: fields go in this order.
+    /// Removed after the server has stopped: fields drop in this order.
     _data: DataFolder,
 }
 
@@ -240,7 +239,7 @@ impl Bed {
     }
 
     /// A sandbox whose port 8000 serves `/docs/a.txt` and `/secret.txt`. By default Python's server
-    /// lets five callers wait and loses the connections of more.
+    /// queues five connections and drops more.
     async fn with_files(&self) -> Sandbox {
         let sandbox = self.create().await;
         let serve = "mkdir -p /srv/site/docs && cd /srv/site && echo hello from a > docs/a.txt && echo no > secret.txt && \
@@ -268,21 +267,22 @@ impl Bed {
         wait_for("a program that listens", PATIENCE, there).await;
     }
 
-    /// A request for a public preview, told by its host alone.
+    /// A request for a public preview, identified by its host name only.
     fn named(&self, id: &str, port: u16, path: &str) -> reqwest::RequestBuilder {
         let url = format!("{}{path}", self.server.url);
         self.http.get(url).header("host", format!("{port}-{id}.localhost"))
     }
 
-    /// A request below a signed link. Its name need not be resolved: the test speaks to the server
-    /// itself.
+    /// A request below a signed link. Its name need not resolve: the test connects to the server
+    /// directly.
     fn linked(&self, url: &str, path: &str) -> reqwest::RequestBuilder {
         let (host, rest) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
         self.http.get(format!("{}/{rest}{path}", self.server.url)).header("host", host)
     }
 
-    /// Opens a link as a browser does, by its name: `curl` too takes every name below `localhost`
-    /// for this machine. The old address of a link, on the API's own name, leads to the same place.
+    /// Opens a link by its name, as a browser does: `curl` also resolves every name below
+    /// `localhost` to this machine. The old address of a link, on the API's own name, leads to the
+    /// same place.
     async fn visited(&self, url: &str) {
         let (folder, path) = (tempfile::tempdir().unwrap(), url.split_once("/v1/p/").unwrap().1);
         for address in [format!("{url}docs/a.txt"), format!("{}/v1/p/{path}docs/a.txt", self.server.url)] {
@@ -308,7 +308,7 @@ impl Bed {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Deletes everything; nothing may be left, and nothing may have gone wrong unseen.
+    /// Deletes everything. Nothing may be left, and no error may have been logged.
     async fn end(self) {
         for sandbox in self.client.list().await.unwrap() {
             self.client.delete(&sandbox.id).await.unwrap();

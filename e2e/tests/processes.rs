@@ -1,5 +1,5 @@
-//! Processes that outlive their requests, in real machines: read from any offset, by many, through
-//! sleep, forks and a restart of the server.
+//! Processes that outlive their requests, in real machines: read from any offset, by many readers,
+//! through sleep, forks and a restart of the server.
 
 use std::process::{Command, Output};
 
@@ -14,7 +14,7 @@ use pandastack_wire_fleet::HostPort;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// What a guest keeps of one process.
+/// Bytes of output that a guest keeps of one process.
 const KEPT: u64 = 512 * 1024;
 
 async fn spawn(door: &HttpDoor, id: SandboxId, ask: Value) -> String {
@@ -41,7 +41,7 @@ async fn follow(door: &HttpDoor, id: SandboxId, process: &str, offset: u64) -> E
     Events::open(door.call(Method::GET, id, &path)).await
 }
 
-/// Reads to the end: standard output, the last offset told, and the last event.
+/// Reads to the end: standard output, the last offset, and the last event.
 async fn to_end(events: &mut Events) -> (String, u64, (String, Value)) {
     let (mut text, mut offset) = (String::new(), 0);
     loop {
@@ -58,7 +58,7 @@ async fn to_end(events: &mut Events) -> (String, u64, (String, Value)) {
     }
 }
 
-/// Reads until some text was seen, and gives the offset after it.
+/// Reads until a text appears, and returns the offset after it.
 async fn until(events: &mut Events, text: &str) -> u64 {
     let mut seen = String::new();
     loop {
@@ -296,7 +296,7 @@ async fn a_process_survives_the_servers_death_and_the_command_line_shows_it() {
     assert_eq!(client.processes(&id).await.unwrap().len(), 1);
     assert!(!pandastack(&server, &["attach", &id, &mine]).status.success());
 
-    // Directories, by the command line and the local tar.
+    // Folders, through the command line and the local tar.
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     std::fs::create_dir_all(from.join("deep/empty")).unwrap();

@@ -1,4 +1,4 @@
-//! The quick starts of the README, run as they stand there.
+//! The quick starts of the README, run unchanged.
 
 use std::{
     path::Path,
@@ -30,7 +30,7 @@ fn with_python() {
 
 #[test]
 fn with_typescript() {
-    // What is shown is JavaScript too; nothing in it needs a compiler.
+    // The example is valid JavaScript too, so it needs no compiler.
     let said = run("typescript", |code, home| {
         std::fs::write(home.join("start.mjs"), code).unwrap();
         std::os::unix::fs::symlink(typescript().join("node_modules"), home.join("node_modules")).unwrap();
@@ -41,8 +41,7 @@ fn with_typescript() {
     assert!(said.starts_with("1\n2\n3\nsandbox-"), "{said}");
 }
 
-/// Runs a quick start against a server of its own and gives what it printed. It leaves no sandbox
-/// behind.
+/// Runs a quick start against its own server and returns its output. It leaves no sandbox behind.
 fn run(name: &str, command: impl FnOnce(&str, &Path) -> Command) -> String {
     let data = DataFolder::with_templates().unwrap();
     let server = Server::start(data.path(), &[]).unwrap();
@@ -62,7 +61,7 @@ fn run(name: &str, command: impl FnOnce(&str, &Path) -> Command) -> String {
 
 /// Finds the code block after a quick start's mark.
 fn quick_start(name: &str) -> String {
-    // Asked at run time: clones share one target folder, and a path compiled in may be another
+    // Read at run time: clones share one target folder, so a compiled-in path may be another
     // clone's.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap();
     let readme = std::fs::read_to_string(Path::new(&package).join("../README.md")).unwrap();

@@ -9,7 +9,7 @@ use pandastack_client::{
 use pandastack_testbed::{DataFolder, Server, built};
 use serde_json::{Value, json};
 
-/// A cell's limit that a slow machine keeps.
+/// A limit for cells that a slow machine can meet.
 const LONG_MS: f64 = 120_000.0;
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_session_keeps_its_state_and_says_everything() {
     once(&client, &id).await;
 }
 
-/// A kernel that is killed under a cell, between cells, or because it does not stop.
+/// A kernel that is killed during a cell, between cells, or because it does not stop.
 async fn kernels_die(client: &Client, id: &str, session: &str) {
     let kill = async {
         let find =

@@ -1,4 +1,4 @@
-//! The built server as a process of its own: the API over HTTP, its life and its death.
+//! The built server as a separate process: the API over HTTP, its start and its end.
 
 use std::{
     path::{Path, PathBuf},
@@ -110,7 +110,7 @@ async fn nobody_gets_in_without_the_key() {
 
 #[tokio::test]
 async fn ctrl_c_puts_sandboxes_to_sleep_and_leaves_nothing_else() {
-    // A volume of its own, so that its mount and loop device are the server's to give back.
+    // Its own volume, so that the server must release its mount and loop device.
     let data = DataFolder::with_own_volume().unwrap();
     let mut server = Server::start(data.path(), &[]).unwrap();
     let before = client(&server);
@@ -339,13 +339,13 @@ async fn create(client: &Client) -> Sandbox {
     client.create(&CreateSandbox { template: Some("mini".into()), ..CreateSandbox::default() }).await.unwrap()
 }
 
-/// Leaves a process behind and gives its id: only the same memory has it.
+/// Starts a process and returns its id: only the same memory has it.
 async fn resident(client: &Client, id: &str) -> u32 {
     let start = "setsid sleep 100000 > /dev/null 2>&1 < /dev/null & echo $!";
     client.exec(id, &line(start)).await.unwrap().stdout.trim().parse().unwrap()
 }
 
-/// The process of a sandbox's machine, by the ledger.
+/// The process of a sandbox's machine, from the ledger.
 async fn machine_of(data_dir: &Path, id: &str) -> i32 {
     let ledger = pandastack_host::Ledger::open(&data_dir.join("ledger.db")).await.unwrap();
     let machines = ledger.machines().await.unwrap();
@@ -367,7 +367,7 @@ async fn leftovers(data_dir: &Path, run_root: &Path) -> Leftovers {
     Leftovers::find(&data_dir.display().to_string(), run_root, &data_dir).await.unwrap()
 }
 
-/// Lets a server clean up after one that a failed test had killed.
+/// Starts a server that cleans up after one that a failed test had killed.
 struct CleanUp(PathBuf);
 
 impl Drop for CleanUp {

@@ -1,6 +1,5 @@
-//! A real machine behind the built server, killed while bytes flow to and from it in every way that
-//! there is. Each reader must see that what it has is not the whole, and each writer that nobody
-//! took it.
+//! A real machine behind the built server, killed while data flows in every possible way. Each
+//! reader must see that its data is incomplete, and each writer that its data was not accepted.
 
 use futures_util::{StreamExt, future::join_all, stream};
 use nix::{
@@ -21,7 +20,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest},
 };
 
-/// Begins an answer of every shape and never ends it; marks in a file what it has heard. Standard
+/// Starts an endless answer of every shape, and records received requests in a file. Standard
 /// library only.
 const ENDLESS: &str = r#"
 import os, socketserver, time
@@ -54,7 +53,7 @@ struct Ground {
     client: Client,
     http: reqwest::Client,
     id: String,
-    /// Removed after the server has stopped: fields go in this order.
+    /// Removed after the server has stopped: fields drop in this order.
     _data: DataFolder,
 }
 
@@ -82,7 +81,7 @@ impl Ground {
     }
 
     /// The three ways to a port: with the key, by a signed link, by a name. Each as an address and
-    /// the name that is asked for.
+    /// a host name.
     async fn ways(&self) -> Vec<(String, String)> {
         let ask = PreviewRequest { port: Some(8000), paths: None, ttl_seconds: Some(600) };
         let signed = self.client.preview(&self.id, &ask).await.unwrap().url;
@@ -98,7 +97,7 @@ impl Ground {
         let mut set = |name: &'static str, value: &str| request.headers_mut().insert(name, value.parse().unwrap());
         set("authorization", &format!("Bearer {}", self.server.key));
         set("host", host);
-        // The program in the guest knows the answer to this one.
+        // The program in the guest knows the answer to this key.
         set("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
         let stream = TcpStream::connect(self.server.url.strip_prefix("http://").unwrap()).await.unwrap();
         tokio::time::timeout(PATIENCE, client_async(request, stream)).await.expect("a handshake in time").unwrap().0
@@ -114,7 +113,8 @@ impl Ground {
         kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
     }
 
-    /// The sandbox has failed for good and says so; without it the server is as it was.
+    /// Checks that the sandbox has failed permanently and reports it, and that the server still
+    /// works.
     async fn ends(self, mut followers: Vec<Events>) {
         wait_for("the sandbox's failure", PATIENCE, async || {
             (self.client.get(&self.id).await.unwrap().status == "failed").then_some(())
@@ -133,7 +133,7 @@ impl Ground {
     }
 }
 
-/// Reads what has begun to its end, which must not be a proper one.
+/// Reads a started answer to its end, which must be an error.
 async fn broken(what: String, mut response: Response) {
     loop {
         match tokio::time::timeout(PATIENCE, response.chunk()).await {
@@ -145,7 +145,7 @@ async fn broken(what: String, mut response: Response) {
     }
 }
 
-/// Sends a request and reads the first piece of its answer.
+/// Sends a request and reads the first part of its answer.
 async fn begun(request: RequestBuilder) -> Response {
     let mut response = tokio::time::timeout(PATIENCE, request.send()).await.expect("a head in time").unwrap();
     assert_eq!(response.status().as_u16(), 200);
@@ -153,8 +153,8 @@ async fn begun(request: RequestBuilder) -> Response {
     response
 }
 
-/// Reads a socket until it says that something went wrong. Commands share theirs, which outlives
-/// them; a terminal's closes then.
+/// Reads a socket until it reports an error. Commands share a socket, which stays open; a
+/// terminal's socket closes.
 async fn failed(path: &str, mut socket: WebSocketStream<TcpStream>) {
     let (mut last, mut open) = (Value::Null, true);
     while open && (path != "/exec/ws" || last["error"].is_null()) {
@@ -168,12 +168,12 @@ async fn failed(path: &str, mut socket: WebSocketStream<TcpStream>) {
     assert!(last["error"].as_str().is_some_and(|error| !error.is_empty()), "{path}: {last}");
 }
 
-/// A body that begins and then stands still.
+/// A body that starts and then stalls.
 fn stalled(first: Vec<u8>) -> Body {
     Body::wrap_stream(stream::iter([Ok::<_, std::io::Error>(first)]).chain(stream::pending()))
 }
 
-/// The head of a file in a tar archive, which says that a million bytes follow.
+/// The header of a file in a tar archive, which announces a million bytes.
 fn member() -> Vec<u8> {
     let mut head = vec![0; 512];
     let mut put = |at: usize, text: &[u8]| head[at..at + text.len()].copy_from_slice(text);
@@ -299,7 +299,7 @@ async fn files_terminals_cells_and_input_hear_of_their_machines_death() {
     let (answers, ()) = tokio::join!(answers, killing);
     for (what, (status, said)) in answers {
         let told = match what {
-            // What a tool says is an answer of the protocol over it.
+            // A tool's error is a successful answer of the protocol around it.
             "tool" => status == 200 && said["result"]["isError"] == json!(true),
             _ => matches!(status, 502 | 503) && !said["code"].as_str().unwrap_or_default().is_empty(),
         };

@@ -31,7 +31,7 @@ use tokio_tungstenite::{
     tungstenite::{Error, Message, client::IntoClientRequest},
 };
 
-/// Everybody with the key owns everything.
+/// The key owns everything.
 struct OneTenant;
 
 const KEY: &str = "pds_0123456789abcdef0123456789abcdef";
@@ -91,7 +91,7 @@ impl Door {
         self.knock(path).await.unwrap()
     }
 
-    /// `pandastack sandbox ssh`, with no configuration but ours.
+    /// `pandastack sandbox ssh`, with our configuration only.
     fn command_line(&self, id: SandboxId) -> Command {
         let mut command = Command::new(built("pandastack"));
         command.args(["sandbox", "ssh", &id.to_string()]);
@@ -133,8 +133,8 @@ impl Peer {
         }
     }
 
-    /// Reads the frames of one command, and maybe of others, until it ends: its output and its last
-    /// frame.
+    /// Reads the frames of one command, and ignores others, until it ends. Returns its output and
+    /// its last frame.
     async fn until_end(&mut self, id: &str) -> (String, Value) {
         let mut output = String::new();
         loop {
@@ -164,7 +164,7 @@ impl Peer {
         }
     }
 
-    /// Reads a terminal to its end: its last frame, after which the server closed.
+    /// Reads a terminal until the server closes it, and returns its last frame.
     async fn until_over(&mut self) -> Value {
         loop {
             match self.message().await {
@@ -179,7 +179,7 @@ impl Peer {
     }
 }
 
-/// The commands of a sandbox that contain a text, as the guest sees them.
+/// Counts the commands in a guest that contain a text.
 async fn running(bed: &Bed, id: SandboxId, text: &str) -> usize {
     // Brackets keep the search from finding itself.
     let (first, rest) = text.split_at(1);
@@ -197,7 +197,7 @@ async fn commands_share_a_socket() {
         assert!(output.contains("é\n") && output.contains("oops\n"), "{output}");
         assert_eq!(end, json!({"id": "1", "exit": 3}));
 
-        // Each waits for what the other does, so they can only end if they run side by side.
+        // Each waits for the other, so they can end only if they run in parallel.
         peer.say(json!({"id": "a", "cmd": "mkfifo /tmp/p /tmp/q 2>/dev/null; echo ping > /tmp/p; cat /tmp/q"})).await;
         peer.say(json!({"id": "b", "cmd": "while [ ! -p /tmp/q ]; do sleep 0.05; done; cat /tmp/p; echo pong > /tmp/q"})).await;
         let (mut said, mut ends) = (json!({"a": "", "b": ""}), 0);
@@ -222,7 +222,7 @@ async fn commands_share_a_socket() {
         peer.say(json!({"id": "1", "cmd": "trap 'echo caught; exit 5' TERM; echo up; while :; do sleep 0.05; done"})).await;
         assert_eq!(peer.frame().await["data"], "up\n");
         peer.say(json!({"id": "1", "signal": "TERM"})).await;
-        // The shell may add a word of its own about the sleep that was ended with it.
+        // The shell may also report the killed sleep.
         let (output, end) = peer.until_end("1").await;
         assert!(output.contains("caught\n"), "{output}");
         assert_eq!(end, json!({"id": "1", "exit": 5}));
@@ -284,7 +284,7 @@ async fn terminals_have_sizes_and_ends() {
         pty.say(json!({"type": "resize", "rows": 32, "cols": 102})).await;
         pty.say(json!({"stdin": "stty size\n"})).await;
         pty.until_shown("32 102").await;
-        // A flood is stopped by the keyboard, as anywhere.
+        // A flood is stopped with Ctrl-C, as in any terminal.
         pty.keys("yes; echo stop$((1+1))ped\n").await;
         pty.until_shown("y\r\ny\r\n").await;
         pty.keys("\u{3}").await;
@@ -336,7 +336,7 @@ async fn a_machine_that_dies_is_an_error_on_every_socket() {
             (bed.host.observe(id).await?.state.as_str() == "failed").then_some(())
         })
         .await;
-        // The open socket says so for each new command, and a new one is refused as a request is.
+        // The open socket reports it for each new command, and a new socket is refused.
         peer.say(json!({"id": "b", "cmd": "true"})).await;
         assert!(peer.until_end("b").await.1["error"].as_str().unwrap().contains("machine ended"));
         for path in ["/exec/ws", "/exec/pty", "/ssh"] {
@@ -386,7 +386,7 @@ async fn the_command_line_lends_its_terminal_and_gets_it_back() {
         window.until_shown("33 91").await;
         assert!(tcgetattr(&pair.slave).unwrap() != before, "keys go through as they are");
         pty::resize(window.master.as_fd(), pty::Size { rows: 34, cols: 92 }).unwrap();
-        // It is not the terminal's own process, so the terminal does not tell it.
+        // It is not in the terminal's foreground group, so the terminal does not signal it.
         kill(Pid::from_raw(shell.borrow().id().try_into().unwrap()), Signal::SIGWINCH).unwrap();
         window.keys("until stty size | grep -q '34 92'; do sleep 0.1; done; echo got$((1+1))it\n");
         window.until_shown("got2it").await;
@@ -422,7 +422,7 @@ async fn in_time(run: impl FnOnce() -> std::io::Result<Output> + Send + 'static)
     done.await.expect("the program ends").unwrap().unwrap()
 }
 
-/// A terminal window with a person in front of it.
+/// A terminal window with a user.
 struct Window {
     master: OwnedFd,
     shown: RefCell<Vec<u8>>,
@@ -434,7 +434,7 @@ impl Window {
         nix::unistd::write(&self.master, text.as_bytes()).unwrap();
     }
 
-    /// Takes what is there to be seen.
+    /// Reads the available output.
     fn read(&self) {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = nix::unistd::read(&self.master, &mut buffer) {

@@ -13,15 +13,15 @@ use pandastack_testbed::{Bed, spec, with_bed};
 use pandastack_wire_fleet::{CellAsk, CellEnd, CellEvent, Ensure, ForkAsk, Hold, HostEvent, HostPort, SealAsk};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// More than a seal holds in memory while its guest goes on: it is written out while the guest
-/// stands still.
+/// More than a seal holds in memory while its guest continues. It is written while the guest is
+/// paused.
 const MUCH: Bytes = Bytes::mib(140);
 
 fn settings() -> HostSettings {
     HostSettings { standby: 0, ..HostSettings::default() }
 }
 
-/// A process with memory of its own: it counts, and says its count and its secret when asked.
+/// A process with its own memory: it counts, and returns its count and its secret on request.
 const COUNTER: &str = "nohup python3 -c '
 import http.server, threading
 count = [0]
@@ -41,7 +41,7 @@ async fn count(bed: &Bed, id: SandboxId) -> u64 {
     bed.out(id, asked).await.parse().expect("the counter says a number")
 }
 
-/// Asks the counter from outside, by a connection through the host.
+/// Queries the counter from outside, over a connection through the host.
 async fn count_from_outside(bed: &Bed, id: SandboxId) -> u64 {
     let mut stream = bed.host.connect(id, GuestPort::try_from(8000).unwrap()).await.unwrap();
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
@@ -50,8 +50,8 @@ async fn count_from_outside(bed: &Bed, id: SandboxId) -> u64 {
     said.rsplit("\r\n").next().unwrap().parse().unwrap_or_else(|_| panic!("the counter says {said:?}"))
 }
 
-/// Runs a cell that prints, in the one code session of a sandbox. Its kernel must be the one from
-/// before.
+/// Runs a cell that prints, in the only code session of a sandbox. Its kernel must be the earlier
+/// one.
 async fn cell(bed: &Bed, id: SandboxId, code: &str) -> String {
     let ask = CellAsk { session: "one".parse().unwrap(), code: code.to_owned().into(), limit: PATIENCE };
     let events: Vec<CellEvent> = bed.host.run_cell(id, ask).await.unwrap().collect().await;
@@ -116,15 +116,15 @@ async fn ten_sleeps_in_a_row_lose_nothing() {
                 bed.host.sleep(id).await.unwrap();
                 assert_eq!(state(bed, id).await, SandboxState::Asleep);
                 assert_eq!(bed.host.machine_pid(id).await, None, "a sleeper has no machine");
-                // Any use wakes.
+                // Any use wakes it.
                 assert_eq!(bed.out(id, "cat /dev/shm/round").await, round.to_string());
-                // In turns: what is used first is what has to wake it up to the end.
+                // Alternates: the first use must wake it completely.
                 let counted = if round % 2 == 0 { count(bed, id).await } else { count_from_outside(bed, id).await };
                 assert_eq!(counted, round + 1);
                 let grown = cell(bed, id, &format!("rounds.append({round}); print(len(rounds), sum(rounds))")).await;
                 assert_eq!(grown, format!("{round} {}", round * (round + 1) / 2));
             }
-            // A connection alone wakes as well.
+            // A connection alone wakes it too.
             bed.host.sleep(id).await.unwrap();
             assert_eq!(count_from_outside(bed, id).await, 12);
             let rounds: Vec<String> = (1..=10).map(|round| round.to_string()).collect();
@@ -212,8 +212,8 @@ async fn concurrent_uses_share_one_wake() {
     .await;
 }
 
-/// Which child is the last to fit is chance; that the others say why they do not, and nothing is
-/// left of them, is not.
+/// Which child is the last to fit is random. The others must report why they do not fit, and
+/// nothing may be left of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_that_does_not_fit_says_so_for_each_child() {
     let total = Arc::new(AtomicU64::new(Bytes::gib(64).get()));
@@ -226,7 +226,7 @@ async fn a_fork_that_does_not_fit_says_so_for_each_child() {
         async |bed| {
             let parent = bed.create().await.unwrap();
             bed.out(parent, "echo kept > /dev/shm/note").await;
-            // Room for the parent, for two others and for half of one more.
+            // Space for the parent, for two others and for half of one more.
             let memory = Bytes::mib(bed.host.observe(parent).await.unwrap().memory_mib);
             total.store(memory.get() * 7 / 2, Ordering::Relaxed);
             let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };

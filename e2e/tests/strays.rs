@@ -1,4 +1,4 @@
-//! `pandastack host audit` and a process that nobody owns.
+//! `pandastack host audit` and a process without an owner.
 
 use std::{
     io::Read as _,
@@ -10,8 +10,8 @@ use pandastack_client::{Client, Config, wire::CreateSandbox};
 use pandastack_model::MachineId;
 use pandastack_testbed::{DataFolder, Server, built, run_root_of};
 
-/// It names the leak, says that it is removed, and fails all the same: somebody should know. The
-/// next one has nothing to say.
+/// It reports the leak and its removal, and still exits with an error, to alert an operator. The
+/// next audit finds nothing.
 #[tokio::test]
 async fn the_audit_ends_a_machine_process_that_no_ledger_line_names() {
     let data = DataFolder::with_templates().unwrap();
@@ -32,7 +32,7 @@ async fn the_audit_ends_a_machine_process_that_no_ledger_line_names() {
     assert_eq!(code, Some(0), "{said}");
 
     let machine = MachineId::random().to_string();
-    // Called as a machine's process is, in a folder of this host. It waits for a word that never
+    // Looks like a machine's process, in a folder of this host. It waits for input that never
     // comes.
     let mut stray = Command::new("sh")
         .args(["-c", "echo ready; read word", "-accel"])

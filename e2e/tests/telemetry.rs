@@ -1,6 +1,6 @@
-//! Spans with the built server and a real machine: what a command in a guest hears of is what a
-//! collector is sent, the last ones are sent at a stop, and a collector that cannot be meant is
-//! found out at the start.
+//! Spans with the built server and a real machine: a command in a guest has the trace that a
+//! collector receives, the last spans are sent at a stop, and an invalid collector address fails
+//! the start.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ async fn a_command_in_a_guest_hears_of_a_span_that_is_exported() {
     let data = DataFolder::with_templates().unwrap();
     let mut server = Server::start_with(data.path(), |command| {
         command.args(["--no-config", "--standby", "0", "--on-stop", "remove", "--otlp-endpoint", &collector.url]);
-        // The flag wins.
+        // The flag takes precedence.
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense");
         command.env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=k%201").env("OTEL_SERVICE_NAME", "boxes");
     })

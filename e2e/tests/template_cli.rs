@@ -1,4 +1,4 @@
-//! `pandastack template build` as people type it: what it sends, what it shows meanwhile, and how
+//! `pandastack template build` on the command line: what it sends, what it shows meanwhile, and how
 //! it ends.
 
 use std::{fs, path::Path, process::Output};
@@ -10,7 +10,7 @@ use pandastack_e2e::{
 use pandastack_testbed::{DataFolder, Server};
 use serde_json::Value;
 
-/// Runs `template build` with words; gives whether it succeeded and what it printed on both
+/// Runs `template build` with arguments. Returns whether it succeeded and its output on both
 /// streams.
 fn build(server: &Server, words: &[&str], variables: &[(&str, &str)]) -> (bool, String, String) {
     let Output { status, stdout, stderr } = command(server, &[&["template", "build"], words].concat(), variables);
@@ -51,7 +51,7 @@ async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
     assert_eq!(run(&client, &sandbox.id, "cat kept.txt sub/b.txt").await, "kept\ndeep\n");
     assert_eq!(client.processes(&sandbox.id).await.unwrap().len(), 1);
 
-    // The same once more: refused, then replaced, as a program reads it, and without its command.
+    // Again: refused, then replaced, with JSON output, and without its command.
     let words = ["mine", "-f", dockerfile, "--context", context, "--json"];
     let (good, printed, shown) = build(&server, &words, &[]);
     assert!(!good && printed.is_empty() && shown.contains("template mine exists"), "{printed} {shown}");
@@ -62,7 +62,7 @@ async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
     let quiet = create(&client, "mine").await;
     assert_eq!(client.processes(&quiet.id).await.unwrap().len(), 0);
 
-    // A failing step is named, and the command fails.
+    // The failing step is named, and the command fails.
     fs::write(dockerfile, "FROM mine\nRUN echo on the way; exit 7\n").unwrap();
     let (good, printed, shown) = build(&server, &["broken", "-f", dockerfile, "--json"], &[]);
     let ended: Value = serde_json::from_str(&printed).unwrap();
@@ -91,11 +91,11 @@ async fn an_image_is_asked_for_with_the_password_of_the_environment() {
     let (good, _, shown) = build(&server, &known, &[("PANDASTACK_REGISTRY_PASSWORD", "guess")]);
     assert!(!good && shown.contains("template.image_denied"), "{shown}");
     let right = [("PANDASTACK_REGISTRY_PASSWORD", PASSWORD)];
-    // Who is let in hears that it is not there.
+    // With access, the error is that the image does not exist.
     let words = ["tiny", "--image", &missing, "--registry-user", USER];
     let (good, _, shown) = build(&server, &words, &right);
     assert!(!good && shown.contains("template.image_not_found") && !shown.contains(PASSWORD), "{shown}");
-    // A Dockerfile says which registry they are for.
+    // For a Dockerfile, `--registry` must name the registry of the credentials.
     let folder = tempfile::tempdir().unwrap();
     let dockerfile = folder.path().join("Dockerfile");
     fs::write(&dockerfile, format!("FROM {missing}\n")).unwrap();

@@ -1,5 +1,5 @@
-//! Volumes on real machines: durable, at the path their owner chose, one writer or many readers,
-//! growing under use.
+//! Volumes on real machines: durable, at the path that their owner chose, one writer or many
+//! readers, growing in use.
 
 use std::{
     path::{Path, PathBuf},
@@ -32,7 +32,7 @@ async fn fsynced_data_survives_the_kill_of_its_machine() {
             kill_machine(bed, id).await;
             let free = async || bed.host.volumes().await.unwrap().iter().all(|view| view.users.is_empty()).then_some(());
             wait_for("the dead sandbox let its volumes go", PATIENCE, free).await;
-            // Nobody replayed the journal yet, so that a reader might not see what is in it.
+            // The journal is not replayed yet, so a reader might miss data in it.
             let fault = create(bed, &[reader(first, "/data")]).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.unfinished"), "{fault}");
             let again = create(bed, &[writer(second, "/elsewhere"), writer(first, "/data")]).await.unwrap().id;
@@ -45,8 +45,8 @@ async fn fsynced_data_survives_the_kill_of_its_machine() {
     .await;
 }
 
-/// An ext4 that has met an error once is marked, and may not be grown. Its owner wants what is on
-/// it all the same.
+/// An ext4 file system that has had an error is marked, and may not be grown. Its owner still needs
+/// the data.
 #[tokio::test]
 async fn a_volume_that_has_seen_an_error_can_still_be_used_and_its_user_wakes() {
     with_bed(
@@ -77,7 +77,7 @@ async fn a_volume_outlives_its_sandbox_with_everything_that_was_written() {
         async |bed| {
             let kept = volume(bed).await;
             let id = create(bed, &[writer(kept, "/data")]).await.unwrap().id;
-            // Not flushed by the guest's owner, and with a program that still has the file open.
+            // Not flushed by the guest, and a program still has the file open.
             said(bed, id, "echo kept > /data/file; sleep 600 >> /data/file < /dev/null 2> /dev/null &").await;
             let fault = bed.host.remove_volume(kept).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
@@ -126,7 +126,7 @@ async fn readers_share_a_volume_and_cannot_write_it() {
                     let (text, code) = bed.sh(*id, attempt).await.unwrap();
                     assert_ne!(code, 0, "{attempt}: {text}");
                 }
-                // Whatever its guest does, the machine's process has no way to write the file.
+                // Whatever its guest does, the machine's process cannot write the file.
                 let pid = bed.host.machine_pid(*id).await.unwrap();
                 let modes = open_modes(pid, &shared.to_string());
                 assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == 0), "{modes:?}");
@@ -138,7 +138,7 @@ async fn readers_share_a_volume_and_cannot_write_it() {
             for id in readers {
                 bed.host.remove(id).await.unwrap();
             }
-            // Devices follow the order of the request, whatever each of them may do.
+            // Devices follow the order of the request, whatever their access.
             let id = create(bed, &[reader(shared, "/a"), writer(own, "/b")]).await.unwrap().id;
             assert_eq!(
                 said(bed, id, "awk '$1 ~ /vd[b-z]/ {print $1, $2}' /proc/mounts").await,
@@ -182,8 +182,7 @@ async fn a_volume_grows_under_use_and_between_uses() {
     .await;
 }
 
-/// Each of many growths at once tells the machine of a size. None of them may cut what another has
-/// added.
+/// Many concurrent growths each send the machine a size. None may truncate what another has added.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn growths_at_once_leave_the_largest_whole() {
     with_bed(
@@ -197,7 +196,7 @@ async fn growths_at_once_leave_the_largest_whole() {
                 let sizes = (1..=8).map(|step| Bytes::mib(512 * (round - 1) + 64 * step));
                 let asks = sizes.clone().map(|size| bed.host.grow_volume(growing, size));
                 for (size, outcome) in sizes.zip(futures_util::future::join_all(asks).await) {
-                    // One that comes after a larger one is refused, and does nothing.
+                    // A growth after a larger one is refused, and does nothing.
                     if let Err(fault) = outcome {
                         assert_eq!(fault.code, "volume.shrink", "{size}: {fault}");
                     }
@@ -211,7 +210,7 @@ async fn growths_at_once_leave_the_largest_whole() {
                     inside > largest.as_mib() * 9 / 10,
                     "round {round}: the file system has {inside} MiB of {largest}"
                 );
-                // Written to where it has grown: there must be a disk under it.
+                // Writes to the grown part: there must be a disk under it.
                 let fill = format!("head -c {} /dev/zero > /data/{round} && sync", 100 << 20);
                 said(bed, id, &fill).await;
             }
@@ -289,10 +288,10 @@ async fn a_sleeper_wakes_with_its_volume_as_it_was_and_as_large_as_it_is() {
                 assert_eq!(said(bed, id, "cat /data/file").await, "kept\n");
                 let size = mib(bed, id).await;
                 assert!(size > (200 << round), "the file system has {size} MiB in round {round}");
-                // The program that was writing goes on.
+                // The program that was writing continues.
                 said(bed, id, "n=$(wc -l < /data/log); while [ $(wc -l < /data/log) = $n ]; do sleep 0.05; done").await;
             }
-            // Deleted without waking: what it wrote was written out before it slept.
+            // Deleted without a wake: its data was flushed before it slept.
             said(bed, id, "echo late > /data/late").await;
             bed.host.sleep(id).await.unwrap();
             bed.host.remove(id).await.unwrap();
@@ -323,7 +322,7 @@ async fn forks_read_what_their_parent_reads() {
             let grandchild = fork(child).await.unwrap().children.remove(0).unwrap().id;
             bed.host.remove(parent).await.unwrap();
             for id in [child, grandchild] {
-                // Past the guest's cache, from the disk in its own machine.
+                // Bypasses the guest's cache and reads the machine's own disk.
                 let read = "echo 3 > /proc/sys/vm/drop_caches; seq 50000 | cmp - /data/file && ls /own";
                 assert_eq!(said(bed, id, read).await, "lost+found\n");
             }
@@ -353,24 +352,24 @@ async fn create(bed: &Bed, volumes: &[VolumeMount]) -> Result<SandboxView, Fault
     bed.host.ensure(Ensure { id: SandboxId::random(), generation: 1, spec }).await
 }
 
-/// Runs a command that succeeds, and gives what it printed on standard output.
+/// Runs a command that must succeed, and returns its standard output.
 async fn said(bed: &Bed, id: SandboxId, command: &str) -> String {
     let ran = pandastack_e2e::run(bed, id, pandastack_e2e::shell(command)).await;
     assert_eq!(ran.code(), 0, "{command}: {} {}", ran.out(), ran.err());
     ran.out()
 }
 
-/// How large the file system at `/data` is.
+/// Size of the file system at `/data`.
 async fn mib(bed: &Bed, id: SandboxId) -> u64 {
     said(bed, id, "df -m --output=size /data | tail -1").await.trim().parse().unwrap()
 }
 
-/// Where the file of a volume lies.
+/// Path of a volume's file.
 fn volume_file(bed: &Bed, volume: VolumeId) -> PathBuf {
     bed.data_dir.join("volume/volumes").join(volume.to_string()).join("disk")
 }
 
-/// Checks a file system that nobody uses, and changes nothing.
+/// Checks an unused file system without changing it.
 fn is_whole(file: &Path) {
     let checked = Command::new("e2fsck").args(["-f", "-n"]).arg(file).env("LC_ALL", "C").output().unwrap();
     let said = String::from_utf8_lossy(&checked.stdout);
@@ -382,7 +381,7 @@ async fn kill_machine(bed: &Bed, id: SandboxId) {
     kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
 }
 
-/// How a process has the files open whose path contains a text: 0 is for reading only.
+/// Access modes of a process's open files whose path contains a text: 0 is read-only.
 fn open_modes(pid: u32, text: &str) -> Vec<u32> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let ours = files.filter(|file| std::fs::read_link(file.path()).is_ok_and(|to| to.to_string_lossy().contains(text)));

@@ -1,4 +1,4 @@
-//! The built server over HTTP: consoles, events, what machines use, boots, audit trail, meters,
+//! The built server over HTTP: consoles, events, resource usage, boots, audit trail, metrics,
 //! idempotency keys and limits, through the typed client, the command line and the published Python
 //! SDK.
 
@@ -109,7 +109,7 @@ async fn events_are_followed_and_machines_measured() {
     }
     assert_eq!(kinds.last().map(String::as_str), Some("sandbox.deleted"));
 
-    // Entries are written beside the answers, soon after them.
+    // Entries are written asynchronously, soon after the answers.
     let recorded = async || {
         let trail = client.audit_trail(None, 50).await.unwrap();
         let deletes = |entry: &AuditEntry| entry.method == "DELETE" && entry.path.ends_with(&id);
@@ -227,7 +227,7 @@ fn the_published_python_sdk_follows_a_console() {
         .env("PANDASTACK_API", &server.url)
         .env("PANDASTACK_API_KEY", &server.key)
         .env("HOME", home.path())
-        // A proxy for the wide world has no business with a server on loopback.
+        // A proxy must not be used for a server on loopback.
         .env("NO_PROXY", "*")
         .env("PYTHONIOENCODING", "utf-8")
         .stdin(Stdio::null())
@@ -237,7 +237,7 @@ fn the_published_python_sdk_follows_a_console() {
     assert!(output.status.success() && out.contains("sdk: ok"), "{out}{err}\nserver: {}", server.said());
 }
 
-/// Finds the environment that the other test of this SDK keeps, or makes it.
+/// Finds the Python environment that the other test of this SDK caches, or makes it.
 fn environment() -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let cache = std::env::var_os("PANDASTACK_CACHE_DIR").map_or_else(|| home.join(".cache/pandastack"), PathBuf::from);
@@ -281,7 +281,7 @@ async fn run(client: &Client, id: &str, command: &str) {
     assert_eq!(done.exit_code, 0, "{command}: {done:?}");
 }
 
-/// Lets the guest write a line to its console.
+/// Makes the guest write a line to its console.
 async fn say(client: &Client, id: &str, text: &str) {
     run(client, id, &format!("printf '{}\\n' > /dev/console", text.replace('%', "%%"))).await;
 }

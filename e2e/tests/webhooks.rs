@@ -1,6 +1,5 @@
-//! Webhooks with the built server and a real machine: a life of a sandbox arrives at a receiver,
-//! signed, also across a kill of the server; and near addresses are refused by a server that was
-//! not told to allow them.
+//! Webhooks with the built server and a real machine: all events of a sandbox arrive at a receiver,
+//! signed, also across a kill of the server. A server without the option refuses local addresses.
 
 use std::{
     collections::HashMap,
@@ -69,8 +68,7 @@ async fn a_stop_of_the_server_is_told_by_the_next_start() {
     let sandbox = client(&server).create(&persistent).await.unwrap();
     receiver.wait(1).await;
     server.stop().unwrap();
-    // Putting the sandbox to sleep is the last thing that a stop does; nobody delivers any more
-    // then.
+    // A stop puts the sandbox to sleep last, so the next server delivers that event.
     let server = Server::start(data.path(), &options).unwrap();
     let seen = receiver.wait(2).await;
     assert_eq!(
@@ -78,8 +76,8 @@ async fn a_stop_of_the_server_is_told_by_the_next_start() {
         (&json!("sandbox.hibernated"), &json!(sandbox.id))
     );
     client(&server).delete(&sandbox.id).await.unwrap();
-    // At least once: the old server may have delivered what only the new one wrote down. Each event
-    // counts by its id.
+    // At least once: the old server may have delivered an event that only the new one recorded.
+    // Events are counted by id.
     let told = async || {
         let mut kinds: Vec<(Value, Value)> = Vec::new();
         for Received { event, .. } in receiver.wait(3).await {
@@ -114,7 +112,7 @@ struct Received {
 }
 
 impl Received {
-    /// Asks the program of docs/webhooks.md, as it stands there.
+    /// Runs the example program of docs/webhooks.md unchanged.
     fn is_signed_by(&self, secret: &str) -> bool {
         let page = include_str!("../../docs/webhooks.md");
         let code = page.split_once("```python\n").unwrap().1.split_once("```").unwrap().0;
@@ -130,7 +128,7 @@ impl Received {
     }
 }
 
-/// A receiver that takes everything.
+/// A receiver that accepts everything.
 struct Receiver {
     url: String,
     seen: Arc<Mutex<Vec<Received>>>,
@@ -174,7 +172,7 @@ fn client(server: &Server) -> Client {
     Client::new(config.with_key(server.key.clone())).unwrap()
 }
 
-/// Runs the command line and reads the JSON that it prints.
+/// Runs the command line and parses the JSON that it prints.
 fn cli(server: &Server, arguments: &[&str]) -> Value {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(built("pandastack"));

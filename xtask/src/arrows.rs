@@ -1,8 +1,8 @@
-//! The table of allowed arrows between rooms, and the check of one room's manifest against it.
-//! Changing the table is its own commit, with a decision note
+//! The table of allowed dependencies (arrows) between rooms, and the check of one arrow against it.
+//! A change of the table is a separate commit with a decision note
 //! (docs/decisions/0001-rooms-and-arrows.md).
 
-/// What each room may import. A room that is missing here may not exist yet.
+/// The rooms that each room may import. A room that is not listed may not exist.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("kit", &[]),

@@ -1,5 +1,5 @@
-//! `cargo xtask check`: tidy, format and lints, all three even if one fails, so that one run shows
-//! everything.
+//! `cargo xtask check`: tidy, format and lints. Runs all three even if one fails, so that one run
+//! shows everything.
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::{run, tidy};
 
-/// Runs the three checks and fails if any of them did.
+/// Runs the three checks and fails if any of them failed.
 pub fn run() -> Result<ExitCode> {
     let steps = [
         step("tidy", tidy),

@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: builds the fuzz targets and runs them one after another. Works on stable
-//! Rust: coverage comes from an LLVM pass. Corpora grow in the cache, outside of the clone; small
-//! seeds lie in `fuzz/seeds`.
+//! Rust: coverage comes from an LLVM pass. Corpora are kept in the cache, outside of the clone;
+//! small seeds are in `fuzz/seeds`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::run;
 
-/// Tells libFuzzer which code an input reached. The same flags that cargo-fuzz uses.
+/// Coverage instrumentation for libFuzzer: the same flags that cargo-fuzz uses.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-/// Named, so that build scripts and macros are built without coverage.
+/// Given explicitly, so that build scripts and macros are built without coverage.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// What one target may take before it counts as a finding.
+/// Limits of one target. Exceeding one is a finding.
 const MEMORY_MIB_MAX: u32 = 1024;
 const INPUT_SECONDS_MAX: u32 = 20;
 const INPUT_BYTES_MAX: u32 = 128 * 1024;
@@ -30,12 +30,12 @@ pub struct Args {
     /// How long each target runs
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Only build the targets, without coverage: what the tests do
+    /// Only build the targets, without coverage, as the tests do
     #[arg(long)]
     build: bool,
 }
 
-/// Builds, and runs unless told otherwise.
+/// Builds the targets, and runs them unless `--build` is given.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let targets = match &args.target {
         Some(target) => vec![target.clone()],
@@ -77,7 +77,7 @@ fn named(targets: &[String]) -> impl Iterator<Item = String> {
     targets.iter().map(|target| format!("--bin={target}"))
 }
 
-/// A cargo command for the workspace of the targets, with a target folder of its own.
+/// A cargo command for the fuzz workspace, with a separate target folder.
 fn cargo(kind: &str) -> Command {
     let mut command = run::cargo(&[]);
     command.current_dir(run::workspace().join("fuzz")).env("CARGO_TARGET_DIR", built(kind));
@@ -120,7 +120,7 @@ fn fuzz(target: &str, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Where corpora and findings are kept.
+/// Folder for corpora and findings.
 fn cache() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("PANDASTACK_FUZZ_DIR") {
         return Ok(folder.into());

@@ -1,13 +1,7 @@
-//! `cargo xtask kvm-host -- COMMAND`: runs a command in a machine whose `/dev/kvm` is real, on
-//! hosts that have none. QEMU emulates a whole AMD computer with nested virtualization; it has the
-//! project's binaries and root's rights, and is gone afterwards. Times inside compare only with
-//! each other.
-//!
-//! What the command finds there:
-//! - `/opt/pandastack/` with the release binaries that are built, first in `PATH`;
-//! - `/work`, a large empty disk, which is also its working folder;
-//!   `PANDASTACK_DATA_DIR=/work/data`;
-//! - whatever `--with PATH:GUEST_PATH` brought.
+//! `cargo xtask kvm-host -- COMMAND`: runs a command in a machine with a real `/dev/kvm`, on hosts
+//! that have none. QEMU emulates an AMD computer with nested virtualization, removed afterwards.
+//! The command runs as root, in `/work`, with the release binaries in `PATH` and all `--with`
+//! files. Times inside compare only with each other.
 
 mod computer;
 mod data_disk;
@@ -33,7 +27,7 @@ pub struct Args {
     /// Memory of the emulated computer.
     #[arg(long, default_value_t = 4096, value_name = "MIB")]
     memory_mib: u32,
-    /// Space on `/work`; takes room here only as it is written.
+    /// Space on `/work`; uses disk space here only as it is written.
     #[arg(long, default_value_t = 24, value_name = "GIB")]
     disk_gib: u32,
     /// Show the kernel's messages too.

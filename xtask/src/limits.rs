@@ -1,5 +1,5 @@
 //! `cargo xtask limits`: writes every named limit of the code at the end of docs/limits.md. Tidy
-//! refuses a page that is behind, so that no limit is without a line.
+//! rejects an outdated page, so that every limit is listed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,14 +12,14 @@ use crate::tidy::{self, Finding, Weight};
 
 const PAGE: &str = "docs/limits.md";
 
-/// Where the written part begins; all before it is written by hand.
+/// Start of the generated part. Everything before it is written by hand.
 const MARK: &str = "## Every number in the code\n";
 
 const ABOUT: &str = "
 Written by `cargo xtask limits`; do not edit below this line.
 ";
 
-/// Brings the page up to date.
+/// Updates the page.
 pub fn run() -> Result<ExitCode> {
     let (page, fresh) = pages()?;
     if page != fresh {
@@ -29,7 +29,7 @@ pub fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a page that is behind the code.
+/// Rejects an outdated page.
 pub fn check() -> Result<Option<Finding>> {
     let (page, fresh) = pages()?;
     let behind = page.lines().zip(fresh.lines()).take_while(|(one, other)| one == other).count() + 1;
@@ -60,12 +60,12 @@ fn pages() -> Result<(String, String)> {
     Ok((page, fresh))
 }
 
-/// The public constants of a file, each with its value as it is written.
+/// The public constants of a file, each with its value as in the source.
 fn constants(text: &str) -> Vec<(String, String)> {
     let items = text.split("\npub const ").skip(1);
     let read = |item: &str| {
         let (name, rest) = item.split_once(':')?;
-        // An array's type has a semicolon in it, so the value is looked for first.
+        // An array type contains a semicolon, so the value is searched first.
         let (value, _) =
             rest.split_once(" = ")?.1.split_once(";\n").or_else(|| rest.split_once(" = ")?.1.split_once(';'))?;
         Some((name.to_owned(), value.split_whitespace().collect::<Vec<_>>().join(" ")))

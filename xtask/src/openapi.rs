@@ -1,4 +1,4 @@
-//! `cargo xtask openapi`: writes the public API's document, which is committed and served.
+//! `cargo xtask openapi`: writes the document of the public API, which is committed and served.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 

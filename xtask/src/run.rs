@@ -1,5 +1,4 @@
-//! Starting other programs: where the workspace is, and one way to run a command and hear how it
-//! ended.
+//! Runs other programs: finds the workspace, runs a command and reports its failure.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 /// Returns the root folder of the workspace.
 pub fn workspace() -> PathBuf {
-    // Asked at run time: clones share one target folder, and a path compiled in may be another
+    // Read at run time: clones share one target folder, so a compiled-in path may be another
     // clone's.
     let own = std::env::var_os("CARGO_MANIFEST_DIR").expect("xtask is run by cargo, which says where it lies");
     Path::new(&own).parent().expect("xtask sits one folder below the root").to_path_buf()
@@ -21,7 +20,7 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command with our own output streams; an unsuccessful end is an error that names it.
+/// Runs a command with our own output streams. A failure is an error that names the command.
 pub fn passes(mut command: Command) -> Result<()> {
     let status = command.status().with_context(|| format!("start {}", shown(&command)))?;
     if !status.success() {
@@ -30,7 +29,7 @@ pub fn passes(mut command: Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns what it printed; its error output goes into the error.
+/// Runs a command and returns its output. On failure its error output goes into the error.
 pub fn output(mut command: Command) -> Result<String> {
     let out = command.output().with_context(|| format!("start {}", shown(&command)))?;
     if !out.status.success() {

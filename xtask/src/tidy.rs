@@ -1,5 +1,5 @@
 //! `cargo xtask tidy`: the project's own rules. Reads manifests and sources, changes nothing. A
-//! refusal fails the run; a warning is only shown. Each says where, which rule, and how to fix it.
+//! refusal fails the run; a warning is only shown. Each names the place, the rule, and the fix.
 
 mod manifests;
 mod rules;
@@ -14,10 +14,10 @@ use anyhow::{Context, Result};
 
 use crate::{limits, run};
 
-/// Folders that hold our Rust sources.
+/// Folders with our Rust sources.
 const SOURCES: &[&str] = &["crates", "bins", "xtask", "e2e", "fuzz"];
 
-/// One thing tidy has to say about one place.
+/// One finding at one place.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     pub file: String,
@@ -44,7 +44,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks the whole workspace and prints what it found.
+/// Checks the whole workspace and prints the findings.
 pub fn run() -> Result<ExitCode> {
     let mut findings = manifests::check()?;
     findings.extend(limits::check()?);

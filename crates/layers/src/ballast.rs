@@ -1,6 +1,6 @@
-//! Keeps the file system in an image from promising room that the disk under it does not have: a
-//! file of blocks that nobody writes takes the difference. Who writes more than there is hears so
-//! then, instead of losing what was accepted: see `docs/decisions/0024-a-full-or-lost-disk.md`.
+//! Keeps the file system in an image from offering more space than the disk under it has. A ballast
+//! file of unwritten blocks takes the difference. A writer then gets an error instead of losing
+//! accepted data: see `docs/decisions/0024-a-full-or-lost-disk.md`.
 
 use std::{
     fs::{self, File},
@@ -19,29 +19,30 @@ use pandastack_sys::{extents::unwritten, private};
 
 use crate::volume::{VolumeError, io};
 
-/// What is free under the image and not promised inside: others write to that disk between two
-/// looks, our databases among them, and its own records of where the image lies take room too.
+/// Space under the image that is not offered inside. Other programs and our databases write to that
+/// disk between two checks, and its own metadata for the image takes space too.
 const MARGIN: u64 = 128 << 20;
 
-/// Left inside, so that the file's own records have room.
+/// Free space left inside the image, for the metadata of the ballast file.
 const LEAST: u64 = 4 << 20;
 
-/// A smaller difference is left, and so is a sixteenth of what is free: where there is plenty the
-/// file need not follow everything.
+/// Smaller differences are ignored, and so is a sixteenth of the usable space: with plenty of space
+/// the file need not follow every change.
 const STEP: u64 = 16 << 20;
 const STEP_SHARE: u64 = 16;
 
-/// Taken at a time: the file system wants all of it to be free before it takes the first block.
+/// Allocated per call: the file system requires all of it to be free before it takes the first
+/// block.
 const PIECE: u64 = 256 << 20;
 
-/// The file of one mounted image, for whoever changes it now.
+/// The ballast file of one mounted image, locked for a change.
 pub struct Ballast {
     file: Flock<File>,
 }
 
 impl Ballast {
-    /// Opens the file of a mounted image, and makes it if there is none; waits for whoever changes
-    /// it.
+    /// Opens the ballast file of a mounted image, and makes it if there is none. Waits for the
+    /// lock.
     pub fn open(mount_point: &Path) -> Result<Self, VolumeError> {
         match Flock::lock(file(mount_point)?, FlockArg::LockExclusive) {
             Ok(file) => Ok(Self { file }),
@@ -49,7 +50,7 @@ impl Ballast {
         }
     }
 
-    /// Does the same if nobody changes it.
+    /// As [`Ballast::open`], but returns `None` if the file is locked.
     pub fn open_if_free(mount_point: &Path) -> Result<Option<Self>, VolumeError> {
         match Flock::lock(file(mount_point)?, FlockArg::LockExclusiveNonblock) {
             Ok(file) => Ok(Some(Self { file })),
@@ -58,7 +59,7 @@ impl Ballast {
         }
     }
 
-    /// Takes as much as what is free inside is more than what is free under it.
+    /// Sets the ballast to the excess of the free space inside over the free space under the image.
     pub fn level(&self, mount_point: &Path) -> io::Result<()> {
         let under = mount_point.parent().map_or(Ok(u64::MAX), free)?;
         let have = self.bytes()?;
@@ -75,7 +76,7 @@ impl Ballast {
             let taken = fallocate(self.file.as_fd(), FallocateFlags::empty(), end.cast_signed(), piece.cast_signed());
             match taken {
                 Ok(()) => (end, missing) = (end + piece, missing - piece),
-                // A guest was faster: what could be had is had.
+                // A guest used the space first. Keep what was allocated.
                 Err(Errno::ENOSPC) => break,
                 Err(errno) => return Err(errno.into()),
             }
@@ -83,10 +84,9 @@ impl Ballast {
         Ok(())
     }
 
-    /// Where its blocks lie in the image. They stay there as long as this is held; nothing in them
-    /// is anybody's.
+    /// The ballast's blocks in the image. They stay there while this is held, and contain no data.
     pub fn places(&self) -> io::Result<Vec<Range<u64>>> {
-        // So that after a cut of the power, too, they are nobody's else.
+        // After a power failure, too, no other file may own them.
         self.file.sync_all()?;
         unwritten(&self.file)
     }
@@ -96,7 +96,7 @@ impl Ballast {
     }
 }
 
-/// Bytes that the file of a mounted image takes of it.
+/// Bytes that the ballast file takes of a mounted image.
 pub fn bytes(mount_point: &Path) -> u64 {
     fs::metadata(path(mount_point)).map_or(0, |file| file.blocks() * 512)
 }
@@ -110,7 +110,7 @@ fn path(mount_point: &Path) -> PathBuf {
     mount_point.join("ballast")
 }
 
-/// Decides how large the file is to be; nothing if it is well as it is.
+/// Decides the size of the ballast. `None` if the present size is good enough.
 fn wanted(have: u64, inside: u64, under: u64) -> Option<u64> {
     let may_use = under.saturating_sub(MARGIN);
     let want = (have + inside).saturating_sub(may_use.max(LEAST));
@@ -118,14 +118,14 @@ fn wanted(have: u64, inside: u64, under: u64) -> Option<u64> {
     (have != want && (!is_near || want == 0)).then_some(want)
 }
 
-/// Bytes that are free for new data on a file system.
+/// Free bytes for new data on a file system.
 fn free(path: &Path) -> io::Result<u64> {
     let stat = statvfs(path)?;
     Ok(stat.blocks_available() * stat.fragment_size())
 }
 
-/// Bytes of all file systems that are accepted and not written: those inside the image are no
-/// longer free there, and still free below.
+/// Dirty bytes of all file systems. Inside the image they are no longer free, but under it they
+/// still are.
 fn unwritten_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let kibibytes = |name: &str| -> u64 {
@@ -145,22 +145,22 @@ mod tests {
     #[test]
     fn it_is_as_large_as_what_is_promised_and_not_there() {
         for (have, inside, under, expected) in [
-            // Room for all.
+            // Enough space for everything.
             (0, 10 * GIB, 20 * GIB, None),
             (5 * GIB, 5 * GIB, 20 * GIB, Some(0)),
             (MIB, 10 * GIB, 20 * GIB, Some(0)),
-            // Others take of the disk.
+            // Other programs use the disk.
             (0, 10 * GIB, 5 * GIB, Some(5 * GIB + MARGIN)),
             (0, 10 * GIB, 10 * GIB, None),
             (0, GIB, GIB, Some(MARGIN)),
-            // Guests write: both fall.
+            // Guests write: both values fall.
             (5 * GIB + MARGIN, 2 * GIB - MARGIN, 2 * GIB, None),
             (5 * GIB + MARGIN, 0, MARGIN, None),
             (5 * GIB, 60 * MIB, MARGIN + 50 * MIB, None),
             (5 * GIB, 60 * MIB, MARGIN + 40 * MIB, Some(5 * GIB + 20 * MIB)),
-            // A trim gave back.
+            // After a trim.
             (5 * GIB, 60 * MIB, MARGIN + GIB, Some(5 * GIB + 60 * MIB - GIB)),
-            // Nothing is left under it.
+            // No space left under the image.
             (0, GIB, 0, Some(GIB - LEAST)),
             (GIB, LEAST, 0, None),
         ] {

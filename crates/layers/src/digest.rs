@@ -1,4 +1,4 @@
-//! Content digests of large sparse files. Blocks of zeros do not count, so a file and its sparse
+//! Content digests of large sparse files. Blocks of zeros are skipped, so a file and its sparse
 //! copy have the same digest.
 
 use std::{
@@ -10,11 +10,10 @@ use std::{
 
 use pandastack_sys::reflink::data_extents;
 
-/// Granularity at which zeros are skipped. Part of the digest's definition: changing it changes
-/// every digest.
+/// Granularity at which zeros are skipped. It defines the digest: a change changes every digest.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// A file could not be read whole.
+/// A file could not be read completely.
 #[derive(Debug, thiserror::Error)]
 #[error("read {path} for its digest")]
 pub struct DigestError {
@@ -23,7 +22,8 @@ pub struct DigestError {
     cause: io::Error,
 }
 
-/// Computes the digest of a file: its length, and each block that is not all zeros with its place.
+/// Computes the digest of a file from its length and each block that is not all zeros, with its
+/// offset.
 pub fn file_digest(path: &Path) -> Result<String, DigestError> {
     digest_of(path).map_err(|cause| DigestError { path: path.to_owned(), cause })
 }

@@ -1,7 +1,6 @@
-//! Which parts of a layer's memory will be needed first. A fresh clone has nothing in memory, and a
-//! guest that starts from it would wait for the disk at every page; so what the sealed guest had
-//! used is written down, and read ahead while the machine starts. Only a hint: a missing or damaged
-//! list costs time, nothing else.
+//! The parts of a layer's memory that a restore needs first. A new clone has no pages in memory,
+//! and its guest would wait for the disk at every page. So the parts that the sealed guest had used
+//! are listed, and read ahead during the start. A missing or damaged list only costs time.
 
 use std::{fs, io, os::fd::AsFd, path::Path};
 
@@ -11,10 +10,10 @@ use pandastack_vmm::Run;
 /// Most bytes that a list makes the host read ahead.
 const AHEAD_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Gaps up to this are read along: one long read costs less than two short ones.
+/// Gaps up to this size are read too: one long read costs less than two short ones.
 const GAP_BYTES: u64 = 64 * 1024;
 
-/// Writes a list down.
+/// Writes a list.
 pub fn write(file: &Path, runs: &[Run]) -> io::Result<()> {
     let mut bytes = Vec::new();
     for run in merged(runs) {
@@ -24,14 +23,14 @@ pub fn write(file: &Path, runs: &[Run]) -> io::Result<()> {
     fs::write(file, bytes)
 }
 
-/// Reads a list; an absent or odd one is empty.
+/// Reads a list. A missing or invalid one is empty.
 pub fn read(file: &Path) -> Vec<Run> {
     let bytes = fs::read(file).unwrap_or_default();
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     bytes.chunks_exact(16).map(|pair| Run { offset: number(&pair[..8]), length: number(&pair[8..]) }).collect()
 }
 
-/// Lets the kernel read parts of a memory file ahead. Returns once that is under way.
+/// Makes the kernel read parts of a memory file ahead. Does not wait for the reads.
 pub fn read_ahead(mem: &Path, runs: &[Run]) -> io::Result<()> {
     let file = fs::File::open(mem)?;
     let size = file.metadata()?.len();

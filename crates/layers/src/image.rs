@@ -1,6 +1,6 @@
-//! The image that a data folder without reflinks lies in: one sparse file with an XFS in it,
-//! loop-mounted. It grows as files come, and is trimmed some time after they went: see
-//! `docs/decisions/0025-trimming.md`. What it promises is there: see [`crate::ballast`].
+//! The image for a data folder without reflinks: one sparse file with an XFS, loop-mounted. It
+//! grows with its files, and is trimmed some time after files are removed: see
+//! `docs/decisions/0025-trimming.md`. [`crate::ballast`] keeps its free space honest.
 
 use std::{
     ffi::OsStr,
@@ -26,45 +26,44 @@ use crate::{
     volume::{VolumeError, io, run},
 };
 
-/// How long a mount is tried. A jailed machine sees parts of the volume in a mount namespace of its
-/// own, which the kernel takes down some time after the machine's process; until then the file
-/// system is in use and cannot be mounted a second time.
+/// How long a mount is retried. A jailed machine has parts of the volume in its own mount
+/// namespace, which the kernel removes some time after the machine's process. Until then the file
+/// system is in use and cannot be mounted again.
 const MOUNT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two attempts.
+/// Interval between two attempts.
 const MOUNT_PAUSE: Duration = Duration::from_millis(20);
 
-/// The file system's log, which is there from the start.
+/// Size of the file system's log, allocated from the start.
 const LOG_BYTES: u64 = 64 << 20;
 
-/// How much of the image is trimmed at a time.
+/// Bytes of the image trimmed per step.
 const TRIM_PIECE: usize = 1 << 30;
 
-/// Shorter free pieces are left: they cost as much as long ones, and are the first to be used
-/// again.
+/// Shorter free ranges are skipped: they cost as much as long ones, and are reused first.
 const TRIM_LEAST: u64 = 64 << 10;
 
-/// The longest rest after a piece.
+/// The longest pause after a step.
 const TRIM_REST_MAX: Duration = Duration::from_secs(2);
 
-/// What an image has come to hold for nothing.
+/// Space that an image holds without use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slack {
-    /// Bytes that files have left since the last trim and that the image still takes of the disk
-    /// under it.
+    /// Bytes of files removed since the last trim that the image still takes from the disk under
+    /// it.
     pub held: u64,
     /// Bytes that are free on the disk under it.
     pub free_under: u64,
-    /// Since the last trim, by whichever process.
+    /// Time since the last trim, by any process.
     pub since: Duration,
 }
 
 /// The image of one data folder.
 pub struct Image {
     file: PathBuf,
-    /// As old as the last trim; says how much more the image took after it than the file system
-    /// calls used. That is not nothing: the file system's log is not counted, room it reserves for
-    /// its own trees is, and some pieces are too small to give back.
+    /// Its modification time is that of the last trim. It holds the difference between the image's
+    /// size and the used bytes of the file system at that time. That is not zero: the log is not
+    /// counted as used, reserved metadata is, and some ranges are too small to trim.
     trimmed: PathBuf,
 }
 
@@ -77,7 +76,7 @@ impl Image {
         self.file.exists()
     }
 
-    /// One that was made but never mounted with success holds nothing yet.
+    /// Whether the image was made but never mounted successfully. Such an image holds no data.
     pub fn is_fresh(&self) -> bool {
         fs::metadata(&self.file).is_ok_and(|meta| meta.blocks() * 512 < LOG_BYTES + (16 << 20))
     }
@@ -86,7 +85,7 @@ impl Image {
         let _ = fs::remove_file(&self.file);
     }
 
-    /// Mounts the image, which is made if there is none yet.
+    /// Mounts the image, and makes it first if there is none.
     pub fn mount(&self, mount_point: &Path, bytes: u64) -> Result<(), VolumeError> {
         private::make_folder(mount_point).map_err(io("make the mount point"))?;
         let is_new = !self.exists();
@@ -124,22 +123,22 @@ impl Image {
 
     fn attach_and_mount(&self, mount_point: &Path) -> Result<(), VolumeError> {
         self.detach()?;
-        // Direct I/O on the loop device, or every page is cached twice.
+        // Direct I/O on the loop device, because otherwise every page is cached twice.
         let attach = ["--find", "--show", "--direct-io=on"].map(OsStr::new);
         let device = run("losetup", &[&attach[..], &[self.file.as_os_str()]].concat())?;
         let device = device.trim();
-        // Without `discard`: who clones or flushes next would wait until the disk has taken back
-        // what others removed.
+        // No `discard`: the next clone or flush would wait until the disk has freed the blocks that
+        // others removed.
         let options = ["-t", "xfs", "-o", "noatime", device].map(OsStr::new);
         let mounted = run("mount", &[&options[..], &[mount_point.as_os_str()]].concat());
-        // Detaching a mounted device only marks it to go away with the mount.
+        // Detaching a mounted device only marks it for removal with the mount.
         let _ = run("losetup", &["-d", device].map(OsStr::new));
         mounted.map(drop)
     }
 
-    /// Detaches the devices of an image: whoever was killed before it had mounted one left it, and
-    /// nobody is about to mount one while we hold the lock. One that is mounted elsewhere, in a
-    /// machine's namespace, goes with that mount as it would have anyway.
+    /// Detaches the devices of an image that a killed process left before the mount. Nothing mounts
+    /// one meanwhile, because we hold the lock. A device that is mounted in a machine's namespace
+    /// goes with that mount in any case.
     fn detach(&self) -> Result<(), VolumeError> {
         let list = ["--noheadings", "--output", "NAME", "--associated"].map(OsStr::new);
         let devices = run("losetup", &[&list[..], &[self.file.as_os_str()]].concat())?;
@@ -149,13 +148,13 @@ impl Image {
         Ok(())
     }
 
-    /// Tells what a trim could give back, if that can be told.
+    /// Reports how much a trim could free, if that is known.
     pub fn slack(&self, mount_point: &Path) -> Option<Slack> {
         let under = statvfs(self.file.parent()?).ok()?;
         let mark = fs::metadata(&self.trimmed).and_then(|mark| mark.modified());
         let at = mark.or_else(|_| fs::metadata(&self.file).and_then(|image| image.created()));
         let (taken, used) = (self.taken().ok()?, used(mount_point).ok()?);
-        // Never trimmed, or by a process that was killed while it noted so: all of it may be.
+        // Never trimmed, or the trim's note is incomplete: any part may be unused.
         let held = self.usual().map_or(taken, |usual| taken - used - usual);
         Some(Slack {
             held: held.try_into().unwrap_or(0),
@@ -164,17 +163,16 @@ impl Image {
         })
     }
 
-    /// Promises no more inside than is there. See [`crate::Volume::level`].
+    /// Adjusts the ballast. See [`crate::Volume::level`].
     pub fn level(&self, mount_point: &Path) -> Result<(), VolumeError> {
         let Some(ballast) = Ballast::open_if_free(mount_point)? else { return Ok(()) };
         ballast.level(mount_point).map_err(io("level the volume"))
     }
 
-    /// Gives what no file uses back to the disk under the image, in pieces. See
-    /// [`crate::Volume::trim`].
+    /// Returns unused space to the disk under the image, in steps. See [`crate::Volume::trim`].
     pub fn trim(&self, mount_point: &Path, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
         let within = fs::File::open(mount_point).map_err(io("open the volume"))?;
-        // The folder itself, so that a full disk needs no room for a lock.
+        // Locks the folder itself, so that a full disk needs no space for a lock file.
         let within = match Flock::lock(within, FlockArg::LockExclusiveNonblock) {
             Ok(within) => within,
             Err((_, Errno::EWOULDBLOCK)) => return Ok(()),
@@ -195,15 +193,15 @@ impl Image {
             std::thread::sleep(begun.elapsed().saturating_mul(rest).min(TRIM_REST_MAX));
         }
         let trimmed = trimmed.and_then(|()| self.trim_ballast(mount_point));
-        // Also of one that failed, which is not to be tried over and over. Who looks next still
-        // sees what was removed meanwhile.
+        // Noted after a failure too, so that it is not retried constantly. The next check still
+        // sees the space freed meanwhile.
         self.note(used(mount_point)?.max(before))?;
         trimmed
     }
 
-    /// Gives back what lies under the ballast: blocks that files had before it took them. The file
-    /// system calls them used, so its own trim leaves them; and the ballast cannot go meanwhile,
-    /// for this is done where the disk is short.
+    /// Frees the space under the ballast: blocks that files had before. The file system counts them
+    /// as used, so its own trim skips them. The ballast must stay meanwhile, because the disk is
+    /// short of space.
     fn trim_ballast(&self, mount_point: &Path) -> Result<(), VolumeError> {
         let ballast = Ballast::open(mount_point)?;
         let file = fs::File::options().write(true).open(&self.file).map_err(io("open the volume image"))?;
@@ -215,32 +213,32 @@ impl Image {
         ballast.level(mount_point).map_err(io("level the volume"))
     }
 
-    /// Bytes that the image takes of the disk under it.
+    /// Bytes that the image takes from the disk under it.
     fn taken(&self) -> Result<i64, VolumeError> {
         let image = fs::metadata(&self.file).map_err(io("look at the volume image"))?;
         Ok((image.blocks() * 512).cast_signed())
     }
 
-    /// Notes that nothing can be given back now. In place and always as long, so that a full disk
-    /// has room for it.
+    /// Records that nothing can be freed now. Overwrites in place with a fixed length, so it works
+    /// on a full disk.
     fn note(&self, used: i64) -> Result<(), VolumeError> {
         let usual = format!("{:>20}", self.taken()? - used);
         let mark = private::file().write(true).truncate(false).open(&self.trimmed);
         mark.and_then(|mark| mark.write_all_at(usual.as_bytes(), 0)).map_err(io("note that the volume is trimmed"))
     }
 
-    /// What was noted last.
+    /// The recorded difference.
     fn usual(&self) -> Option<i64> {
         fs::read_to_string(&self.trimmed).ok()?.trim().parse().ok()
     }
 }
 
-/// Cuts a stretch into pieces that do not take long to trim.
+/// Splits a range into pieces that are quick to trim.
 fn pieces(stretch: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     stretch.clone().step_by(TRIM_PIECE).map(move |start| start..stretch.end.min(start + TRIM_PIECE as u64))
 }
 
-/// Bytes that a file system calls used, without the ballast.
+/// Used bytes of a file system, without the ballast.
 fn used(mount_point: &Path) -> Result<i64, VolumeError> {
     let inside = statvfs(mount_point).map_err(|errno| io("look at the volume")(errno.into()))?;
     let used = inside.blocks().saturating_sub(inside.blocks_free()) * inside.fragment_size();

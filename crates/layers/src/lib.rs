@@ -1,11 +1,11 @@
-//! The layer store: where templates and sealed machines lie on disk, how they are checked, and how
-//! a machine gets its own writable disk from one. Layers are immutable once sealed.
+//! The layer store: keeps templates and sealed machines on disk, verifies them, and gives each
+//! machine a writable disk. Layers are immutable once sealed.
 //!
 //! ```text
 //! <root>/layers/lyr_.../{mem,disk,dev,manifest.json}     <root>/templates/NAME -> one line, the layer's id
 //! <root>/volumes/vol_.../disk    durable disks of their own
-//! <root>/staging/...   half-made layers, thrown away at start
-//! <root>/ballast       in an image only: room that the disk under it does not have
+//! <root>/staging/...   unfinished layers, deleted at start
+//! <root>/ballast       in an image only: space that the disk under it does not have
 //! ```
 
 mod ballast;

@@ -1,4 +1,4 @@
-//! What a layer says of itself. Stored as JSON with a format number; unknown formats are refused
+//! The manifest of a layer. Stored as JSON with a format number. Unknown formats are rejected
 //! before anything starts.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
@@ -7,7 +7,7 @@ use pandastack_model::{Bytes, ExecDefaults, LayerId};
 use pandastack_vmm::{LinkState, MachineProfile};
 use serde::{Deserialize, Serialize};
 
-/// The newest manifest format this build writes. It reads every one since the first.
+/// The manifest format that this build writes. It reads all formats since the first.
 pub const FORMAT: u32 = 2;
 
 /// The contents of `manifest.json`.
@@ -15,38 +15,38 @@ pub const FORMAT: u32 = 2;
 pub struct Manifest {
     pub format: u32,
     pub layer: LayerId,
-    /// What the layer was made from, for people.
+    /// Description of the layer's source, for people.
     pub origin: String,
-    /// The layer whose machine was sealed into this one. The data is whole in each: a parent may be
+    /// The layer whose machine was sealed into this one. Each layer is complete: the parent may be
     /// gone.
     #[serde(default)]
     pub parent: Option<LayerId>,
-    /// Digest of everything that went into a template; the same inputs find the same layer again.
+    /// Digest of all inputs of a template. The same inputs find the same layer again.
     pub inputs: Option<String>,
     pub profile: MachineProfile,
     /// Protocol generation of the agent inside.
     pub guest_generation: u32,
     /// The link secret that the sealed agent expects, as hex. The folder is readable by root only.
     pub link_secret: String,
-    /// A connection that the sealed agent believes to be open and that nobody used, if one was
-    /// sealed with it.
+    /// An idle connection that the sealed agent holds open, if one was sealed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkState>,
     pub memory: Bytes,
     pub cpus: u8,
     pub disk: Bytes,
-    /// How long the boot took that this layer saves everybody from.
+    /// Duration of the boot that this layer saves.
     pub boot_ms: u64,
-    /// How commands start in what is made from this layer. What is sealed from that inherits it.
+    /// Defaults for commands in sandboxes made from this layer. Layers sealed from those inherit
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Defaults>,
-    /// Absent for a layer that was sealed from a running machine: reading gigabytes has no place on
-    /// that path, and its files never left this host.
+    /// Absent for a layer sealed from a running machine: reading gigabytes would take too long
+    /// there, and its files never left this host.
     #[serde(default)]
     pub digests: Option<Digests>,
 }
 
-/// [`ExecDefaults`] as they are stored.
+/// Stored form of [`ExecDefaults`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defaults {
     #[serde(default)]
@@ -97,7 +97,7 @@ impl Manifest {
         Self::parse(&bytes)
     }
 
-    /// Parses a manifest, looking at its format first.
+    /// Parses a manifest. Checks its format first.
     pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -110,7 +110,8 @@ impl Manifest {
         serde_json::from_slice(bytes).map_err(ManifestError::Parse)
     }
 
-    /// Says what of the profile differs from what a host can give, if anything.
+    /// Returns the first difference between this profile and the host's, if any: needed and
+    /// present.
     pub fn mismatch(&self, host: &MachineProfile) -> Option<(String, String)> {
         let MachineProfile { driver, runtime, machine_type, cpu_profile, tsc_khz } = &self.profile;
         let pairs = [
@@ -124,7 +125,7 @@ impl Manifest {
                 return Some((format!("{what} {needed}"), format!("{what} {present}")));
             }
         }
-        // The frequency is measured anew at each start of the host and wobbles in its last digits.
+        // The frequency is measured at each start of the host and varies in its last digits.
         match (*tsc_khz, host.tsc_khz) {
             (Some(needed), Some(present)) if needed.abs_diff(present) > needed / 500 => {
                 Some((format!("clock {needed} kHz"), format!("clock {present} kHz")))

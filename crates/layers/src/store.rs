@@ -1,4 +1,4 @@
-//! Seals, opens and names layers; gives machines their own disks. Never starts anything.
+//! Seals, opens and names layers, and gives machines their own disks. Never starts anything.
 
 use std::{
     collections::HashSet,
@@ -20,28 +20,28 @@ use crate::{
     manifest::{Digests, Manifest, ManifestError},
 };
 
-/// A store in one folder. Clones share what was already verified.
+/// A store in one folder. Clones share the list of verified layers.
 #[derive(Clone, Debug)]
 pub struct LayerStore {
     root: PathBuf,
     verified: Arc<Mutex<HashSet<LayerId>>>,
 }
 
-/// A sealed layer that was found whole.
+/// A sealed layer that was found complete.
 #[derive(Clone, Debug)]
 pub struct Layer {
     pub manifest: Manifest,
     pub files: LayerFiles,
 }
 
-/// A template's name and its layer.
+/// A template: a name and its layer.
 #[derive(Clone, Debug)]
 pub struct Template {
     pub name: TemplateName,
     pub layer: Layer,
 }
 
-/// A layer being made. Dropped without `seal`, it is thrown away.
+/// A layer being made. It is deleted if dropped without `seal`.
 #[derive(Debug)]
 pub struct Draft {
     id: LayerId,
@@ -50,7 +50,7 @@ pub struct Draft {
     sealed: bool,
 }
 
-/// What a root file system is booted with. The files are there once a template was baked.
+/// Kernel and initramfs to boot a root file system. The files exist once a template was baked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootKit {
     pub kernel: PathBuf,
@@ -86,7 +86,7 @@ pub enum OpenError {
     },
 }
 
-/// A layer could not be sealed; nothing is left of it.
+/// A layer could not be sealed. Nothing is left of it.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     #[error(transparent)]
@@ -100,23 +100,23 @@ pub enum SealError {
 }
 
 impl LayerStore {
-    /// Opens a store. Several processes may have it open, so nothing is cleaned here.
+    /// Opens a store. Several processes may have it open, so this removes nothing.
     pub fn open(root: &Path) -> Result<Self, OpenError> {
         for folder in ["layers", "templates", "staging", "disks"] {
-            // Manifests hold link secrets; memory and disks hold whatever users put there.
+            // Manifests hold link secrets, and memory and disks hold user data.
             private::make_folder(&root.join(folder)).map_err(opening("make the store's folders"))?;
         }
         Ok(Self { root: root.to_owned(), verified: Arc::default() })
     }
 
-    /// Throws half-made layers away. Only for the process that holds the data folder.
+    /// Deletes unfinished layers. Only for the process that owns the data folder.
     pub fn clear_drafts(&self) {
         for entry in fs::read_dir(self.root.join("staging")).into_iter().flatten().flatten() {
             let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
         }
     }
 
-    /// Lists what lies among the drafts since before a moment.
+    /// Lists the drafts that are older than a moment.
     pub fn drafts_before(&self, moment: SystemTime) -> Vec<String> {
         let entries = fs::read_dir(self.root.join("staging")).into_iter().flatten().flatten();
         let old = entries.filter(|entry| {
@@ -126,27 +126,27 @@ impl LayerStore {
         old.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    /// Removes one of them. `false` if it is still there.
+    /// Deletes one draft. Returns `false` if it is still there.
     pub fn discard_draft(&self, name: &str) -> bool {
         let path = self.root.join("staging").join(name);
         let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
         !path.exists()
     }
 
-    /// Starts a new layer in a folder of its own.
+    /// Starts a new layer in its own folder.
     pub fn draft(&self) -> Result<Draft, SealError> {
         self.draft_of(LayerId::random())
     }
 
-    /// Starts a new layer under an id that somebody else chose.
+    /// Starts a new layer with the caller's id.
     pub fn draft_of(&self, id: LayerId) -> Result<Draft, SealError> {
         let folder = self.root.join("staging").join(id.to_string());
         fs::create_dir_all(&folder).map_err(sealing("make the draft's folder"))?;
         Ok(Draft { id, folder, layers: self.root.join("layers"), sealed: false })
     }
 
-    /// Opens a layer. Every file is checked against its digest, unless it was before and has not
-    /// been touched since.
+    /// Opens a layer. Checks every file against its digest, unless it was checked before and has
+    /// not changed since.
     pub fn open_layer(&self, layer: LayerId) -> Result<Layer, OpenError> {
         let folder = self.root.join("layers").join(layer.to_string());
         if !folder.is_dir() {
@@ -163,18 +163,18 @@ impl LayerStore {
         Ok(Layer { manifest, files })
     }
 
-    /// Tells whether a layer is here.
+    /// Tells whether the store has a layer.
     pub fn contains(&self, layer: LayerId) -> bool {
         self.root.join("layers").join(layer.to_string()).is_dir()
     }
 
-    /// Reads a layer's manifest without touching its contents.
+    /// Reads a layer's manifest without its contents.
     pub fn manifest(&self, layer: LayerId) -> Result<Manifest, OpenError> {
         let folder = self.root.join("layers").join(layer.to_string());
         Manifest::read(&folder).map_err(|cause| OpenError::Manifest { layer, cause })
     }
 
-    /// Finds the layer a template name stands for.
+    /// Finds the layer of a template.
     pub fn template(&self, name: &TemplateName) -> Result<LayerId, OpenError> {
         let text = match fs::read_to_string(self.root.join("templates").join(name.as_str())) {
             Ok(text) => text,
@@ -187,14 +187,14 @@ impl LayerStore {
         })
     }
 
-    /// Makes a name stand for a layer, replacing what it stood for.
+    /// Names a layer as a template, and replaces an earlier layer of that name.
     pub fn name_template(&self, name: &TemplateName, layer: LayerId) -> Result<(), SealError> {
         let fresh = self.root.join("staging").join(format!("name-{name}"));
         fs::write(&fresh, format!("{layer}\n")).map_err(sealing("write the template's name"))?;
         fs::rename(&fresh, self.root.join("templates").join(name.as_str())).map_err(sealing("name the template"))
     }
 
-    /// Lists every template, by name. Unreadable entries are left out and logged.
+    /// Lists every template by name. Unreadable entries are skipped and logged.
     pub fn templates(&self) -> Vec<(TemplateName, LayerId)> {
         let entries = fs::read_dir(self.root.join("templates")).into_iter().flatten().flatten();
         let mut templates: Vec<_> = entries
@@ -226,11 +226,11 @@ impl LayerStore {
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
-    /// Removes one layer. A missing one is fine. Machines that run on it keep its open files until
-    /// they end.
+    /// Removes one layer. Succeeds if it is missing. Machines that run on it keep its open files
+    /// until they end.
     pub fn remove(&self, layer: LayerId) -> io::Result<()> {
         let folder = self.root.join("layers").join(layer.to_string());
-        // Out of the way first: a crash in the middle must not leave half a layer under its name.
+        // Renamed first: a crash during the removal must not leave a partial layer under its name.
         let doomed = self.root.join("staging").join(format!("gone-{layer}"));
         match fs::rename(&folder, &doomed) {
             Ok(()) => fs::remove_dir_all(&doomed),
@@ -239,8 +239,8 @@ impl LayerStore {
         }
     }
 
-    /// Removes layers that no template names. Machines that run on one keep its open files until
-    /// they end.
+    /// Removes layers that are in no template and not in use. Machines that run on one keep its
+    /// open files until they end.
     pub fn collect(&self, in_use: &HashSet<LayerId>) -> Vec<LayerId> {
         let named: HashSet<LayerId> = self.templates().into_iter().map(|(_, layer)| layer).collect();
         let mut gone = self.layers();
@@ -249,14 +249,13 @@ impl LayerStore {
         gone
     }
 
-    /// Makes an empty disk of a layer's size, to be filled by [`LayerStore::overlay`] when the
-    /// layer is known.
+    /// Makes an empty disk of a layer's size. [`LayerStore::overlay`] fills it when the layer is
+    /// known.
     pub fn reserve(&self, name: &str, size: Bytes) -> io::Result<()> {
         fs::File::create_new(self.disk(name))?.set_len(size.get())
     }
 
-    /// Gives a machine its own writable copy of a layer's disk. One that was reserved stays the
-    /// same file.
+    /// Makes a machine's writable copy of a layer's disk. A reserved disk stays the same file.
     pub fn overlay(&self, layer: &Layer, name: &str) -> io::Result<PathBuf> {
         let disk = self.disk(name);
         let copied = match clone_or_copy_into(&layer.files.disk, &disk) {
@@ -269,18 +268,18 @@ impl LayerStore {
         Ok(disk)
     }
 
-    /// Where what a root file system is booted with lies.
+    /// Paths of the kernel and initramfs.
     pub fn boot_kit(&self) -> BootKit {
         let folder = self.root.join("boot");
         BootKit { kernel: folder.join("vmlinuz"), initramfs: folder.join("initramfs") }
     }
 
-    /// Where the disk of that name lies.
+    /// Path of the disk with this name.
     pub fn disk(&self, name: &str) -> PathBuf {
         self.root.join("disks").join(name)
     }
 
-    /// Removes a machine's disk. A missing one is fine.
+    /// Removes a machine's disk. Succeeds if it is missing.
     pub fn discard(&self, name: &str) {
         if let Err(error) = fs::remove_file(self.disk(name))
             && error.kind() != io::ErrorKind::NotFound
@@ -289,7 +288,7 @@ impl LayerStore {
         }
     }
 
-    /// Lists the disks that machines have.
+    /// Lists the machines' disks.
     pub fn disks(&self) -> Vec<String> {
         let entries = fs::read_dir(self.root.join("disks")).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
@@ -301,17 +300,17 @@ impl Draft {
         self.id
     }
 
-    /// Where the layer's files are to be written.
+    /// Paths for the layer's files.
     pub fn files(&self) -> LayerFiles {
         LayerFiles::in_folder(&self.folder)
     }
 
-    /// The draft's folder, for what is needed only while making it.
+    /// The draft's folder, also for temporary files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Computes digests, makes everything durable, and moves the layer into the store.
+    /// Computes digests, flushes everything to disk, and moves the layer into the store.
     pub fn seal(self, mut manifest: Manifest) -> Result<LayerId, SealError> {
         let files = self.files();
         let (mem, disk, dev) = (file_digest(&files.mem)?, file_digest(&files.disk)?, file_digest(&files.dev)?);
@@ -321,8 +320,7 @@ impl Draft {
         Ok(layer.manifest.layer)
     }
 
-    /// Moves the layer into the store without reading it: for what was sealed from a running
-    /// machine.
+    /// Moves the layer into the store without digests, for layers sealed from a running machine.
     pub fn seal_unread(mut self, mut manifest: Manifest, durability: Durability) -> Result<Layer, SealError> {
         manifest.layer = self.id;
         let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
@@ -344,21 +342,21 @@ impl Draft {
 /// When a layer must have reached the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Before its seal is done.
+    /// Before the seal returns.
     Now,
-    /// Whenever: it may be lost with the host's power, together with the machines that need it.
+    /// Later. A power failure may lose it, together with the machines that need it.
     Later,
 }
 
 impl Layer {
-    /// Writes the layer's files out to disk. After a seal that did not wait for it, this keeps the
-    /// next clone quick: a clone first writes out what its source has in memory only.
+    /// Writes the layer's files to disk. After a seal with `Durability::Later` this makes the next
+    /// clone fast: a clone first flushes its source's dirty pages.
     pub fn flush(&self) -> io::Result<()> {
         flush(self.files.mem.parent().unwrap_or(Path::new("/")))
     }
 }
 
-/// The large files side by side: the disk below takes them in one go.
+/// Flushes the large files in parallel, so that the disk handles them together.
 fn flush(folder: &Path) -> io::Result<()> {
     let sync = |name: &str| fs::File::open(folder.join(name))?.sync_all();
     std::thread::scope(|scope| {
@@ -370,8 +368,8 @@ fn flush(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// Copies a layer's folder, sharing blocks where the file system can. The copy of a layer that was
-/// found whole counts as whole.
+/// Copies a layer's folder, sharing blocks if the file system supports it. The copy of a verified
+/// layer counts as verified.
 pub fn copy_layer(from: &Path, to: &Path) -> io::Result<()> {
     let whole = is_marked(from, &LayerFiles::in_folder(from));
     fs::create_dir_all(to)?;
@@ -393,10 +391,9 @@ impl Drop for Draft {
     }
 }
 
-/// Hashing a layer takes seconds on a slow host, so a layer that was found whole is marked with the
-/// identity of its files. Whatever writes a file changes its times, and the layer is read again.
-/// Damage below the file system, such as a disk that forgets, changes no times and is not noticed
-/// by this.
+/// Hashing a layer takes seconds on a slow host, so a verified layer is marked with the identity of
+/// its files. A write to a file changes its times, and the layer is verified again. Damage below
+/// the file system changes no times and stays undetected.
 const VERIFIED: &str = "verified";
 
 fn verify_or_trust(layer: LayerId, folder: &Path, files: &LayerFiles, digests: &Digests) -> Result<(), OpenError> {
@@ -415,7 +412,7 @@ fn is_marked(folder: &Path, files: &LayerFiles) -> bool {
 
 fn mark_verified(files: &LayerFiles) {
     if let (Some(text), Some(folder)) = (fingerprint(files), files.mem.parent()) {
-        // Without the mark the next process only reads once more.
+        // Optional: without the mark the next process verifies the layer again.
         let _ = fs::write(folder.join(VERIFIED), text);
     }
 }

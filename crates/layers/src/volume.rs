@@ -1,6 +1,6 @@
-//! The data volume: a file system with reflinks under the data folder. If the folder has none, a
-//! sparse XFS image is made there and loop-mounted; without the rights to mount, plain sparse
-//! copies are used and that is said once.
+//! The data volume: a file system with reflinks for the data folder. If the folder has none, a
+//! sparse XFS image is made there and loop-mounted. Without the right to mount, disks are plain
+//! sparse copies, with one warning.
 
 use std::{
     ffi::OsStr,
@@ -18,10 +18,10 @@ use pandastack_sys::{private, reflink::supports_clone};
 
 use crate::image::{Image, Slack};
 
-/// Least image size; XFS itself wants 300 MB.
+/// Smallest image. XFS itself requires 300 MB.
 const IMAGE_BYTES_MIN: u64 = 1 << 30;
 
-/// What the data lies on.
+/// The kind of storage for the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeKind {
     /// The data folder's own file system shares blocks.
@@ -32,14 +32,14 @@ pub enum VolumeKind {
     Copies,
 }
 
-/// A data volume in use. Several processes may use one (a server and a bake); the last to close
+/// An open data volume. Several processes may use one (a server and a bake). The last to close
 /// unmounts it.
 #[derive(Debug)]
 pub struct Volume {
     root: PathBuf,
     kind: VolumeKind,
     data_dir: PathBuf,
-    /// Held shared while in use; whoever can hold it alone is the last.
+    /// Shared lock while in use. The process that can lock it exclusively is the last user.
     users: Mutex<Option<Flock<fs::File>>>,
 }
 
@@ -57,8 +57,7 @@ pub enum VolumeError {
 }
 
 impl Volume {
-    /// Finds or makes the volume of a data folder. `image_bytes` is the largest size an image may
-    /// grow to.
+    /// Finds or makes the volume of a data folder. `image_bytes` is the maximum size of an image.
     pub fn open(data_dir: &Path, image_bytes: u64) -> Result<Self, VolumeError> {
         private::make_folder(data_dir).map_err(io("make the data folder"))?;
         let mounting = lock_file(data_dir, "volume.mounting", FlockArg::LockExclusive)?;
@@ -72,8 +71,8 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Uses the data folder as it is: nothing is mounted, disks are copied whole. For layers of a
-    /// few bytes, as tests have.
+    /// Uses the data folder as it is: nothing is mounted, and disks are copied whole. For tests
+    /// with tiny layers.
     pub fn copies(data_dir: &Path) -> Result<Self, VolumeError> {
         private::make_folder(data_dir).map_err(io("make the data folder"))?;
         let (root, kind) = Self::plain(data_dir, VolumeKind::Copies)?;
@@ -92,8 +91,7 @@ impl Volume {
         }
         match image.mount(&mount_point, image_bytes.max(IMAGE_BYTES_MIN)) {
             Ok(()) => Ok((mount_point, VolumeKind::Image)),
-            // An image that exists holds data: going on without it would look like losing
-            // everything.
+            // An existing image holds data. Continuing without it would look like data loss.
             Err(error) if image.exists() && !image.is_fresh() => Err(error),
             Err(error) => {
                 tracing::warn!(%error, "no reflink volume: sandboxes copy their disks");
@@ -114,7 +112,7 @@ impl Volume {
         &self.data_dir
     }
 
-    /// Where files go.
+    /// Folder for all files of the volume.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -123,13 +121,12 @@ impl Volume {
         self.kind
     }
 
-    /// Free bytes for new data: the smaller of the volume's and, for an image, of what lies under
-    /// it.
+    /// Free bytes for new data. For an image, the smaller of the volume's and of the disk under it.
     pub fn free_bytes(&self) -> u64 {
         self.least(|stat| stat.blocks_available())
     }
 
-    /// Bytes in all, free or not, by the same rule.
+    /// Total bytes, by the same rule.
     pub fn total_bytes(&self) -> u64 {
         self.least(|stat| stat.blocks())
     }
@@ -142,7 +139,7 @@ impl Volume {
         }
     }
 
-    /// Tells what a trim could give back; nothing where there is no image.
+    /// Reports how much a trim could free. `None` without an image.
     pub fn slack(&self) -> Option<Slack> {
         match self.kind {
             VolumeKind::Image => Image::of(&self.data_dir).slack(&self.root),
@@ -150,9 +147,8 @@ impl Volume {
         }
     }
 
-    /// Sees to it that an image promises no more room than the disk under it has, for whoever
-    /// writes next. What else is written to that disk is not told to us: to be called every so
-    /// often.
+    /// Keeps an image from offering more space than the disk under it has. Call it periodically,
+    /// because other writes to that disk are not reported.
     pub fn level(&self) -> Result<(), VolumeError> {
         match self.kind {
             VolumeKind::Image => Image::of(&self.data_dir).level(&self.root),
@@ -160,9 +156,9 @@ impl Volume {
         }
     }
 
-    /// Gives what no file uses back to the disk under the image, a piece at a time, with a rest
-    /// after each of `rest` times as long as it took. Stops early when told to; somebody else who
-    /// is at it already does it for us.
+    /// Returns unused space to the disk under the image, in steps. Each step is followed by a pause
+    /// of `rest` times its duration. Stops early when `is_over` says so, and does nothing if
+    /// another process is trimming.
     pub fn trim(&self, rest: u32, is_over: impl Fn() -> bool) -> Result<(), VolumeError> {
         match self.kind {
             VolumeKind::Image => Image::of(&self.data_dir).trim(&self.root, rest, is_over),
@@ -170,8 +166,8 @@ impl Volume {
         }
     }
 
-    /// Stops using the volume. The last user unmounts an image, and its loop device goes with it.
-    /// Asking twice is fine.
+    /// Stops using the volume. The last user unmounts an image, which also removes its loop device.
+    /// Idempotent.
     pub fn close(&self) {
         let Some(users) = self.users.lock().expect("no holder panics").take() else { return };
         drop(users);
@@ -180,7 +176,7 @@ impl Volume {
         }
         let unmount = || {
             let _mounting = lock_file(&self.data_dir, "volume.mounting", FlockArg::LockExclusive)?;
-            // Refused while anybody else uses the volume, which is as it should be.
+            // Fails while another process uses the volume, as intended.
             let Ok(_last) = lock_file(&self.data_dir, "volume.users", FlockArg::LockExclusiveNonblock) else {
                 return Ok(());
             };
@@ -193,7 +189,7 @@ impl Volume {
 }
 
 impl Drop for Volume {
-    /// A start that fails half-way must not leave its mount behind.
+    /// A start that fails must not leave its mount behind.
     fn drop(&mut self) {
         self.close();
     }
@@ -279,8 +275,8 @@ mod tests {
         assert!(again.slack().unwrap().since < std::time::Duration::from_secs(600), "the next process knows of it");
     }
 
-    /// Waits until so much is held for nothing: the kernel frees a removed file's blocks a little
-    /// later.
+    /// Waits until so many bytes are held without use: the kernel frees a removed file's blocks a
+    /// little later.
     fn wait_until_held(volume: &Volume, bytes: u64) {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while volume.slack().unwrap().held < bytes {
@@ -289,7 +285,7 @@ mod tests {
         }
     }
 
-    /// A small file system without reflinks, for as long as this lives.
+    /// A small file system without reflinks, unmounted on drop.
     struct Disk {
         mount: PathBuf,
         _folder: tempfile::TempDir,
@@ -311,7 +307,7 @@ mod tests {
             stat.blocks_available() * stat.fragment_size()
         }
 
-        /// Leaves so many bytes free.
+        /// Fills the disk, and leaves so many bytes free.
         fn fill(&self, leave: u64) {
             let file = fs::File::create(self.mount.join("filler")).unwrap();
             let length = (self.free_bytes() - leave).cast_signed();
@@ -325,7 +321,7 @@ mod tests {
         }
     }
 
-    /// Writes files until there is no room, each flushed: whatever was answered well must be there.
+    /// Writes and flushes files until the disk is full. Every successful write must be readable.
     fn write_all(root: &Path, name: &str) -> u64 {
         for number in 0.. {
             let path = root.join(format!("{name}-{number}"));
@@ -362,7 +358,7 @@ mod tests {
         assert!(first > 400, "{first}");
         assert!(disk.free_bytes() > 64 * MIB, "others can still write: {}", disk.free_bytes());
 
-        // Half of it goes, which the image keeps.
+        // Half of it is removed, but the image keeps the space.
         for number in (0..first).step_by(2) {
             fs::remove_file(volume.root().join(format!("first-{number}"))).unwrap();
         }
@@ -370,8 +366,7 @@ mod tests {
         volume.level().unwrap();
         let second = write_all(volume.root(), "second");
         assert!(second < 100, "no more than there is: {second}");
-        // The room of what was removed comes back, from under the ballast too, and can be used once
-        // more.
+        // The removed files' space is returned, from under the ballast too, and can be used again.
         volume.trim(0, || false).unwrap();
         assert!(disk.free_bytes() > 400 * MIB, "{}", disk.free_bytes());
         let third = write_all(volume.root(), "third");
@@ -402,7 +397,7 @@ mod tests {
         let volume = Volume::open(folder.path(), IMAGE_BYTES_MIN).unwrap();
         fs::write(volume.root().join("kept"), b"kept").unwrap();
         volume.close();
-        // As far as somebody came who was killed then.
+        // The state that a process leaves if it is killed at this point.
         let image = folder.path().join("volume.xfs");
         run("losetup", &[OsStr::new("--find"), image.as_os_str()]).unwrap();
         assert_eq!(devices(folder.path()).len(), 1);

@@ -1,12 +1,12 @@
-//! The volumes of a host: durable ext4 disks, each one sparse file in a folder of its own.
+//! The volumes of a host: durable ext4 disks, each one a sparse file in its own folder.
 //!
 //! ```text
-//! <root>/volumes/vol_.../disk        <root>/volumes/making-vol_.../disk   half-made, thrown away at the next start
+//! <root>/volumes/vol_.../disk        <root>/volumes/making-vol_.../disk   unfinished, deleted at the next start
 //! ```
 //!
-//! What is inside belongs to guests. This host makes the empty file system and from then on never
-//! mounts, checks or repairs it: a file system written by a stranger is not for our kernel to
-//! parse. A grown disk is filled by the next guest that mounts it.
+//! Guests own the contents. The host makes the empty file system and then never mounts, checks or
+//! repairs it: the host's kernel must not parse a file system that a guest wrote. The next guest
+//! that mounts a grown disk extends its file system.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,43 +19,42 @@ use std::{
 use pandastack_model::{Bytes, VolumeId};
 use pandastack_sys::private;
 
-/// The smallest volume: below it a journal would take most of the room.
+/// The smallest volume. Below it a journal would take most of the space.
 pub const VOLUME_BYTES_MIN: Bytes = Bytes::mib(16);
 
-/// The largest. The file system keeps room for the tables of this size, so that any volume can grow
-/// to it while mounted.
+/// The largest volume. The file system reserves space for the tables of this size, so that any
+/// volume can grow to it while mounted.
 pub const VOLUME_BYTES_MAX: Bytes = Bytes::gib(1024);
 
 /// Sizes are rounded up to this.
 pub const VOLUME_BYTES_STEP: Bytes = Bytes::mib(1);
 
-/// One block of the file system. Fixed: a volume that starts small must not have small blocks when
-/// it has grown.
+/// Block size of the file system. Fixed, so that a volume that starts small does not keep small
+/// blocks when it grows.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Journals of volumes below and from [`LARGE_FROM`]. Small ones are quick to load and to replay.
+/// Journal sizes of volumes below and from [`LARGE_FROM`]. Small journals load and replay fast.
 const JOURNAL_SMALL: Bytes = Bytes::mib(4);
 const JOURNAL_LARGE: Bytes = Bytes::mib(16);
 const LARGE_FROM: Bytes = Bytes::mib(256);
 
-/// Where the flags of features lie that a reader must understand, and the flag that says the
-/// journal holds what is missing.
+/// Offset of ext4's incompatible feature flags, and the flag for a journal that must be replayed.
 const INCOMPAT_OFFSET: u64 = 1024 + 0x60;
 const NEEDS_RECOVERY: u32 = 0x4;
 
-/// The volumes in one folder. Clones are the same.
+/// The volumes in one folder. Clones share it.
 #[derive(Clone, Debug)]
 pub struct VolumeStore {
     root: PathBuf,
 }
 
-/// What the last writer left.
+/// State that the last writer left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Whole as it lies there.
+    /// Consistent.
     Whole,
-    /// Its writer ended without a word; the next one replays the journal. Until then nobody can
-    /// only read it.
+    /// The writer ended without an unmount. The next writer replays the journal. Until then the
+    /// volume cannot be mounted read-only.
     Unfinished,
 }
 
@@ -86,8 +85,8 @@ impl VolumeStore {
         Ok(Self { root })
     }
 
-    /// Throws half-made and half-removed volumes away. Only for the process that holds the data
-    /// folder.
+    /// Deletes partially made and partially removed volumes. Only for the process that owns the
+    /// data folder.
     pub fn clear_drafts(&self) {
         for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             if entry.file_name().to_str().is_none_or(|name| name.parse::<VolumeId>().is_err()) {
@@ -96,7 +95,7 @@ impl VolumeStore {
         }
     }
 
-    /// Makes an empty volume. One that exists with this size is fine.
+    /// Makes an empty volume. Succeeds if it exists with this size.
     pub fn make(&self, volume: VolumeId, size: Bytes) -> Result<Bytes, VolumeStoreError> {
         let size = rounded(size);
         match self.size(volume) {
@@ -119,7 +118,7 @@ impl VolumeStore {
         made.map(|()| size)
     }
 
-    /// Tells how large a volume is.
+    /// Returns the size of a volume.
     pub fn size(&self, volume: VolumeId) -> Result<Bytes, VolumeStoreError> {
         match fs::metadata(self.file(volume)) {
             Ok(meta) => Ok(Bytes::new(meta.len())),
@@ -128,8 +127,7 @@ impl VolumeStore {
         }
     }
 
-    /// Makes a volume's file larger, durably. The file system in it is filled by a guest. Asking
-    /// again is fine.
+    /// Grows a volume's file, durably. A guest extends the file system in it. Idempotent.
     pub fn grow(&self, volume: VolumeId, size: Bytes) -> Result<Bytes, VolumeStoreError> {
         let (present, wanted) = (self.size(volume)?, rounded(size));
         if wanted < present {
@@ -143,7 +141,7 @@ impl VolumeStore {
         Ok(wanted)
     }
 
-    /// Removes a volume and its data. A missing one is fine.
+    /// Removes a volume and its data. Succeeds if it is missing.
     pub fn remove(&self, volume: VolumeId) -> Result<(), VolumeStoreError> {
         let going = self.root.join(format!("going-{volume}"));
         match fs::rename(self.root.join(volume.to_string()), &going) {
@@ -169,8 +167,8 @@ impl VolumeStore {
         volumes
     }
 
-    /// Tells what the last writer left, by one flag of the file system's first block. A guest can
-    /// lie in it, and only makes the next guest's kernel refuse or read what it wrote.
+    /// Reads from the superblock whether the last writer finished. A guest can falsify the flag,
+    /// which only makes the next guest's kernel refuse the volume or read what was written.
     pub fn condition(&self, volume: VolumeId) -> Result<Condition, VolumeStoreError> {
         let mut bytes = [0; 4];
         let read = File::open(self.file(volume)).and_then(|file| file.read_exact_at(&mut bytes, INCOMPAT_OFFSET));
@@ -179,7 +177,7 @@ impl VolumeStore {
         Ok(if unfinished { Condition::Unfinished } else { Condition::Whole })
     }
 
-    /// Where a volume's disk lies.
+    /// Path of a volume's disk.
     pub fn file(&self, volume: VolumeId) -> PathBuf {
         self.root.join(volume.to_string()).join("disk")
     }
@@ -195,8 +193,8 @@ fn write_empty(disk: &Path, size: Bytes) -> Result<(), VolumeStoreError> {
     let file = File::create_new(disk).map_err(io("make a volume's file"))?;
     file.set_len(size.get()).map_err(io("size a volume's file"))?;
     let journal = if size < LARGE_FROM { JOURNAL_SMALL } else { JOURNAL_LARGE };
-    // The file is new and all zeros: neither tables nor journal need to be written, here or later
-    // by the first guest.
+    // The file is new and all zeros, so neither the host nor the first guest must initialize tables
+    // or journal.
     let mut extended = "assume_storage_prezeroed=1,lazy_journal_init=1,nodiscard,root_owner=0:0".to_owned();
     if size < VOLUME_BYTES_MAX {
         extended.push_str(&format!(",resize={}", VOLUME_BYTES_MAX.get() / BLOCK_BYTES));

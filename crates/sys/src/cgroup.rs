@@ -1,10 +1,8 @@
-//! Control groups with limits on CPU time, memory and number of threads, in whichever form the host
-//! has them: one tree for all controllers (version 2) or a tree for each (version 1). Names are
-//! paths such as `pandastack/a/b`, made as needed.
+//! Control groups that limit CPU time, memory and the number of threads. Works with one tree for
+//! all controllers (version 2) and with one tree per controller (version 1).
 //!
-//! Version 1 groups are made below our own, so that a limit around us still holds. Version 2 does
-//! not allow groups below one that has processes, so there they are made at the top of the tree
-//! that we see.
+//! Version 1 groups are made below our own group, so outer limits still hold. Version 2 allows no
+//! group below one with processes, so groups are made at the top of the visible tree.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,13 +13,13 @@ use std::{
 /// The controllers that a group needs.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 
-/// CPU time is dealt out per this many microseconds.
+/// Length of a CPU accounting period, in microseconds.
 const PERIOD_US: u64 = 100_000;
 
-/// Attempts to make a group while others remove the group above it.
+/// Attempts to make a group while other processes remove its parent.
 const ATTEMPTS: usize = 8;
 
-/// What the processes of a group may use together.
+/// Limits for all processes of a group together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Hundredths of a CPU.
@@ -46,7 +44,7 @@ pub enum CgroupError {
 }
 
 impl CgroupError {
-    /// The same as a system's error, for callers that know no other.
+    /// Converts to an I/O error, for callers that have only that type.
     pub fn into_io(self) -> io::Error {
         let kind = match &self {
             CgroupError::Missing(_) => io::ErrorKind::Unsupported,
@@ -60,12 +58,12 @@ impl CgroupError {
     }
 }
 
-/// The host's trees of groups.
+/// The control group trees of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hierarchy {
-    /// One tree, and the folder in it below which groups are made.
+    /// One tree. The path is the folder below which groups are made.
     Unified(PathBuf),
-    /// A tree per controller, in the order of [`CONTROLLERS`].
+    /// One tree per controller, in the order of [`CONTROLLERS`].
     Separate([PathBuf; 3]),
 }
 
@@ -77,7 +75,7 @@ pub struct Group {
 }
 
 impl Hierarchy {
-    /// Finds the trees of this host that we may use.
+    /// Finds the trees of this host that this process may use.
     pub fn find() -> Result<Self, CgroupError> {
         let read = |path: &str| {
             fs::read_to_string(path).map_err(|cause| CgroupError::Io { action: "read", path: path.into(), cause })
@@ -99,7 +97,7 @@ impl Hierarchy {
         }
     }
 
-    /// Names a group, whether it exists or not.
+    /// Names a group. The group need not exist.
     pub fn group(&self, name: &str) -> Group {
         Group { hierarchy: self.clone(), name: name.to_owned() }
     }
@@ -126,7 +124,7 @@ impl Hierarchy {
 }
 
 impl Group {
-    /// The group of a process, if it has this name; it may have been made by somebody who lived
+    /// The group of a process, if it has this name. The process that made the group may have run
     /// elsewhere in the trees.
     pub fn of(pid: u32, name: &str) -> Option<Group> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -149,8 +147,7 @@ impl Group {
         hierarchy.map(|hierarchy| hierarchy.group(name))
     }
 
-    /// Sets what all processes in the group and below it may use of memory together. The group
-    /// exists.
+    /// Sets the memory limit for all processes in the group and below it. The group must exist.
     pub fn limit_memory(&self, bytes: u64) -> Result<(), CgroupError> {
         let file = match &self.hierarchy {
             Hierarchy::Unified(top) => top.join(&self.name).join("memory.max"),
@@ -159,7 +156,7 @@ impl Group {
         write(&file, &bytes.to_string())
     }
 
-    /// The group right above this one, unless this is the first.
+    /// The parent group, or `None` for a group at the top.
     pub fn above(&self) -> Option<Group> {
         self.name.rsplit_once('/').map(|(above, _)| self.hierarchy.group(above))
     }
@@ -178,7 +175,7 @@ impl Group {
         })
     }
 
-    /// Opens the files through which a process enters: it writes `0` to each.
+    /// Opens the files through which a process enters the group. The process writes `0` to each.
     pub fn entrances(&self) -> Result<Vec<File>, CgroupError> {
         let open = |top: &PathBuf| {
             let path = top.join(&self.name).join("cgroup.procs");
@@ -191,7 +188,7 @@ impl Group {
         self.hierarchy.tops().iter().map(open).collect()
     }
 
-    /// Brings a process in, with all its threads. Waits until the kernel has seen every CPU, which
+    /// Moves a process with all its threads into the group. The kernel waits for every CPU, which
     /// may take milliseconds.
     pub fn bring(&self, pid: u32) -> Result<(), CgroupError> {
         let enter = |top: &PathBuf| write(&top.join(&self.name).join("cgroup.procs"), &pid.to_string());
@@ -208,7 +205,7 @@ impl Group {
     }
 
     /// Tells whether the group itself has ever reached its memory limit. If not, its processes were
-    /// killed for a limit above it.
+    /// killed because of a limit above it.
     pub fn reached_memory_limit(&self) -> bool {
         match &self.hierarchy {
             Hierarchy::Unified(top) => {
@@ -222,7 +219,8 @@ impl Group {
         }
     }
 
-    /// Removes the group, and groups above it that are left empty. `false` if it is still in use.
+    /// Removes the group, and parent groups that are left empty. Returns `false` if it is still in
+    /// use.
     pub fn remove(&self) -> bool {
         let mut gone = true;
         for top in self.hierarchy.tops() {
@@ -243,13 +241,12 @@ impl Group {
     }
 }
 
-/// Names the group right below a group that a process is in, wherever in the trees these are. Only
-/// root can move a process to another group, so this holds whatever the process says of itself.
-/// `None` for one that has ended.
+/// Names the group directly below `below` that a process is in. Only root can move a process to
+/// another group, so the process cannot falsify this. `None` if the process has ended.
 pub fn member_of(pid: u32, below: &str) -> Option<String> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of a program may hold anything; the state follows the last parenthesis.
+    // A program name may contain anything. The state follows the last parenthesis.
     let ended = stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']));
     if ended { None } else { member(&groups, below) }
 }
@@ -261,8 +258,8 @@ fn member(groups: &str, below: &str) -> Option<String> {
     names.into_iter().find(|name| !name.is_empty())
 }
 
-/// Makes the folders of a name one below the other, each made ready before the next. Others may
-/// remove an empty one of them at any time, so it is tried again.
+/// Makes each folder of a name in turn, and prepares it before the next. Other processes may remove
+/// an empty folder at any time, so this retries.
 fn make_below(
     top: &Path,
     name: &str,
@@ -309,8 +306,8 @@ fn limit_unified(folder: &Path, limits: &Limits) -> Result<(), CgroupError> {
     write(&folder.join("cpu.max"), &format!("{quota} {PERIOD_US}"))?;
     write(&folder.join("memory.max"), &limits.memory_bytes.to_string())?;
     write(&folder.join("pids.max"), &limits.pids.to_string())?;
-    // Not every kernel has these two: what was not used before may be used later, and as much again
-    // may be swapped out.
+    // Optional, because not every kernel has these files. Unused CPU time may be used later, and as
+    // much memory again may be swapped out.
     let _ = write(&folder.join("cpu.max.burst"), &quota.to_string());
     let _ = write(&folder.join("memory.swap.max"), &limits.memory_bytes.to_string());
     Ok(())
@@ -323,7 +320,7 @@ fn limit_separate(tops: &[PathBuf; 3], name: &str, limits: &Limits) -> Result<()
     write(&cpu.join("cpu.cfs_quota_us"), &quota.to_string())?;
     write(&memory.join("memory.limit_in_bytes"), &limits.memory_bytes.to_string())?;
     write(&pids.join("pids.max"), &limits.pids.to_string())?;
-    // As in the unified tree; here the second counts memory and swap together.
+    // Optional, as in the unified tree. Here the second file counts memory and swap together.
     let _ = write(&cpu.join("cpu.cfs_burst_us"), &quota.to_string());
     let _ = write(&memory.join("memory.memsw.limit_in_bytes"), &(2 * limits.memory_bytes).to_string());
     Ok(())
@@ -334,18 +331,18 @@ fn quota_us(limits: &Limits) -> u64 {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CgroupError> {
-    // Never made: a file that is not there is a controller that is not there.
+    // Does not create the file: a missing file means a missing controller.
     let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|cause| CgroupError::Io { action: "write", path: path.to_owned(), cause })
 }
 
-/// One `name value` line.
+/// Reads the value of one `name value` line.
 fn counter(text: &str, name: &str) -> u64 {
     let value = text.lines().filter_map(|line| line.split_once(' ')).find(|(word, _)| *word == name);
     value.and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// One line of mountinfo: root in the file system, mount point, type, options of the file system.
+/// Splits one mountinfo line: root in the file system, mount point, type, file system options.
 fn mount_parts(line: &str) -> Option<(&str, &str, &str, &str)> {
     let (place, system) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
@@ -359,7 +356,7 @@ fn unified_mount(mounts: &str) -> Option<PathBuf> {
     mounts.lines().filter_map(mount_parts).find(|(.., kind, _)| *kind == "cgroup2").map(|(_, point, ..)| point.into())
 }
 
-/// Our own group's folder in the tree of a controller.
+/// The folder of our own group in the tree of a controller.
 fn separate_folder(mounts: &str, own: &str, controller: &str) -> Option<PathBuf> {
     let names = |list: &str| list.split(',').any(|word| word == controller);
     let (root, point, ..) =
@@ -369,7 +366,7 @@ fn separate_folder(mounts: &str, own: &str, controller: &str) -> Option<PathBuf>
         let (controllers, path) = (parts.next()?, parts.next()?);
         names(controllers).then_some(path)
     })?;
-    // Where only a part of the tree is mounted, paths count from the top of the whole.
+    // If only a part of the tree is mounted, paths are relative to the top of the whole tree.
     let inside = Path::new(ours).strip_prefix(root).unwrap_or(Path::new(""));
     Some(Path::new(point).join(inside))
 }
@@ -413,7 +410,8 @@ mod tests {
         }
     }
 
-    /// A program that dirties memory: it says so when it is in place, and waits to be let go.
+    /// A program that dirties memory. It prints a line when done, and waits for input before it
+    /// ends.
     fn dirty(mib: usize) -> std::process::Child {
         let program = format!(
             "import sys; sys.stdin.readline(); b = bytearray({mib} << 20); print('dirty', flush=True); sys.stdin.readline()"
@@ -424,7 +422,7 @@ mod tests {
     }
 
     fn go(child: &mut std::process::Child) {
-        // One that was killed hears nothing any more.
+        // A killed process cannot read this.
         let _ = child.stdin.as_mut().unwrap().write_all(b"go\n");
     }
 
@@ -432,8 +430,8 @@ mod tests {
         child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).is_ok()
     }
 
-    /// A group stands for a small host. Its server is the largest process there, and machines that
-    /// are each within their own limit have more memory together than the host.
+    /// A group represents a small host. Its server is the largest process. Each machine is within
+    /// its own limit, but together they have more memory than the host.
     #[test]
     fn a_server_survives_machines_that_dirty_all_memory_at_once() {
         const HOST_MIB: u64 = 320;
@@ -447,7 +445,7 @@ mod tests {
         own.above().unwrap().limit_memory(HOST_MIB << 20).unwrap();
         let mut server = dirty(SERVER_MIB);
         own.bring(server.id()).unwrap();
-        // Refused where even root may not spare itself; the limit must do then.
+        // May be refused even for root. The limit must be enough then.
         let _ = oom::set_score(server.id(), oom::SERVER_SCORE);
         go(&mut server);
         assert!(says_dirty(&mut server));
@@ -462,8 +460,8 @@ mod tests {
             machines.push((group, machine));
         }
         machines.iter_mut().for_each(|(_, machine)| go(machine));
-        // Each has got its memory or was killed. One that got it may have been killed later, for
-        // the next.
+        // Each process has got its memory or was killed. One that got it may have been killed later
+        // to make room for the next.
         for (_, machine) in &mut machines {
             says_dirty(machine);
         }
@@ -488,7 +486,7 @@ mod tests {
         assert_eq!(counter("", "oom_kill"), 0);
     }
 
-    /// A folder stands for the unified tree, because only one kind can be tried for real on a host.
+    /// A folder represents the unified tree, because a host has only one kind of tree.
     #[test]
     fn the_unified_tree_is_prepared_level_by_level() {
         let top = std::env::temp_dir().join(format!("pandastack-cgroup-{}", std::process::id()));

@@ -1,18 +1,19 @@
-//! How many descriptors this process may have open. The server needs one or two for each
-//! connection, and the usual soft limit of 1024 dates from programs that call `select`.
+//! Limit on open descriptors of this process. The server needs one or two for each connection, and
+//! the usual soft limit of 1024 exists for programs that call `select`.
 
 use std::{io, sync::OnceLock};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// A higher limit helps nobody, and some programs close every descriptor up to it when they start.
+/// Upper bound. A higher limit has no use, and some programs close every descriptor up to it at
+/// start.
 const RAISED_MAX: u64 = 1 << 20;
 
-/// The soft limit that this process was started with, once it was raised.
+/// The soft limit before [`raise_limit`] changed it.
 static STARTED_WITH: OnceLock<u64> = OnceLock::new();
 
-/// Raises the soft limit to the hard limit and returns what the soft limit is now. Programs started
-/// with [`crate::jail::launch`] keep the soft limit that this process was started with.
+/// Raises the soft limit to the hard limit and returns the new soft limit. Programs started with
+/// [`crate::jail::launch`] keep the soft limit that this process was started with.
 pub fn raise_limit() -> io::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let wanted = hard.min(RAISED_MAX);
@@ -24,7 +25,7 @@ pub fn raise_limit() -> io::Result<u64> {
     Ok(wanted)
 }
 
-/// The limit for a program that this process starts; `None` if it shall have ours.
+/// The limit for a program that this process starts. `None` means that it inherits ours.
 pub(crate) fn for_programs() -> Option<libc::rlimit> {
     let soft = *STARTED_WITH.get()?;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;

@@ -7,7 +7,7 @@ use std::{
     os::fd::AsRawFd,
 };
 
-/// Most bytes taken in one go; more than the generator can use.
+/// Most bytes taken in one call. The generator cannot use more.
 const ENTROPY_BYTES_MAX: usize = 512;
 
 // From linux/random.h: _IOW('R', 0x03, int[2]) and _IO('R', 0x07).
@@ -22,7 +22,7 @@ struct Pool {
     buffer: [u8; ENTROPY_BYTES_MAX],
 }
 
-/// The kernel's random generator, open for good.
+/// An open handle on the kernel's random generator.
 #[derive(Debug)]
 pub struct Random {
     device: File,
@@ -39,8 +39,8 @@ impl Random {
         (&self.device).read_exact(bytes)
     }
 
-    /// Mixes bytes in as full entropy and makes the generator start over from them, so that two
-    /// copies of one memory image part ways at once.
+    /// Adds bytes as full entropy and reseeds the generator from them. Two copies of one memory
+    /// image then produce different random numbers at once.
     pub fn reseed(&self, entropy: &[u8]) -> io::Result<()> {
         reseed(&self.device, entropy)
     }
@@ -62,7 +62,7 @@ fn reseed(random: &File, entropy: &[u8]) -> io::Result<()> {
     // SAFETY: takes no argument.
     if unsafe { libc::ioctl(random.as_raw_fd(), RNDRESEEDCRNG, 0) } < 0 {
         let error = io::Error::last_os_error();
-        // A generator that has not started yet starts from what was just added.
+        // A generator that has not started yet will start from the bytes just added.
         return if error.raw_os_error() == Some(libc::ENODATA) { Ok(()) } else { Err(error) };
     }
     Ok(())

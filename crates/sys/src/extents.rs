@@ -1,17 +1,17 @@
-//! Where a file's blocks lie on the device under its file system.
+//! Finds where a file's blocks lie on the device under its file system.
 #![allow(unsafe_code)]
 
 use std::{fs::File, io, ops::Range, os::fd::AsRawFd};
 
-/// How many are asked for at a time.
+/// Number of extents requested per call.
 const AT_ONCE: usize = 256;
 
-/// The last one of the file.
+/// Flag of the last extent of the file.
 const LAST: u32 = 0x1;
-/// Allocated, and never written: reads as zeros, wherever it lies.
+/// Flag of an extent that is allocated but never written. It reads as zeros.
 const UNWRITTEN: u32 = 0x800;
 
-/// The kernel's `struct fiemap`, with room for some extents.
+/// The kernel's `struct fiemap`, with space for some extents.
 #[repr(C)]
 pub struct Map {
     start: u64,
@@ -38,12 +38,12 @@ struct Extent {
 const HEADER_BYTES: usize = std::mem::offset_of!(Map, extents);
 
 mod ioctl {
-    // The call's number counts the header only; what follows it is as long as the header says.
+    // The request number covers the header only. The header states the length of the array after
+    // it.
     nix::ioctl_readwrite_bad!(fiemap, nix::request_code_readwrite!(b'f', 11, super::HEADER_BYTES), super::Map);
 }
 
-/// Tells which bytes of the device hold a file's blocks that were allocated and never written, in
-/// the file's order.
+/// Lists the device ranges of a file's blocks that are allocated but never written, in file order.
 pub fn unwritten(file: &File) -> io::Result<Vec<Range<u64>>> {
     let mut found = Vec::new();
     let none = Extent { logical: 0, physical: 0, length: 0, reserved_long: [0; 2], flags: 0, reserved: [0; 3] };

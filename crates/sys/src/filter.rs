@@ -1,14 +1,8 @@
-//! The system call filter of a jailed program, which it can never take off.
+//! The system call filter of a jailed program. The program cannot remove it. It refuses calls that
+//! no machine needs and that reach deep into the kernel (see `REFUSED`), new namespaces, and all
+//! sockets but local ones: some other kinds (`AF_VSOCK`) belong to no network namespace.
 //!
-//! Refused are calls that no machine needs and that reach deep into the kernel: making namespaces
-//! (and with them a world in which the program would be root), mounting, looking into other
-//! processes, loading code into the kernel, `io_uring`. Of the kinds of sockets only local ones can
-//! be made: some of the others (`AF_VSOCK`) are bound to no network namespace.
-//!
-//! One call can be answered by us: a program that insists on opening a file for writing, although
-//! it never writes, gets a read-only descriptor instead. The kernel holds calls of `openat` with
-//! exactly the flags `O_RDWR` until the [`Listener`] has answered; when it is gone they fail. Needs
-//! Linux 5.14.
+//! It can hold `openat` with exactly `O_RDWR` until the [`Listener`] answers. Needs Linux 5.14.
 #![allow(unsafe_code)]
 
 use std::{
@@ -20,23 +14,23 @@ use std::{
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// What happens to opens for reading and writing.
+/// Whether opens for reading and writing are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opens {
     Free,
-    /// Until a [`Listener`] answers.
+    /// Held until a [`Listener`] answers with a read-only descriptor.
     Held,
 }
 
-/// Hears of the calls that the kernel holds for us.
+/// Receives the calls that the kernel holds.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
 }
 
 impl Listener {
-    /// Answers the first held call with a file, and hears no more: later ones fail. `false` if the
-    /// process ended first.
+    /// Answers the first held call with a file and stops listening: later calls fail. Returns
+    /// `false` if the process ended first.
     pub fn answer_with(self, file: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + patience;
         loop {
@@ -53,7 +47,7 @@ impl Listener {
                 return Ok(false);
             }
             match self.answer_one(file) {
-                // The call was given up in between.
+                // The caller cancelled the call in between.
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(true),
@@ -80,13 +74,13 @@ impl Listener {
     }
 }
 
-/// A pair of sockets over which a child hands us its listener: ours, and the child's.
+/// A socket pair over which a child sends its listener: our end, and the child's.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
     Ok(socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?)
 }
 
-/// Takes the listener that a child has sent.
+/// Receives the listener that a child has sent.
 pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Listener> {
     let mut byte = 0_u8;
     let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
@@ -104,11 +98,11 @@ pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Listener> {
     Ok(Listener { fd: unsafe { OwnedFd::from_raw_fd(control.fd) } })
 }
 
-/// Installs a filter on the calling process, and sends the listener away if there is one to be.
+/// Installs a filter on the calling process, and sends the listener if one is requested.
 ///
 /// # Safety
-/// For a borrowed child only: makes nothing but system calls. The filter stays for the life of the
-/// process.
+/// Only for a child that shares our memory: makes system calls only. The filter stays until the
+/// process ends.
 pub(crate) unsafe fn install(filter: &[libc::sock_filter], listener_to: Option<RawFd>) -> bool {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     let flags = if listener_to.is_some() { libc::SECCOMP_FILTER_FLAG_NEW_LISTENER } else { 0 };
@@ -127,7 +121,7 @@ pub(crate) unsafe fn install(filter: &[libc::sock_filter], listener_to: Option<R
     unsafe { libc::sendmsg(to, &raw const message, libc::MSG_NOSIGNAL) == 1 }
 }
 
-/// Calls that are refused whatever their arguments.
+/// Calls that are refused with any arguments.
 const REFUSED: [libc::c_long; 49] = [
     libc::SYS_unshare,
     libc::SYS_setns,
@@ -189,14 +183,14 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
-/// Writes the filter: refusals, and the held open if wanted.
+/// Builds the filter: refusals, and the held open if requested.
 pub(crate) fn program(opens: Opens) -> Vec<libc::sock_filter> {
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
     let jump = |test: u32, value: u32, skip_if_not: u8| step(libc::BPF_JMP | test | libc::BPF_K, 0, skip_if_not, value);
     let equal = |value: libc::c_long, skip_if_not: u8| jump(libc::BPF_JEQ, value as u32, skip_if_not);
     let answer = |value: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, value);
     let refuse = |errno: libc::c_int| answer(libc::SECCOMP_RET_ERRNO | errno as u32);
-    // The lower half, which comes first, of an argument.
+    // Loads the lower half of an argument, which comes first.
     let argument = |number: usize| load(offset_of!(libc::seccomp_data, args) + number * size_of::<u64>());
     let mut steps = vec![
         load(offset_of!(libc::seccomp_data, arch)),
@@ -209,12 +203,13 @@ pub(crate) fn program(opens: Opens) -> Vec<libc::sock_filter> {
     for call in REFUSED {
         steps.extend([equal(call, 1), refuse(libc::EPERM)]);
     }
-    // Its flags lie in memory, where a filter cannot look; the C library goes on with `clone`.
+    // The flags of `clone3` lie in memory, which a filter cannot read. On ENOSYS the C library
+    // falls back to `clone`.
     steps.extend([equal(libc::SYS_clone3, 1), refuse(libc::ENOSYS)]);
     let allow = answer(libc::SECCOMP_RET_ALLOW);
     steps.extend([equal(libc::SYS_clone, 4), argument(0), jump(libc::BPF_JSET, NAMESPACES as u32, 1)]);
     steps.extend([refuse(libc::EPERM), allow]);
-    // Descriptors that were inherited go on: this is about new ones.
+    // Only new sockets are refused. Inherited descriptors keep working.
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
         steps.extend([equal(call, 4), argument(0), equal(libc::AF_UNIX.into(), 1), allow]);
         steps.push(refuse(libc::EAFNOSUPPORT));
@@ -231,11 +226,10 @@ fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
-// From linux/audit.h: the only kind of machine these numbers hold for.
+// From linux/audit.h. The numbers here are valid for this architecture only.
 const AUDIT_ARCH_X86_64: u32 = 0xC000_003E;
 
-/// Numbers from here on are a second set of calls with shorter pointers, which would walk around
-/// the list.
+/// System calls of the x32 ABI start here. They would bypass the list.
 const X32_SYSCALLS: u32 = 0x4000_0000;
 
 /// Control data of a message that carries one descriptor.
@@ -243,7 +237,7 @@ const X32_SYSCALLS: u32 = 0x4000_0000;
 struct Control {
     header: libc::cmsghdr,
     fd: RawFd,
-    /// Control data is counted in whole words.
+    /// Control data is padded to whole words.
     padding: u32,
 }
 
@@ -275,7 +269,7 @@ fn checked(result: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the kernel would do with a call: the steps of a filter, taken one by one.
+    /// Simulates the filter for a call and returns the kernel's decision.
     fn outcome(opens: Opens, arch: u32, call: u32, arguments: [u64; 6]) -> u32 {
         let steps = program(opens);
         let low = |word: u64| word as u32;
@@ -327,7 +321,7 @@ mod tests {
     fn other_sets_of_calls_lead_nowhere() {
         for call in [libc::SYS_read, libc::SYS_unshare, libc::SYS_ptrace] {
             check(call | libc::c_long::from(X32_SYSCALLS), &[], refused(libc::ENOSYS));
-            // Calls of a 32-bit program, and those of another processor.
+            // A 32-bit program, and another architecture.
             for arch in [0x4000_0003, 0xC000_00B7] {
                 assert_eq!(outcome(Opens::Free, arch, call as u32, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
             }

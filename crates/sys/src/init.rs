@@ -1,4 +1,4 @@
-//! What only the first process of a machine does: kernel modules, power, freezing and growing file
+//! System calls for the guest's first process: kernel modules, power, freezing and growing file
 //! systems.
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ const FITHAW: libc::Ioctl = 0xC004_5878_u32 as libc::Ioctl;
 // From linux/ext4.h: _IOW('f', 16, __u64).
 const EXT4_IOC_RESIZE_FS: libc::Ioctl = 0x4008_6610;
 
-/// Loads a kernel module from an uncompressed file. One that is there already is fine.
+/// Loads a kernel module from an uncompressed file. Succeeds if it is loaded already.
 pub fn load_module(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open and the parameter string is a valid C string.
     let result = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
@@ -25,24 +25,24 @@ pub fn load_module(file: &File) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::EEXIST) { Ok(()) } else { Err(error) }
 }
 
-/// Restarts the machine at once, without flushing anything. Returns only if that was refused.
+/// Restarts the machine at once, without flushing anything. Returns only on failure.
 pub fn restart() -> io::Error {
     // SAFETY: plain system call without pointers.
     unsafe { libc::reboot(libc::RB_AUTOBOOT) };
     io::Error::last_os_error()
 }
 
-/// Flushes a file system and stops writes to it until [`thaw`]. One that is frozen already is fine.
+/// Flushes a file system and stops writes to it until [`thaw`]. Succeeds if it is frozen already.
 pub fn freeze(root: BorrowedFd<'_>) -> io::Result<()> {
     control(root, FIFREEZE, libc::EBUSY)
 }
 
-/// Lets writes go on. A file system that is not frozen is fine.
+/// Allows writes again. Succeeds if the file system is not frozen.
 pub fn thaw(root: BorrowedFd<'_>) -> io::Result<()> {
     control(root, FITHAW, libc::EINVAL)
 }
 
-/// Grows a mounted ext4 file system to so many of its blocks. One that has them already is fine.
+/// Grows a mounted ext4 file system to a number of blocks. Succeeds if it is that large already.
 pub fn grow_ext4(root: BorrowedFd<'_>, blocks: u64) -> io::Result<()> {
     // SAFETY: the request reads one 64-bit number, which `blocks` is and stays for the whole call.
     let result = unsafe { libc::ioctl(root.as_raw_fd(), EXT4_IOC_RESIZE_FS, &raw const blocks) };

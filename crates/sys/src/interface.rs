@@ -1,4 +1,4 @@
-//! Addresses and routes of a machine's own interface, by the classic ioctls: no netlink, no `ip`
+//! Sets addresses and routes of the guest's interface with ioctls. Needs no netlink and no `ip`
 //! program.
 #![allow(unsafe_code)]
 
@@ -15,9 +15,9 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    /// Opens the way to the kernel.
+    /// Opens the control socket.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: plain system call; a non-negative result is a new descriptor that nobody else
+        // SAFETY: plain system call; a non-negative result is a new descriptor that nothing else
         // owns.
         let socket = unsafe {
             let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
@@ -29,7 +29,7 @@ impl Interfaces {
         Ok(Self { socket })
     }
 
-    /// Gives an interface its address.
+    /// Sets the address of an interface.
     pub fn set_address(&self, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
         let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
         let mut request = named(name)?;
@@ -46,8 +46,7 @@ impl Interfaces {
         self.call(libc::SIOCSIFFLAGS, &mut request)
     }
 
-    /// Tells whether an interface passes frames: it is on, and the kernel has noticed that somebody
-    /// is at its other end.
+    /// Tells whether an interface passes frames: it is up, and the kernel has detected a peer.
     pub fn runs(&self, name: &str) -> io::Result<bool> {
         Ok(self.flags(name)? & libc::IFF_RUNNING as libc::c_short != 0)
     }
@@ -59,7 +58,7 @@ impl Interfaces {
         Ok(unsafe { request.ifr_ifru.ifru_flags })
     }
 
-    /// Sends everything that is not local through a gateway. The same route twice is fine.
+    /// Sets the default route. Succeeds if the route exists already.
     pub fn set_gateway(&self, gateway: Ipv4Addr) -> io::Result<()> {
         // SAFETY: `rtentry` is plain data for which all zeroes is valid.
         let mut route = unsafe { mem::zeroed::<libc::rtentry>() };

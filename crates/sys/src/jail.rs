@@ -1,7 +1,7 @@
-//! Starts a program in a jail: its own root, processes, network, user and limits, and no right to
-//! anything else. Like `process`, the child borrows our memory until it has become the program, so
-//! nothing is copied and no helper stays behind. Knows no machine; files arrive as descriptors, the
-//! root and its mounts as `mounts` makes them.
+//! Starts a program in a jail: its own root, processes, network, user and limits, and no other
+//! rights. As in `process`, the child shares our memory until it runs the program, so nothing is
+//! copied. Knows no machine: files arrive as descriptors, the root and its mounts come from
+//! `mounts`.
 //!
 //! ```text
 //! clone (new pids, ipc, host name) -> control groups -> network -> copy of the root + mounts -> descriptors
@@ -22,44 +22,43 @@ use crate::{
     pidfd::Pidfd,
 };
 
-/// Memory the child runs on until it becomes the program. It only makes system calls.
+/// Stack of the child until it runs the program. The child only makes system calls.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// Status of a child that could not become the program; nobody sees it, the error is returned
-/// instead.
+/// Exit status of a child that could not run the program. The caller gets the error instead.
 const EXIT_UNSTARTED: c_int = 127;
 
-/// More than the kernel has capabilities; it refuses the first that does not exist.
+/// More than the number of capabilities. The kernel refuses the first that does not exist.
 const CAPABILITIES_MAX: c_int = 64;
 
-/// What everybody in a jail is called.
+/// The host name in every jail.
 const HOSTNAME: &CStr = c"machine";
 
-/// What to start.
+/// A program to start, and its limits.
 #[derive(Debug)]
 pub struct Launch<'a> {
     /// Path inside the jail.
     pub program: &'a CStr,
     pub argv: &'a [CString],
     pub env: &'a [CString],
-    /// All that the program inherits: the first becomes its standard input, and so on.
+    /// All descriptors that the program inherits. The first becomes standard input, and so on.
     pub descriptors: &'a [BorrowedFd<'a>],
     pub netns: BorrowedFd<'a>,
     /// The `cgroup.procs` of each control group to enter.
     pub groups: &'a [BorrowedFd<'a>],
-    /// Longest file that it may write to, in bytes.
+    /// Longest file that the program may write, in bytes.
     pub file_bytes_max: u64,
-    /// Without one the program is apart in its network and its groups only.
+    /// Without a cell only the network and the control groups are separate.
     pub cell: Option<Cell<'a>>,
 }
 
-/// Where a jailed program lives and as whom.
+/// Root, mounts and user of a jailed program.
 #[derive(Debug)]
 pub struct Cell<'a> {
     pub root: &'a Root,
-    /// Trees and the places in the root that they cover.
+    /// Trees, and the places in the root where they are mounted.
     pub mounts: &'a [(Tree, CString)],
-    /// Number of the user and of its group.
+    /// User id, and also the group id.
     pub user: u32,
     /// Whether opens for reading and writing are held, to be answered through [`Jailed::opens`].
     pub opens: Opens,
@@ -68,13 +67,13 @@ pub struct Cell<'a> {
 /// A started program. The caller reaps it.
 #[derive(Debug)]
 pub struct Jailed {
-    /// As the host counts.
+    /// Process id in the host's namespace.
     pub pid: u32,
     pub handle: Pidfd,
     pub opens: Option<Listener>,
 }
 
-/// Which act of the child failed.
+/// The step of the child that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Session,
@@ -92,7 +91,7 @@ pub enum Step {
     Program,
 }
 
-/// A program that did not start. Nothing is left of it.
+/// A program that did not start. No process is left.
 #[derive(Debug, thiserror::Error)]
 pub enum JailError {
     #[error("make a process")]
@@ -101,12 +100,12 @@ pub enum JailError {
     Child { step: Step, cause: io::Error },
 }
 
-/// Everything the child needs, in forms it can use without allocating.
+/// The child's input, in forms that need no allocation.
 struct Order<'a> {
     program: *const c_char,
     argv: *const *const c_char,
     env: *const *const c_char,
-    /// Numbers above all those that the child hands on.
+    /// Numbered above all descriptors that the program inherits.
     descriptors: &'a [OwnedFd],
     netns: RawFd,
     groups: &'a [BorrowedFd<'a>],
@@ -114,13 +113,13 @@ struct Order<'a> {
     cell: Option<&'a Cell<'a>>,
     filter: &'a [libc::sock_filter],
     opens: Option<RawFd>,
-    /// How many descriptors the program may open; as many as we, if absent.
+    /// Limit on open descriptors. `None` keeps ours.
     open_files: Option<libc::rlimit>,
-    /// Written by the child, read by the parent once the child no longer uses our memory.
+    /// Written by the child. The parent reads it when the child no longer shares our memory.
     failed: Option<(Step, c_int)>,
 }
 
-/// Starts a program and returns once it has become it.
+/// Starts a program and returns when the child runs it.
 pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
     let argv = pointers(launch.argv);
     let env = pointers(launch.env);
@@ -147,7 +146,7 @@ pub fn launch(launch: &Launch<'_>) -> Result<Jailed, JailError> {
     };
     let (pid, handle) = clone_and_wait(&mut order).map_err(JailError::Clone)?;
     if let Some((step, errno)) = order.failed {
-        // It has ended, or is about to.
+        // The child has ended, or is about to.
         // SAFETY: plain system call; the child is ours to reap.
         unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
         return Err(JailError::Child { step, cause: io::Error::from_raw_os_error(errno) });
@@ -166,19 +165,19 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// Duplicates a descriptor to a number that the child does not hand on.
+/// Duplicates a descriptor to a number above those that the program inherits.
 fn lift(fd: BorrowedFd<'_>, above: c_int) -> io::Result<OwnedFd> {
     // SAFETY: the descriptor is open; the answer is a new one or an error.
     let lifted = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, above) };
     if lifted < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just returned this descriptor, and no other code holds it.
     Ok(unsafe { OwnedFd::from_raw_fd(lifted) })
 }
 
-/// Runs [`child`] in a new process that shares our memory; we stand still until it ran the program
-/// or ended.
+/// Runs [`child`] in a new process that shares our memory. Blocks until it runs the program or
+/// ends.
 fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
     let mut flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
     if order.cell.is_some() {
@@ -186,15 +185,14 @@ fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
     }
     let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
     let mut handle: c_int = -1;
-    // SAFETY: all blocks are closed together here because they are one act.
-    // - `stack` outlives the child's use of it: CLONE_VFORK holds us until the child ran execve or
-    //   _exit.
+    // SAFETY: one comment for the whole block, because it is one operation.
+    // - `stack` outlives the child's use of it: CLONE_VFORK blocks us until the child calls execve
+    //   or _exit.
     // - its top is aligned to 16 bytes and inside the allocation.
-    // - `order` and what it points to is alive and used by nobody else meanwhile, for the same
-    //   reason.
-    // - signals are blocked around it, so no handler of ours can run in the child on our memory;
-    //   handlers are reset by execve, and the child unblocks only right before it.
-    // - `handle` is where CLONE_PIDFD puts a new descriptor that nobody else knows.
+    // - `order` and everything it points to stay valid and unused meanwhile, for the same reason.
+    // - signals are blocked, so no handler of ours can run in the child on our memory; handlers are
+    //   reset by execve, and the child unblocks only right before it.
+    // - `handle` receives the new descriptor of CLONE_PIDFD, which no other code holds.
     unsafe {
         let top = stack.as_mut_ptr().add(STACK_BYTES);
         let top = top.sub(top as usize % 16);
@@ -210,10 +208,10 @@ fn clone_and_wait(order: &mut Order<'_>) -> io::Result<(c_int, Pidfd)> {
     }
 }
 
-/// The child's whole life before the program: system calls only, no allocation, no lock, no return.
+/// Runs in the child before the program: system calls only, no allocation, no lock, no return.
 extern "C" fn child(order: *mut c_void) -> c_int {
-    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and does not go on before we are
-    // done with it.
+    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and waits until the child is done
+    // with it.
     let order = unsafe { &mut *order.cast::<Order<'_>>() };
     // SAFETY: see `become_program`; `order` holds valid pointers.
     let step = unsafe { become_program(order) };
@@ -231,12 +229,12 @@ extern "C" fn child(order: *mut c_void) -> c_int {
 /// wrappers would signal the other threads of the parent, whose memory this still is.
 unsafe fn become_program(order: &Order<'_>) -> Step {
     unsafe {
-        // A group of its own: Ctrl-C in our terminal is our business.
+        // A session of its own, so Ctrl-C in our terminal does not reach it.
         if libc::setsid() < 0 {
             return Step::Session;
         }
         for group in order.groups {
-            // Zero is the writer, whatever number it has in which namespace.
+            // Zero means the writing process, in any process namespace.
             if libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1 {
                 return Step::Groups;
             }
@@ -284,14 +282,13 @@ unsafe fn become_program(order: &Order<'_>) -> Step {
     }
 }
 
-/// Goes to the root and covers its places.
+/// Enters the root and mounts the trees over its places.
 ///
 /// # Safety
 /// As [`become_program`].
 unsafe fn enter(cell: &Cell<'_>) -> Result<(), Step> {
     unsafe {
-        // Into the root that everybody shares, and from there into a copy that only this process
-        // has.
+        // Enters the shared root, then makes a private copy of it.
         if libc::setns(cell.root.as_fd().as_raw_fd(), libc::CLONE_NEWNS) < 0 || libc::unshare(libc::CLONE_NEWNS) < 0 {
             return Err(Step::Root);
         }
@@ -310,13 +307,13 @@ unsafe fn enter(cell: &Cell<'_>) -> Result<(), Step> {
     Ok(())
 }
 
-/// Becomes an ordinary user that can never be more.
+/// Switches to an ordinary user that cannot regain rights.
 ///
 /// # Safety
 /// As [`become_program`].
 unsafe fn give_up_rights(user: u32) -> Result<(), Step> {
     unsafe {
-        // A core dump would write the guest's memory to wherever the host keeps those.
+        // A core dump would write the guest's memory to the host's disk.
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         if libc::setrlimit(libc::RLIMIT_CORE, &raw const none) < 0 {
             return Err(Step::Limits);
@@ -335,8 +332,8 @@ unsafe fn give_up_rights(user: u32) -> Result<(), Step> {
         {
             return Err(Step::User);
         }
-        // Leaving user 0 has emptied the effective and permitted sets; this empties the inheritable
-        // one.
+        // Leaving user 0 has cleared the effective and permitted sets. This clears the inheritable
+        // set.
         let header = CapabilityHeader { version: LINUX_CAPABILITY_VERSION_3, pid: 0 };
         let empty = [[0_u32; 3]; 2];
         if libc::syscall(libc::SYS_capset, &raw const header, &raw const empty) < 0 {
@@ -364,7 +361,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a shell line that has a file as its standard output, and gives the file's length.
+    /// Runs a shell line with a file as standard output, and returns the file's length.
     fn written(line: &str, file_bytes_max: u64) -> u64 {
         let (null, output) = (File::open("/dev/null").unwrap(), tempfile::tempfile().unwrap());
         let netns = File::open("/proc/self/ns/net").unwrap();

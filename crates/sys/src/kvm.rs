@@ -1,6 +1,6 @@
-//! Asks the CPU, by running a few instructions in a virtual machine, whether KVM really works here.
-//! `/dev/kvm` existing proves little: on paravirtual hosts it opens, makes machines, and fails on
-//! the first instruction that a stock kernel needs.
+//! Tests whether KVM works by running a few instructions in a virtual machine. An existing
+//! `/dev/kvm` proves little: on paravirtual hosts it opens and makes machines, but fails on the
+//! first instruction that a stock kernel needs.
 #![allow(unsafe_code)]
 
 use std::{sync::mpsc, thread, time::Duration};
@@ -10,8 +10,7 @@ use kvm_ioctls::{Kvm, VcpuExit};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Real-mode code at 0x1000: store 0x5a at 0x1800, trap once through the interrupt table, store
-/// 0xa5, halt. The trap matters: hosts that run plain moves but cannot deliver `int3` cannot run a
-/// kernel.
+/// 0xa5, halt. Some hosts run plain moves but cannot deliver `int3`; these cannot run a kernel.
 const CODE: [u8; 13] = [0xc6, 0x06, 0x00, 0x18, 0x5a, 0xcc, 0xc6, 0x06, 0x01, 0x18, 0xa5, 0xf4, 0xf4];
 const CODE_AT: u64 = 0x1000;
 const MEMORY_BYTES: usize = 0x2000;
@@ -39,8 +38,7 @@ pub fn cpu_has_virtualization(cpuinfo: &str) -> bool {
     flags.split_whitespace().any(|flag| flag == "vmx" || flag == "svm")
 }
 
-/// Runs the probe machine. A probe that hangs is left behind on its thread: that can happen once
-/// per process at most.
+/// Runs the probe machine. A probe that hangs leaves its thread behind.
 pub fn probe_machine(deadline: Duration) -> Result<(), KvmUnusable> {
     let (tx, rx) = mpsc::channel();
     thread::spawn(move || tx.send(run_to_halt()));
@@ -114,7 +112,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this length and nobody uses it any more.
+        // SAFETY: the mapping was made by `new` with this length and nothing uses it any more.
         let _ = unsafe { munmap(std::ptr::NonNull::new(self.at.cast()).expect("mmap gave an address"), MEMORY_BYTES) };
     }
 }

@@ -1,5 +1,5 @@
-//! Safe Linux wrappers. Knows no sandbox. The only room, beside a VMM of our own, that may say
-//! `unsafe`.
+//! Safe Linux wrappers. Knows no sandbox. The only room that may use `unsafe`, except a VMM of our
+//! own.
 
 pub mod cgroup;
 pub mod descriptors;

@@ -1,8 +1,7 @@
-//! Mount namespaces that hold only what was put into them. A [`Root`] is one that is made once: a
-//! read-only tree with some folders of the host in it and empty places for more. A process that is
-//! to live in it takes a copy (see `jail`) and fills the places with [`Tree`]s of its own. Copying
-//! costs little because the root has left every mount of the host behind. Needs Linux 5.12; never
-//! moves the calling thread.
+//! Mount namespaces with chosen contents. A [`Root`] is made once: a read-only tree with some host
+//! folders and empty places. A jailed process takes a copy (see `jail`) and mounts its own
+//! [`Tree`]s on the places. A copy is cheap, because the root holds no other mounts of the host.
+//! Needs Linux 5.12. Never moves the calling thread.
 #![allow(unsafe_code)]
 
 use std::{
@@ -27,43 +26,43 @@ use nix::{
     unistd::{chdir, pivot_root},
 };
 
-/// The root holds a handful of empty files; more than this means a mistake.
+/// The root holds only a few empty files. A larger root is an error.
 const ROOT_OPTIONS: &str = "size=64k,nr_inodes=64,mode=755";
 
-/// What a root has, beside nothing.
+/// An entry of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A folder of the host, read-only for everybody in here.
+    /// A host folder, read-only.
     Folder { at: String, of: PathBuf },
     /// An empty file, to be covered by a [`Tree`].
     Place { at: String },
-    /// A device of the host under a node of its own, for every user.
+    /// A host device with its own node, usable by every user.
     Device { at: String, of: PathBuf },
 }
 
-/// A mount namespace of its own, kept as long as this is.
+/// A mount namespace, which exists as long as this handle.
 #[derive(Debug)]
 pub struct Root {
     namespace: File,
 }
 
-/// A copy of a part of the host's mounts that is nowhere yet.
+/// A copy of a part of the host's mounts, not attached anywhere yet.
 #[derive(Debug)]
 pub struct Tree {
     mount: OwnedFd,
 }
 
-/// What may be done through a [`Tree`]: never writing, and set-user-id and devices never work.
+/// Access through a [`Tree`]. Writing, set-user-id and devices are never allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Read,
-    /// Read, and run programs.
+    /// Read, and execute programs.
     Run,
 }
 
 impl Root {
-    /// Makes a root. `over` is any folder of the host; it is covered for a moment, in the new
-    /// namespace only.
+    /// Makes a root. `over` is any host folder. It is used as a mount point, in the new namespace
+    /// only.
     pub fn make(over: &Path, entries: &[Entry]) -> io::Result<Root> {
         thread::scope(|scope| {
             let thread = thread::Builder::new().name("jail-root".to_owned());
@@ -79,14 +78,14 @@ impl AsFd for Root {
     }
 }
 
-/// Runs on a thread that ends afterwards, because it cannot come back.
+/// Runs on a thread that ends afterwards, because the thread cannot return to its old namespace.
 fn make_here(over: &Path, entries: &[Entry]) -> io::Result<Root> {
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)?;
     let namespace = File::open("/proc/thread-self/ns/mnt")?;
     let none: Option<&str> = None;
-    // Nothing that is mounted from here on may appear on the host, nor the other way round.
+    // New mounts must not propagate to the host, nor back.
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
-    // Taken before `over` is covered, which may be one of them or lie above one.
+    // Taken before `over` is mounted on, because `over` may be one of them or contain one.
     let parts = entries.iter().map(Part::take).collect::<io::Result<Vec<_>>>()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     mount(Some("jail"), over, Some("tmpfs"), flags, Some(ROOT_OPTIONS))?;
@@ -95,15 +94,14 @@ fn make_here(over: &Path, entries: &[Entry]) -> io::Result<Root> {
     }
     chdir(over)?;
     pivot_root(".", ".")?;
-    // The host's old root lies over the new one now; without it nothing of the host is left in
-    // here.
+    // The host's old root is mounted over the new one. After this, nothing of the host is left.
     umount2(".", MntFlags::MNT_DETACH)?;
     chdir("/")?;
     mount(none, "/", none, flags | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none)?;
     Ok(Root { namespace })
 }
 
-/// An entry on its way into a root.
+/// An entry that is not in the root yet.
 enum Part {
     Folder(Tree),
     Place,
@@ -135,7 +133,7 @@ impl Part {
             Part::Place => drop(File::create(path)?),
             Part::Device(device) => {
                 mknod(path, SFlag::S_IFCHR, Mode::empty(), device)?;
-                // Not by `mknod`, which the caller's mask would take some of it from.
+                // `mknod` would apply the caller's umask.
                 fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
             }
         }
@@ -143,8 +141,8 @@ impl Part {
     }
 }
 
-/// Makes a folder that every user may enter, whatever the caller's umask is: a machine's user is
-/// not the owner of its root.
+/// Makes a folder that every user may enter, with any umask of the caller. A machine's user does
+/// not own its root.
 fn make_public_folder(path: &Path) -> io::Result<()> {
     if path.exists() {
         return Ok(());
@@ -157,14 +155,14 @@ fn make_public_folder(path: &Path) -> io::Result<()> {
 }
 
 impl Tree {
-    /// Takes a copy of the mount that a file lies on, seen from that file.
+    /// Copies the mount at a path.
     pub fn of(path: &Path, allowed: Use) -> io::Result<Tree> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC;
         // SAFETY: the path is a C string that lives through the call; the answer is a new
         // descriptor or an error.
         let fd = unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) };
-        // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+        // SAFETY: the kernel has just returned this descriptor, and no other code holds it.
         let mount = unsafe { OwnedFd::from_raw_fd(checked(fd)?) };
         let mut set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
         if allowed == Use::Read {
@@ -194,12 +192,13 @@ impl AsFd for Tree {
     }
 }
 
-/// Puts a tree over a place of the calling process's own namespace.
+/// Mounts a tree on a place in the calling process's namespace.
 ///
 /// # Safety
-/// `at` must be a C string. Only makes a system call, so that a borrowed child may use it.
+/// `at` must be a C string. Makes one system call only, so a child that shares our memory may use
+/// it.
 pub(crate) unsafe fn put(tree: RawFd, at: *const c_char) -> bool {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { libc::syscall(libc::SYS_move_mount, tree, c"".as_ptr(), libc::AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) == 0 }
 }
 

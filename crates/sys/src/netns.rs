@@ -1,7 +1,6 @@
-//! Owns a handle on a network namespace and everything that is done inside one. Never moves the
-//! calling thread: a thread that failed to come back would do the host's work in a sandbox's
-//! namespace. A socket belongs for ever to the namespace it was made in, so it is enough to *make*
-//! it there; whoever holds it may use it from any thread afterwards.
+//! Owns a handle on a network namespace and all operations inside one. Never moves the calling
+//! thread: a thread that failed to return would do the host's work in a sandbox's namespace. A
+//! socket stays in the namespace where it was made, so any thread may use it afterwards.
 
 use std::{
     fs::File,
@@ -18,10 +17,10 @@ use nix::{
     sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt},
 };
 
-/// The threads that enter a namespace do a handful of system calls and end.
+/// Threads that enter a namespace make a few system calls and end.
 const THREAD_STACK_BYTES: usize = 256 * 1024;
 
-/// A network namespace, kept alive by this handle even when its name is gone.
+/// A network namespace. The handle keeps it alive even when its name is gone.
 #[derive(Debug)]
 pub struct Netns {
     file: File,
@@ -33,7 +32,7 @@ impl Netns {
         Ok(Netns { file: File::open(path)? })
     }
 
-    /// Runs a closure on a thread of its own inside the namespace and waits for it.
+    /// Runs a closure on a new thread inside the namespace and waits for it.
     pub fn run<F, T>(&self, work: F) -> io::Result<T>
     where
         F: FnOnce() -> T + Send,
@@ -104,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A namespace without a name: opened by a thread that has just made it for itself.
+    /// A namespace without a name, made and opened by a temporary thread.
     fn fresh() -> Netns {
         thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -130,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_socket_stays_in_its_namespace() {
-        // Loopback is down in a fresh namespace, so connecting from there must fail while it works
-        // at home.
+        // Loopback is down in a new namespace, so connecting there must fail while it works on the
+        // host.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         assert!(TcpStream::connect(address).is_ok());

@@ -1,6 +1,5 @@
-//! Packets that firewall rules hand to us: the kernel's netfilter log of one network namespace,
-//! over netlink. Costs nothing while no rule logs. Never decides about a packet: the rule has done
-//! that already.
+//! Reads packets that firewall rules log: the kernel's netfilter log of one network namespace, over
+//! netlink. Costs nothing while no rule logs. Never decides about a packet: the rule has done that.
 
 use std::{
     io,
@@ -11,11 +10,10 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, recvfrom, send, socket,
 };
 
-/// Holds one logged packet with all that the kernel says about it, several times over.
+/// Several times the size of one logged packet with its attributes.
 const BUFFER_BYTES: usize = 8 * 1024;
 
-// From linux/netlink.h and linux/netfilter/nfnetlink_log.h; these numbers are an interface that
-// does not change.
+// From linux/netlink.h and linux/netfilter/nfnetlink_log.h. These numbers are stable.
 const MESSAGE_HEADER_BYTES: usize = 16;
 const FAMILY_HEADER_BYTES: usize = 4;
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
@@ -37,26 +35,26 @@ pub struct PacketLog {
 }
 
 impl PacketLog {
-    /// Subscribes in the namespace of the calling thread; nonblocking. Of each packet, the first
-    /// bytes are kept.
+    /// Subscribes in the namespace of the calling thread, nonblocking. Keeps at most
+    /// `packet_bytes_max` bytes of each packet.
     pub fn open(group: u16, packet_bytes_max: u32) -> io::Result<PacketLog> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkNetFilter)?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         send(socket.as_raw_fd(), &subscription(group, packet_bytes_max), MsgFlags::empty())?;
-        // The kernel has answered by the time `send` returns.
+        // The kernel has answered when `send` returns.
         let mut buffer = [0; BUFFER_BYTES];
         let length = recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
         acknowledged(&buffer[..length])?;
         Ok(PacketLog { socket })
     }
 
-    /// Gives the packets that are there, each from its network header on; `WouldBlock` if there are
+    /// Returns the waiting packets, each from its network header on. `WouldBlock` if there are
     /// none.
     pub fn read(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut buffer = [0; BUFFER_BYTES];
         let (length, from) = recvfrom::<NetlinkAddr>(self.socket.as_raw_fd(), &mut buffer)?;
-        // Whoever else may send netlink messages in this namespace is not the kernel.
+        // Ignores netlink messages that do not come from the kernel.
         if from.is_some_and(|from| from.pid() != 0) {
             return Ok(Vec::new());
         }
@@ -82,7 +80,7 @@ fn subscription(group: u16, packet_bytes_max: u32) -> Vec<u8> {
     attribute(&mut body, ATTRIBUTE_COMMAND, &[COMMAND_BIND]);
     let [a, b, c, d] = packet_bytes_max.to_be_bytes();
     attribute(&mut body, ATTRIBUTE_MODE, &[a, b, c, d, MODE_COPY_PACKET, 0]);
-    // Tell of each packet at once rather than wait for a hundred.
+    // Report each packet at once rather than wait for a hundred.
     attribute(&mut body, ATTRIBUTE_THRESHOLD, &1_u32.to_be_bytes());
     let length = (MESSAGE_HEADER_BYTES + body.len()) as u32;
     let mut message = length.to_ne_bytes().to_vec();
@@ -117,7 +115,7 @@ fn packets(bytes: &[u8]) -> Vec<Vec<u8>> {
     attributes.filter(|(kind, _)| *kind == ATTRIBUTE_PAYLOAD).map(|(_, value)| value.to_vec()).collect()
 }
 
-/// Splits what was read into messages: kind and body.
+/// Splits the bytes read into messages: kind and body.
 fn messages(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
@@ -156,7 +154,7 @@ mod tests {
         }
         assert_eq!(packets(&bytes), [b"packet"]);
         for end in 0..bytes.len() {
-            // Cut anywhere, it is read as far as it goes.
+            // A truncated message is parsed as far as it goes.
             let _ = (packets(&bytes[..end]), acknowledged(&bytes[..end]));
         }
         assert!(packets(&[0xff; 64]).is_empty() && packets(&[0; 64]).is_empty());

@@ -1,21 +1,21 @@
-//! Which processes the kernel ends first when memory has run out.
+//! Sets which processes the kernel kills first when memory runs out.
 
 use std::{fs, io};
 
-/// For a server: after all others, but not never, because a server that leaks must not end the host
-/// instead.
+/// Score of a server: killed after all others, but not exempt, because a leaking server must not
+/// take the host down.
 pub const SERVER_SCORE: i32 = -900;
 
-/// For a process that can be lost: before all others.
+/// Score of a machine: killed before all others.
 pub const MACHINE_SCORE: i32 = 500;
 
-/// Sets how readily a process is ended, from -1000 (never) to 1000 (first). What it starts from
-/// then on has the same score.
+/// Sets how readily the kernel kills a process, from -1000 (never) to 1000 (first). Processes that
+/// it starts later inherit the score.
 pub fn set_score(pid: u32, score: i32) -> io::Result<()> {
     fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_string())
 }
 
-/// All memory of this host in bytes.
+/// Total memory of this host, in bytes.
 pub fn host_memory() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let kibibytes =

@@ -1,6 +1,5 @@
-//! Reads what another process has changed of a file it maps privately: which pages, and their
-//! contents. The process must not run meanwhile, or the pages are of different moments; that is the
-//! caller's business.
+//! Reads the pages that another process has changed in a private mapping of a file. The caller must
+//! stop the process first, or the pages are from different moments.
 
 #![allow(unsafe_code)]
 
@@ -21,18 +20,18 @@ use nix::{
     unistd::Pid,
 };
 
-/// Bytes of one page. The kernel's interface counts in these.
+/// Page size in bytes, as the kernel's interface counts.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Pages whose entries are read at once.
+/// Page entries per read.
 const ENTRIES_PER_READ: usize = 16 * 1024;
 
-/// Pieces that one system call may gather, by the kernel's limit.
+/// Ranges per system call, the kernel's limit.
 const PIECES_PER_CALL: usize = 1024;
 
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
-/// Set for pages that are the file's own; a private copy lacks it.
+/// Set for pages of the file itself. A private copy lacks it.
 const FILE_PAGE: u64 = 1 << 61;
 
 /// A file mapped in another process, from its first byte on.
@@ -43,10 +42,10 @@ pub struct Mapping {
     length: u64,
 }
 
-/// Neighbouring pages of a mapping.
+/// A run of adjacent pages of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// From the mapping's start, which is the file's.
+    /// From the start of the mapping, which is also the start of the file.
     pub offset: u64,
     pub length: u64,
 }
@@ -54,15 +53,15 @@ pub struct Extent {
 /// The pages of a mapping that its process has touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Changed: the process has copies of its own.
+    /// Changed pages: the process has private copies.
     pub changed: Vec<Extent>,
-    /// Only read: the file's pages, in memory now.
+    /// Pages that were only read: the file's pages, now in memory.
     pub read: Vec<Extent>,
 }
 
 impl Mapping {
-    /// Finds a process's mapping of a file, by the file's identity: its name may be another in the
-    /// process's own view.
+    /// Finds a process's mapping of a file by the file's identity. The path may differ inside the
+    /// process's mount namespace.
     pub fn of(pid: u32, file: &Path) -> io::Result<Self> {
         let wanted = fs::metadata(file)?;
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
@@ -72,7 +71,7 @@ impl Mapping {
             if map.inode != wanted.ino() || !map.is_of(pid, &wanted) {
                 continue;
             }
-            // The kernel may have split the mapping; the pieces lie one after the other.
+            // The kernel may have split the mapping. The pieces are adjacent.
             match &mut found {
                 None if map.offset == 0 => {
                     let (address, length) = (map.start, map.end - map.start);
@@ -88,7 +87,7 @@ impl Mapping {
         found.filter(|map| map.length >= wanted.len()).ok_or_else(missing)
     }
 
-    /// Sorts out which pages were touched, and how.
+    /// Lists the pages that were touched, changed ones and read ones.
     pub fn touched(&self) -> io::Result<Touched> {
         let pagemap = fs::File::open(format!("/proc/{}/pagemap", self.pid))?;
         let first = self.address / PAGE_BYTES;
@@ -113,7 +112,7 @@ impl Mapping {
         Ok(touched)
     }
 
-    /// Reads pieces of the mapping, one after the other, into a buffer of exactly their size.
+    /// Reads ranges of the mapping, one after the other, into a buffer of exactly their total size.
     pub fn read(&self, pieces: &[Extent], mut into: &mut [u8]) -> io::Result<()> {
         for group in pieces.chunks(PIECES_PER_CALL) {
             let wanted: usize = group.iter().map(|piece| piece.length as usize).sum();
@@ -132,9 +131,8 @@ impl Mapping {
     }
 }
 
-/// Makes a buffer for reading much at once, and has the kernel put memory under all of it now: in
-/// pages of two megabytes where it has them to give. Who makes it before a guest is stopped spares
-/// the guest half of the time that the reading takes.
+/// Makes a buffer for large reads and has the kernel back it with memory now, with pages of two
+/// megabytes if available. Made before a guest is stopped, it halves the time of the read.
 pub fn buffer(bytes: usize) -> Vec<u8> {
     let buffer = vec![0_u8; bytes];
     let start = (buffer.as_ptr() as usize).next_multiple_of(PAGE_BYTES as usize);
@@ -144,15 +142,15 @@ pub fn buffer(bytes: usize) -> Vec<u8> {
     {
         for advice in [MmapAdvise::MADV_HUGEPAGE, MmapAdvise::MADV_POPULATE_WRITE] {
             // SAFETY: the range lies within the buffer, which is ours alone; neither advice changes
-            // its content. A kernel that knows one of them not gives memory at the first write, as
-            // ever.
+            // its content. A kernel that does not know an advice allocates memory at the first
+            // write, as usual.
             let _ = unsafe { madvise(start, length, advice) };
         }
     }
     buffer
 }
 
-/// Adds up what extents hold.
+/// Total length of extents.
 pub fn total(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| extent.length).sum()
 }
@@ -183,8 +181,8 @@ impl Line {
         Some(Line { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, inode })
     }
 
-    /// Tells whether what is mapped there is a file. Asked of the mapping itself: some file systems
-    /// show another device in the text than in the file's own description.
+    /// Tells whether this line maps the file. Checks the mapping itself, because some file systems
+    /// show a different device number in the text.
     fn is_of(&self, pid: u32, file: &fs::Metadata) -> bool {
         let mapped = fs::metadata(format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end));
         mapped.is_ok_and(|mapped| (mapped.dev(), mapped.ino()) == (file.dev(), file.ino()))

@@ -1,5 +1,4 @@
-//! A handle on one process that never comes to mean another one, as a number does once it is given
-//! again.
+//! A handle on one process. Unlike a process id, it never refers to another process later.
 #![allow(unsafe_code)]
 
 use std::{
@@ -8,13 +7,13 @@ use std::{
     ptr,
 };
 
-/// A process, living or dead. Readable (as `poll` has it) once it is dead.
+/// A process, running or ended. The descriptor is readable for `poll` when the process has ended.
 #[derive(Debug)]
 pub struct Pidfd {
     fd: OwnedFd,
 }
 
-/// How a child of ours ended.
+/// How a child process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Status(i32),
@@ -22,14 +21,14 @@ pub enum Exit {
 }
 
 impl Pidfd {
-    /// Opens the process that has this number now.
+    /// Opens the process that currently has this id.
     pub fn open(pid: u32) -> io::Result<Pidfd> {
         // SAFETY: plain system call without pointers; the answer is a new descriptor or an error.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+        // SAFETY: the kernel has just returned this descriptor, and no other code holds it.
         Ok(Pidfd { fd: unsafe { OwnedFd::from_raw_fd(fd as RawFd) } })
     }
 
@@ -37,7 +36,7 @@ impl Pidfd {
         Pidfd { fd }
     }
 
-    /// Kills the process. A dead one is fine.
+    /// Kills the process. Succeeds if it has ended already.
     pub fn kill(&self) -> io::Result<()> {
         let none = ptr::null::<libc::siginfo_t>();
         // SAFETY: plain system call; without a `siginfo_t` the kernel makes its own.
@@ -49,7 +48,7 @@ impl Pidfd {
         if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) }
     }
 
-    /// Takes the exit of a child of ours that has ended; `None` while it lives. Fails for processes
+    /// Takes the exit status of a child that has ended. `None` while it runs. Fails for processes
     /// that are not our children.
     pub fn reap(&self) -> io::Result<Option<Exit>> {
         // SAFETY: all zeroes is a valid `siginfo_t`.

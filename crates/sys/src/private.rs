@@ -1,6 +1,6 @@
-//! Files and folders that nobody but their owner may use. The umask closes what a process makes
-//! from now on; the rest of this file closes single paths, for processes that were started with
-//! another umask and for what an older version made.
+//! Files and folders that only their owner may use. The umask makes new ones private. The rest of
+//! this file makes single paths private: those of processes started with another umask, and those
+//! that an older version made.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -11,45 +11,42 @@ use std::{
 
 use nix::sys::stat::{Mode, umask};
 
-/// What the group and all other users may do.
+/// Permissions of the group and all other users.
 const OTHERS: u32 = 0o077;
-/// A private folder.
+/// Mode of a private folder.
 const FOLDER: u32 = 0o700;
-/// A private file.
+/// Mode of a private file.
 const FILE: u32 = 0o600;
 
-/// Makes every file and folder of this process private from now on, and those of the programs it
-/// starts.
+/// Makes every new file and folder of this process private, and those of the programs it starts.
 pub fn close_umask() {
     umask(Mode::from_bits_truncate(OTHERS));
 }
 
-/// Makes a folder, with those above it if they are missing, and closes it if it was there already.
+/// Makes a private folder, with missing parents, and makes it private if it exists already.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)?;
     close(path).map(drop)
 }
 
-/// Says how a file is opened that is made private if it is missing. The caller adds how it is used.
+/// Options to open a file, created private if missing. The caller adds the access mode.
 pub fn file() -> OpenOptions {
     let mut options = File::options();
     options.create(true).mode(FILE);
     options
 }
 
-/// Makes a private file that must not be there yet. What stands under that name is not followed,
-/// not even a link.
+/// Makes a private file that must not exist yet. Does not follow a link of that name.
 pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)
 }
 
-/// Writes a private file whole, or leaves what was there. Readers see the old contents or the new.
+/// Replaces a private file atomically. Readers see the old contents or the new.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(".new");
     let fresh = path.with_file_name(name);
-    // Left by a process that was killed, or put there as a trap: either way it is not written
-    // through.
+    // Left by a killed process, or placed as a trap. It is never written through.
     match fs::remove_file(&fresh) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -62,14 +59,14 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     written
 }
 
-/// The mode of a file or folder that others may use; none if it is private, a link, or gone.
+/// The mode of a file or folder that others may access. `None` if it is private, a link, or gone.
 pub fn open_mode(path: &Path) -> Option<u32> {
     let about = fs::symlink_metadata(path).ok().filter(|about| !about.file_type().is_symlink())?;
     let mode = about.permissions().mode() & 0o7777;
     (mode & OTHERS != 0).then_some(mode)
 }
 
-/// Takes a file or folder away from the group and all other users. `true` if they had access.
+/// Removes the access of the group and all other users. Returns `true` if they had any.
 pub fn close(path: &Path) -> io::Result<bool> {
     let Some(mode) = open_mode(path) else { return Ok(false) };
     fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)).map(|()| true)

@@ -1,6 +1,6 @@
-//! Starts processes the cheap way: the child borrows our memory until it has become the new program
-//! (as `vfork` does), so nothing of the caller is copied however large it is. Knows no sandbox;
-//! users and paths arrive already looked up.
+//! Starts processes cheaply: the child shares our memory until it runs the new program (as with
+//! `vfork`), so nothing is copied however large the caller is. Knows no sandbox. Users and paths
+//! arrive resolved.
 #![allow(unsafe_code)]
 
 use std::{
@@ -10,24 +10,22 @@ use std::{
     ptr,
 };
 
-/// Memory the child runs on until it becomes the new program. It only makes system calls, so this
-/// is plenty.
+/// Stack of the child until it runs the new program. It only makes system calls, so this is enough.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// Status a child reports when it could not become the program; nobody sees it, the error is
-/// returned instead.
+/// Exit status of a child that could not run the program. The caller gets the error instead.
 const EXIT_UNSTARTED: c_int = 127;
 
-/// What to start. The child gets a session and process group of its own, no blocked signals and
+/// A process to start. The child gets its own session and process group, no blocked signals and
 /// default `SIGPIPE`.
 #[derive(Debug)]
 pub struct Spawn<'a> {
-    /// Paths to try in order; the first that can be run wins.
+    /// Paths to try in order. The first that can be executed is used.
     pub programs: &'a [CString],
     pub argv: &'a [CString],
     pub env: &'a [CString],
     pub cwd: Option<&'a CStr>,
-    /// Stays what the caller is if absent.
+    /// If absent, the child keeps the caller's credentials.
     pub credentials: Option<&'a Credentials>,
     pub stdio: Stdio<'a>,
 }
@@ -40,8 +38,7 @@ pub struct Credentials {
     pub groups: Vec<u32>,
 }
 
-/// Standard streams of the child. The descriptors must be above 2; they are expected to be
-/// close-on-exec.
+/// Standard streams of the child. The descriptors must be above 2 and should be close-on-exec.
 #[derive(Clone, Copy, Debug)]
 pub enum Stdio<'a> {
     Pipes {
@@ -49,11 +46,11 @@ pub enum Stdio<'a> {
         stdout: BorrowedFd<'a>,
         stderr: BorrowedFd<'a>,
     },
-    /// One terminal for all three, which also becomes the controlling terminal of the session.
+    /// One terminal for all three streams. It becomes the controlling terminal of the session.
     Terminal(BorrowedFd<'a>),
 }
 
-/// Which act of the child failed.
+/// The step of the child that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Session,
@@ -64,7 +61,7 @@ pub enum Step {
     Program,
 }
 
-/// A process that did not start. Nothing is left of it.
+/// A process that did not start. No process is left.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("make a process")]
@@ -73,7 +70,7 @@ pub enum SpawnError {
     Child { step: Step, cause: io::Error },
 }
 
-/// Everything the child needs, in forms it can use without allocating.
+/// The child's input, in forms that need no allocation.
 struct Order {
     programs: *const *const c_char,
     argv: *const *const c_char,
@@ -82,12 +79,12 @@ struct Order {
     credentials: Option<(u32, u32, *const u32, usize)>,
     streams: [RawFd; 3],
     controlling: bool,
-    /// Written by the child, read by the parent once the child no longer uses our memory.
+    /// Written by the child. The parent reads it when the child no longer shares our memory.
     failed: Option<(Step, c_int)>,
 }
 
-/// Starts a process and returns its id (which is also its group's) once it has become the program.
-/// The caller reaps it.
+/// Starts a process and returns its id (also its group id) when it runs the program. The caller
+/// reaps it.
 pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
     let programs = pointers(spawn.programs);
     let argv = pointers(spawn.argv);
@@ -118,8 +115,8 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
     }
 }
 
-/// Keeps descriptors we were started with from the processes we start; our own are close-on-exec
-/// anyway.
+/// Sets close-on-exec on inherited descriptors, so child processes do not get them. Our own have it
+/// already.
 pub fn keep_inherited_descriptors() -> io::Result<()> {
     // SAFETY: only sets a flag on descriptors; closes none.
     if unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } < 0 {
@@ -128,7 +125,7 @@ pub fn keep_inherited_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// Signals every process of a group. A group that is gone is fine.
+/// Signals every process of a group. Succeeds if the group is gone.
 pub fn signal_group(group: i32, signal: i32) -> io::Result<()> {
     assert!(group > 1, "group {group} is not one of ours");
     // SAFETY: plain system call without pointers.
@@ -144,11 +141,11 @@ pub fn signal_group(group: i32, signal: i32) -> io::Result<()> {
 pub struct Ended {
     /// Exit status, or 128 + N after signal N.
     pub code: i32,
-    /// The signal that ended it.
+    /// The signal that ended it, if any.
     pub signal: Option<i32>,
 }
 
-/// Takes one ended child, if there is one.
+/// Reaps one ended child, if there is one.
 pub fn reap_any() -> Option<(i32, Ended)> {
     loop {
         let mut status = 0;
@@ -167,7 +164,7 @@ pub fn reap_any() -> Option<(i32, Ended)> {
     }
 }
 
-/// Counts the bytes that wait in a pipe.
+/// Counts the unread bytes in a pipe.
 pub fn pending_bytes(pipe: BorrowedFd<'_>) -> io::Result<usize> {
     let mut count: c_int = 0;
     // SAFETY: FIONREAD writes one int to the place given, which is one.
@@ -181,18 +178,17 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// Runs [`child`] in a new process that shares our memory; we stand still until it ran the program
-/// or ended.
+/// Runs [`child`] in a new process that shares our memory. Blocks until it runs the program or
+/// ends.
 fn clone_and_wait(order: &mut Order) -> io::Result<i32> {
     let mut stack: Vec<u8> = Vec::with_capacity(STACK_BYTES);
-    // SAFETY: all blocks are closed together here because they are one act.
-    // - `stack` outlives the child's use of it: CLONE_VFORK holds us until the child ran execve or
-    //   _exit.
+    // SAFETY: one comment for the whole block, because it is one operation.
+    // - `stack` outlives the child's use of it: CLONE_VFORK blocks us until the child calls execve
+    //   or _exit.
     // - its top is aligned to 16 bytes and inside the allocation.
-    // - `order` and what it points to is alive and used by nobody else meanwhile, for the same
-    //   reason.
-    // - signals are blocked around it, so no handler of ours can run in the child on our memory;
-    //   handlers are reset by execve, and the child unblocks only right before it.
+    // - `order` and everything it points to stay valid and unused meanwhile, for the same reason.
+    // - signals are blocked, so no handler of ours can run in the child on our memory; handlers are
+    //   reset by execve, and the child unblocks only right before it.
     unsafe {
         let top = stack.as_mut_ptr().add(STACK_BYTES);
         let top = top.sub(top as usize % 16);
@@ -208,10 +204,10 @@ fn clone_and_wait(order: &mut Order) -> io::Result<i32> {
     }
 }
 
-/// The child's whole life before the program: system calls only, no allocation, no lock, no return.
+/// Runs in the child before the program: system calls only, no allocation, no lock, no return.
 extern "C" fn child(order: *mut c_void) -> c_int {
-    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and does not go on before we are
-    // done with it.
+    // SAFETY: `clone_and_wait` passes a live, exclusive `Order` and waits until the child is done
+    // with it.
     let order = unsafe { &mut *order.cast::<Order>() };
     // SAFETY: see `become_program`; `order` holds valid pointers.
     let step = unsafe { become_program(order) };
@@ -259,8 +255,8 @@ unsafe fn become_program(order: &Order) -> Step {
     }
 }
 
-/// Tries each program in turn. A file that may not be run is remembered, as it explains more than a
-/// missing one.
+/// Tries each program in turn. Keeps the error of a file that may not be executed, because it
+/// explains more than a missing file.
 ///
 /// # Safety
 /// As [`become_program`].

@@ -1,4 +1,4 @@
-//! Terminal pairs: a master for us, a slave for a process.
+//! Terminal pairs: a master for the caller, a slave for a process.
 #![allow(unsafe_code)]
 
 use std::{
@@ -13,7 +13,7 @@ pub struct Size {
     pub cols: u16,
 }
 
-/// Both ends of a terminal, close-on-exec; the master does not block.
+/// Both ends of a terminal, close-on-exec. The master is nonblocking.
 #[derive(Debug)]
 pub struct Pair {
     pub master: OwnedFd,
@@ -22,7 +22,7 @@ pub struct Pair {
 
 /// Makes a terminal of the given size.
 pub fn open(size: Size) -> io::Result<Pair> {
-    // SAFETY: plain system call; a non-negative result is a new descriptor that nobody else owns.
+    // SAFETY: plain system call; a non-negative result is a new descriptor that nothing else owns.
     let master = unsafe {
         let fd = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC | libc::O_NONBLOCK);
         if fd < 0 {
@@ -35,7 +35,7 @@ pub fn open(size: Size) -> io::Result<Pair> {
     if unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &unlock) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: TIOCGPTPEER takes open flags by value and gives a new descriptor that nobody else
+    // SAFETY: TIOCGPTPEER takes open flags by value and gives a new descriptor that nothing else
     // owns.
     let slave = unsafe {
         let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
@@ -50,7 +50,7 @@ pub fn open(size: Size) -> io::Result<Pair> {
     Ok(pair)
 }
 
-/// Changes the size; the foreground process is told by `SIGWINCH`.
+/// Changes the size. The foreground process gets `SIGWINCH`.
 pub fn resize(master: BorrowedFd<'_>, size: Size) -> io::Result<()> {
     let size = libc::winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCSWINSZ reads one winsize from the place given, which is one.

@@ -1,13 +1,13 @@
 //! System calls that any user may make on most hosts, that reach deep into the kernel, and that
-//! `filter` refuses. Here they are made bare, so that a program in a jail can find out. Nothing
-//! else uses them: each undoes what it could do.
+//! `filter` refuses. A program in a jail uses them to test the filter. Nothing else uses them. Each
+//! undoes its own effect.
 #![allow(unsafe_code)]
 
 use std::{io, ptr};
 
 use libc::{c_int, c_long, pid_t};
 
-/// One attempt: `Ok` if the kernel did it.
+/// One attempt. `Ok` if the kernel allowed it.
 type Call = fn() -> io::Result<()>;
 
 /// Every attempt with its name.
@@ -23,10 +23,10 @@ pub const CALLS: [(&str, Call); 9] = [
     ("call in another way", call_by_x32),
 ];
 
-/// Numbers from here on are calls with shorter pointers.
+/// System calls of the x32 ABI start here.
 const X32: c_long = 0x4000_0000;
 
-/// `UFFD_USER_MODE_ONLY`: of its own memory only, which needs no right.
+/// `UFFD_USER_MODE_ONLY`: handles user-mode faults only, which needs no privilege.
 const OWN_FAULTS: c_long = 1;
 
 fn clone_users() -> io::Result<()> {
@@ -42,7 +42,7 @@ fn clone3_users() -> io::Result<()> {
 }
 
 fn set_up_io_uring() -> io::Result<()> {
-    // Longer than the parameters are.
+    // Larger than the parameter structure.
     let mut parameters = [0_u64; 32];
     closed(call(&[libc::SYS_io_uring_setup, 1, (&raw mut parameters) as c_long])?)
 }
@@ -59,7 +59,7 @@ fn join_keys() -> io::Result<()> {
 
 fn request_key() -> io::Result<()> {
     match call(&[libc::SYS_request_key, c"user".as_ptr() as c_long, c"none".as_ptr() as c_long, 0, 0]) {
-        // That there is none is an answer.
+        // ENOKEY means that the kernel allowed the call and found no key.
         Err(error) if error.raw_os_error() == Some(libc::ENOKEY) => Ok(()),
         other => other.map(drop),
     }
@@ -80,7 +80,7 @@ fn call_by_x32() -> io::Result<()> {
     call(&[X32 | libc::SYS_getpid]).map(drop)
 }
 
-/// Makes a child by a call that returns twice. It does nothing until it is killed.
+/// Makes a child with a call that returns twice. The child waits until it is killed.
 fn child(order: &[c_long]) -> io::Result<pid_t> {
     let made = call(order)?;
     if made == 0 {
@@ -92,10 +92,10 @@ fn child(order: &[c_long]) -> io::Result<pid_t> {
     Ok(made as pid_t)
 }
 
-/// Ends a child and waits for its end.
+/// Kills a child and waits for its end.
 fn reaped(child: pid_t) -> io::Result<()> {
-    // SAFETY: the child is ours and not waited for yet, so its number is still its own; no status
-    // is asked for.
+    // SAFETY: the child is ours and not reaped yet, so its id is still valid; no status is
+    // requested.
     let gone = unsafe {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, ptr::null_mut::<c_int>(), 0)
@@ -104,12 +104,12 @@ fn reaped(child: pid_t) -> io::Result<()> {
 }
 
 fn closed(fd: c_long) -> io::Result<()> {
-    // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just returned this descriptor, and no other code holds it.
     let closed = unsafe { libc::close(fd as c_int) };
     if closed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes a system call: its number, and up to five arguments.
+/// Makes a system call with its number and up to five arguments.
 fn call(order: &[c_long]) -> io::Result<c_long> {
     let mut words = [0; 6];
     words[..order.len()].copy_from_slice(order);

@@ -1,4 +1,4 @@
-//! Copies that share their blocks, where the file system can; sparse copies where it cannot.
+//! File copies that share blocks if the file system supports it, and sparse copies otherwise.
 #![allow(unsafe_code)]
 
 use std::{
@@ -17,7 +17,7 @@ mod ioctl {
 /// How a copy was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// Blocks are shared until written.
+    /// Blocks are shared until one side writes.
     Shared,
     /// Every block with data was copied.
     Whole,
@@ -35,7 +35,7 @@ fn share(source: &File, target: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells whether files in a folder can share blocks, by trying.
+/// Tests whether files in a folder can share blocks.
 pub fn supports_clone(folder: &Path) -> bool {
     let source = folder.join(format!(".reflink-{}-a", std::process::id()));
     let target = folder.join(format!(".reflink-{}-b", std::process::id()));
@@ -45,13 +45,13 @@ pub fn supports_clone(folder: &Path) -> bool {
     tried.is_ok()
 }
 
-/// Shares blocks if possible, else copies the data and leaves the holes. `to` must not exist.
+/// Shares blocks if possible. Otherwise copies the data and keeps the holes. `to` must not exist.
 pub fn clone_or_copy(from: &Path, to: &Path) -> io::Result<Copied> {
     fill(&File::open(from)?, &File::create_new(to)?)
 }
 
-/// Gives a file that exists, and that somebody may have open, the content of another. It must be
-/// empty or all holes, and no longer.
+/// Copies a file into an existing one, which other processes may have open. The target must be
+/// empty or all holes, and no longer than the source.
 pub fn clone_or_copy_into(from: &Path, to: &Path) -> io::Result<Copied> {
     fill(&File::open(from)?, &File::options().write(true).open(to)?)
 }
@@ -79,7 +79,7 @@ fn copy_sparse(mut source: &File, mut target: &File) -> io::Result<()> {
     target.flush()
 }
 
-/// Lists the ranges of a file that hold data, in order.
+/// Lists the ranges of a file that contain data, in order.
 pub fn data_extents(file: &File, length: u64) -> io::Result<Vec<(u64, u64)>> {
     let mut extents = Vec::new();
     let mut at = 0;

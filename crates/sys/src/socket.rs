@@ -1,5 +1,5 @@
-//! Hands open files to another process over a local socket, so that it needs neither a path to them
-//! nor the right to open them.
+//! Passes open files to another process over a local socket. The receiver needs no path to them and
+//! no right to open them.
 
 use std::{
     io::{self, IoSlice},
@@ -8,8 +8,8 @@ use std::{
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
-/// Sends bytes over a local stream socket, and a file with the first of them. Tells how many were
-/// taken: the caller sends the rest without the file.
+/// Sends bytes over a local stream socket, and a file with the first byte. Returns how many bytes
+/// were sent. The caller sends the rest without the file.
 pub fn send_with_file(socket: impl AsFd, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
     let (bytes, files) = ([IoSlice::new(bytes)], [file.as_raw_fd()]);
     let attached = [ControlMessage::ScmRights(&files)];
@@ -46,7 +46,7 @@ mod tests {
         let Some(ControlMessageOwned::ScmRights(files)) = message.cmsgs().unwrap().next() else {
             panic!("no file came")
         };
-        // SAFETY: the descriptor was just received and nobody else owns it.
+        // SAFETY: the descriptor was just received and no other code owns it.
         let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(files[0]) });
         writer.write_all(b"through").unwrap();
         drop(writer);

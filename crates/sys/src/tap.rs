@@ -1,6 +1,6 @@
-//! Owns attaching to a tap device that exists already, so that frames can be exchanged with its
-//! network. The descriptor can be handed to a process that may not open `/dev/net/tun` itself.
-//! Never creates a persistent device, and never configures one.
+//! Attaches to an existing tap device, to exchange frames with its network. The descriptor can be
+//! passed to a process that may not open `/dev/net/tun` itself. Never creates a persistent device,
+//! and never configures one.
 #![allow(unsafe_code)]
 
 use std::{
@@ -9,15 +9,15 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
 };
 
-/// Attaches to the tap `name` of the calling thread's network namespace. Frames are raw Ethernet,
-/// without any header. The link has carrier as long as the descriptor is open; a second attachment
-/// is refused as busy.
+/// Attaches to the tap `name` in the calling thread's network namespace. Frames are raw Ethernet,
+/// without any header. The link has carrier while the descriptor is open. A second attachment fails
+/// as busy.
 pub fn attach(name: &str) -> io::Result<OwnedFd> {
     open(name, libc::IFF_TAP | libc::IFF_NO_PI)
 }
 
-/// As [`attach`], but each frame has the header in front with which a virtual network card leaves
-/// checksums and segments to its host.
+/// As [`attach`], but each frame starts with the virtio network header, which offloads checksums
+/// and segmentation to the host.
 pub fn attach_with_header(name: &str) -> io::Result<OwnedFd> {
     open(name, libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR)
 }
@@ -31,7 +31,7 @@ fn open(name: &str, flags: libc::c_int) -> io::Result<OwnedFd> {
 fn set_interface(file: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: `ifreq` is plain data for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays zero: the kernel takes the name for a C string.
+    // The last byte stays zero, because the kernel reads the name as a C string.
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -40,7 +40,7 @@ fn set_interface(file: &File, name: &str, flags: libc::c_int) -> io::Result<()> 
     }
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the descriptor is open for the whole call; TUNSETIFF reads and writes one `ifreq`,
-    // which `request` is, and which nobody else refers to.
+    // which `request` is, and which nothing else refers to.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,8 +1,7 @@
-//! Takes the kernel's state of an idle TCP connection down and sets a socket up from it: in another
-//! namespace with the same addresses, where a copy of the peer believes that it is still connected.
-//! No packet is sent by either. Only connections with nothing under way can be taken down: sequence
-//! numbers are then all there is to know. Needs the right to administer the network, and a kernel
-//! with checkpoint support.
+//! Reads the kernel's state of an idle TCP connection, and makes a socket from it in another
+//! namespace with the same addresses, for a copy of the peer. Sends no packet. Only idle
+//! connections qualify: sequence numbers are then the whole state. Needs network administration
+//! rights and a kernel with checkpoint support.
 #![allow(unsafe_code)]
 
 use std::{
@@ -15,27 +14,27 @@ use nix::sys::socket::{SockaddrIn, bind, connect, getpeername, getsockname, sets
 
 use crate::netns::Netns;
 
-/// Everything the two ends of an idle connection have agreed on, as this end sees it.
+/// The state of an idle connection, as this end sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     pub local: SocketAddrV4,
     pub peer: SocketAddrV4,
-    /// The next byte that this end sends.
+    /// Sequence number of the next byte that this end sends.
     pub send_sequence: u32,
-    /// The next byte that this end expects.
+    /// Sequence number of the next byte that this end expects.
     pub receive_sequence: u32,
-    /// The largest segment that the peer takes.
+    /// The largest segment that the peer accepts.
     pub segment_max: u32,
     pub selective_acks: bool,
-    /// This end's timestamp clock, if segments carry timestamps. The peer drops segments from its
-    /// past.
+    /// This end's timestamp clock, if segments carry timestamps. The peer drops segments with an
+    /// older timestamp.
     pub timestamp: Option<u32>,
-    /// Shifts of the window sizes sent and received, if they are shifted.
+    /// Window scaling in both directions, if it is used.
     pub window_scale: Option<WindowScale>,
     pub window: Window,
 }
 
-/// By how many bits window sizes are shifted.
+/// Number of bits by which window sizes are shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowScale {
     pub send: u8,
@@ -51,11 +50,11 @@ pub struct Window {
     pub send: u32,
     pub send_max: u32,
     pub receive: u32,
-    /// What was expected next when the receive window was last told.
+    /// The next expected sequence number when the receive window was last announced.
     pub receive_updated: u32,
 }
 
-/// A connection could not be taken down. It goes on as before.
+/// A connection whose state could not be read. It continues as before.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeDownError {
     #[error("the connection is not established, or not over IPv4")]
@@ -68,7 +67,7 @@ pub enum TakeDownError {
 
 // From linux/tcp.h.
 const REPAIR_ON: libc::c_int = 1;
-/// Ends the repair without asking the peer for its window, which would be a packet.
+/// Ends the repair without a window probe, which would be a packet.
 const REPAIR_OFF_SILENTLY: libc::c_int = -1;
 const QUEUE_NONE: libc::c_int = 0;
 const QUEUE_RECEIVE: libc::c_int = 1;
@@ -106,7 +105,7 @@ struct Head {
     more: u8,
 }
 
-/// Reads the state of a connection, which goes on as before.
+/// Reads the state of a connection. The connection continues as before.
 pub fn take_down(socket: BorrowedFd<'_>) -> Result<Connection, TakeDownError> {
     let Head { state, options, window_scale, .. } = get(socket, libc::TCP_INFO)?;
     if state != STATE_ESTABLISHED {
@@ -138,7 +137,7 @@ pub fn take_down(socket: BorrowedFd<'_>) -> Result<Connection, TakeDownError> {
     Ok(connection)
 }
 
-/// Makes a socket inside a namespace that is connected as the state says: nonblocking, without
+/// Makes a socket inside a namespace that is connected with this state: nonblocking, without
 /// Nagle's delay.
 pub fn set_up(netns: &Netns, connection: &Connection) -> io::Result<OwnedFd> {
     let Connection { local, peer, send_sequence, receive_sequence, segment_max, .. } = connection;
@@ -150,7 +149,7 @@ pub fn set_up(netns: &Netns, connection: &Connection) -> io::Result<OwnedFd> {
     set(fd, libc::TCP_REPAIR_QUEUE, &QUEUE_NONE)?;
     setsockopt(&socket, sockopt::ReuseAddr, &true)?;
     bind(fd.as_raw_fd(), &SockaddrIn::from(*local))?;
-    // Under repair this only fills the kernel's tables in.
+    // In repair mode this only sets the kernel's state and sends nothing.
     connect(fd.as_raw_fd(), &SockaddrIn::from(*peer))?;
     let mut options = vec![WireOption { code: CODE_SEGMENT_MAX, value: *segment_max }];
     if connection.selective_acks {
@@ -171,7 +170,7 @@ pub fn set_up(netns: &Netns, connection: &Connection) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket under repair. Dropped on an error it puts the socket back to work.
+/// A socket in repair mode. On drop after an error, the socket leaves repair mode.
 struct Repair<'a> {
     socket: BorrowedFd<'a>,
     over: bool,
@@ -207,7 +206,7 @@ impl Drop for Repair<'_> {
     }
 }
 
-/// Values that the kernel may fill in or read byte by byte: plain numbers without padding.
+/// Values that the kernel may read or write byte by byte: plain numbers without padding.
 trait Plain: Copy + Default {}
 impl Plain for u32 {}
 impl Plain for libc::c_int {}
@@ -251,7 +250,7 @@ fn queued(socket: BorrowedFd<'_>, request: libc::c_ulong) -> io::Result<u32> {
 }
 
 impl Connection {
-    /// Whether this is a connection to a certain address.
+    /// Whether the peer has this address.
     pub fn leads_to(&self, peer: SocketAddr) -> bool {
         SocketAddr::V4(self.peer) == peer
     }

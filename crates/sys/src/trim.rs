@@ -1,4 +1,4 @@
-//! Gives blocks that no file of a mounted file system uses back to what lies under it.
+//! Returns unused blocks of a mounted file system to the device under it.
 #![allow(unsafe_code)]
 
 use std::{fs::File, io, ops::Range, os::fd::AsRawFd};
@@ -15,8 +15,8 @@ mod ioctl {
     nix::ioctl_readwrite!(fitrim, b'X', 121, super::Stretch);
 }
 
-/// Gives back the unused blocks among some bytes of a file system, any file or folder of which is
-/// open; pieces shorter than `least` are left.
+/// Returns the unused blocks in a byte range of a file system. `within` is any open file or folder
+/// of it. Ranges shorter than `least` are skipped.
 pub fn trim(within: &File, bytes: Range<u64>, least: u64) -> io::Result<()> {
     let mut stretch = Stretch { start: bytes.start, length: bytes.end.saturating_sub(bytes.start), least };
     // SAFETY: FITRIM reads and writes one structure of this layout, which lives until the call has

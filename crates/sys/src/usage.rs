@@ -1,25 +1,25 @@
-//! What a process uses of this host, as the kernel counts it.
+//! Resource usage of a process, as the kernel counts it.
 
 use std::{fs, io, time::Duration};
 
-/// Ticks of the kernel's clock in a second, as programs are told: the same on every Linux.
+/// Clock ticks per second as the kernel reports them: the same on every Linux.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What a process has used so far, and what it holds now.
+/// Resource usage of a process so far and now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time on CPUs since its start.
+    /// CPU time since its start.
     pub cpu: Duration,
-    /// Memory that is present.
+    /// Resident memory.
     pub resident_bytes: u64,
-    /// Memory that is mapped.
+    /// Mapped memory.
     pub virtual_bytes: u64,
     pub threads: u64,
-    /// Since its start.
+    /// Time since its start.
     pub age: Duration,
 }
 
-/// Measures a process. One that is gone is `NotFound`.
+/// Measures a process. Returns `NotFound` if it is gone.
 pub fn of_process(pid: u32) -> io::Result<Usage> {
     measure(&pid.to_string())
 }
@@ -37,8 +37,7 @@ fn measure(who: &str) -> io::Result<Usage> {
 }
 
 fn parse(stat: &str, status: &str, uptime: &str) -> Option<Usage> {
-    // The name of a program may hold anything, parentheses too: only what follows the last one is
-    // fields.
+    // A program name may contain anything, even parentheses. The fields follow the last one.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let (user, system, started) = (number(11)?, number(12)?, number(19)?);
@@ -46,7 +45,7 @@ fn parse(stat: &str, status: &str, uptime: &str) -> Option<Usage> {
     let age = up - started as f64 / TICKS_PER_SECOND as f64;
     Some(Usage {
         cpu: Duration::from_millis(user.saturating_add(system).saturating_mul(1000 / TICKS_PER_SECOND)),
-        // A process that is ending has no memory any more, and no such lines.
+        // A process that is ending has no memory, and these lines are missing.
         resident_bytes: kibibytes(status, "VmRSS:").unwrap_or(0),
         virtual_bytes: kibibytes(status, "VmSize:").unwrap_or(0),
         threads: value(status, "Threads:")?,

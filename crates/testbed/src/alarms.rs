@@ -1,5 +1,5 @@
-//! Hears what the code under test logs as `error`: a person would have to look, so a test that did
-//! not announce it fails.
+//! Records what the code under test logs as `error`. Such a log needs an operator, so a test that
+//! does not expect it fails.
 
 use std::{
     fmt::{Debug, Write},
@@ -17,16 +17,16 @@ use tracing_subscriber::{
 
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Starts to listen, for this process and from now on. Asking twice is fine.
+/// Starts recording for this process. Idempotent.
 pub fn listen_for_alarms() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {
-        // A test with a log of its own keeps it, and hears no alarms here.
+        // A test with its own subscriber keeps it, and records no alarms here.
         let _ = tracing::subscriber::set_global_default(registry().with(Ear));
     });
 }
 
-/// Gives what was heard since the last time.
+/// Returns the alarms since the last call.
 pub fn alarms() -> Vec<String> {
     std::mem::take(&mut *HEARD.lock().unwrap_or_else(PoisonError::into_inner))
 }

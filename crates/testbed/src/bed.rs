@@ -1,5 +1,5 @@
-//! A host of a test's own: real machines, own data folder on the shared reflink volume, own network
-//! instance.
+//! A host for one test: real machines, its own data folder on the shared reflink volume, its own
+//! network instance.
 
 use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
@@ -22,11 +22,11 @@ pub struct Bed {
     pub run_root: PathBuf,
     pub data_dir: PathBuf,
     volume: Arc<Volume>,
-    /// Last: it goes when nothing uses it any more.
+    /// Last field: dropped after everything that uses it.
     _folder: DataFolder,
 }
 
-/// The folder that `make test` baked its templates into.
+/// The folder with the templates that `make test` baked.
 pub fn template_data_dir() -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     std::env::var_os("PANDASTACK_DATA_DIR").map_or_else(|| home.join(".cache/pandastack/data"), PathBuf::from)
@@ -38,7 +38,7 @@ impl Bed {
         Self::start_with(HostSettings::default(), |net| net).await
     }
 
-    /// Starts with settings of the test's own.
+    /// Starts with the test's settings.
     pub async fn start_with(settings: HostSettings, net: impl FnOnce(NetSettings) -> NetSettings) -> Result<Self> {
         let settings = HostSettings { launch_deadline: stretched(settings.launch_deadline), ..settings };
         let folder = DataFolder::with_templates()?;
@@ -52,7 +52,7 @@ impl Bed {
             driver: driver.clone(),
             layers: layers.clone(),
             volume: volume.clone(),
-            // A slot that nobody takes is made and taken down for nothing.
+            // A spare slot would be made and removed without use.
             net: net(NetSettings { ready: 1, ..NetSettings::of(instance.clone()) }),
             ledger: data_dir.join("ledger.db"),
             run_root: run_root.clone(),
@@ -69,7 +69,7 @@ impl Bed {
         Ok(id)
     }
 
-    /// Forks a sandbox into so many children and gives their ids, in order.
+    /// Forks a sandbox into so many children and returns their ids in order.
     pub async fn fork(&self, parent: SandboxId, count: usize) -> Result<Vec<SandboxId>> {
         let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
         let children: Vec<Ensure> = (0..count).map(|_| child()).collect();
@@ -79,7 +79,7 @@ impl Bed {
         Ok(ids)
     }
 
-    /// Runs a shell command that must succeed, and gives its output without the last line's end.
+    /// Runs a shell command that must succeed, and returns its output without the final newline.
     ///
     /// # Panics
     /// If the command cannot be run or fails.
@@ -89,7 +89,7 @@ impl Bed {
         output.trim_end().to_owned()
     }
 
-    /// Runs a shell command and gives its output and exit code.
+    /// Runs a shell command and returns its output and exit code.
     pub async fn sh(&self, id: SandboxId, command: &str) -> Result<(String, i32)> {
         let ask = ExecAsk::shell(command, PATIENCE);
         let mut session = self.host.exec(id, ask).await?;
@@ -105,20 +105,20 @@ impl Bed {
         anyhow::bail!("the exec ended without a terminal event")
     }
 
-    /// Takes everything down and removes the data folder.
+    /// Closes the host and removes the data folder.
     pub async fn close(self) {
         self.host.close().await;
         self.volume.close();
     }
 
-    /// Looks for everything that this host has taken.
+    /// Finds all resources of this host.
     pub async fn leftovers(&self) -> Result<Leftovers> {
         Leftovers::find(&self.instance, &self.run_root, &self.data_dir).await
     }
 }
 
-/// Runs a test's body on a host of its own. Takes the host down however the body ends, and then
-/// nothing may be left of it.
+/// Runs a test's body on its own host. Closes the host however the body ends, and then checks that
+/// no resource is left.
 pub async fn with_bed(
     settings: HostSettings,
     net: impl FnOnce(NetSettings) -> NetSettings,

@@ -1,5 +1,5 @@
-//! A server of the test's own that is sent things: spans as a collector is, or events as a receiver
-//! of webhooks is. It takes them, refuses them or stands still, as the test wants.
+//! A test server that receives spans (as a collector) or events (as a webhook receiver). It accepts
+//! them, rejects them or stalls, as the test sets it.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{PATIENCE, wait_for};
 
-/// How it treats who sends.
+/// How it treats a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reception {
     Takes,
@@ -25,7 +25,7 @@ pub enum Reception {
     Answers(u16),
 }
 
-/// What was sent once.
+/// One request.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub path: String,
@@ -34,7 +34,7 @@ pub struct Sent {
     pub body: Value,
 }
 
-/// One span as it came.
+/// One span as received.
 #[derive(Clone, Debug)]
 pub struct SeenSpan {
     pub trace: String,
@@ -46,7 +46,7 @@ pub struct SeenSpan {
     pub failed: bool,
 }
 
-/// The server. Dropped, it is gone.
+/// The server. It stops on drop.
 pub struct Collector {
     pub url: String,
     shared: Arc<Shared>,
@@ -77,17 +77,17 @@ impl Collector {
         Ok(Self { url, shared, scope })
     }
 
-    /// Treats who sends in another way from now on.
+    /// Changes how it treats requests from now on.
     pub fn behave(&self, reception: Reception) {
         *lock(&self.shared.reception) = reception;
     }
 
-    /// Everything that was sent so far, taken or not.
+    /// All requests so far, accepted or not.
     pub fn sent(&self) -> Vec<Sent> {
         lock(&self.shared.sent).clone()
     }
 
-    /// Every span that was sent so far.
+    /// All spans so far.
     pub fn spans(&self) -> Vec<SeenSpan> {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let mut seen = Vec::new();
@@ -99,7 +99,7 @@ impl Collector {
         seen
     }
 
-    /// Waits for a span that came.
+    /// Waits for a matching span.
     pub async fn wait_span(&self, what: &str, wanted: impl Fn(&SeenSpan) -> bool) -> SeenSpan {
         wait_for(what, PATIENCE, async || self.spans().into_iter().find(&wanted)).await
     }

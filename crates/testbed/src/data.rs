@@ -1,4 +1,4 @@
-//! A data folder of a test's own that has the baked templates, gone when it is dropped.
+//! A data folder for one test with the baked templates. Removed on drop.
 
 use std::path::{Path, PathBuf};
 
@@ -8,25 +8,25 @@ use pandastack_model::SandboxId;
 
 use crate::bed::template_data_dir;
 
-/// What tests make sandboxes of.
+/// The template of all test sandboxes.
 const TEMPLATE: &str = "mini";
 
-/// Room for the templates, which a plain file system cannot share with an image, and for some
+/// Space for the templates, which a plain file system cannot share with an image, and for some
 /// sandboxes.
 const IMAGE_BYTES: u64 = 16 << 30;
 
-/// What removed tests' folders may hold of the disk under them.
+/// Maximum space that removed test folders may hold on the disk under them.
 const SLACK_MAX: u64 = 4 << 30;
 
-/// A folder with templates that a test may damage. Dropped, it is removed.
+/// A folder with templates that a test may damage. Removed on drop.
 pub struct DataFolder {
     path: PathBuf,
-    /// The volume it lies on, if that is the one with the baked templates.
+    /// The volume of the folder, if it is the one with the baked templates.
     shared: Option<Volume>,
 }
 
 impl DataFolder {
-    /// Makes the folder on the volume of the baked templates and shares their blocks.
+    /// Makes the folder on the volume of the baked templates, and shares their blocks.
     pub fn with_templates() -> Result<Self> {
         let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;
         let path = shared.root().join("tests").join(SandboxId::random().to_string());
@@ -38,7 +38,7 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Makes the folder on a file system of the test's own, which shares blocks by itself.
+    /// Makes the folder on the test's own file system, which supports reflinks.
     pub fn on(file_system: &Path) -> Result<Self> {
         let folder = Self { path: file_system.join("data"), shared: None };
         let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make mini` bakes them")?;
@@ -49,14 +49,14 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Makes the folder where temporary files go, with a volume of its own: an image, unless
-    /// temporary files share blocks.
+    /// Makes the folder in the temporary folder with its own volume: an image, unless the temporary
+    /// folder supports reflinks.
     pub fn with_own_volume() -> Result<Self> {
         Self::with_image(std::env::temp_dir().join(format!("pandastack-{}", SandboxId::random())))
     }
 
-    /// Makes the folder on a file system of the caller's that shares no blocks, with a volume of
-    /// its own in an image.
+    /// Makes the folder on the caller's file system without reflinks, with its own volume in an
+    /// image.
     pub fn with_image_on(file_system: &Path) -> Result<Self> {
         Self::with_image(file_system.join("data"))
     }
@@ -77,7 +77,7 @@ impl DataFolder {
         &self.path
     }
 
-    /// Bundles are kept with the templates: making one copies a hundred megabytes.
+    /// Links the bundles of the templates: making one copies a hundred megabytes.
     fn link_bundles(&self) -> Result<()> {
         let bundles = template_data_dir().join("runtime");
         std::fs::create_dir_all(&bundles)?;
@@ -87,7 +87,7 @@ impl DataFolder {
 
 impl Drop for DataFolder {
     fn drop(&mut self) {
-        // A server that was killed has left its volume mounted.
+        // A killed server leaves its volume mounted.
         if self.path.join("volume.xfs").exists()
             && let Ok(own) = Volume::open(&self.path, 0)
         {
@@ -101,15 +101,15 @@ impl Drop for DataFolder {
     }
 }
 
-/// Trims the volume that tests share. No host does: each has its data in a folder there, not in an
-/// image of its own.
+/// Trims the volume that tests share. No host does this: each has only a folder there, not its own
+/// image.
 fn give_back(shared: &Volume) {
     if shared.slack().is_some_and(|slack| slack.held > SLACK_MAX) {
         let _ = shared.trim(0, || false);
     }
 }
 
-/// Copies what roots are booted with.
+/// Copies the boot files.
 fn copy_kit(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to.join("boot"))?;
     for file in std::fs::read_dir(from.join("boot")).into_iter().flatten() {
@@ -119,8 +119,8 @@ fn copy_kit(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Shares or copies the template that tests use with its layer. Others that somebody baked beside
-/// it stay behind: tests count layers and standby machines.
+/// Shares or copies the test template with its layer. Other templates are not copied: tests count
+/// layers and standby machines.
 fn copy_template(from: &Path, to: &Path) -> Result<()> {
     let name = Path::new("templates").join(TEMPLATE);
     let layer = std::fs::read_to_string(from.join(&name)).context("find the template; `make mini` bakes it")?;

@@ -1,6 +1,6 @@
-//! A host of a test's own on fake machines: a real host, ledger, layer store and real network
-//! namespaces; only the machines and what runs in them are scripted. Starts in a fraction of a
-//! second and needs no template.
+//! A host for one test on fake machines: the host, ledger, layer store and network namespaces are
+//! real, only the machines and their guests are scripted. Starts in a fraction of a second and
+//! needs no template.
 
 use std::{
     io::Write as _,
@@ -31,10 +31,10 @@ use crate::{
     spec, wait_for,
 };
 
-/// A host that closes in less has waited for none of its own deadlines.
+/// A faster close has not waited for any of the host's own timeouts.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-/// What outlives a host's process: its folder with a tiny template `mini`, and the machines.
+/// State that outlives a host's process: its folder with a tiny template `mini`, and the machines.
 pub struct FakeGround {
     pub driver: FakeDriver,
     pub script: Script,
@@ -42,23 +42,23 @@ pub struct FakeGround {
     pub run_root: PathBuf,
     network: Network,
     volume: Arc<Volume>,
-    /// Unmounted before the folder below it is removed: fields go in this order.
+    /// Unmounted before the folder below it is removed: fields drop in this order.
     _small: Option<SmallVolume>,
     folder: tempfile::TempDir,
 }
 
-/// The name that everything of a host's network carries.
+/// The name prefix of all network resources of a host.
 struct Network(String);
 
 impl Drop for Network {
-    /// A test that failed may have left namespaces, links and rules that nobody would look for. One
-    /// that passed has shown that it has not.
+    /// Cleans up after a failed test, which may leave namespaces, links and rules. A test that
+    /// passed has checked that it left none.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
         }
         let instance = std::mem::take(&mut self.0);
-        // On a thread of its own: the test's runtime may be on its way down.
+        // On its own thread, because the test's runtime may be shutting down.
         let sweep = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.map(|runtime| runtime.block_on(net::sweep(&instance, &[])))
@@ -85,11 +85,11 @@ impl Drop for SmallVolume {
     }
 }
 
-/// A running host on its ground.
+/// A running host with its state.
 pub struct FakeBed {
     pub host: Arc<Host>,
     pub ground: Arc<FakeGround>,
-    /// What the host has before the first sandbox.
+    /// Resources of the host before the first sandbox.
     idle: Leftovers,
 }
 
@@ -102,12 +102,12 @@ impl Deref for FakeBed {
 }
 
 impl FakeBed {
-    /// Settings without standby machines, so that a test sees every step it causes and no other.
+    /// Settings without standby machines, so that a test sees only the steps it causes.
     pub fn settings() -> HostSettings {
         HostSettings { standby: 0, blanks: 0, ..HostSettings::default() }
     }
 
-    /// Starts a host that may have so many network slots, on ground of its own.
+    /// Starts a host with so many network slots on new state.
     pub async fn start(settings: HostSettings, slots_max: usize) -> Result<Self> {
         let ground = Arc::new(FakeGround::make().await?);
         let host = ground.host(settings, slots_max).await?;
@@ -116,28 +116,28 @@ impl FakeBed {
         Ok(bed)
     }
 
-    /// Starts a host where another one was before, however that one ended.
+    /// Starts a host on the state of an earlier one, however that one ended.
     pub async fn start_over(ground: Arc<FakeGround>, settings: HostSettings) -> Result<Self> {
         let host = ground.host(settings, SLOTS_MAX).await?;
-        // Recovery ends processes that nobody keeps; machines in memory have none to be found by.
+        // Recovery ends processes without an owner, but machines in memory have no process to find.
         ground.driver.end_homeless();
         Ok(Self { host: Arc::new(host), ground, idle: Leftovers::default() })
     }
 
-    /// Asks for a sandbox from `mini` under an id.
+    /// Requests a sandbox from `mini` with this id.
     pub async fn ensure(&self, id: SandboxId) -> Result<SandboxView, Fault> {
         self.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await
     }
 
-    /// Asks for a sandbox from `mini` with volumes.
+    /// Requests a sandbox from `mini` with volumes.
     pub async fn ensure_with(&self, id: SandboxId, volumes: Vec<VolumeMount>) -> Result<SandboxView, Fault> {
         self.host.ensure(Ensure { id, generation: 1, spec: SandboxSpec { volumes, ..spec("mini") } }).await
     }
 
-    /// Creates a sandbox and names its machine too.
+    /// Creates a sandbox and returns its machine too.
     ///
     /// # Panics
-    /// If the create fails, or other machines than this one were made meanwhile.
+    /// If the create fails, or if other machines were made meanwhile.
     pub async fn create(&self) -> (SandboxId, MachineId) {
         let (id, before) = (SandboxId::random(), self.driver.live());
         self.ensure(id).await.expect("a sandbox is created");
@@ -160,13 +160,13 @@ impl FakeBed {
         self.host.exec(id, ask).await
     }
 
-    /// Runs a program to its end and gives its output and last event.
+    /// Runs a program to its end and returns its output and last event.
     pub async fn run(&self, id: SandboxId, command: &str) -> Result<(String, ExecEvent), Fault> {
         Ok(finish(self.exec(id, command).await?).await)
     }
 
-    /// Waits until the host has no more than before its first sandbox: no machine, link, namespace,
-    /// disk, folder, ledger line.
+    /// Waits until the host has no more resources than before its first sandbox: no machine, link,
+    /// namespace, disk, folder, ledger entry.
     pub async fn is_idle(&self) {
         assert_eq!(self.driver.live(), [], "machines are stopped before anybody hears of the end");
         let left = self.leftovers().await.expect("leftovers can be looked for");
@@ -175,7 +175,7 @@ impl FakeBed {
         wait_for("the last guest hung up", CLOSE_MAX, unlinked).await;
     }
 
-    /// Looks for leaks and says how many layers and machines there are. There must be no leak.
+    /// Runs an audit and returns the number of layers and machines. There must be no leak.
     ///
     /// # Panics
     /// If there is one.
@@ -198,7 +198,7 @@ impl FakeBed {
         Ok(String::from_utf8_lossy(&contents.concat()).into_owned())
     }
 
-    /// The state a sandbox is in, if there is one.
+    /// The state of a sandbox, if it exists.
     pub async fn state(&self, id: SandboxId) -> Option<SandboxState> {
         Some(self.host.observe(id).await?.state)
     }
@@ -210,7 +210,7 @@ impl FakeGround {
         Self::make_in(tempfile::tempdir()?, None).await
     }
 
-    /// Does the same with a data volume that holds so many bytes and no more.
+    /// As `make`, with a data volume of exactly so many bytes.
     pub async fn with_small_volume(bytes: u64) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let volume = folder.path().join("volume");
@@ -227,13 +227,14 @@ impl FakeGround {
         let driver = FakeDriver::new(move |_| Arc::new(ScriptedGuest::new(guests.clone())));
         seal_mini(&layers, &driver).await?;
         let network = Network(folder.path().display().to_string());
-        // Control groups go by the last name: hosts side by side must not find each other's.
+        // Control groups are named after the last path component, so hosts in parallel need
+        // different names.
         let own = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let run_root = folder.path().join(format!("run{own}"));
         Ok(Self { driver, script, layers, run_root, network, volume, _small: small, folder })
     }
 
-    /// Fills the data volume to its last byte, and names the file that does.
+    /// Fills the data volume to its last byte, and returns the file that does.
     pub fn fill(&self) -> Result<PathBuf> {
         let path = self.volume.root().join("filler");
         let mut file = std::fs::File::create(&path)?;
@@ -262,12 +263,12 @@ impl FakeGround {
         Ok(Host::start(parts).await?)
     }
 
-    /// The file of the host's ledger, for damaging it.
+    /// The host's ledger file, for tests that damage it.
     pub fn ledger(&self) -> PathBuf {
         self.folder.path().join("ledger.db")
     }
 
-    /// Where the files of the sealed template lie, for damaging them.
+    /// Folder of the sealed template's files, for tests that damage them.
     ///
     /// # Panics
     /// If the template is gone.
@@ -275,37 +276,37 @@ impl FakeGround {
         self.folder_of(self.layers.template(&spec("mini").template).expect("the ground has the template"))
     }
 
-    /// Bakes the template once more, as an operator does beside a running host.
+    /// Bakes the template again, as an operator does beside a running host.
     ///
     /// # Panics
-    /// If that fails.
+    /// If the bake fails.
     pub async fn bake_again(&self) {
         seal_mini(&self.layers, &self.driver).await.expect("the template is baked");
     }
 
-    /// Where layers are drafted.
+    /// Folder of layer drafts.
     pub fn staging(&self) -> PathBuf {
         self.volume.root().join("staging")
     }
 
-    /// Where the files of a layer lie.
+    /// Folder of a layer's files.
     pub fn folder_of(&self, layer: LayerId) -> PathBuf {
         self.volume.root().join("layers").join(layer.to_string())
     }
 
-    /// Looks for everything that a host has taken here.
+    /// Finds all resources of a host here.
     pub async fn leftovers(&self) -> Result<Leftovers> {
         Leftovers::find(&self.network.0, &self.run_root, self.folder.path()).await
     }
 }
 
-/// Runs a test's body on a host of its own. However the body ends, the host is closed; it must not
-/// take long, and must leave nothing behind.
+/// Runs a test's body on its own host. However the body ends, the host is closed. The close must be
+/// fast and leave nothing behind.
 pub async fn with_fake_bed(settings: HostSettings, body: impl AsyncFnOnce(&FakeBed)) {
     with_small_fake_bed(settings, SLOTS_MAX, body).await;
 }
 
-/// As [`with_fake_bed`], on a host that may have so many network slots.
+/// As [`with_fake_bed`], on a host with so many network slots.
 pub async fn with_small_fake_bed(settings: HostSettings, slots_max: usize, body: impl AsyncFnOnce(&FakeBed)) {
     listen_for_alarms();
     let bed = FakeBed::start(settings, slots_max).await.expect("a host starts");
@@ -328,7 +329,7 @@ pub async fn with_small_fake_bed(settings: HostSettings, slots_max: usize, body:
 /// Reads a program's events to the last one.
 ///
 /// # Panics
-/// If the events end without a last one.
+/// If the events end without a final one.
 pub async fn finish(mut session: ExecSession) -> (String, ExecEvent) {
     let mut output = Vec::new();
     while let Some(event) = session.events.recv().await {

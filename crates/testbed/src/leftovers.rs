@@ -1,5 +1,5 @@
-//! What a host has taken from the machine it runs on: processes, control groups, namespaces, links,
-//! tables, mounts, loop devices, files, lines in its ledger.
+//! All resources of a host on its machine: processes, control groups, namespaces, links, tables,
+//! mounts, loop devices, files, ledger entries.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use pandastack_host::{Ledger, net};
 use pandastack_sys::cgroup::Hierarchy;
 use pandastack_vmm::groups_of;
 
-/// Everything found that belongs to one instance.
+/// All resources found of one instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     pub processes: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Looks for everything of an instance with this machine folder and this data folder.
+    /// Finds all resources of an instance with this machine folder and this data folder.
     pub async fn find(instance: &str, run_root: &Path, data_dir: &Path) -> Result<Self> {
         let net::Leftovers { namespaces, links, tables } = net::leftovers(instance).await?;
         let data = data_dir.display().to_string();
@@ -60,7 +60,7 @@ async fn ledger(file: &Path) -> Result<Vec<String>> {
     Ok(machines.into_iter().map(|machine| machine.id.to_string()).collect())
 }
 
-/// Finds the processes whose arguments name something in a machine folder.
+/// Finds the processes whose arguments name a path in a machine folder.
 pub fn processes(run_root: &Path) -> Vec<String> {
     let mark = format!("{}/", run_root.display());
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -74,8 +74,8 @@ pub fn processes(run_root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Finds the machine folder of the server of a data folder by a machine that it runs. A jailed
-/// process has its disk open but does not know the disk's name; its own folder is in its arguments.
+/// Finds the machine folder of a data folder's server through one of its machines. A jailed process
+/// has its disk open without a path, but its arguments name its own folder.
 pub fn run_root_of(data_dir: &Path) -> Option<PathBuf> {
     let disks = data_dir.join("volume/disks");
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

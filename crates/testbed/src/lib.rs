@@ -1,6 +1,6 @@
-//! Starts real parts for tests: a host on real machines from a template baked once, a host on fake
-//! machines with a scripted guest, or the built server binary. Waits for conditions with a
-//! deadline, and looks for what a test left behind.
+//! Starts real parts for tests: a host on real machines with a baked template, a host on fake
+//! machines with a scripted guest, or the built server binary. Waits for conditions with a timeout,
+//! and finds leftovers of a test.
 
 mod alarms;
 mod bed;

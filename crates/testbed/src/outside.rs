@@ -1,7 +1,6 @@
-//! Owns a small outside world for tests: a network namespace that stands for the Internet, with
-//! whatever addresses a test wants to exist there, reachable from the namespace of the thread that
-//! makes it. Test traffic goes here and nowhere else. Never asks for privileges it does not have
-//! (it needs root), and removes all it made when it is dropped, also on panic.
+//! A small outside network for tests: a namespace that represents the Internet, with addresses of
+//! the test's choice, reachable from the namespace of the calling thread. Test traffic goes only
+//! here. Needs root. Removes everything on drop, also on panic.
 
 use std::{
     fs::File,
@@ -19,17 +18,17 @@ use std::{
 
 use pandastack_sys::netns::Netns;
 
-/// How often a server looks whether it should end.
+/// How often a server checks whether it should end.
 const POLL: Duration = Duration::from_millis(5);
 
-/// How long a new link may take to carry packets, and how long one try waits.
+/// Timeout for a new link to carry packets, and for one attempt.
 const LINK_PATIENCE: Duration = Duration::from_secs(10);
 const LINK_TRY: Duration = Duration::from_millis(50);
 
-/// A port that nobody listens on; who asks is told so.
+/// A port without a listener, which refuses connections.
 const DISCARD: u16 = 9;
 
-/// Whoever has this file locked picks a link; in the folder for temporary files.
+/// Lock file for picking a link, in the temporary folder.
 const TURN: &str = "pandastack-outside.lock";
 
 /// A namespace with servers at addresses of the test's choice.
@@ -43,12 +42,12 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Makes the namespace, gives it the addresses, and routes each of them there from the caller's
+    /// Makes the namespace with the addresses, and routes each of them there from the caller's
     /// namespace.
     pub fn new(addresses: &[Ipv4Addr]) -> io::Result<Outside> {
         let name = unique("pdo");
-        // Held until the link is there: two tests that look for a free one at the same time would
-        // find the same.
+        // Locked until the link exists: two tests that search at the same time would pick the same
+        // link.
         let turn = File::create(std::env::temp_dir().join(TURN))?;
         turn.lock()?;
         let (near, far) = free_link()?;
@@ -76,36 +75,35 @@ impl Outside {
         }
     }
 
-    /// Gives the name of the namespace.
+    /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Gives the namespace, for servers and clients of the test's own.
+    /// The namespace, for the test's own servers and clients.
     pub fn netns(&self) -> &Netns {
         &self.netns
     }
 
-    /// Gives the host's own address towards this world: what servers here see when the host
-    /// masquerades.
+    /// The host's own address on this link: servers here see it when the host masquerades.
     pub fn near_address(&self) -> Ipv4Addr {
         self.near
     }
 
-    /// Gives the world's own address: it looks public, is always there, and differs between tests
-    /// that run at once on one host, while an address of the test's choice can be routed once only.
+    /// The namespace's own address. It looks public and differs between parallel tests on one host,
+    /// while an address of the test's choice can be routed only once.
     pub fn far_address(&self) -> Ipv4Addr {
         self.far
     }
 
-    /// Starts a TCP server that tells every caller the address it was called from, and hangs up.
+    /// Starts a TCP server that sends each client its own address, and closes the connection.
     pub fn greet(&mut self, address: SocketAddr) -> io::Result<()> {
         let listener = self.netns.listen_tcp(address)?;
         self.servers.push(greeter(listener, self.end.clone()));
         Ok(())
     }
 
-    /// Starts a UDP server that sends everything back, and gives the counter of what it received.
+    /// Starts a UDP echo server, and returns the counter of received datagrams.
     pub fn echo(&mut self, address: SocketAddr) -> io::Result<Arc<AtomicUsize>> {
         let socket = self.netns.bind_udp(address)?;
         let count = Arc::new(AtomicUsize::new(0));
@@ -114,8 +112,8 @@ impl Outside {
     }
 }
 
-/// Waits until a link that was just made carries packets: what is sent until then is lost, and a
-/// lost first packet of a connection is sent again only after a second.
+/// Waits until a new link carries packets. Earlier packets are lost, and a lost first packet of a
+/// connection is repeated only after a second.
 fn until_reached(closed: SocketAddr) -> io::Result<()> {
     let deadline = Instant::now() + LINK_PATIENCE;
     loop {
@@ -138,13 +136,13 @@ impl Drop for Outside {
     }
 }
 
-/// Runs `ip` in the namespace of the calling thread, with commands on its standard input, and gives
-/// what it printed.
+/// Runs `ip` in the namespace of the calling thread, with commands on standard input, and returns
+/// its output.
 pub fn ip(arguments: &[&str], input: &str) -> io::Result<String> {
     run("ip", arguments, input)
 }
 
-/// Runs a program in the namespace of the calling thread. Its complaint is in the error.
+/// Runs a program in the namespace of the calling thread. The error contains its error output.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> io::Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -160,14 +158,14 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> io::Result<String>
     Err(io::Error::other(format!("{program} {arguments:?}: {}", complaint.trim())))
 }
 
-/// Gives a name that no other test has, short enough for a link.
+/// Returns a name that no other test has, short enough for a link.
 pub fn unique(prefix: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}-{:x}-{number:x}", std::process::id())
 }
 
-/// Picks a /30 of a documentation network that no route leads to yet.
+/// Picks a /30 of a documentation network without a route.
 fn free_link() -> io::Result<(Ipv4Addr, Ipv4Addr)> {
     let start = std::process::id() as u8;
     for step in 0..64_u8 {
@@ -180,7 +178,7 @@ fn free_link() -> io::Result<(Ipv4Addr, Ipv4Addr)> {
 }
 
 fn remove(name: &str) {
-    // The link may be gone with the namespace already; a test's clean-up has nobody to complain to.
+    // Best effort: the link may be gone with the namespace already.
     let _ = ip(&["link", "del", name], "");
     let _ = ip(&["netns", "del", name], "");
 }

@@ -1,4 +1,4 @@
-//! The built `pandastack` binary as a process of its own, for tests that kill it.
+//! The built `pandastack` binary as a separate process, for tests that kill it.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +13,7 @@ use crate::PATIENCE;
 /// How long a dropped server may take to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A running `pandastack up`. Dropped, it is stopped.
+/// A running `pandastack up`. Stopped on drop.
 pub struct Server {
     child: Child,
     pub url: String,
@@ -21,7 +21,7 @@ pub struct Server {
     log: PathBuf,
 }
 
-/// Finds a built binary: in the release folder of the target, where `make build` puts it.
+/// Finds a built binary in the release folder of the target, where `make build` puts it.
 pub fn built(name: &str) -> PathBuf {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let target =
@@ -37,14 +37,14 @@ impl Server {
         })
     }
 
-    /// Does the same with arguments and environment of the test's own.
+    /// As `start`, with the test's arguments and environment.
     pub fn start_with(data_dir: &Path, configure: impl FnOnce(&mut Command)) -> Result<Self> {
         let mut server = Self::spawn(data_dir, configure)?;
         server.wait_until_ready()?;
         Ok(server)
     }
 
-    /// Starts the server and does not wait until it is ready.
+    /// Starts the server without waiting until it is ready.
     pub fn begin(data_dir: &Path, arguments: &[&str]) -> Result<Self> {
         Self::spawn(data_dir, |command| {
             command.arg("--no-config").args(arguments);
@@ -87,7 +87,7 @@ impl Server {
         }
     }
 
-    /// Everything the server printed so far.
+    /// All output of the server so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -96,20 +96,20 @@ impl Server {
         self.child.id()
     }
 
-    /// Ends the server without giving it a chance.
+    /// Kills the server.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Ends the server without giving it a chance, so long after now.
+    /// Kills the server after a delay.
     pub fn kill_after(&mut self, delay: Duration) -> Result<()> {
         std::thread::sleep(delay);
         self.kill()
     }
 
-    /// Asks the server to stop, as Ctrl-C does, and gives its exit code.
+    /// Stops the server as Ctrl-C does, and returns its exit code.
     pub fn stop(&mut self) -> Result<Option<i32>> {
         Command::new("kill").args(["-INT", &self.child.id().to_string()]).status()?;
         Ok(self.child.wait()?.code())
@@ -118,7 +118,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Asked first, so that a failed test leaves no machines behind.
+        // Stopped first, so that a failed test leaves no machines behind.
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
         }

@@ -2,8 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-/// Asks until the answer is `Some`, every few milliseconds, and panics with the name after the
-/// deadline.
+/// Polls every few milliseconds until the answer is `Some`. Panics with the name after the timeout.
 pub async fn wait_for<F, W, T>(what: &str, deadline: Duration, mut ask: F) -> T
 where
     F: FnMut() -> W,

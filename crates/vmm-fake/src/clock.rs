@@ -1,11 +1,11 @@
-//! Time that stands still until a test moves it.
+//! A virtual clock that moves only when a test advances it.
 
 use std::time::Duration;
 
 use pandastack_kit::Clock;
 use tokio::sync::watch;
 
-/// Where every fake clock starts: some moment in 2027, so that a zero is never mistaken for a time.
+/// Start of every fake clock: a moment in 2027, so that zero is never mistaken for a time.
 const START_NS: u64 = 1_800_000_000 * 1_000_000_000;
 
 /// A virtual clock. Clones are the same clock.
@@ -21,15 +21,15 @@ impl Default for FakeClock {
 }
 
 impl FakeClock {
-    /// Moves time on and wakes whoever slept until then.
+    /// Advances the time and wakes all sleepers whose time has come.
     pub fn advance(&self, by: Duration) {
         self.now_ns.send_modify(|now| *now += by.as_nanos() as u64);
     }
 
-    /// Waits until time was moved on by this much.
+    /// Waits until the clock has advanced by this much.
     pub async fn sleep(&self, duration: Duration) {
         let until = self.now_ns() + duration.as_nanos() as u64;
-        // The sender lives in `self`, so the channel cannot close meanwhile.
+        // `self` owns the sender, so the channel cannot close meanwhile.
         let _ = self.now_ns.subscribe().wait_for(|now| *now >= until).await;
     }
 }

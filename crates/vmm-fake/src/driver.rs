@@ -1,4 +1,4 @@
-//! Makes machines in memory and keeps the books that leak checks read.
+//! Makes machines in memory and keeps the counters that leak checks read.
 
 use std::{
     collections::HashMap,
@@ -24,13 +24,13 @@ use crate::{
 
 type MakeGuest = Box<dyn Fn(MachineId) -> Arc<dyn FakeGuest> + Send + Sync>;
 
-/// Makes fake machines. Clones share machines, plan and books.
+/// Makes fake machines. Clones share machines, fault plan and counters.
 #[derive(Clone)]
 pub struct FakeDriver {
     shared: Arc<Shared>,
 }
 
-/// What machines and their driver have in common.
+/// State that machines share with their driver.
 pub(crate) struct Shared {
     pub(crate) faults: Faults,
     pub(crate) scope: Scope,
@@ -39,23 +39,23 @@ pub(crate) struct Shared {
 }
 
 impl FakeDriver {
-    /// Makes a driver whose every machine gets a guest of its own from this function.
+    /// Makes a driver. The function makes the guest of each machine.
     pub fn new(make_guest: impl Fn(MachineId) -> Arc<dyn FakeGuest> + Send + Sync + 'static) -> Self {
         let (faults, scope, bodies) = (Faults::default(), Scope::new(), Mutex::default());
         Self { shared: Arc::new(Shared { faults, scope, make_guest: Box::new(make_guest), bodies }) }
     }
 
-    /// The plan of what goes wrong.
+    /// The fault plan.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    /// Lists the machines that live, those included that somebody dropped without stopping them.
+    /// Lists the machines that are alive, including those dropped without a stop.
     pub fn live(&self) -> Vec<MachineId> {
         self.shared.bodies().iter().filter(|(_, body)| body.is_alive()).map(|(id, _)| *id).collect()
     }
 
-    /// Lists the machines that live and whose guests do not stand still.
+    /// Lists the machines that are alive and whose guests are running.
     pub fn running(&self) -> Vec<MachineId> {
         self.shared.bodies().iter().filter(|(_, body)| body.is_alive() && body.runs()).map(|(id, _)| *id).collect()
     }
@@ -65,7 +65,7 @@ impl FakeDriver {
         self.shared.scope.tasks()
     }
 
-    /// Lists what is in the slots of a machine that lives, and how large it knows each disk to be.
+    /// Lists the volumes in the slots of a live machine, with the disk size that the machine knows.
     pub fn attached(&self, id: MachineId) -> Vec<(VolumePort, Bytes)> {
         let bodies = self.shared.bodies();
         let Some(body) = bodies.get(&id).filter(|body| body.is_alive()) else { return Vec::new() };
@@ -73,36 +73,36 @@ impl FakeDriver {
         body.slots().iter().map(|(slot, (file, size))| (port(slot, file), *size)).collect()
     }
 
-    /// Lists every size that a living machine was told of its volumes, from their attaching on.
+    /// Lists every volume size that a live machine was given, from the attach on.
     pub fn told(&self, id: MachineId) -> Vec<ToldSize> {
         let bodies = self.shared.bodies();
         bodies.get(&id).filter(|body| body.is_alive()).map(|body| body.told().clone()).unwrap_or_default()
     }
 
-    /// Ends a machine as if its process had been killed. An unknown one is fine.
+    /// Ends a machine as if its process had been killed. Ignores an unknown machine.
     pub fn kill(&self, id: MachineId) {
         if let Some(body) = self.shared.bodies().get(&id) {
             body.die("killed by signal 9");
         }
     }
 
-    /// Cuts every connection to a machine's guest. An unknown one is fine.
+    /// Cuts every connection to a machine's guest. Ignores an unknown machine.
     pub fn hang_up(&self, id: MachineId) {
         if let Some(body) = self.shared.bodies().get(&id) {
             body.cut.send_modify(|times| *times += 1);
         }
     }
 
-    /// Lets the host's disk be full for a machine, whose guest stands still then, or have room
-    /// again. An unknown one is fine.
+    /// Simulates a full host disk for a machine, which stops its guest, or free space again.
+    /// Ignores an unknown machine.
     pub fn give_room(&self, id: MachineId, has_room: bool) {
         if let Some(body) = self.shared.bodies().get(&id) {
             body.give_room(has_room);
         }
     }
 
-    /// Ends the machines whose folder is gone: what a look through the process table would do for
-    /// real ones after a crash.
+    /// Ends the machines whose folder is gone. Recovery does this for real machines through the
+    /// process table after a crash.
     pub fn end_homeless(&self) {
         for body in self.shared.bodies().values().filter(|body| !body.run_dir.exists()) {
             body.die("ended by recovery");
@@ -117,7 +117,7 @@ impl FakeDriver {
         }
     }
 
-    /// Reads a layer, and gives its memory.
+    /// Reads a layer and returns its memory.
     async fn load(&self, spec: &MachineSpec, layer: &LayerFiles) -> Result<Vec<u8>, StartError> {
         self.enter(Step::Restore).await?;
         let read = |path: &Path| {

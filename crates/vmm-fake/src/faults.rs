@@ -1,5 +1,4 @@
-//! The plan of what goes wrong: which call, and how. Counts every call, so that tests can also ask
-//! what was done.
+//! The fault plan: which call fails, and how. Counts every call, so that tests can query the calls.
 
 use std::{
     collections::HashMap,
@@ -8,7 +7,7 @@ use std::{
 
 use tokio::sync::watch;
 
-/// A call that can be disturbed.
+/// A call that the plan can disturb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     Boot,
@@ -21,12 +20,11 @@ pub enum Step {
     Memory,
     Adopt,
     Attach,
-    /// Cannot be refused and is not among the calls of any kind: only [`Trouble::Hang`] disturbs
-    /// it.
+    /// Cannot fail, and does not count for [`When::Call`]. Only [`Trouble::Hang`] disturbs it.
     Stop,
 }
 
-/// Which calls a plan is for.
+/// The calls that a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// The nth call of any kind from now on, counted from 1.
@@ -37,27 +35,27 @@ pub enum When {
     Every(Step),
 }
 
-/// What happens to the call.
+/// The effect on the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is refused.
+    /// The call fails.
     Fail,
-    /// It does not return until [`Faults::clear`].
+    /// The call does not return until [`Faults::clear`].
     Hang,
-    /// The machine dies of it.
+    /// The machine dies during the call.
     Die,
-    /// It is done, and the answer says that it was not: a monitor that came too late. A start that
-    /// is late has failed.
+    /// The call takes effect, but reports a failure, as a monitor that answers too late. A late
+    /// start has failed.
     Late,
-    /// Whoever calls panics: a defect of the caller's, at this point.
+    /// The caller panics at this point, as from a defect of its own.
     Panic,
 }
 
-/// A driver's plan and its books. Clones are the same plan.
+/// A driver's fault plan and its counters. Clones share the plan.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     books: Arc<Mutex<Books>>,
-    /// How often the plan was cleared; whoever hangs goes on then.
+    /// Number of times the plan was cleared. Each clear releases the calls that hang.
     cleared: watch::Sender<u64>,
 }
 
@@ -69,7 +67,7 @@ struct Books {
 }
 
 impl Faults {
-    /// Adds to the plan.
+    /// Adds a fault to the plan.
     pub fn plan(&self, when: When, trouble: Trouble) {
         let mut books = self.books();
         let when = match when {
@@ -80,7 +78,7 @@ impl Faults {
         books.plan.push((when, trouble));
     }
 
-    /// Forgets the plan and lets everything go on that hangs.
+    /// Clears the plan and releases all calls that hang.
     pub fn clear(&self) {
         self.books().plan.clear();
         self.cleared.send_modify(|times| *times += 1);
@@ -91,12 +89,12 @@ impl Faults {
         self.books().count(step)
     }
 
-    /// Counts the calls that the plan has disturbed.
+    /// Counts the calls that the plan has disturbed so far.
     pub fn struck(&self) -> u64 {
         self.books().struck
     }
 
-    /// Notes a call and tells its trouble, after waiting if the plan says so.
+    /// Counts a call and returns its fault. Waits first if the plan says so.
     pub(crate) async fn strike(&self, step: Step) -> Option<Trouble> {
         let mut cleared = self.cleared.subscribe();
         let trouble = self.books().note(step)?;

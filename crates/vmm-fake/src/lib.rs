@@ -1,6 +1,6 @@
-//! The machine contract in memory: what most tests run on. A machine is a few flags, its guest is a
-//! future that a test hands in, and calls can be made to fail, hang or kill by plan. Nothing here
-//! starts a process or opens a network.
+//! The machine contract in memory, for most tests. A machine is a few flags, and a test supplies
+//! its guest as a future. Calls can fail, hang or kill by plan. Never starts a process or opens a
+//! network.
 
 mod clock;
 mod driver;

@@ -1,4 +1,4 @@
-//! One machine in memory: alive or dead, running or paused, and the guest behind it.
+//! One machine in memory: alive or dead, running or paused, with its guest.
 
 use std::{
     collections::BTreeMap,
@@ -23,10 +23,10 @@ use crate::{
     guest::{FakeGuest, LINK_BYTES, run_powered},
 };
 
-/// First line of a device state file; anything else is garbage.
+/// First line of a device state file. Any other content is invalid.
 pub(crate) const DEVICES: &[u8] = b"fake devices 1\n";
 
-/// What the driver keeps of a machine, so that it can be killed from outside.
+/// The driver's part of a machine, so that it can be killed from outside.
 pub(crate) struct Body {
     id: MachineId,
     pub(crate) run_dir: PathBuf,
@@ -34,22 +34,22 @@ pub(crate) struct Body {
     power: watch::Sender<Power>,
     has_room: AtomicBool,
     went_on: watch::Sender<u64>,
-    /// How often its connections were cut.
+    /// Number of times its connections were cut.
     pub(crate) cut: watch::Sender<u64>,
     pub(crate) guest: Arc<dyn FakeGuest>,
     slots: Mutex<Slots>,
     told: Mutex<Vec<ToldSize>>,
 }
 
-/// A size that a machine was told of a volume, and the one that the volume's file had at that
-/// moment. A real machine makes the file as large as it is told.
+/// A volume size that a machine was given, and the size of the volume's file at that moment. A real
+/// machine grows the file to the size it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToldSize {
     pub size: Bytes,
     pub present: Bytes,
 }
 
-/// What is in the slots, and how large the machine knows it to be.
+/// The volumes in the slots, with the size that the machine knows.
 pub(crate) type Slots = BTreeMap<VolumeSlot, (PathBuf, Bytes)>;
 
 impl Body {
@@ -77,7 +77,7 @@ impl Body {
         *self.power.borrow() == Power::Running
     }
 
-    /// Ends the machine, if it still lives. Its guest never runs again.
+    /// Ends the machine, if it is alive. Its guest never runs again.
     pub(crate) fn die(&self, reason: &str) {
         self.power.send_replace(Power::Paused);
         self.state.send_if_modified(|state| {
@@ -89,8 +89,7 @@ impl Body {
         });
     }
 
-    /// Lets the host's disk be full for this machine, whose guest stands still then, or have room
-    /// again.
+    /// Simulates a full host disk for this machine, which stops its guest, or free space again.
     pub(crate) fn give_room(&self, has_room: bool) {
         self.has_room.store(has_room, Ordering::Relaxed);
         let (now, next) = match has_room {
@@ -113,7 +112,7 @@ impl Body {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every size that the machine was told of, in that order.
+    /// Every size that the machine was given, in order.
     pub(crate) fn told(&self) -> MutexGuard<'_, Vec<ToldSize>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,7 +125,7 @@ impl Body {
     }
 }
 
-/// How a call is answered once it is done.
+/// How a completed call is answered.
 enum Answer {
     Timely,
     Late { command: &'static str },
@@ -151,7 +150,7 @@ pub(crate) struct FakeMachine {
 }
 
 impl FakeMachine {
-    /// Counts the call, carries out what the plan has for it, and refuses if the machine is dead.
+    /// Counts the call, applies the fault plan, and fails if the machine is dead.
     async fn enter(&self, step: Step, command: &'static str) -> Result<Answer, MachineError> {
         let trouble = self.shared.faults.strike(step).await;
         match trouble {
@@ -307,8 +306,8 @@ impl Machine for FakeMachine {
 
 impl Drop for FakeMachine {
     fn drop(&mut self) {
-        // One that still lives stays in the books, as its process would stay on a host: that is a
-        // leak to be found.
+        // A machine that is still alive stays registered, as its process would stay on a host.
+        // Tests report it as a leak.
         if !self.body.is_alive() {
             self.shared.forget(self.body.id);
         }

@@ -1,4 +1,4 @@
-//! The shared suite on the fake driver, with a guest that keeps one line of text.
+//! Runs the shared conformance suite on the fake driver, with a guest that keeps one line of text.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
 
@@ -17,7 +17,7 @@ use pandastack_vmm::{
 use pandastack_vmm_fake::{FakeDriver, FakeGuest, Step, Trouble, When};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
 
-/// Answers each line with the text it keeps; a line that is not empty replaces the text.
+/// Answers each line with the stored text. A line that is not empty replaces the text.
 #[derive(Default)]
 struct Notepad(Mutex<String>);
 

@@ -1,10 +1,10 @@
-//! A process on its way to being a machine. It starts, reads its arguments, and asks for its
-//! memory; the jail's filter holds that call. Until it is answered the process can wait for any
-//! layer of its size, with most of its start behind it.
+//! Starts a process in two steps. It starts, reads its arguments, and opens its memory file; the
+//! jail's filter holds that call. Until the call is answered, the process can wait for any layer of
+//! its size, with most of its start done.
 //!
 //! ```text
-//! begin ......... memory is asked for (held) | memory handed over, machine built, device state loaded
-//!        ahead, if somebody keeps blanks     |            when a layer is wanted
+//! begin ......... memory is opened (held)    | memory passed, machine built, device state loaded
+//!        in advance, if blanks are kept      |            when a layer is wanted
 //! ```
 
 use std::{
@@ -32,7 +32,7 @@ use crate::{
     state::check_length,
 };
 
-/// A process that has been started.
+/// A started process.
 pub struct Begun {
     pub started: Started,
     pub spec: MachineSpec,
@@ -41,8 +41,8 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Hands the memory over, if the process waits for it, and goes on until its monitor answers.
-    /// Its CPUs run from then on, or wait for a word, as its arguments say.
+    /// Passes the memory to the process, if it waits for it, and waits until its monitor answers.
+    /// The CPUs then run or wait for a command, as the arguments say.
     pub async fn finish(self, memory: File, power: Power) -> Result<QemuMachine, StartError> {
         let Begun { started: Started { process, entering, opens }, spec, netns, scope } = self;
         if let Some(listener) = opens {
@@ -71,7 +71,7 @@ impl Begun {
         }
     }
 
-    /// The same, and loads the device state that the process inherited.
+    /// As [`Begun::finish`], and loads the device state that the process inherited.
     pub async fn load(self, memory: File) -> Result<Box<dyn Machine>, StartError> {
         let machine = self.finish(memory, Power::Paused).await?;
         match load(&machine.qmp).await {
@@ -118,12 +118,13 @@ impl Blank for QemuBlank {
     }
 }
 
-/// Where a process finds its device state. Inherited empty, filled when the layer is known.
+/// Path of a machine's device state. The process inherits it empty; it is filled when the layer is
+/// known.
 fn state_file(spec: &MachineSpec) -> PathBuf {
     spec.run_dir.join("state")
 }
 
-/// Makes the file that will hold a machine's device state, open for reading.
+/// Makes the file for a machine's device state, and opens it for reading.
 pub fn make_state(spec: &MachineSpec) -> Result<File, StartError> {
     let file = state_file(spec);
     File::create(&file).and_then(|_| File::open(&file)).map_err(StartError::Spawn)
@@ -136,7 +137,7 @@ pub fn open_state(file: &std::path::Path) -> Result<File, StartError> {
     Ok(state)
 }
 
-/// Opens a layer's memory, for reading only: all machines of the layer share it.
+/// Opens a layer's memory read-only, because all machines of the layer share it.
 pub fn open_memory(layer: &LayerFiles) -> Result<File, StartError> {
     File::open(&layer.mem).map_err(load_error("open", &layer.mem))
 }
@@ -145,7 +146,7 @@ fn load_error<'a>(action: &'a str, file: &'a std::path::Path) -> impl FnOnce(io:
     move |cause| StartError::Load { reason: format!("{action} {}: {cause}", file.display()) }
 }
 
-/// Gives the memory to a process that asks for it. If that fails, the process says so itself.
+/// Passes the memory to a process that opens it. If that fails, the process reports the error.
 fn hand_over(listener: Listener, memory: File, scope: &Scope) {
     let inner = scope.clone();
     scope.start("machine-memory", async move {

@@ -1,7 +1,6 @@
-//! The runtime bundle: a copy of QEMU with its libraries and firmware, kept under the digest of its
-//! contents. A saved state is only safe with the QEMU that wrote it, so layers name the bundle they
-//! need and a jail has to contain nothing else. After an upgrade of QEMU new layers are made with
-//! the new bundle, and old ones run with theirs as long as there are any.
+//! The runtime bundle: a copy of QEMU with its libraries and firmware, named by its content digest.
+//! A saved state is safe only with the QEMU that wrote it, so each layer names its bundle. After a
+//! QEMU upgrade, new layers use the new bundle, and old layers keep theirs.
 //!
 //! ```text
 //! <bundles>/<digest>/bin/qemu   lib/*.so*   lib/ld.so   modules/*.so   share/*.bin
@@ -17,20 +16,20 @@ use std::{
 
 use pandastack_model::Tier;
 
-/// Digits of a bundle's name.
+/// Length of a bundle's name.
 const DIGEST_DIGITS: usize = 32;
 
-/// The file that a whole bundle has.
+/// Marks a complete bundle.
 const COMPLETE: &str = "complete";
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// Firmware that a microvm with a direct kernel boot reads.
+/// Firmware that a microvm with a direct kernel boot needs.
 const FIRMWARE: [&str; 5] = ["bios-microvm.bin", "qboot.rom", "linuxboot_dma.bin", "pvh.bin", "kvmvapic.bin"];
 const FIRMWARE_FOLDERS: [&str; 3] = ["/usr/share/qemu", "/usr/share/seabios", "/usr/share/qemu-efi"];
 const MODULE_FOLDER: &str = "/usr/lib/x86_64-linux-gnu/qemu";
 
-/// No bundle could be made.
+/// A bundle could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error("{program} is not installed; install the package qemu-system-x86 or run `pandastack doctor`")]
@@ -65,25 +64,25 @@ impl Bundle {
         Ok(Self { folder, digest })
     }
 
-    /// Opens a bundle that was made earlier, whatever the host has installed by now.
+    /// Opens a bundle that was made earlier, independent of what the host has installed now.
     pub fn open(bundles: &Path, digest: &str) -> Option<Self> {
-        // Digests come out of manifests: what is not one is no name of a folder.
+        // Digests come from manifests, so only a valid digest may become a folder name.
         let plain = digest.len() == DIGEST_DIGITS && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         let folder = bundles.join(digest);
         (plain && folder.join(COMPLETE).exists()).then(|| Self { folder, digest: digest.to_owned() })
     }
 
-    /// Removes all complete bundles but those to keep, and gives their digests.
+    /// Removes all complete bundles except those to keep, and returns their digests.
     pub fn collect(bundles: &Path, keep: impl Fn(&str) -> bool) -> Vec<String> {
         let entries = fs::read_dir(bundles).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let unwanted = names.filter_map(|name| Bundle::open(bundles, &name)).filter(|bundle| !keep(&bundle.digest));
-        // Without its mark it is no bundle any more, however far the removal gets.
+        // Without its mark it is no longer a bundle, even if the removal does not finish.
         let gone = unwanted.filter(|bundle| fs::remove_file(bundle.folder.join(COMPLETE)).is_ok());
         gone.filter(|bundle| fs::remove_dir_all(&bundle.folder).is_ok()).map(|bundle| bundle.digest).collect()
     }
 
-    /// Where the bundle lies.
+    /// The bundle's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -93,8 +92,8 @@ impl Bundle {
         &self.digest
     }
 
-    /// Words that run this QEMU with these libraries and this firmware, whatever the host has
-    /// installed, from where the bundle is seen at.
+    /// Program and arguments that run this QEMU with the bundle's libraries and firmware. `at` is
+    /// the path of the bundle as the process sees it.
     pub fn program(&self, at: &Path) -> Program {
         let path = |name: &str| at.join(name).display().to_string();
         let arguments = ["--library-path".to_owned(), path("lib"), path("bin/qemu"), "-L".to_owned(), path("share")];
@@ -119,14 +118,14 @@ impl Bundle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub path: String,
-    /// To come before all others.
+    /// Arguments that come before all others.
     pub arguments: Vec<String>,
-    /// Nothing else is in the environment.
+    /// The whole environment.
     pub environment: Vec<String>,
 }
 
-/// The host's QEMU. Not the smaller `-microvm` build that Debian has beside it: that one starts
-/// faster, but lacks the system call filter.
+/// Finds the host's QEMU. Debian's smaller `-microvm` build starts faster, but lacks the system
+/// call filter, so it is not used.
 fn find_program() -> Result<PathBuf, BundleError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|file| file.is_file());
@@ -175,7 +174,7 @@ fn libraries(object: &Path) -> Result<Vec<PathBuf>, BundleError> {
     if let Some(line) = text.lines().find(|line| line.contains("not found")) {
         return Err(failed(line.trim().to_owned()));
     }
-    // `name => /path (address)` or `/path (address)`; the kernel's own page has no path.
+    // `name => /path (address)` or `/path (address)`. The vDSO has no path.
     Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
 }
 
@@ -190,8 +189,8 @@ fn digest(parts: &BTreeMap<PathBuf, PathBuf>) -> Result<String, BundleError> {
     Ok(hasher.finalize().to_hex()[..DIGEST_DIGITS].to_owned())
 }
 
-/// Fills a folder beside the final one and renames it, so that a crash leaves no half bundle under
-/// the digest.
+/// Fills a staging folder and renames it, so that a crash leaves no partial bundle under the
+/// digest.
 fn fill(folder: &Path, parts: &BTreeMap<PathBuf, PathBuf>) -> Result<(), BundleError> {
     let copy = |path: &Path| {
         let path = path.to_owned();
@@ -206,7 +205,7 @@ fn fill(folder: &Path, parts: &BTreeMap<PathBuf, PathBuf>) -> Result<(), BundleE
         fs::copy(source, &into).map_err(copy(source))?;
     }
     fs::create_dir_all(staging.join("modules")).map_err(copy(&staging))?;
-    // Machines' processes read it as users of their own, whatever mask this process has.
+    // Machines' processes read it as other users, so the umask must not apply.
     for part in ["", "bin", "lib", "modules", "share"].map(|name| staging.join(name)) {
         if part.exists() {
             fs::set_permissions(&part, fs::Permissions::from_mode(0o755)).map_err(copy(&part))?;
@@ -215,7 +214,7 @@ fn fill(folder: &Path, parts: &BTreeMap<PathBuf, PathBuf>) -> Result<(), BundleE
     fs::write(staging.join(COMPLETE), b"").map_err(copy(&staging))?;
     match fs::rename(&staging, folder) {
         Ok(()) => Ok(()),
-        // Somebody else finished the same bundle first.
+        // Another process finished the same bundle first.
         Err(_) if folder.join(COMPLETE).exists() => fs::remove_dir_all(&staging).map_err(copy(&staging)),
         Err(cause) => Err(BundleError::Copy { path: folder.to_owned(), cause }),
     }

@@ -1,5 +1,5 @@
-//! Builds QEMU's arguments. Pure: the same machine always gets the same words, because a saved
-//! state only loads into the same devices in the same order.
+//! Builds QEMU's arguments. Pure: the same machine always gets the same arguments, because a saved
+//! state loads only into the same devices in the same order.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use pandastack_vmm::{BootImage, MachineSpec, VolumeSlot};
 
 use crate::limits::TRANSLATION_CACHE_MIB;
 
-/// The file descriptor numbers that the process inherits, after the standard streams.
+/// File descriptors that the process inherits, after the standard streams.
 pub const MONITOR_FD: i32 = 3;
 pub const STATE_FD: i32 = 4;
 pub const TAP_FD: i32 = 5;
@@ -16,16 +16,16 @@ pub const USER_FD: i32 = 6;
 pub const CONSOLE_FD: i32 = 7;
 pub const DISK_FD: i32 = 8;
 
-/// How the machine comes to life.
+/// How the machine starts: boot or restore.
 pub enum Origin<'a> {
     Boot(&'a BootImage),
-    /// Memory is the layer's, mapped privately; device state arrives on `STATE_FD`.
+    /// The memory is the layer's file, mapped privately. The device state arrives on `STATE_FD`.
     Restore {
         mem: &'a Path,
     },
 }
 
-/// The parts of a machine that a layer depends on.
+/// The properties of a machine that a layer depends on.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub tier: Tier,
@@ -33,17 +33,17 @@ pub struct Shape {
     pub tsc_khz: Option<u64>,
 }
 
-/// The machine type as manifests name it.
+/// The machine type, as in manifests.
 pub const MACHINE_TYPE: &str = "microvm";
 
-/// The path by which the process knows a file that it inherits under a number.
+/// The path of an inherited file inside QEMU.
 pub fn inherited(fd: i32) -> PathBuf {
     format!("/dev/fdset/{fd}").into()
 }
 
-/// Gives every argument after the program's own name. The paths in `spec` are those that the
-/// process knows, except that its folder is the host's: the process never opens it, but is known by
-/// it.
+/// Returns all arguments after the program's name. The paths in `spec` are those that the process
+/// sees. Only the run folder is the host's path: the process never opens it, but it identifies the
+/// process.
 pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<String> {
     let mut words = Words::default();
     words.pair("-name", escaped(&spec.run_dir));
@@ -64,7 +64,7 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.pair("-chardev", format!("file,id=console,path={},append=on", escaped(&inherited(CONSOLE_FD))));
     words.pair("-serial", "chardev:console");
     words.pair("-blockdev", format!("driver=raw,node-name=root,discard=unmap,file.driver=file,file.locking=off,file.discard=unmap,file.filename={}", escaped(&spec.disk)));
-    // A host that is out of space stops the machine, and `room` lets it go on.
+    // On a full host disk QEMU stops the machine, and `room` resumes it.
     words.pair("-device", "virtio-blk-device,drive=root,werror=enospc,rerror=report");
     words.pair("-netdev", format!("tap,id=net,fd={TAP_FD}"));
     // No announcement after a restore: the neighbours are our own, and a restored guest would run
@@ -91,9 +91,9 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
     words.0
 }
 
-/// A disk of one sector with nothing in it, until `attach` exchanges it. Last among the disks:
-/// layers from before there were slots have their root and network in the same places. A host that
-/// is out of space is told to the guest as an error; by default QEMU would stop the machine.
+/// An empty disk of one sector, until `attach` replaces it. Slots come last, so layers made before
+/// slots existed keep their root and network in the same places. On a full host disk the guest gets
+/// an error; by default QEMU would stop the machine.
 fn empty_slot(words: &mut Words, slot: VolumeSlot) {
     let read_only = match slot.access() {
         Access::ReadWrite => "off",
@@ -112,24 +112,23 @@ fn accelerator(tier: Tier) -> String {
     }
 }
 
-/// Gives the kernel's command line.
+/// Builds the kernel's command line.
 pub fn kernel_parameters(shape: &Shape, more: &str) -> String {
-    // Every line of kernel code that a restored guest runs must be translated anew, so what a
-    // sandbox does not need is off: pressure accounting, and security modules other than the one
-    // that programs use on themselves. A kernel that gives up must end its machine, or nobody would
-    // notice: of the ways to restart only the triple fault works here.
+    // A restored guest must translate all kernel code again, so unneeded features are off: pressure
+    // accounting, and all security modules but landlock. A kernel panic must end the machine, or it
+    // stays undetected; of the restart methods only the triple fault works here.
     let mut line = "console=ttyS0 quiet panic=-1 reboot=t mitigations=off psi=0 apparmor=0 lsm=landlock".to_owned();
     if let Some(khz) = shape.tsc_khz {
-        // Emulated, the stock kernel cannot calibrate its clock against the missing timers. And the
-        // emulator keeps translated code by its address: with programs at random addresses each
-        // start would translate everything anew, which makes `true` take 35 ms instead of 7. A
-        // sandbox's owner can switch that back on with `kernel.randomize_va_space`.
+        // Under emulation the stock kernel cannot calibrate its clock, because the timers are
+        // missing. The emulator caches translated code by address: with random addresses each
+        // program start translates everything again, and `true` takes 35 ms instead of 7. A
+        // sandbox's owner can enable them with `kernel.randomize_va_space`.
         line.push_str(&format!(" no_timer_check tsc=reliable tsc_early_khz={khz} norandmaps"));
     }
     format!("{line} {more}")
 }
 
-/// QEMU splits option values at commas; a doubled comma is a literal one.
+/// QEMU splits option values at commas. A doubled comma is a literal one.
 fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }

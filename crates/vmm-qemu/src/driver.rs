@@ -1,4 +1,4 @@
-//! Starts machines' processes, for a first boot or for a layer; `blank` makes machines of them.
+//! Starts machines' processes, for a boot or for a layer. `blank` turns them into machines.
 
 use std::{
     collections::HashSet,
@@ -29,13 +29,13 @@ use crate::{
     runtime::{Runtime, Runtimes},
 };
 
-/// CPU of every guest: the x86-64-v2 baseline, so that a layer can move between hosts, with a
-/// random generator. `arat` says that the CPU's timer never stops; without it the guest's kernel
-/// falls back to 250 ticks a second for ever.
+/// CPU of every guest: the x86-64-v2 baseline with a random generator, so that a layer can move
+/// between hosts. `arat` means that the CPU's timer never stops; without it the guest's kernel uses
+/// 250 ticks a second permanently.
 const CPU_PROFILE: &str = "Nehalem-v1,+rdrand,+rdseed,+rdtscp,+aes,+pclmulqdq,+arat,-vme";
 
-/// Added where the guest lives by the host's own clock counter. With KVM it would tie a layer to
-/// one host's frequency.
+/// Added if the guest uses the host's clock counter. With KVM it would tie a layer to one host's
+/// frequency.
 const EMULATED_CLOCK: &str = ",+invtsc";
 
 /// The driver cannot be set up on this host.
@@ -47,8 +47,8 @@ pub enum SetUpError {
     NoClock,
 }
 
-/// Makes QEMU machines of one tier: new ones with the newest runtime bundle, others with the one
-/// that their layer names. Clones share the runtimes that are ready.
+/// Makes QEMU machines of one tier: new ones with the newest runtime bundle, others with the bundle
+/// that their layer names. Clones share the prepared runtimes.
 #[derive(Clone)]
 pub struct QemuDriver {
     runtimes: Arc<Runtimes>,
@@ -60,8 +60,7 @@ pub struct QemuDriver {
 }
 
 impl QemuDriver {
-    /// Prepares the runtime bundle under a folder and settles the machine's shape. Machines are
-    /// jailed.
+    /// Prepares the runtime bundle in a folder and sets the machine's shape. Machines are jailed.
     pub fn new(tier: Tier, bundles: &Path, scope: Scope) -> Result<Self, SetUpError> {
         let runtimes = Arc::new(Runtimes::new(bundles, Bundle::ensure(tier, bundles)?));
         let (tsc_khz, cpu_profile) = match tier {
@@ -74,24 +73,24 @@ impl QemuDriver {
         Ok(Self { runtimes, shape, jail: Jail::Full, users: USERS, memory_of_all: None, scope })
     }
 
-    /// Chooses another jail than the full one.
+    /// Sets another jail than the full one.
     pub fn with_jail(self, jail: Jail) -> Self {
         self.runtimes.forget();
         Self { jail, ..self }
     }
 
-    /// Chooses another scope for what watches machines.
+    /// Sets the scope of the tasks that watch machines.
     pub fn with_scope(self, scope: Scope) -> Self {
         Self { scope, ..self }
     }
 
-    /// Chooses the numbers of the users that jailed machines run as.
+    /// Sets the range of user ids for jailed machines.
     pub fn with_users(self, users: Range<u32>) -> Self {
         Self { users, ..self }
     }
 
-    /// Limits the memory of all machines together, in bytes. Without it machines that dirty their
-    /// memory at once can use up the host's.
+    /// Limits the memory of all machines together, in bytes. Without the limit, machines that dirty
+    /// their memory at once can exhaust the host's.
     pub fn with_memory_of_all(self, bytes: u64) -> Self {
         Self { memory_of_all: Some(bytes), ..self }
     }
@@ -101,7 +100,7 @@ impl QemuDriver {
         self.runtimes.newest()
     }
 
-    /// Removes bundles that no layer needs, and gives their digests. The newest stays.
+    /// Removes bundles that no layer needs, and returns their digests. Keeps the newest.
     pub fn collect(&self, needed: &HashSet<String>) -> Vec<String> {
         self.runtimes.collect(needed)
     }
@@ -122,7 +121,7 @@ impl QemuDriver {
             opens: if self.jail == Jail::Full { Opens::Held } else { Opens::Free },
             state,
             limited: match source {
-                // The guest runs as soon as the process does.
+                // The guest runs as soon as the process starts.
                 Source::Boot(_) => Limited::FromTheStart,
                 Source::Blank | Source::Restore(_) => Limited::Meanwhile,
             },
@@ -149,18 +148,18 @@ impl QemuDriver {
     }
 }
 
-/// What a machine comes from, on the host.
+/// Source of a machine, with host paths.
 enum Source<'a> {
     Boot(&'a BootImage),
-    /// A layer that the process is given when there is one.
+    /// A layer that the process gets later.
     Blank,
-    /// A layer that the process opens by itself, without a jail.
+    /// A layer that the process opens itself, without a jail.
     Restore(&'a LayerFiles),
 }
 
-/// The same as its process sees it.
+/// The source with the paths that the process sees.
 struct View {
-    /// A first boot's image, or a restore's memory file.
+    /// A boot image, or the memory file of a restore.
     image: Result<BootImage, PathBuf>,
     mounts: Vec<(Tree, CString)>,
 }
@@ -233,7 +232,7 @@ impl Driver for QemuDriver {
 
     async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
         if self.jail == Jail::None {
-            // Nobody holds such a process at the moment when it asks for its memory.
+            // Without a jail, no filter holds the process when it opens its memory.
             return Ok(None);
         }
         let state = blank::make_state(&spec)?;
@@ -244,7 +243,7 @@ impl Driver for QemuDriver {
         let netns = Netns::open(&spec.network.netns)
             .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
         let process = Process::adopt(&spec, pid.ok_or(StartError::Stranger { pid: 0 })?, self.jail, &self.scope)?;
-        // The monitor serves one at a time; whoever had it before is gone or about to be.
+        // The monitor serves one client at a time. The earlier client is gone or about to be.
         let monitor = monitor_socket(&spec.run_dir);
         let connected = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
         let qmp = connected.map_err(|_| StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })??;

@@ -1,11 +1,10 @@
-//! What a machine's process gets to see and as whom it runs: descriptors for its files, a root with
-//! nothing but the runtime, and a user of its own. Decides nothing about QEMU's devices; `command`
-//! does.
+//! The environment of a machine's process: descriptors for its files, a root with only the runtime,
+//! and a separate user. Decides nothing about QEMU's devices; `command` does.
 //!
 //! ```text
 //! /runtime      the bundle, read-only              3 monitor   4 device state   5 tap    6 its user's lock
 //! /kernel /initramfs   at a first boot             7 console   8 root disk   (volumes come over the monitor)
-//! /dev/kvm      on the kvm tier                    memory: handed over when it is asked for
+//! /dev/kvm      on the kvm tier                    memory: passed when the process opens it
 //! ```
 
 use std::{
@@ -36,30 +35,29 @@ use crate::{
     limits::USER_ATTEMPTS_PER_WINDOW,
 };
 
-/// Where the parts of a jail are, as its process sees them.
+/// Paths inside the jail.
 pub const RUNTIME: &str = "/runtime";
-/// Never there: the process asks for it, and is handed its memory instead.
+/// Does not exist. The process opens it, and gets its memory instead.
 pub const MEM: &str = "/mem";
 pub const KERNEL: &str = "/kernel";
 pub const INITRAMFS: &str = "/initramfs";
 const KVM: &str = "/dev/kvm";
 
-/// A file per user number; who holds its lock has the number. Machines hold theirs themselves, so
-/// it is free when they end.
+/// One lock file per user id. The holder of the lock owns the id. Each machine holds its own lock,
+/// so the id is free when the machine ends.
 const USERS_FOLDER: &str = "/run/pandastack/users";
 
-/// The numbers that machines' processes run under unless told otherwise: above those of people and
-/// of containers.
+/// Default user ids of machines' processes: above those of people and containers.
 pub const USERS: Range<u32> = 900_000..965_536;
 
-/// How much a machine's process is kept from its host.
+/// How far a machine's process is isolated from its host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jail {
-    /// Own user, root, processes and limits, no capabilities; a machine that cannot have all of it
-    /// does not start.
+    /// Separate user, root, processes and limits, and no capabilities. A machine that cannot have
+    /// all of it does not start.
     #[default]
     Full,
-    /// As the host's own user, with its files in sight. Limits only where the host has them.
+    /// Runs as the host's user and sees its files. Limits apply only if the host supports them.
     None,
 }
 
@@ -81,7 +79,7 @@ impl fmt::Display for Jail {
     }
 }
 
-/// Names the step of a jail that failed.
+/// Makes the error for a failed step of the jail.
 pub fn failed(step: &str) -> impl FnOnce(io::Error) -> StartError + use<'_> {
     move |cause| StartError::Jail { step: step.to_owned(), cause }
 }
@@ -97,10 +95,10 @@ pub fn root(bundle: &Bundle, tier: Tier) -> io::Result<Root> {
     Root::make(bundle.folder(), &entries)
 }
 
-/// Brings a file of the host to a place in the root, for reading.
+/// Makes a host file visible at a place in the root, read-only.
 pub fn show(file: &Path, at: &str) -> io::Result<(Tree, CString)> {
-    // It is reached through the mount alone, so this opens it to nobody else: the folders above it
-    // are closed.
+    // Other users still cannot reach the file: the folders above it are private, so only the mount
+    // exposes it.
     let mode = fs::metadata(file)?.permissions().mode();
     if mode & 0o004 == 0 {
         fs::set_permissions(file, fs::Permissions::from_mode(mode | 0o044))?;
@@ -108,7 +106,7 @@ pub fn show(file: &Path, at: &str) -> io::Result<(Tree, CString)> {
     Ok((Tree::of(file, Use::Read)?, CString::new(at)?))
 }
 
-/// A user number that no other machine of this host has.
+/// A user id that no other machine on this host has.
 #[derive(Debug)]
 pub struct User {
     pub number: u32,
@@ -116,7 +114,8 @@ pub struct User {
 }
 
 impl User {
-    /// Takes a free number of a range. Tries few numbers first, so that few files are made.
+    /// Takes a free id from a range. Tries a small part of the range first, so that few files are
+    /// made.
     pub fn take(range: &Range<u32>) -> io::Result<User> {
         fs::create_dir_all(USERS_FOLDER)?;
         fs::set_permissions(USERS_FOLDER, fs::Permissions::from_mode(0o700))?;
@@ -137,7 +136,7 @@ impl User {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("no user is free in {range:?}")))
     }
 
-    /// What the process inherits to keep its number.
+    /// The lock that the process inherits to keep its id.
     pub fn lock(&self) -> BorrowedFd<'_> {
         self.lock.as_fd()
     }
@@ -150,7 +149,7 @@ fn try_lock(path: &Path) -> io::Result<Option<File>> {
     {
         return Err(error);
     }
-    // For reading only: the process that inherits it can write nothing.
+    // Read-only, so the process that inherits it cannot write.
     let file = File::open(path)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
@@ -159,7 +158,7 @@ fn try_lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The files that a machine's process inherits, open.
+/// The open files that a machine's process inherits.
 pub struct Files {
     pub console: OwnedFd,
     pub tap: OwnedFd,
@@ -169,7 +168,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens everything as the host, before there is a process.
+    /// Opens all files as the host's user, before the process exists.
     pub fn open(spec: &MachineSpec, netns: &Netns) -> Result<Files, StartError> {
         let network = |cause| StartError::Network { netns: spec.network.netns.clone(), cause };
         let tap = netns.run(|| tap::attach_with_header(&spec.network.tap)).and_then(|tap| tap).map_err(network)?;
@@ -187,7 +186,7 @@ fn open_disk(path: &Path) -> Result<File, StartError> {
     opened.map_err(|cause| StartError::Spawn(named(cause)))
 }
 
-/// The specification with the paths that the process knows: its disk is inherited.
+/// The specification with the paths that the process sees: its disk is inherited.
 pub fn seen_from_inside(spec: &MachineSpec) -> MachineSpec {
     MachineSpec { disk: inherited(DISK_FD), ..spec.clone() }
 }

@@ -1,5 +1,5 @@
-//! Streams to the guest agent over TCP inside the machine's namespace. Every namespace has the same
-//! addresses, so that the end of a connection in one can be set up again in another.
+//! Streams to the guest agent over TCP inside the machine's namespace. All namespaces have the same
+//! addresses, so a connection's host end can be made again in another namespace.
 
 use std::{
     io,
@@ -30,7 +30,7 @@ pub async fn dial(netns: &Netns, network: &NetworkPort) -> io::Result<TcpStream>
     socket.connect(agent(network)).await
 }
 
-/// Sets the host's end of a sealed connection up. The guest is not asked.
+/// Makes the host's end of a sealed connection. Does not contact the guest.
 pub async fn take_up(netns: &Netns, network: &NetworkPort, state: &LinkState) -> io::Result<TcpStream> {
     let connection = connection_of(state);
     if !connection.leads_to(agent(network)) {
@@ -41,8 +41,8 @@ pub async fn take_up(netns: &Netns, network: &NetworkPort, state: &LinkState) ->
     TcpStream::from_std(std::net::TcpStream::from(socket))
 }
 
-/// Waits until the kernel has noticed that a machine is attached to the tap. A frame before that is
-/// lost, and a connection that has never measured a round trip repeats it only after a second.
+/// Waits until the kernel reports carrier on the tap. An earlier frame is lost, and a connection
+/// that has never measured a round trip repeats it only after a second.
 async fn carrier(netns: &Netns, tap: &str) -> io::Result<()> {
     let interfaces = netns.run(Interfaces::open)??;
     let deadline = Instant::now() + CARRIER_DEADLINE;

@@ -1,5 +1,5 @@
-//! One QEMU machine behind the contract: life through its process, everything else through its
-//! monitor.
+//! One QEMU machine behind the contract. Start and end go through its process, everything else
+//! through its monitor.
 
 use std::{io, os::fd::AsFd, path::Path, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
     volume,
 };
 
-/// The number under which a process gets the file for its device state; far from those it inherits.
+/// The fdset id of the device state file, far from the inherited ones.
 const SAVED_STATE: u32 = 1000;
 
 pub struct QemuMachine {
@@ -44,8 +44,8 @@ impl QemuMachine {
         move |cause| MachineError::Io { action: action.to_owned(), cause }
     }
 
-    /// The namespace outlives the process, so that talking to a dead machine's guest would only run
-    /// into a deadline.
+    /// Fails at once for a dead machine. Its namespace still exists, so a connection attempt would
+    /// run into a timeout.
     fn living(&self) -> Result<(), MachineError> {
         match &*self.process.watch().borrow() {
             MachineState::Alive => Ok(()),
@@ -63,7 +63,7 @@ impl QemuMachine {
         stream.map_err(Self::io("connect to the guest agent"))
     }
 
-    /// A lost monitor is only the echo of a dead process; say the reason that helps.
+    /// A lost monitor usually means a dead process. Reports the reason of the death instead.
     async fn explain<T>(&self, result: Result<T, MachineError>) -> Result<T, MachineError> {
         match result {
             Err(MachineError::Dead { .. } | MachineError::Io { .. }) => {
@@ -135,7 +135,7 @@ impl Machine for QemuMachine {
             self.qmp.give_file(lent.as_fd(), SAVED_STATE).await?;
             let arguments = json!({ "filename": inherited(SAVED_STATE as i32), "live": true });
             let saved = self.qmp.execute_within("xen-save-devices-state", arguments, LOAD_DEADLINE).await;
-            // However that ended, the process may not keep what was only lent.
+            // In any case, the process must not keep the file.
             self.qmp.take_file(SAVED_STATE).await?;
             saved
         };
@@ -182,7 +182,7 @@ impl Machine for QemuMachine {
     }
 }
 
-/// Asks a machine whether its CPUs run.
+/// Queries whether a machine's CPUs run.
 pub async fn power(qmp: &Qmp) -> Result<Power, MachineError> {
     let answer = qmp.execute("query-status", json!({})).await?;
     Ok(match answer["running"].as_bool() {
@@ -192,7 +192,7 @@ pub async fn power(qmp: &Qmp) -> Result<Power, MachineError> {
     })
 }
 
-/// Blocking work that failed, or that the host's end cut off.
+/// Flattens the error of blocking work that failed or was cancelled.
 fn flat<T>(action: &str, outcome: Result<io::Result<T>, ScopeError>) -> Result<T, MachineError> {
     let failed = |cause| MachineError::Io { action: action.to_owned(), cause };
     outcome.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)

@@ -1,5 +1,5 @@
-//! Reads what a guest has changed of its layer's memory: the private pages of the machine's
-//! process. No stream through the monitor, no copy of what is unchanged.
+//! Reads a guest's changes to its layer's memory: the private pages of the machine's process. Sends
+//! no stream through the monitor, and copies no unchanged memory.
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
@@ -7,10 +7,10 @@ use pandastack_model::Bytes;
 use pandastack_sys::pagemap::{Extent, Mapping, buffer, total};
 use pandastack_vmm::{MemoryDelta, MemoryUse, Run};
 
-/// Bytes that are under way at once while memory goes straight to a file.
+/// Buffer size while memory is written directly to a file.
 const PASS_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Tells what the guest has only read, and how much it has changed.
+/// Reports the pages that the guest only read, and the size of its changes.
 pub fn usage(pid: u32, base: &Path) -> io::Result<MemoryUse> {
     let touched = Mapping::of(pid, base)?.touched()?;
     Ok(MemoryUse { read: runs(&touched.read), changed: Bytes::new(total(&touched.changed)) })
@@ -20,7 +20,7 @@ fn runs(extents: &[Extent]) -> Vec<Run> {
     extents.iter().map(|extent| Run { offset: extent.offset, length: extent.length }).collect()
 }
 
-/// Reads all changed memory, unless it is more than may be held.
+/// Reads all changed memory, unless it exceeds the maximum.
 pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::Result<Option<MemoryDelta>> {
     let mapping = Mapping::of(pid, base)?;
     let changed = mapping.touched()?.changed;
@@ -29,7 +29,7 @@ pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::R
         return Ok(None);
     }
     if room.len() < size as usize {
-        // Not both at a time: only one of them was allowed for.
+        // Free the old buffer first: the memory limit covers only one.
         drop(room);
         room = buffer(size as usize);
     }

@@ -1,18 +1,18 @@
-//! Decides between `kvm` and `emulated`, and says why.
+//! Chooses between `kvm` and `emulated`, and gives the reason.
 
 use pandastack_model::Tier;
 use pandastack_sys::kvm::{KvmUnusable, cpu_has_virtualization, probe_machine};
 
 use crate::limits::PROBE_DEADLINE;
 
-/// The tier this host runs at, and the one line that explains it.
+/// The tier of this host, and a one-line reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     pub tier: Tier,
     pub reason: String,
 }
 
-/// A tier was asked for that this host cannot give.
+/// This host cannot provide the requested tier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
     #[error("tier kvm was asked for, but {0}")]
@@ -21,8 +21,8 @@ pub enum TierError {
     BelowRequired { required: Tier, present: Tier, reason: String },
 }
 
-/// Chooses a tier: the pinned one if given, else the strongest that works; refuses below the
-/// required one.
+/// Chooses a tier: the pinned one if given, else the strongest that works. Fails below the required
+/// one.
 pub fn choose_tier(pinned: Option<Tier>, required: Option<Tier>) -> Result<Choice, TierError> {
     decide(pinned, required, &ask_cpu())
 }

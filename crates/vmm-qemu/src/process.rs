@@ -1,5 +1,5 @@
-//! Starts a machine's process, or takes over one that an earlier host started, and watches it die.
-//! Knows nothing of what runs in it.
+//! Starts a machine's process, or takes over one that an earlier host process started, and watches
+//! for its death. Knows nothing about the guest.
 
 use std::{
     ffi::CString,
@@ -43,7 +43,7 @@ pub struct Process {
     log: PathBuf,
 }
 
-/// What a process is started with.
+/// Parameters of a process start.
 pub struct Launch<'a> {
     pub runtime: &'a Runtime,
     pub jail: Jail,
@@ -51,39 +51,39 @@ pub struct Launch<'a> {
     pub spec: &'a MachineSpec,
     pub arguments: Vec<String>,
     pub netns: &'a Netns,
-    /// What the process sees beside the runtime, in a jail.
+    /// Mounts beside the runtime, in a jail.
     pub mounts: Vec<(Tree, CString)>,
-    /// Whether it must wait for its memory.
+    /// Whether the process must wait for its memory.
     pub opens: Opens,
     /// Device state to load.
     pub state: Option<File>,
     pub limited: Limited,
-    /// What all machines of this server may use of memory together.
+    /// Memory limit of all machines of this server together.
     pub memory_of_all: Option<u64>,
 }
 
-/// When a process comes under its limits. Entering a control group takes milliseconds, which a
-/// process that runs nothing of its guest yet can spend on its own start.
+/// When a process enters its control group. That takes milliseconds, so a process that does not run
+/// its guest yet does it during its own start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
     /// Before its first instruction.
     FromTheStart,
-    /// Before it is handed out.
+    /// Before the machine is returned.
     Meanwhile,
 }
 
-/// A process that was started. Its memory is to be handed over, if that was asked for.
+/// A started process. Its memory must be passed to it if `opens` is set.
 pub struct Started {
     pub process: Process,
     pub entering: Entering,
     pub opens: Option<Listener>,
 }
 
-/// A process on its way into its control group.
+/// A process that is entering its control group.
 pub struct Entering(Option<oneshot::Receiver<Result<(), StartError>>>);
 
 impl Entering {
-    /// Waits until the process is in.
+    /// Waits until the process has entered.
     pub async fn done(self) -> Result<(), StartError> {
         match self.0 {
             None => Ok(()),
@@ -98,8 +98,8 @@ pub fn monitor_socket(run_dir: &Path) -> PathBuf {
 }
 
 impl Process {
-    /// Starts the process. Its monitor can be connected to at once: we listen for it, it only
-    /// accepts.
+    /// Starts the process. Its monitor can be connected to at once: the socket already listens, and
+    /// the process only accepts.
     pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Started, StartError> {
         let Launch { spec, jail, .. } = launch;
         let log = spec.run_dir.join("machine.log");
@@ -121,7 +121,7 @@ impl Process {
                 return Err(error);
             }
         };
-        // It inherited the server's score, which is made to be spared.
+        // The process inherited the server's score, which protects it from the OOM killer.
         if let Err(error) = oom::set_score(started.pid, oom::MACHINE_SCORE) {
             tracing::debug!(pid = started.pid, %error, "machine process keeps the server's score");
         }
@@ -147,15 +147,15 @@ impl Process {
         Ok(Started { process, entering, opens: started.opens })
     }
 
-    /// Takes over a living process of an earlier host.
+    /// Takes over a live process of an earlier host process.
     pub fn adopt(spec: &MachineSpec, pid: u32, jail: Jail, scope: &Scope) -> Result<Self, StartError> {
         let stranger = |_| StartError::Stranger { pid };
         let handle = Pidfd::open(pid).map_err(stranger)?;
-        // Asked after the handle was opened: if another process got this number before that, the
-        // group is not the machine's; if one gets it now, the handle is dead and says so.
+        // Read after the handle was opened. If another process got this pid before that, its group
+        // differs. If one gets it later, the handle reports a dead process.
         let group = Group::of(pid, &group_of(&spec.run_dir));
-        // Every jailed machine is in its group. Without a jail there may be no groups, and only its
-        // own words tell what it is.
+        // Every jailed machine is in its group. Without a jail there may be no groups, and only the
+        // process's arguments identify it.
         if group.is_none() && (jail == Jail::Full || !names_folder(pid, &spec.run_dir)) {
             return Err(StartError::Stranger { pid });
         }
@@ -164,8 +164,8 @@ impl Process {
         Self::watched(pid, handle, watched, scope).map_err(StartError::Spawn)
     }
 
-    // The replacement is `unsafe`, which this room may not say. What it asks for holds: the handle
-    // owns its descriptor for good.
+    // The replacement is `unsafe`, which this room may not use. Its condition holds: the handle
+    // always owns its descriptor.
     #[allow(deprecated, reason = "see above")]
     fn watched(pid: u32, handle: Pidfd, watched: Watched, scope: &Scope) -> io::Result<Self> {
         let handle = Arc::new(AsyncFd::new(handle)?);
@@ -183,7 +183,7 @@ impl Process {
         self.state.clone()
     }
 
-    /// Gives the last words of the process.
+    /// Returns the end of the process's log.
     pub fn last_words(&self) -> String {
         tail(&self.log, LOG_TAIL_BYTES)
     }
@@ -201,7 +201,8 @@ impl Process {
     }
 }
 
-/// Tells whether a process's arguments name a machine's folder. The process can rewrite them.
+/// Tells whether a process's arguments name a machine's folder. The process can change its
+/// arguments.
 fn names_folder(pid: u32, run_dir: &Path) -> bool {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let name = run_dir.display().to_string();
@@ -252,14 +253,14 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
     started.map_err(|error| refused(error, spec))
 }
 
-/// Opens what the process prints to, empty. It appends, so that the host can cut the file while the
-/// process runs.
+/// Opens an empty log for the process's output. The process appends, so the host can truncate the
+/// file meanwhile.
 fn open_log(log: &Path) -> io::Result<File> {
     File::create(log)?;
     File::options().append(true).open(log)
 }
 
-/// The longest file that a machine may write: all its files have the same limit.
+/// The longest file that a machine may write. One limit covers all its files.
 fn file_bytes_max(spec: &MachineSpec, files: &Files) -> u64 {
     FILE_BYTES_MAX.max(spec.memory.get()).max(files.disk_bytes)
 }
@@ -285,8 +286,8 @@ fn limits(spec: &MachineSpec) -> Limits {
     Limits { cpu_percent, memory_bytes: memory.get(), pids }
 }
 
-/// Makes a machine's group. The group above it has the limit of all machines; it goes with its last
-/// machine, so that each machine sets that limit again.
+/// Makes a machine's group. The parent group has the limit of all machines. It is removed with its
+/// last machine, so each machine sets that limit again.
 fn limit(group: &Group, limits: &Limits, memory_of_all: Option<u64>) -> Result<(), CgroupError> {
     group.limit(limits)?;
     match (group.above(), memory_of_all) {
@@ -300,13 +301,13 @@ fn limit(group: &Group, limits: &Limits, memory_of_all: Option<u64>) -> Result<(
 fn enter(group: &Group, limits: &Limits, memory_of_all: Option<u64>, pid: u32) -> Result<(), CgroupError> {
     let entered = limit(group, limits, memory_of_all).and_then(|()| group.bring(pid));
     if entered.is_err() {
-        // A process that has died is watched no more, and would leave the group behind.
+        // A dead process is no longer watched, so its group would be left behind.
         group.remove();
     }
     entered
 }
 
-/// Without a jail, limits are a matter of luck.
+/// Without a jail, limits are optional.
 fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<Option<T>, StartError> {
     match (outcome, jail) {
         (Ok(value), _) => Ok(Some(value)),
@@ -315,7 +316,7 @@ fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<
     }
 }
 
-/// What a death is explained with.
+/// Sources for the reason of a death.
 struct Watched {
     log: PathBuf,
     console: PathBuf,
@@ -325,7 +326,7 @@ struct Watched {
 
 async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState>, watched: Watched) {
     let reason = match handle.readable().await {
-        // A process of an earlier host is not our child, and its exit nobody's to tell.
+        // A process of an earlier host process is not our child, so its exit status is unknown.
         Ok(_) => watched.explain(handle.get_ref().reap().ok().flatten()),
         Err(error) => format!("cannot be waited for: {error}"),
     };
@@ -344,8 +345,7 @@ impl Watched {
         if killed_for_memory.is_some() {
             return format!("killed: the machine used more than its {} MiB", self.memory.as_mib());
         }
-        // A guest's kernel that gives up restarts its machine, which looks like an orderly end from
-        // outside.
+        // A kernel panic restarts the machine, which looks like a normal exit from outside.
         if matches!(exit, Some(Exit::Status(0)) | None)
             && let Some(last_words) = panic_in(&tail(&self.console, CONSOLE_TAIL_BYTES))
         {
@@ -365,8 +365,8 @@ impl Watched {
     }
 }
 
-/// Finds what a Linux kernel says last: out of memory, no init, a defect. The text is the guest's
-/// own and only for its owner.
+/// Finds the last kernel panic message: out of memory, no init, a defect. The guest controls this
+/// text, so it is only for the sandbox's owner.
 fn panic_in(console: &str) -> Option<String> {
     const MARK: &str = "Kernel panic - not syncing: ";
     let line = console.lines().rev().find_map(|line| Some(line.split_once(MARK)?.1))?;
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "after the cut");
     }
 
-    /// A machine is known by its control group. What a process says of itself proves nothing.
+    /// A machine is identified by its control group. The process's arguments prove nothing.
     #[tokio::test]
     async fn a_process_that_only_names_a_machines_folder_is_not_adopted() {
         let folder = tempfile::tempdir().unwrap();
@@ -419,7 +419,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Once it has spoken, its arguments are its own.
+        // After its output it has set its own arguments.
         stranger.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
         let (pid, scope) = (stranger.id(), Scope::new());
         let adopted = Process::adopt(&spec, pid, Jail::Full, &scope);
@@ -428,7 +428,7 @@ mod tests {
         enter(&group, &limits(&spec), None, pid).unwrap();
         let adopted = Process::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
         adopted.kill().await;
-        // Who watches it has reaped it already, because it is a child of ours.
+        // The watcher has reaped it already, because it is our child.
         let _ = stranger.wait();
         assert!(group.remove());
     }

@@ -1,6 +1,6 @@
-//! A client of QEMU's monitor protocol: one JSON object a line, commands answered in order, events
-//! in between. Owns the socket; knows no machine. We send a dozen commands, so this stays smaller
-//! than a typed binding of all of them.
+//! A client of QEMU's monitor protocol: one JSON object per line, commands answered in order,
+//! events in between. Owns the socket. Knows no machine. It sends only a dozen commands, so there
+//! is no typed binding for all of them.
 
 use std::{collections::VecDeque, os::fd::BorrowedFd, path::Path, sync::Mutex, time::Duration};
 
@@ -25,7 +25,7 @@ pub struct Qmp {
     events: broadcast::Sender<Event>,
 }
 
-/// Something QEMU says unasked.
+/// An unsolicited message from QEMU.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub name: String,
@@ -61,7 +61,7 @@ impl Qmp {
         self.execute_within(command, arguments, COMMAND_DEADLINE).await
     }
 
-    /// Sends a command together with an open file, for the commands that take one.
+    /// Sends a command with an open file.
     pub async fn execute_with(
         &self,
         command: &str,
@@ -73,7 +73,7 @@ impl Qmp {
         tokio::time::timeout(COMMAND_DEADLINE, self.exchange(command, arguments, Some(file))).await.unwrap_or(Err(late))
     }
 
-    /// Sends a command and waits for its answer up to a deadline of the caller's.
+    /// Sends a command and waits for its answer up to the given deadline.
     pub async fn execute_within(
         &self,
         command: &str,
@@ -87,13 +87,13 @@ impl Qmp {
         }
     }
 
-    /// Gives the process an open file, under a number of our choice, until [`Qmp::take_file`]. It
-    /// needs no path to it then.
+    /// Passes an open file to the process under the given number, until [`Qmp::take_file`]. The
+    /// process then needs no path to it.
     pub async fn give_file(&self, file: BorrowedFd<'_>, number: u32) -> Result<(), MachineError> {
         self.execute_with("add-fd", json!({ "fdset-id": number }), file).await.map(drop)
     }
 
-    /// Takes back what [`Qmp::give_file`] gave.
+    /// Takes back the file of [`Qmp::give_file`].
     pub async fn take_file(&self, number: u32) -> Result<(), MachineError> {
         self.execute("remove-fd", json!({ "fdset-id": number })).await.map(drop)
     }
@@ -110,13 +110,13 @@ impl Qmp {
         let (tx, rx) = oneshot::channel();
         {
             let mut write = self.write.lock().await;
-            // Queued under the write lock: answers come in the order of the commands.
+            // Queued under the write lock, because answers come in the order of the commands.
             self.waiting.lock().expect("no holder panics").push_back(tx);
             let sent = match file {
                 Some(file) => {
                     let socket: &UnixStream = write.as_ref();
-                    // The file travels with the first byte that is taken; the rest of the line
-                    // follows by itself.
+                    // The file goes with the first byte that is sent. The rest of the line follows
+                    // without it.
                     socket
                         .async_io(Interest::WRITABLE, || send_with_file(socket, line.as_bytes(), file))
                         .await

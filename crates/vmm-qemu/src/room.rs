@@ -1,10 +1,8 @@
-//! What happens to a guest that writes to its root disk while the host has no room for it. QEMU
-//! stops the machine and keeps the write; the guest knows nothing. Here it is told to go on from
-//! time to time, until there is room. An error instead would reach a file system that takes it for
-//! a broken disk.
+//! Handles a guest that writes to its root disk while the host's disk is full. QEMU stops the
+//! machine and keeps the write; this file resumes it periodically until there is space. An error
+//! instead would look like a broken disk to the guest's file system.
 //!
-//! Pausing and going on for other reasons passes through here as well: nobody may go on while
-//! somebody else wants it to stand still.
+//! All other pauses and resumes go through here too, so a retry never resumes a paused machine.
 
 use std::sync::{Arc, Weak};
 
@@ -27,13 +25,13 @@ use crate::{
 #[derive(Clone)]
 pub struct Switch {
     qmp: Arc<Qmp>,
-    /// What was asked for last.
+    /// The power state that was requested last.
     wanted: Arc<Mutex<Power>>,
     went_on: watch::Receiver<u64>,
 }
 
 impl Switch {
-    /// Watches a machine that does as asked now, for as long as somebody has it.
+    /// Watches a machine as long as its monitor is in use. `power` is its current state.
     pub fn new(id: MachineId, qmp: Arc<Qmp>, power: Power, scope: &Scope) -> Self {
         let wanted = if power == Power::Paused { Power::Paused } else { Power::Running };
         let wanted = Arc::new(Mutex::new(wanted));
@@ -59,7 +57,7 @@ impl Switch {
         self.ask("stop", Power::Paused).await
     }
 
-    /// Counts how often the machine went on after it had waited for room.
+    /// Counts how often the machine continued after it had waited for disk space.
     pub fn went_on(&self) -> watch::Receiver<u64> {
         self.went_on.clone()
     }
@@ -72,10 +70,10 @@ impl Switch {
     }
 }
 
-/// How a wait for room ended.
+/// How a wait for disk space ended.
 enum Outcome {
     WentOn,
-    /// Somebody wants it to stand still: whoever lets it go on meets the full disk again.
+    /// A pause was requested. After the next resume the guest meets the full disk again.
     Paused,
     /// The machine is gone.
     Over,
@@ -89,7 +87,7 @@ struct Watcher {
 
 impl Watcher {
     async fn watch(mut self, id: MachineId, went_on: watch::Sender<u64>) {
-        // It may have been stopped before we watched it, under an earlier process of the host.
+        // It may have been stopped earlier, under an earlier process of the host.
         let Some(qmp) = self.qmp.upgrade() else { return };
         let mut waits = qmp.execute("query-status", json!({})).await.is_ok_and(|status| is_stopped_for_room(&status));
         drop(qmp);
@@ -110,8 +108,8 @@ impl Watcher {
         }
     }
 
-    /// Waits until the machine was stopped for want of room, perhaps: what was missed may have been
-    /// that. `false` if it is gone.
+    /// Waits until the machine may have been stopped by a full disk. Lost events count as such a
+    /// stop. Returns `false` if the machine is gone.
     async fn is_out_of_room(&mut self) -> bool {
         loop {
             match self.events.recv().await {
@@ -130,10 +128,10 @@ impl Watcher {
                 Ok(true) => {}
                 Ok(false) => return Outcome::Paused,
                 Err(MachineError::Dead { .. } | MachineError::Io { .. }) => return Outcome::Over,
-                // A loaded host; a guest that is not told waits for ever.
+                // The host is loaded. Retry, or the guest waits forever.
                 Err(_) => continue,
             }
-            // One that still finds no room is stopped again as soon as it writes.
+            // If there is still no space, QEMU stops the machine again at its next write.
             match tokio::time::timeout(ROOM_POLL, self.is_out_of_room()).await {
                 Ok(true) => {}
                 Ok(false) => return Outcome::Over,
@@ -142,7 +140,7 @@ impl Watcher {
         }
     }
 
-    /// Tells the machine to go on, unless somebody wants it to stand still.
+    /// Resumes the machine, unless a pause was requested.
     async fn try_again(&self) -> Result<bool, MachineError> {
         let gone = || MachineError::Dead { reason: "nobody has it any more".to_owned() };
         let qmp = self.qmp.upgrade().ok_or_else(gone)?;
@@ -155,7 +153,7 @@ impl Watcher {
     }
 }
 
-/// A status of `io-error` is that of a machine that QEMU itself has stopped.
+/// Status `io-error` means that QEMU itself has stopped the machine.
 pub fn is_stopped_for_room(status: &Value) -> bool {
     status["status"].as_str() == Some("io-error")
 }

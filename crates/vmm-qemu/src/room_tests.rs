@@ -1,4 +1,4 @@
-//! The watcher against a monitor of the tests' own.
+//! Tests the watcher with a fake monitor.
 
 use std::{
     path::PathBuf,
@@ -21,13 +21,13 @@ use tokio::{
 
 use super::{Qmp, ROOM_POLL, Switch};
 
-/// What a machine says as soon as a write has found no room.
+/// The event after a write that found no space.
 fn no_room() -> Value {
     let data = json!({ "nospace": true, "action": "stop" });
     json!({ "event": "BLOCK_IO_ERROR", "data": data })
 }
 
-/// A monitor that takes note of what it is told.
+/// A monitor that records the commands it gets.
 struct Monitor {
     told: Arc<Mutex<Vec<String>>>,
     refusals: Arc<AtomicUsize>,
@@ -81,7 +81,7 @@ impl Monitor {
         self.told.lock().unwrap().iter().filter(|told| *told == command).count()
     }
 
-    /// Waits until it was told so often.
+    /// Waits until it got this command so many times.
     async fn is_told(&self, command: &str, times: usize) {
         let told = async {
             while self.count(command) < times {
@@ -98,7 +98,7 @@ async fn a_machine_without_room_is_told_to_go_on_until_it_does() {
     let monitor = Monitor::start("running", &scope);
     let switch = monitor.switch(&scope).await;
     monitor.is_told("query-status", 1).await;
-    // Refused twice, then taken, but there is still no room; then there is.
+    // Refused twice, then accepted, but there is still no space; then there is.
     monitor.refusals.store(2, Ordering::Relaxed);
     monitor.say.send(no_room()).unwrap();
     monitor.is_told("cont", 3).await;
@@ -130,6 +130,6 @@ async fn a_machine_that_is_paused_while_it_waits_stays_paused() {
     assert_eq!(monitor.count("cont"), 0);
     switch.resume().await.unwrap();
     monitor.say.send(no_room()).unwrap();
-    // Once by its owner, once for the room.
+    // Once from its owner, once from the watcher.
     monitor.is_told("cont", 2).await;
 }

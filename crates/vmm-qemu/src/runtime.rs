@@ -1,5 +1,4 @@
-//! A bundle that is ready to run machines: what it can do, and the root its jails start from. Made
-//! once per bundle.
+//! A bundle that is ready to run machines, with the root of its jails. Made once per bundle.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,14 +15,14 @@ use crate::{
     jail::{self, Jail, failed},
 };
 
-/// A bundle with everything around it.
+/// A bundle with its prepared root.
 pub struct Runtime {
     pub bundle: Bundle,
-    /// Absent without a jail.
+    /// `None` without a jail.
     pub root: Option<Root>,
 }
 
-/// All bundles of a folder, the ready ones kept.
+/// All bundles of a folder. Caches the prepared ones.
 pub struct Runtimes {
     folder: PathBuf,
     newest: Bundle,
@@ -45,11 +44,11 @@ impl Runtimes {
         if digest == self.newest.digest() { Some(self.newest.clone()) } else { Bundle::open(&self.folder, digest) }
     }
 
-    /// Gives a runtime ready to run: the one asked for, or the newest. Blocks for a moment at the
-    /// first use of each.
+    /// Returns a prepared runtime: the given one, or the newest. The first use of each blocks
+    /// briefly.
     pub fn ready(&self, digest: Option<&str>, tier: Tier, jail: Jail) -> Result<Arc<Runtime>, StartError> {
         let digest = digest.unwrap_or(self.newest.digest());
-        // Held while one is made: two machines that start at once need it once.
+        // Locked while a runtime is made, so that two machines starting at once make it only once.
         let mut ready = self.lock();
         if let Some(runtime) = ready.get(digest) {
             return Ok(runtime.clone());
@@ -66,7 +65,7 @@ impl Runtimes {
         Ok(runtime)
     }
 
-    /// Removes bundles that are neither needed nor the newest, and gives their digests.
+    /// Removes bundles that are neither needed nor the newest, and returns their digests.
     pub fn collect(&self, needed: &HashSet<String>) -> Vec<String> {
         let keep = |digest: &str| digest == self.newest.digest() || needed.contains(digest);
         let mut ready = self.lock();
@@ -74,7 +73,7 @@ impl Runtimes {
         Bundle::collect(&self.folder, keep)
     }
 
-    /// Forgets what is ready, so that it is made anew.
+    /// Drops the prepared runtimes, so that they are made again.
     pub fn forget(&self) {
         self.lock().clear();
     }

@@ -1,6 +1,6 @@
-//! The device state that a machine's process writes while it is sealed. The process gets memory of
-//! its own to write to, never the layer's file: a process that its guest has taken over could keep
-//! the file open, and change or fill it later.
+//! The device state that a machine's process writes during a seal. The process writes to a memory
+//! buffer, never to the layer's file: a process that its guest has compromised could keep the file
+//! open, and change or fill it later.
 
 use std::{
     fs::File,
@@ -13,23 +13,22 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::limits::DEVICE_STATE_BYTES_MAX;
 
-/// Memory that a process writes its device state to. It counts as that process's own.
+/// Memory for a process's device state. It counts against that process's limit.
 pub struct StateBuffer(File);
 
 impl StateBuffer {
-    /// Makes an empty buffer and the end that the process gets, which is open for writing only, as
-    /// QEMU asks for.
+    /// Makes an empty buffer, and the write-only end for the process, as QEMU requires.
     pub fn make() -> io::Result<(Self, File)> {
         let buffer = File::from(memfd_create("device-state", MFdFlags::MFD_CLOEXEC)?);
         let lent = File::options().write(true).open(format!("/proc/self/fd/{}", buffer.as_raw_fd()))?;
         Ok((Self(buffer), lent))
     }
 
-    /// Copies what was written to a new file.
+    /// Copies the written state to a new file.
     pub fn keep(mut self, to: &Path) -> io::Result<()> {
         let length = self.0.metadata()?.len();
         check_length(length)?;
-        // The process may still be writing; only what was there is taken.
+        // The process may still be writing. Only the bytes present now are copied.
         let copied = io::copy(&mut Read::by_ref(&mut self.0).take(length), &mut File::create(to)?)?;
         match copied == length {
             true => Ok(()),
@@ -38,7 +37,7 @@ impl StateBuffer {
     }
 }
 
-/// Refuses a device state that no machine of ours has.
+/// Rejects a device state that is too large.
 pub fn check_length(length: u64) -> io::Result<()> {
     match length <= DEVICE_STATE_BYTES_MAX {
         true => Ok(()),
@@ -62,7 +61,7 @@ mod tests {
         let (buffer, mut lent) = StateBuffer::make().unwrap();
         lent.write_all(b"devices").unwrap();
         buffer.keep(&to).unwrap();
-        // A process that keeps what it was lent cannot change the layer any more.
+        // A process that keeps the file cannot change the layer any more.
         lent.write_all(b" and more").unwrap();
         assert_eq!(fs::read(&to).unwrap(), b"devices");
         assert!((&lent).read(&mut [0]).is_err(), "it is lent for writing only");

@@ -1,6 +1,6 @@
-//! Exchanges the disk in a slot of a paused machine. The file is opened here and handed over the
-//! monitor, so that a jailed process needs no path to it; one that may only be read is opened for
-//! reading only, so that even a process that was taken over from inside cannot write it.
+//! Replaces the disk in a slot of a paused machine. The file is opened here and passed over the
+//! monitor, so a jailed process needs no path to it. A read-only volume is opened read-only, so
+//! even a compromised process cannot write it.
 
 use std::{
     fs::{File, OpenOptions},
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::{limits::FILE_BYTES_MAX, qmp::Qmp};
 
-/// Size of the disk that is only there to be resized.
+/// Size of the temporary disk that only triggers a resize.
 const BELL_BYTES: u64 = 512;
 
-/// Puts a volume into its slot.
+/// Attaches a volume to its slot.
 pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
     let VolumePort { slot, file } = port;
     let action = || format!("open volume {}", file.display());
@@ -32,7 +32,7 @@ pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
     match slot.access() {
         Access::ReadWrite => {
             exchange(qmp, *slot, &node).await?;
-            // Looked at only now: a size from before would cut off what it has grown by meanwhile.
+            // Read only now: an older size would truncate a file that has grown meanwhile.
             let size = opened.metadata().map_err(|cause| MachineError::Io { action: action(), cause })?.len();
             resize(qmp, &node, size).await.map(drop)
         }
@@ -44,8 +44,8 @@ pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
     }
 }
 
-/// Tells the guest of a slot's new size. Less than the file has is not told: a resize would cut the
-/// file off there.
+/// Tells the guest a slot's new size. Skips a size below the file's, because the resize would
+/// truncate the file.
 pub async fn grown(qmp: &Qmp, pid: u32, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
     check_size(slot, size.get())?;
     let node = node_of(slot);
@@ -53,7 +53,8 @@ pub async fn grown(qmp: &Qmp, pid: u32, slot: VolumeSlot, size: Bytes) -> Result
     resize(qmp, &node, size.get().max(present)).await.map(drop)
 }
 
-/// Refuses a volume that the machine's process could not write to its end: it would be ended there.
+/// Rejects a volume that exceeds the process's file size limit. The process would be killed at the
+/// limit.
 fn check_size(slot: VolumeSlot, size: u64) -> Result<(), MachineError> {
     if slot.access() == Access::ReadOnly || size <= FILE_BYTES_MAX {
         return Ok(());
@@ -62,8 +63,8 @@ fn check_size(slot: VolumeSlot, size: u64) -> Result<(), MachineError> {
     Err(MachineError::Refused { command: "attach a volume".to_owned(), reason })
 }
 
-/// Looks how large the file under a disk is. The process is asked which of its files that is,
-/// because it may have been started, and the volume attached, by an earlier process of ours.
+/// Reads the size of the file under a disk. Queries QEMU for the file, because an earlier host
+/// process may have started the machine and attached the volume.
 async fn present_bytes(qmp: &Qmp, pid: u32, node: &str) -> Result<u64, MachineError> {
     let nodes = qmp.execute("query-named-block-nodes", json!({ "flat": true })).await?;
     let sets = qmp.execute("query-fdsets", json!({})).await?;
@@ -76,8 +77,7 @@ async fn present_bytes(qmp: &Qmp, pid: u32, node: &str) -> Result<u64, MachineEr
     size.map_err(|cause| MachineError::Io { action: format!("look at {file}"), cause })
 }
 
-/// Finds the number of a disk's open file in what QEMU says of its disks and of the files it was
-/// given.
+/// Finds the descriptor of a disk's file in QEMU's lists of disks and files.
 fn file_number(nodes: &Value, sets: &Value, node: &str) -> Option<u64> {
     let disk = nodes.as_array()?.iter().find(|disk| disk["node-name"] == node)?;
     let number: u64 = disk["file"].as_str()?.strip_prefix("/dev/fdset/")?.parse().ok()?;
@@ -89,8 +89,8 @@ fn node_of(slot: VolumeSlot) -> String {
     format!("{slot}-volume")
 }
 
-/// Adds a disk over an open file. The guest's flushes reach the host's file system: QEMU's cache is
-/// the host's, and is written back when the guest says so.
+/// Adds a disk for an open file. QEMU uses the host's cache, and the guest's flushes reach the
+/// host's file system.
 async fn add_disk(qmp: &Qmp, node: &str, file: &File, access: Access) -> Result<(), MachineError> {
     let read_only = access == Access::ReadOnly;
     let set = qmp.execute_with("add-fd", json!({}), file.as_fd()).await?;
@@ -111,14 +111,14 @@ async fn exchange(qmp: &Qmp, slot: VolumeSlot, node: &str) -> Result<(), Machine
     qmp.execute("qom-set", json!({ "path": path, "property": "drive", "value": node })).await.map(drop)
 }
 
-/// Resizes a disk, if only to the size it has: that makes the device tell its guest to look at the
-/// size again.
+/// Resizes a disk, even to its present size: the device then tells its guest to read the size
+/// again.
 async fn resize(qmp: &Qmp, node: &str, bytes: u64) -> Result<Value, MachineError> {
     qmp.execute("block_resize", json!({ "node-name": node, "size": bytes })).await
 }
 
-/// Makes a slot tell its guest to look at the size again. A disk that may only be read cannot be
-/// resized, so one in memory takes its place for that moment: its name is returned.
+/// Makes a slot tell its guest to read the size again. A read-only disk cannot be resized, so a
+/// disk in memory replaces it briefly. Returns the name of that disk.
 async fn ring(qmp: &Qmp, slot: VolumeSlot) -> Result<String, MachineError> {
     let bell = format!("{slot}-bell");
     let memory =

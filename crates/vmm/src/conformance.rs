@@ -1,6 +1,6 @@
-//! What every driver must do, as checks over any driver. A driver's tests give a [`Subject`] and
-//! call [`conformance_tests!`](crate::conformance_tests), so that no driver can leave a check out.
-//! A failed check panics.
+//! Checks that every driver must pass. A driver's tests implement [`Subject`] and call
+//! [`conformance_tests!`](crate::conformance_tests), so no driver can omit a check. A failed check
+//! panics.
 
 use std::{
     io,
@@ -18,47 +18,46 @@ use crate::{
     VolumeSlot,
 };
 
-/// How long a guest may take until it answers, and a death until it is told.
+/// Timeout for a guest to answer, and for a death to be reported.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Between two attempts.
+/// Interval between two attempts.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Long enough for a guest that runs to have answered.
+/// Long enough for a running guest to answer.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// A driver under test, with everything it needs around it.
+/// A driver under test, with its environment.
 #[async_trait]
 pub trait Subject: Send + Sync {
     fn driver(&self) -> &dyn Driver;
 
-    /// Makes a place for one machine: its own folder, disk and network. The subject removes them in
-    /// the end.
+    /// Makes the folder, disk and network of one machine. The subject removes them at the end.
     async fn place(&self) -> MachineSpec;
 
-    /// A whole layer that many machines may share.
+    /// A complete layer that many machines may share.
     fn layer(&self) -> LayerFiles;
 
-    /// A path for a file of the test's own.
+    /// A path for a file of the test.
     fn scratch(&self, name: &str) -> PathBuf;
 
-    /// Leaves a text in the guest over a link of its own. Returns once the guest has it.
+    /// Stores a text in the guest over a separate link. Returns when the guest has it.
     async fn write(&self, link: Box<dyn Link>, text: &str) -> io::Result<()>;
 
-    /// Gives the text that was left in this guest, if any.
+    /// Returns the text that was stored in this guest, if any.
     async fn read(&self, link: Box<dyn Link>) -> io::Result<Option<String>>;
 
-    /// Ends the machine behind the driver's back.
+    /// Kills the machine without the driver.
     async fn kill(&self, machine: &dyn Machine);
 
-    /// Counts the machines that live, whoever holds them.
+    /// Counts all machines that are alive.
     fn live(&self) -> usize;
 
-    /// Gives everything back.
+    /// Releases everything.
     async fn close(self);
 }
 
-/// Makes one test per check for a function that starts a subject:
+/// Makes one test per check, for a function that starts a subject:
 /// `conformance_tests!(FakeSubject::start)`.
 #[macro_export]
 macro_rules! conformance_tests {
@@ -322,7 +321,7 @@ pub async fn an_empty_slot_takes_one_volume(subject: &impl Subject) {
     std::fs::File::create(&file).and_then(|file| file.set_len(1 << 20)).expect("make a volume");
     for slot in VolumeSlot::all() {
         let port = VolumePort { slot, file: file.clone() };
-        // The same file in two places is the host's to prevent; readers share one in any case.
+        // The host prevents attaching one file twice. Read-only slots may share a file.
         machine.attach(&port).await.expect("an empty slot takes a volume");
         machine.attach(&port).await.expect_err("a slot that is taken takes no other");
     }
@@ -361,7 +360,7 @@ async fn power(machine: &dyn Machine) -> Power {
     machine.power().await.expect("a living machine tells its power")
 }
 
-/// Dials until the guest listens.
+/// Dials until the guest accepts the connection.
 async fn reach(machine: &dyn Machine) -> Box<dyn Link> {
     let deadline = Instant::now() + DEADLINE;
     loop {

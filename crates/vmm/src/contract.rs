@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::{KeptLink, LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, VolumePort, VolumeSlot};
 
-/// What to build a machine from.
+/// Specification of a machine.
 #[derive(Clone, Debug)]
 pub struct MachineSpec {
     pub id: MachineId,
@@ -19,29 +19,29 @@ pub struct MachineSpec {
     pub cpus: u8,
     /// The machine's own writable root disk.
     pub disk: PathBuf,
-    /// The machine's own folder for sockets and logs. Exists, is empty, and is removed by the
-    /// caller.
+    /// The machine's own folder for sockets and logs. It exists and is empty. The caller removes
+    /// it.
     pub run_dir: PathBuf,
     pub network: NetworkPort,
-    /// The runtime that wrote the layer to be restored; `None` is the driver's newest.
+    /// The runtime that wrote the layer to restore. `None` means the driver's newest.
     pub runtime: Option<String>,
     pub limits: MachineLimits,
 }
 
-/// What one machine's process may use of its host.
+/// Resource limits of one machine's process on its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineLimits {
     /// Hundredths of a CPU.
     pub cpu_percent: u32,
-    /// The whole process: guest memory and the machine's own.
+    /// Limit for the whole process: guest memory plus overhead.
     pub memory: Bytes,
     /// Threads and processes.
     pub pids: u32,
 }
 
 impl MachineLimits {
-    /// What a machine's process needs beside its guest's memory: translated code, device models,
-    /// buffers.
+    /// Memory that a machine's process needs beside its guest's memory: translated code, device
+    /// models, buffers.
     const OVERHEAD: Bytes = Bytes::mib(256);
 
     /// CPU threads, I/O workers and the main loop.
@@ -54,26 +54,26 @@ impl MachineLimits {
     }
 }
 
-/// The machine's place in the network: a namespace made ahead, with a tap in it.
+/// The machine's network: a namespace made in advance, with a tap in it.
 #[derive(Clone, Debug)]
 pub struct NetworkPort {
-    /// File of the namespace, as `/run/netns/NAME`.
+    /// File of the namespace, such as `/run/netns/NAME`.
     pub netns: PathBuf,
     pub tap: String,
     pub mac: String,
-    /// Where the guest agent listens, reachable only from inside the namespace.
+    /// Address of the guest agent, reachable only from inside the namespace.
     pub guest_address: Ipv4Addr,
     pub guest_port: u16,
 }
 
-/// What a first boot needs; only baking boots.
+/// Kernel and memory of a first boot. Only baking boots a machine.
 #[derive(Clone, Debug)]
 pub struct BootImage {
     pub kernel: PathBuf,
     pub initramfs: PathBuf,
-    /// Added to the driver's own kernel parameters.
+    /// Appended to the driver's own kernel parameters.
     pub cmdline: String,
-    /// Where the guest's memory is kept, so that it is the layer's `mem` once sealed.
+    /// File of the guest's memory. It becomes the layer's `mem` when sealed.
     pub mem: PathBuf,
 }
 
@@ -82,22 +82,22 @@ pub struct BootImage {
 pub enum Power {
     Running,
     Paused,
-    /// Stands still by itself until the host's disk has room for what it writes. It is to run, and
-    /// is told to from time to time.
+    /// Stopped because the host's disk is full. The machine should run, and the driver resumes it
+    /// from time to time.
     Waiting,
 }
 
-/// What a machine is doing; the last value of its watch channel.
+/// State of a machine, as its watch channel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineState {
     Alive,
-    /// The process is gone. The reason is for people and for the ledger.
+    /// The process is gone. The reason is for operators and for the ledger.
     Dead {
         reason: String,
     },
 }
 
-/// What a layer made by this driver can be restored on. All of it is in the layer's manifest.
+/// Requirements for restoring a layer made by this driver. All of it is in the layer's manifest.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct MachineProfile {
     /// `qemu-tcg`, `qemu-kvm`, `fake`.
@@ -106,11 +106,11 @@ pub struct MachineProfile {
     pub runtime: String,
     pub machine_type: String,
     pub cpu_profile: String,
-    /// Guest-visible clock frequency where the driver passes the host's through.
+    /// Guest-visible clock frequency, if the driver passes the host's through.
     pub tsc_khz: Option<u64>,
 }
 
-/// A machine could not be started. Everything it had taken is given back.
+/// A machine could not be started. All its resources are released.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{program} is missing; run `pandastack doctor`")]
@@ -143,7 +143,7 @@ pub enum StartError {
     Machine(#[from] MachineError),
 }
 
-/// A running machine refused or lost a request.
+/// A running machine refused a request or did not answer it.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     #[error("the machine process is gone: {reason}")]
@@ -163,53 +163,52 @@ pub enum MachineError {
 /// Makes machines of one kind.
 #[async_trait]
 pub trait Driver: Send + Sync + 'static {
-    /// The tier every machine of this driver has.
+    /// The tier of every machine of this driver.
     fn tier(&self) -> Tier;
 
-    /// What layers made here need, to be compared with a manifest before a restore.
+    /// Requirements of layers made here. Compared with a manifest before a restore.
     fn profile(&self) -> MachineProfile;
 
-    /// What this host can give a layer that was written by a certain runtime, if that runtime is
-    /// still here. An upgrade of the host's packages must strand no layer.
+    /// The profile for a layer that a certain runtime wrote, if that runtime is still installed. A
+    /// layer must stay usable after an upgrade of the host's packages.
     fn profile_of(&self, runtime: &str) -> Option<MachineProfile> {
         let profile = self.profile();
         (profile.runtime == runtime).then_some(profile)
     }
 
-    /// What a first boot tells the kernel; a template baked with other words is another template.
+    /// Kernel parameters of a first boot. Different parameters make a different template.
     fn kernel_parameters(&self) -> String {
         String::new()
     }
 
-    /// Starts a machine from nothing. The guest runs when this returns; its agent may not answer
-    /// yet.
+    /// Boots a machine. The guest runs when this returns, but its agent may not answer yet.
     async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError>;
 
     /// Loads a sealed layer and returns with the guest paused. Many machines may share one layer.
     async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
 
-    /// Starts a machine's process ahead of the layer it will get, so that a later restore has less
-    /// to do. `None` from a driver that gains nothing by it. The disk in `spec` has its final size
-    /// already, and its content before the machine is resumed.
+    /// Starts a machine's process before its layer is known, so that a later restore has less to
+    /// do. `None` if the driver has no use for it. The disk in `spec` has its final size already;
+    /// its content must be there before the machine is resumed.
     async fn blank(&self, _spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
         Ok(None)
     }
 
-    /// Takes over a machine that an earlier process of this host started and that still lives, as
-    /// it is: running or paused. `pid` is what `Machine::pid` gave then.
+    /// Takes over a live machine that an earlier process of this host started, running or paused.
+    /// `pid` is the value that `Machine::pid` returned then.
     async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError>;
 }
 
-/// A machine whose process waits for its layer. Must be restored or stopped, never only dropped.
+/// A machine whose process waits for its layer. Must be restored or stopped, not just dropped.
 #[async_trait]
 pub trait Blank: Send + Sync {
-    /// Process id, where there is a process. The machine will have the same.
+    /// Process id, if there is a process. The machine keeps it.
     fn pid(&self) -> Option<u32>;
 
-    /// Watches life and death.
+    /// Reports whether the machine is alive.
     fn watch(&self) -> watch::Receiver<MachineState>;
 
-    /// Loads a sealed layer and gives the machine, paused, as [`Driver::restore`] does. If it fails
+    /// Loads a sealed layer and returns the machine paused, as [`Driver::restore`] does. On failure
     /// the process is gone.
     async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
 
@@ -222,37 +221,38 @@ pub trait Blank: Send + Sync {
 pub trait Machine: Send + Sync {
     fn id(&self) -> MachineId;
 
-    /// Process id, where there is a process.
+    /// Process id, if there is a process.
     fn pid(&self) -> Option<u32>;
 
-    /// Watches life and death.
+    /// Reports whether the machine is alive.
     fn watch(&self) -> watch::Receiver<MachineState>;
 
-    /// Lets the guest's CPUs run. Asking twice is fine.
+    /// Starts the guest's CPUs. Idempotent.
     async fn resume(&self) -> Result<(), MachineError>;
 
-    /// Stops the guest's CPUs. Asking twice is fine.
+    /// Stops the guest's CPUs. Idempotent.
     async fn pause(&self) -> Result<(), MachineError>;
 
-    /// Asks what the CPUs do.
+    /// Queries whether the CPUs run.
     async fn power(&self) -> Result<Power, MachineError>;
 
-    /// Counts how often the guest went on after it had waited for room. Its clock stood still
-    /// meanwhile.
+    /// Counts how often the guest continued after it had waited for disk space. Its clock had
+    /// stopped meanwhile.
     fn went_on(&self) -> watch::Receiver<u64>;
 
-    /// Opens a stream to the guest agent. Fails while the guest does not listen; the caller retries
+    /// Opens a stream to the guest agent. Fails while the guest does not listen. The caller retries
     /// until its deadline.
     async fn dial(&self) -> Result<Box<dyn Link>, MachineError>;
 
-    /// Opens a stream to the guest agent that can be sealed with the guest, for drivers that can.
+    /// Opens a stream to the guest agent that can be sealed with the guest, if the driver supports
+    /// it.
     async fn dial_kept(&self) -> Result<Box<dyn KeptLink>, MachineError> {
         Err(no_kept_links("dial a link to keep"))
     }
 
-    /// Goes on with a stream that was sealed with the guest this machine was restored from. The
-    /// guest is not asked, so that only an answer shows whether it still knows the stream; a caller
-    /// without one dials.
+    /// Continues a stream that was sealed with the guest this machine was restored from. Does not
+    /// contact the guest, so only an answer proves that the guest still knows the stream. Without
+    /// an answer the caller dials.
     async fn take_up(&self, _state: &LinkState) -> Result<Box<dyn Link>, MachineError> {
         Err(no_kept_links("take a sealed link up"))
     }
@@ -260,14 +260,12 @@ pub trait Machine: Send + Sync {
     /// Writes device state to a file. The machine must be paused.
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError>;
 
-    /// Tells how the guest has used the memory file it was restored from so far. May be asked while
-    /// it runs.
+    /// Reports how the guest has used the memory file it was restored from. Works while it runs.
     async fn memory_use(&self, base: &Path) -> Result<MemoryUse, MachineError>;
 
-    /// Reads what the guest has changed of the memory file it was restored from, up to a number of
-    /// bytes; `None` if it is more. The machine must be paused, and may go on as soon as this
-    /// returns. It goes into `room`, which was made before the pause; into another if that is too
-    /// small.
+    /// Reads the guest's changes to the memory file it was restored from. `None` if they exceed the
+    /// maximum. The machine must be paused, and may continue when this returns. Uses the buffer
+    /// `room`, made before the pause, or a new one if that is too small.
     async fn hold_memory(
         &self,
         base: &Path,
@@ -275,19 +273,19 @@ pub trait Machine: Send + Sync {
         bytes_max: Bytes,
     ) -> Result<Option<MemoryDelta>, MachineError>;
 
-    /// Writes what the guest has changed of the memory file it was restored from over a copy of
-    /// that file, and tells how much it was. The machine must stay paused meanwhile.
+    /// Writes the guest's changes over a copy of the memory file it was restored from, and returns
+    /// their size. The machine must stay paused meanwhile.
     async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError>;
 
-    /// Puts a volume into its slot, which is empty. The machine must be paused, so that its guest
-    /// never sees half of the exchange; it notices the disk when it runs on.
+    /// Attaches a volume to its empty slot. The machine must be paused, so that the guest never
+    /// sees a partial exchange. The guest notices the disk when it continues.
     async fn attach(&self, port: &VolumePort) -> Result<(), MachineError>;
 
-    /// Tells the guest that the file of a volume in a slot has grown to this size. Only disks that
-    /// may be written grow. A file that is larger by now is not cut.
+    /// Tells the guest that the file of a volume has grown to this size. Only writable disks grow.
+    /// Does not shrink a file that is larger.
     async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError>;
 
-    /// Ends the process and waits for it. Asking twice is fine; a dead machine is fine.
+    /// Ends the process and waits for it. Idempotent, also for a dead machine.
     async fn stop(&self);
 }
 

@@ -1,18 +1,17 @@
-//! Names of the control groups that machines live in, so that whoever looks for leftovers finds
-//! them.
+//! Names of the machines' control groups. Recovery finds leftover machines by these names.
 
 use std::path::Path;
 
-/// The group above all others of ours.
+/// The top group of this product.
 const TOP: &str = "pandastack";
 
-/// Names the group of one machine by its own folder.
+/// The group of one machine, named after its folder.
 pub fn group_of(run_dir: &Path) -> String {
     let all = run_dir.parent().unwrap_or(Path::new(""));
     format!("{}/{}", groups_of(all), last(run_dir))
 }
 
-/// Names the group that holds the groups of all machines whose folders lie in a folder.
+/// The parent group of all machines whose folders lie in this folder.
 pub fn groups_of(run_root: &Path) -> String {
     format!("{TOP}/{}", last(run_root))
 }

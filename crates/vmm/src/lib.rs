@@ -1,13 +1,13 @@
-//! The machine contract: what every driver must do, whatever runs underneath. `conformance` is the
-//! suite that each driver passes; a driver is handed to the host by `bins`, never imported by it.
+//! The machine contract that every driver fulfils. `conformance` is the suite that each driver
+//! passes. `bins` passes a driver to the host; the host imports none.
 //!
 //! ```text
 //! boot ----> Running <--resume/pause--> Paused <---- restore
 //!               \                          |
 //!                `------> Dead <----------'     (stop, or the process died)
 //! ```
-//! `restore` ends in `Paused` on purpose: the host decides when a guest first runs, and keeps
-//! paused machines as standby.
+//! `restore` ends in `Paused`: the host decides when a guest first runs, and keeps paused machines
+//! as standby.
 
 pub mod conformance;
 mod contract;

@@ -1,13 +1,13 @@
-//! Guest memory that was read out of a paused machine and is not yet in a file.
+//! Guest memory that was read from a paused machine and is not yet in a file.
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
 use pandastack_model::Bytes;
 
-/// One piece of changed memory.
+/// One range of the memory file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where it lies in the memory file.
+    /// Offset in the memory file.
     pub offset: u64,
     pub length: u64,
 }
@@ -15,14 +15,14 @@ pub struct Run {
 /// How a guest has used its memory so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Only read: who starts from its layer will need these first.
+    /// Ranges that were only read. A restore of its layer needs these first.
     pub read: Vec<Run>,
-    /// How much it has changed.
+    /// Size of the changed memory.
     pub changed: Bytes,
 }
 
-/// Everything a guest has changed since its layer was sealed. The bytes of all runs follow each
-/// other in `bytes`.
+/// All memory that a guest has changed since its layer was sealed. `bytes` holds the contents of
+/// all runs in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryDelta {
     pub runs: Vec<Run>,
@@ -30,7 +30,7 @@ pub struct MemoryDelta {
 }
 
 impl MemoryDelta {
-    /// How much there is.
+    /// Size of all changed memory.
     pub fn size(&self) -> Bytes {
         Bytes::new(self.bytes.len() as u64)
     }

@@ -1,19 +1,17 @@
-//! The places that a machine has for durable disks. Every machine is made with all of them, empty:
-//! a sealed state only loads into the devices it was saved from, and a machine that stands by does
-//! not know yet what it will be given.
+//! The slots of a machine for volumes. Every machine is made with all slots, empty: a sealed state
+//! loads only into the same devices, and a standby machine gets its volumes later.
 //!
-//! What a slot's disk may do is settled when the machine is made, because the guest's kernel learns
-//! it when it finds the disk and the machine asks for the right to write only then. So there are
-//! slots of both kinds.
+//! The access of a slot is fixed when the machine is made, because the guest's kernel and the
+//! machine learn it only then. So there are slots of both kinds.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use pandastack_model::Access;
 
-/// How many slots of each kind a machine has. Changing this changes what a template is baked with.
+/// Number of slots of each kind. Changing it changes every template.
 pub const VOLUME_SLOTS: u8 = 4;
 
-/// One slot of a machine, named `rw0`, `ro3`: the serial number by which the guest finds its disk.
+/// One slot of a machine, named `rw0` or `ro3`. The guest finds its disk by this serial number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeSlot {
     kind: Kind,
@@ -26,7 +24,7 @@ enum Kind {
     ReadOnly,
 }
 
-/// A durable disk and the slot it goes into.
+/// A volume and its slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumePort {
     pub slot: VolumeSlot,
@@ -39,7 +37,7 @@ pub struct VolumePort {
 pub struct BadSlot(String);
 
 impl VolumeSlot {
-    /// Gives the slot of that number among those of one kind, if there are so many.
+    /// The slot of this number and access, if the number is valid.
     pub fn new(access: Access, number: usize) -> Option<Self> {
         let number = u8::try_from(number).ok().filter(|number| *number < VOLUME_SLOTS)?;
         let kind = match access {
@@ -49,13 +47,13 @@ impl VolumeSlot {
         Some(Self { kind, number })
     }
 
-    /// Lists every slot in the order of the machine's devices.
+    /// Lists all slots in the order of the machine's devices.
     pub fn all() -> impl Iterator<Item = Self> {
         let of = |kind| (0..VOLUME_SLOTS).map(move |number| Self { kind, number });
         of(Kind::ReadWrite).chain(of(Kind::ReadOnly))
     }
 
-    /// What the slot's disk may do.
+    /// Access of the slot's disk.
     pub fn access(self) -> Access {
         match self.kind {
             Kind::ReadWrite => Access::ReadWrite,

@@ -1,5 +1,5 @@
-//! Measures what the jail adds to the start of a machine: restores from `mini` with and without it,
-//! in turn, so that whatever else the host does slows both alike.
+//! Measures the cost of the jail at the start of a machine: restores from `mini` with and without
+//! it, alternately, so that other load affects both equally.
 
 use std::time::Instant;
 

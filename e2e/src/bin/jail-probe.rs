@@ -1,8 +1,7 @@
-//! A program that a test puts into a jail in the place of QEMU. It tries what a machine process
-//! that was taken over would try, and says on standard error how each attempt ended: `attempt:
-//! done` or `attempt: refused, why`. What it looks for lies in its own bundle, in `share/targets`,
-//! because its arguments are the machine's: one attempt a line. The line `spare the host` leaves
-//! out what would change a host that has no jail around us.
+//! A program that a test runs in a jail in place of QEMU. It tries what a compromised machine
+//! process would try, and prints the result of each attempt on standard error: `attempt: done` or
+//! `attempt: refused, why`. Targets are in its bundle, in `share/targets`, one per line. The line
+//! `spare the host` skips attempts that would change a host without a jail.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -32,17 +31,17 @@ use nix::{
 };
 use pandastack_sys::raw;
 
-/// Long enough for a host that answers; a jail's network answers nothing.
+/// Long enough for a host that answers. A jail's network does not answer.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 const SPARE: &str = "spare the host";
 
-/// Attempts whose end was told.
+/// Number of reported attempts.
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 
 fn main() {
     if std::env::args().any(|word| word.ends_with(",help")) {
-        // As a QEMU that opens a layer's memory for reading only.
+        // As a QEMU that opens a layer's memory read-only.
         println!("  rom=<OnOffAuto>");
         return;
     }
@@ -58,7 +57,7 @@ fn main() {
     }
     rights();
     sockets();
-    // Before the root is changed, where that works: who has done so may not make users any more.
+    // Before the root is changed, if that works: after a chroot no user namespace can be made.
     calls();
     if !spare {
         report("rename the host", flat(nix::unistd::sethostname("x")));
@@ -69,17 +68,17 @@ fn main() {
     }
     eprintln!("parent: {}", nix::unistd::getppid());
     eprintln!("name: {}", nix::unistd::gethostname().unwrap_or_default().to_string_lossy());
-    // Last: who finds it knows that nothing was left out.
+    // Printed last: it proves that no attempt was skipped.
     eprintln!("attempts: {}", TOLD.load(Ordering::Relaxed));
 }
 
-/// Reads what to try. Our arguments say where QEMU's own files lie, in a jail and out of it.
+/// Reads the targets. The arguments name QEMU's own files, inside and outside a jail.
 fn targets() -> String {
     let share = std::env::args().skip_while(|word| word != "-L").nth(1).expect("a machine's arguments name its files");
     fs::read_to_string(Path::new(&share).join("targets")).expect("the bundle says what to try")
 }
 
-/// Attempts on something of the host that the test knows to be there.
+/// Attempts on host resources that the test knows to exist.
 fn aimed(attempt: &str, target: &str) -> io::Result<()> {
     match attempt {
         "read" => read(target),
@@ -96,12 +95,12 @@ fn aimed(attempt: &str, target: &str) -> io::Result<()> {
     }
 }
 
-/// The first byte is enough: some are whole disks.
+/// Reads only the first byte, because some are whole disks.
 fn read(path: &str) -> io::Result<()> {
     File::open(path)?.read_exact(&mut [0])
 }
 
-/// Looks around, which changes nothing.
+/// Attempts that only read.
 fn looks() {
     for device in ["mem", "kmsg", "loop0", "vda", "sda", "fuse", "net/tun", "null", "tty"] {
         report(&format!("open /dev/{device}"), File::open(format!("/dev/{device}")).map(drop));
@@ -158,15 +157,14 @@ fn namespaces() {
     report("turn the root", flat(pivot_root("/", "/dev")));
 }
 
-/// Calls that any user may make on most hosts, and that reach deep into the kernel.
+/// System calls that any user may make on most hosts, and that reach deep into the kernel.
 fn calls() {
     for (attempt, call) in raw::CALLS {
         report(attempt, call());
     }
 }
 
-/// Sockets of every kind that a guest's device might tempt somebody to use. Not all are bound to a
-/// network namespace.
+/// Sockets of every kind that an attacker might use. Not all are bound to a network namespace.
 fn sockets() {
     let kinds = [
         ("vsock", AddressFamily::Vsock, SockType::Stream),

@@ -1,6 +1,6 @@
-//! The built server is killed with SIGKILL in the middle of every operation and started again, on
-//! real machines: who ran runs on with its processes, who slept sleeps, what was half-made is
-//! finished or gone, and nothing leaks.
+//! The built server is killed with SIGKILL during every operation and started again, on real
+//! machines: running sandboxes keep their processes, sleeping ones stay asleep, partial operations
+//! are finished or undone, and nothing leaks.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,17 +18,17 @@ use pandastack_kit::random_bytes;
 use pandastack_model::{LayerId, SandboxState};
 use pandastack_testbed::{DataFolder, Leftovers, Server, run_root_of, stretched, wait_for};
 
-/// How often each operation is cut off in its middle; `PANDASTACK_KILLS` says otherwise.
+/// Kills during each operation, unless `PANDASTACK_KILLS` is set.
 const KILLS: u32 = 20;
 
-/// For each kill that counts, how many may come too early or too late.
+/// For each kill that counts, so many may come too early or too late.
 const MISSES_MAX: u32 = 4;
 
-/// How far a guest's clock may be from its host's.
+/// Maximum difference between a guest's clock and its host's.
 const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
 
-/// The volume of the sandbox that runs all the time, and the one that the subjects of operations
-/// have after each other.
+/// The volume of the sandbox that always runs, and the volume that the tested sandboxes use in
+/// turn.
 const VOLUMES: [&str; 2] = ["witness", "subject"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ enum Operation {
 const ALL: [Operation; 5] =
     [Operation::Create, Operation::Fork, Operation::Hibernate, Operation::Wake, Operation::Delete];
 
-/// A sandbox in which a process counts. The count is in the process only; each number is a line of
-/// a file, and is told in another file once that line was flushed.
+/// A sandbox in which a process counts. The count is only in the process. Each number is a line of
+/// a file, and is reported in another file after that line was flushed.
 struct Witness {
     id: String,
     pid: u32,
@@ -52,8 +52,8 @@ struct Witness {
     told: u64,
 }
 
-/// Counts for ever from the last line on. A process that was started anew would be seen: it has
-/// another number.
+/// Counts forever from the last line on. A restarted process would be noticed by its other process
+/// id.
 const COUNTER: &str = r#"
 import os, sys, time
 log = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -82,10 +82,10 @@ impl Witness {
         witness
     }
 
-    /// The process lives and has gone on from where it was, what it told of is on its disk without
-    /// a gap, and its clock is right. Wakes a sleeper.
+    /// Checks that the process runs and has continued its count, that all reported lines are on its
+    /// disk without a gap, and that its clock is right. Wakes a sleeping sandbox.
     async fn check(&mut self, client: &Client) {
-        // Past the guest's cache, from the disk.
+        // Bypasses the guest's cache and reads the disk.
         let read = format!("dd if={} iflag=direct bs=64k status=none", self.log);
         let count = "awk '$1 != NR { print \"line\", NR, \"is\", $1; exit } END { print NR }'";
         let look = format!("date +%s%N && kill -0 {} && cat /dev/shm/told && echo && {read} | {count}", self.pid);
@@ -107,22 +107,21 @@ impl Witness {
     }
 }
 
-/// What an operation is about.
+/// The sandbox of an operation.
 struct Subject {
     operation: Operation,
     witness: Option<Witness>,
-    /// Layers that were on the ledger before the operation: one that has slept before runs on such
-    /// a one.
+    /// Layers in the ledger before the operation. A sandbox that has slept before runs on one of
+    /// them.
     layers: Vec<LayerId>,
 }
 
 impl Subject {
-    /// Makes what an operation needs, of the one that has outlived the last one if there is such a
-    /// one.
+    /// Makes the sandbox for an operation, or uses the one that survived the last one.
     async fn make(data: &Path, client: &Client, operation: Operation, kept: Option<Witness>) -> Self {
         let volume = match operation {
             Operation::Create => return Self { operation, witness: None, layers: Vec::new() },
-            // Nobody copies a sandbox that writes a volume.
+            // A sandbox that writes a volume cannot be forked.
             Operation::Fork => None,
             Operation::Hibernate | Operation::Wake | Operation::Delete => Some(VOLUMES[1]),
         };
@@ -157,10 +156,10 @@ impl Subject {
         }
     }
 
-    /// Whether the host had begun with the operation, by what a host that was killed has left on
-    /// its ledger. Only lines of the subject count: machines are made ahead at any time.
+    /// Whether the host had started the operation, by the ledger that the killed host left. Only
+    /// entries of this sandbox count: other machines are made in advance at any time.
     async fn was_begun(&self, data: &Path, others: &[&str]) -> bool {
-        // A copy: the next server shall find what the last one left.
+        // A copy, so that the next server finds the ledger as the last one left it.
         let copy = tempfile::tempdir().unwrap();
         for name in ["ledger.db", "ledger.db-wal"] {
             std::fs::copy(data.join(name), copy.path().join(name)).unwrap();
@@ -185,8 +184,8 @@ impl Subject {
         begun
     }
 
-    /// Checks that the operation was finished or never begun, and gives what is there. It runs
-    /// then.
+    /// Checks that the operation was finished or never started, and returns the remaining sandbox,
+    /// running.
     async fn check(self, client: &Client) -> Option<Witness> {
         let Self { operation, witness, .. } = self;
         let mut witness = witness?;
@@ -209,8 +208,8 @@ impl Subject {
     }
 }
 
-/// When an operation can be cut off: between the moment from which its host has begun, and its end.
-/// Learned from what came too early or too late.
+/// The time span in which an operation can be cut: from its start in the host to its end. Learned
+/// from kills that came too early or too late.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: Duration,
@@ -218,7 +217,7 @@ struct Span {
 }
 
 impl Span {
-    /// One of so many moments, somewhere in its part of the span.
+    /// One of so many moments, randomized within its part of the span.
     fn moment(self, number: u32, count: u32) -> Duration {
         let [jitter] = random_bytes();
         (self.to.saturating_sub(self.from)) * (number * 256 + u32::from(jitter)) / (count * 256) + self.from
@@ -234,7 +233,7 @@ impl Span {
     }
 }
 
-/// The operations that were cut off, and those that a kill missed.
+/// Counts of kills that hit an operation and kills that missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     cut: u32,
@@ -242,15 +241,15 @@ struct Count {
     late: u32,
 }
 
-/// A server that is killed again and again, and what must outlive that.
+/// A server that is killed repeatedly, and the sandboxes that must survive.
 struct Trial<'a> {
     data: &'a Path,
     server: Server,
-    /// How many machines stand by: none with every second server.
+    /// Number of standby machines: none with every second server.
     standby: u32,
     running: Witness,
     asleep: Witness,
-    /// What the last operation was about, if it is there and runs.
+    /// The sandbox of the last operation, if it exists and runs.
     kept: Option<Witness>,
 }
 
@@ -272,9 +271,9 @@ impl<'a> Trial<'a> {
         client(&self.server)
     }
 
-    /// Removes everybody but the witnesses and what is kept, and waits until as many machines live
-    /// as should: those that stand by come by themselves. No look on the way finds a leak: an audit
-    /// repairs what it finds, so the last one alone would say little.
+    /// Removes all sandboxes but the permanent ones and the kept one, and waits until the expected
+    /// machines are alive: standby machines are made automatically. No audit meanwhile finds a
+    /// leak: an audit repairs what it finds, so the last one alone would prove little.
     async fn tidy(&self, context: &str) {
         let client = self.client();
         let kept = self.kept.iter().chain([&self.running, &self.asleep]).map(|witness| witness.id.as_str());
@@ -288,15 +287,14 @@ impl<'a> Trial<'a> {
         wait_for("the machines", PATIENCE, enough).await;
     }
 
-    /// No audit of the server has found anything, its first one at the start included: what a kill
-    /// leaves is cleared by the start itself, before anybody is served. There is nothing that an
-    /// audit may rightly find.
+    /// Checks that no audit of the server has found anything, including the first one. The start
+    /// itself cleans up after a kill, before the first request.
     fn has_found_nothing(&self, context: &str) {
         let said = self.server.said();
         assert!(!said.contains("audit found leaks") && !said.contains("audit not made"), "{said}; {context}");
     }
 
-    /// Carries an operation out to its end, for its length.
+    /// Runs an operation to its end, to measure its length.
     async fn whole(&mut self, operation: Operation) -> Span {
         let client = self.client();
         let subject = Subject::make(self.data, &client, operation, self.kept.take()).await;
@@ -308,7 +306,7 @@ impl<'a> Trial<'a> {
         span
     }
 
-    /// Kills the server so long after an operation was asked for, and starts another one.
+    /// Kills the server a delay after a request, and starts another one.
     async fn cut(&mut self, operation: Operation, delay: Duration, span: &mut Span, count: &mut Count) {
         let client = self.client();
         let subject = Subject::make(self.data, &client, operation, self.kept.take()).await;
@@ -316,7 +314,7 @@ impl<'a> Trial<'a> {
             tokio::time::sleep(delay).await;
             self.server.kill().unwrap();
         };
-        // Heard to its end: an answer that was on its way when the server was killed is one.
+        // Reads to the end: an answer that was in flight at the kill counts.
         let (outcome, ()) = tokio::join!(subject.run(&client), kill);
         self.has_found_nothing(&format!("before {operation:?} was cut off"));
         let others = [self.running.id.as_str(), self.asleep.id.as_str()];
@@ -338,13 +336,13 @@ impl<'a> Trial<'a> {
         self.check(subject, &context).await;
     }
 
-    /// Checks that everybody is as before the kill and that the subject is whole, and looks for
-    /// leaks.
+    /// Checks that all sandboxes are as before the kill and that the operation's sandbox is
+    /// complete, and looks for leaks.
     async fn check(&mut self, subject: Subject, context: &str) {
         let client = self.client();
         let known = [self.running.id.clone(), self.asleep.id.clone(), subject.id().to_owned()];
         for sandbox in client.list().await.unwrap() {
-            // Who was there before has not failed; a create that was cut off may have.
+            // Earlier sandboxes have not failed. A create that was cut off may have.
             let fit = match known.iter().position(|id| *id == sandbox.id) {
                 Some(0) => &["running"][..],
                 Some(1) => &["hibernated"],
@@ -367,12 +365,13 @@ impl<'a> Trial<'a> {
     async fn leaks_nothing(&self, context: &str) {
         let audit = self.client().audit().await.unwrap();
         assert_eq!((audit.leaks.as_slice(), audit.volumes), (&[][..], VOLUMES.len()), "{context}");
-        // The template and the sleeper's; and one that who is kept was woken from.
+        // The template's and the sleeping sandbox's layers, and one that the kept sandbox was woken
+        // from.
         let most = 2 + usize::from(self.kept.is_some());
         assert!((2..=most).contains(&audit.layers), "{} layers; {context}", audit.layers);
     }
 
-    /// Removes what an operation was about.
+    /// Removes the layer of an operation.
     async fn clean_up(&mut self, operation: Operation) {
         let context = format!("after the last {operation:?}");
         self.kept = None;
@@ -380,8 +379,7 @@ impl<'a> Trial<'a> {
         self.leaks_nothing(&context).await;
     }
 
-    /// Takes everything down. The volumes' file systems are whole, with every line that was told
-    /// of.
+    /// Removes everything. The volumes' file systems are consistent, with every reported line.
     async fn end(mut self) {
         let client = self.client();
         self.running.check(&client).await;
@@ -425,8 +423,8 @@ async fn twenty_kills_in_the_middle_of_each_operation_lose_and_leave_nothing() {
     trial.end().await;
 }
 
-/// The server is killed again and again while it starts: what it had is still there in the end, and
-/// as it was: a guest that runs, one that is paused, one that sleeps.
+/// The server is killed repeatedly while it starts. Its sandboxes must survive unchanged: one
+/// running, one paused, one asleep.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_is_killed_loses_nothing() {
     let data = DataFolder::with_own_volume().unwrap();
@@ -494,7 +492,7 @@ fn disks(data: &Path) -> Vec<PathBuf> {
     volumes.map(|entry| entry.unwrap().path().join("disk")).collect()
 }
 
-/// Checks a volume that nobody uses, and counts the lines on it. There must be no gap.
+/// Checks an unused volume, and counts the lines on it. There must be no gap.
 fn lines_on(disk: &Path) -> u64 {
     let checked = Command::new("e2fsck").args(["-f", "-n"]).arg(disk).env("LC_ALL", "C").output().unwrap();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
@@ -526,7 +524,7 @@ async fn leftovers(data_dir: &Path, run_root: &Path) -> Leftovers {
     Leftovers::find(&data_dir.display().to_string(), run_root, &data_dir).await.unwrap()
 }
 
-/// Lets a server clean up after one that a failed test had killed.
+/// Starts a server that cleans up after one that a failed test had killed.
 struct CleanUp<'a>(&'a Path);
 
 impl Drop for CleanUp<'_> {

@@ -1,5 +1,5 @@
 //! Hundreds of sandboxes come and go on real machines, some of them forked, some put to sleep and
-//! woken, and nothing stays.
+//! woken, and nothing is left.
 
 use std::{
     fs,
@@ -13,10 +13,10 @@ use pandastack_model::Bytes;
 use pandastack_testbed::{Bed, processes, spec, wait_for, with_bed};
 use pandastack_wire_fleet::HostPort;
 
-/// As many as every run of the tests can bear; `PANDASTACK_CYCLES=1000` makes it a long one.
+/// Short enough for every test run. `PANDASTACK_CYCLES=1000` makes a long one.
 const CYCLES: usize = 300;
 const AT_A_TIME: usize = 4;
-/// Network slots that are kept made ahead.
+/// Network slots made in advance.
 const READY: usize = 2;
 /// Descriptors and threads that may stay: pools of the runtime grow with use and shrink later.
 const SLACK: usize = 16;
@@ -24,8 +24,8 @@ const SLACK: usize = 16;
 #[tokio::test(flavor = "multi_thread")]
 async fn mixed_cycles_leave_nothing_behind() {
     let cycles = std::env::var("PANDASTACK_CYCLES").map_or(CYCLES, |count| count.parse().unwrap());
-    // One host is started and taken down first, so that what a process makes once for all hosts is
-    // not counted.
+    // One host is started and closed first, so that resources made once per process are not
+    // counted.
     with_bed(
         HostSettings::default(),
         |net| net,
@@ -55,7 +55,7 @@ async fn mixed_cycles_leave_nothing_behind() {
         },
     )
     .await;
-    // `with_bed` has found no process, namespace, link, mount, loop device, file or ledger line.
+    // `with_bed` has found no process, namespace, link, mount, loop device, file or ledger entry.
     let back = async || {
         (count("/proc/self/fd") <= descriptors + SLACK && count("/proc/self/task") <= threads + SLACK).then_some(())
     };
@@ -67,14 +67,13 @@ async fn mixed_cycles_leave_nothing_behind() {
     );
 }
 
-/// Tells whether a host that runs has the machines, processes and slots it keeps ready, and not one
-/// more: nothing in its folders, on its ledger or in the network, and no memory promised, but for
-/// those.
+/// Tells whether a running host has only its ready machines, processes and slots: nothing else in
+/// its folders, ledger or network, and no other memory promised.
 async fn only_ready(bed: &Bed) -> bool {
     let (status, Ok(left)) = (bed.host.status().await, bed.leftovers().await) else { return false };
     let kept = status.standby + status.blanks;
     let counts = [processes(&bed.run_root).len(), left.groups.len(), left.ledger.len(), left.files.len() / 2];
-    // A slot is a namespace and a link; one link and one table are the host's own.
+    // A slot is a namespace and a link. One link and one table belong to the host.
     let network = 2 * (kept + READY) + 2;
     let template = bed.layers.template(&spec("mini").template).expect("mini is there");
     let memory = bed.layers.manifest(template).expect("mini can be read").memory;
@@ -98,7 +97,7 @@ async fn cycle(bed: &Bed, number: usize) {
     }
     if number % 4 == 2 || number % 4 == 3 {
         bed.host.sleep(id).await.unwrap();
-        // The use wakes it.
+        // The command wakes it.
         assert_eq!(bed.out(id, "cat /dev/shm/number").await, number.to_string());
     }
     bed.host.remove(id).await.unwrap();

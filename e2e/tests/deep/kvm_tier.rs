@@ -1,10 +1,7 @@
-//! The kvm tier in the emulated KVM host, a machine whose `/dev/kvm` is real. One boot in which
-//! `scripts/kvm-proof` bakes `mini` and walks a sandbox through its life over the API, and
-//! `scripts/kvm-suite` runs tests of this program there.
-//!
-//! `PANDASTACK_KVM_SUITES` is a list of modules to run (`state,jail`), or `all`, which is also the
-//! default. If the emulated computer itself dies, a new one runs the tests that are left. Every
-//! test has to pass at its first try.
+//! The kvm tier in the emulated KVM host, which has a real `/dev/kvm`: `scripts/kvm-proof` bakes
+//! `mini` and uses a sandbox over the API, and `scripts/kvm-suite` runs tests of this program.
+//! `PANDASTACK_KVM_SUITES` lists the modules (`state,jail`) or is `all`, the default. If the
+//! computer dies, a new one runs the remaining tests. Every test must pass at its first attempt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,10 +14,10 @@ use std::{
 use pandastack_e2e::project;
 use pandastack_testbed::built;
 
-/// A module of this program, as it runs in the KVM host.
+/// A module of this program, run in the KVM host.
 struct Suite {
     name: &'static str,
-    /// Tests that make no sense there, and why.
+    /// Tests that are skipped there, with the reason.
     left_out: &'static [(&'static str, &'static str)],
 }
 
@@ -46,11 +43,11 @@ const SUITES: &[Suite] = &[
     Suite { name: "lifecycle_api", left_out: &[] },
 ];
 
-/// How long one life of the emulated computer may last. All suites take about two hours.
+/// Timeout of one run of the emulated computer. All suites take about two hours.
 const TIMEOUT: Duration = Duration::from_secs(3 * 3600);
 
-/// How many tests the emulated computer gets through before it may die once more: it has a fault of
-/// its own (decision 2), which meets it every twenty minutes or so.
+/// Tests per allowed death of the emulated computer: it has a defect (decision 2) that ends it
+/// every twenty minutes or so.
 const TESTS_PER_DEATH: usize = 20;
 
 #[test]
@@ -89,10 +86,10 @@ fn the_suite_of_the_emulated_tier_passes_on_kvm() {
     assert!(left.is_empty(), "not passed on the kvm tier: {left:?}");
 }
 
-/// Full names of tests by the names of their suites.
+/// Full names of tests by suite.
 type Tests = BTreeMap<&'static str, BTreeSet<String>>;
 
-/// Runs the walk and tests in the emulated KVM host, and gives what was said there.
+/// Runs the proof and tests in the emulated KVM host, and returns their output.
 fn run(project: &Path, tests: &Tests) -> (ExitStatus, String) {
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--package", "xtask", "--", "kvm-host"]);
@@ -113,7 +110,7 @@ fn run(project: &Path, tests: &Tests) -> (ExitStatus, String) {
     (child.wait().expect("cargo ends"), said)
 }
 
-/// Everything that is said, and each line is shown at once: a run of all suites takes hours.
+/// Collects all output and prints each line at once, because all suites take hours.
 fn shown(said: impl Read) -> String {
     let mut whole = String::new();
     for line in BufReader::new(said).split(b'\n').map_while(Result::ok) {
@@ -125,13 +122,12 @@ fn shown(said: impl Read) -> String {
     whole
 }
 
-/// Whether the end was that of the emulated computer, which has faults of its own, and not of what
-/// ran in it.
+/// Whether the emulated computer itself ended, which has defects, and not the program in it.
 fn computer_died(said: &str) -> bool {
     said.contains("xtask: the machine ended before the command did") || said.contains("xtask: not done after")
 }
 
-/// The tests that passed, each with its suite: lines of the form `kvm: SUITE TEST: ok (7 s)`.
+/// The passed tests with their suites: lines of the form `kvm: SUITE TEST: ok (7 s)`.
 fn passed(said: &str) -> impl Iterator<Item = (&str, &str)> {
     said.lines().filter_map(|line| {
         let (test, end) = line.trim().strip_prefix("kvm: ")?.rsplit_once(": ")?;
@@ -150,7 +146,7 @@ fn chosen() -> Vec<&'static Suite> {
     SUITES.iter().filter(wanted).collect()
 }
 
-/// The names of suites that whoever started this run asked for, if any.
+/// The suites that were requested for this run, if any.
 fn asked() -> Vec<String> {
     let names = std::env::var("PANDASTACK_KVM_SUITES").unwrap_or_default();
     names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -172,7 +168,7 @@ fn tests(suite: &Suite) -> BTreeSet<String> {
     tests
 }
 
-/// What goes into the KVM host, and where it lies there.
+/// Files for the KVM host, with their paths there.
 fn brought(project: &Path) -> Vec<(PathBuf, String)> {
     let home = std::env::var("HOME").expect("tests run with a home folder");
     let cache = std::env::var("PANDASTACK_CACHE_DIR").unwrap_or_else(|_| format!("{home}/.cache/pandastack"));
@@ -192,7 +188,7 @@ fn brought(project: &Path) -> Vec<(PathBuf, String)> {
     brought
 }
 
-/// The cached root file systems of `mini`: the machine inside has no packages to make one from.
+/// The cached root file systems of `mini`: the machine inside has no packages to make one.
 fn roots_of_mini(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("`make mini` makes the root file system").flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());

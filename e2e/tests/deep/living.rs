@@ -1,7 +1,6 @@
-//! The whole API of the built server against its own document once more, with a real machine behind
-//! it: the program that reads the document is given ids of a sandbox that lives and of what belongs
-//! to it, so that its questions get past the first check. Whatever it asks of them, the answer is
-//! one that the document has, and the sandbox lives on.
+//! The whole API of the built server against its own document, with a real machine. The testing
+//! program gets ids of a live sandbox and its resources, so that its requests pass the first
+//! checks. Every answer must be documented, and the sandbox must survive.
 
 use std::{path::PathBuf, process::Stdio};
 
@@ -31,24 +30,24 @@ http.server.ThreadingHTTPServer.request_queue_size = 64
 http.server.ThreadingHTTPServer(("", 8000), Plain).serve_forever()
 "#;
 
-/// What would end what the others need, builds (which have tests of their own), streams that never
-/// end, and sockets.
+/// Routes that would remove what the others need, builds (which have their own tests), endless
+/// streams, and sockets.
 const LEFT_OUT: &str = "/fs/watch$|/exec/ws$|/exec/pty$|/ssh$|/promote$|/templates/build$";
 
-/// What changes the sandbox as a whole: tried after the rest, and not as often.
+/// Routes that change the whole sandbox: tested after the rest, and less often.
 const WEIGHTY: &str = "/pause$|/lifecycle$|/fork$|/fork-tree$|/snapshots$";
 
-/// What the document shows as a process.
+/// The document's example of a process.
 const EXAMPLE: &str = "python3 -m http.server 3000";
 
-/// One of everything that a path can name.
+/// One resource for each path parameter.
 struct Ground {
     server: Server,
     http: Client,
     program: PathBuf,
     id: String,
     config: String,
-    /// Removed after the server has stopped: fields go in this order.
+    /// Removed after the server has stopped: fields drop in this order.
     _data: DataFolder,
 }
 
@@ -64,9 +63,9 @@ impl Ground {
         ground
     }
 
-    /// Makes what the questions will be about.
+    /// Makes the resources for the requests.
     async fn furnish(&mut self) {
-        // Nobody listens there: deliveries fail, which is an answer too.
+        // No listener at this address: deliveries fail, which is a valid result.
         let hook = json!({"url": "http://127.0.0.1:9/", "events": ["*"]});
         let webhook = self.make("/v1/webhooks", hook).await;
         self.make("/v1/volumes", json!({"name": "disk", "size_mb": 16})).await;
@@ -76,7 +75,7 @@ impl Ground {
         let put = self.call(Method::PUT, &format!("{mine}/fs?path=/srv/plain.py")).body(PLAIN);
         assert_eq!(answer(put).await.0, 200);
         self.exec("mkdir -p /srv/ground/tree && cd /srv/ground && echo one > file && cp file tree/file").await;
-        // One that answers, one to look at and write to, one to signal, which may be its end.
+        // One that answers, one to read and write, one to signal, which may end it.
         let start = async |ask| self.make(&format!("{mine}/processes"), ask).await;
         start(json!({"cmd": "python3 /srv/plain.py"})).await;
         let process = start(json!({"cmd": "cat", "stdin": true})).await;
@@ -124,7 +123,7 @@ impl Ground {
         text(&ran, "stdout").to_owned()
     }
 
-    /// Runs the program to its end; it must have found nothing.
+    /// Runs the program to its end. It must find nothing.
     async fn tried(&self, words: &[&str]) {
         let folder = tempfile::tempdir().unwrap();
         let (config, document) = (folder.path().join("schemathesis.toml"), folder.path().join("openapi.json"));
@@ -144,10 +143,10 @@ impl Ground {
         println!("{said}");
     }
 
-    /// The server's document, a little narrower. Keys for repeats are left out: with one key for
-    /// all, most questions would end there. Paths that are moved or get other modes are ours,
-    /// because a guest without its programs answers nothing. The process that is shown as an
-    /// example is a light one: dozens of it run at once.
+    /// The server's document, narrowed. Without idempotency keys: with one key for all, most
+    /// requests would end there. Paths for moves and modes are the test's own, because a guest
+    /// without its programs cannot answer. The example process is a light one, because dozens run
+    /// at once.
     async fn document(&self) -> Value {
         let shown = answer(self.call(Method::GET, "/openapi.json")).await.1.to_string();
         assert!(shown.contains(EXAMPLE), "the example has changed");
@@ -168,15 +167,14 @@ impl Ground {
         document
     }
 
-    /// Every route of a sandbox that was tried has served it at least once: it was not refused
-    /// every time.
+    /// Every tested route of a sandbox has succeeded at least once.
     async fn was_met(&self) {
         let meters = self.call(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
         let left_out = |path: &str| LEFT_OUT.split('|').any(|end| path.ends_with(end.trim_end_matches('$')));
         let document = self.document().await;
         let mut met = 0;
         for (path, operations) in document["paths"].as_object().unwrap() {
-            // What is below `proxy` is the guest's. Nothing that a program makes up is an archive.
+            // Paths below `proxy` belong to the guest. No generated body is a valid archive.
             if !path.starts_with("/v1/sandboxes/{id}/") || path.ends_with("{path}") || left_out(path) {
                 continue;
             }
@@ -189,7 +187,7 @@ impl Ground {
         assert!(met > 40, "only {met} were tried");
     }
 
-    /// The sandbox lives on as it was made, and so does the server.
+    /// Checks that the sandbox is unchanged and that the server works.
     async fn is_well(&self) {
         assert_eq!(self.exec("cat /srv/ground/tree/file").await, "one\n");
         let (status, health) = answer(self.http.get(format!("{}/healthz", self.server.url))).await;
@@ -198,7 +196,7 @@ impl Ground {
         assert!(!said.contains(" ERROR "), "{said}");
     }
 
-    /// Deletes everything; nothing may be left.
+    /// Deletes everything. Nothing may be left.
     async fn end(self) {
         for sandbox in answer(self.call(Method::GET, "/v1/sandboxes")).await.1.as_array().unwrap() {
             let path = format!("/v1/sandboxes/{}", text(sandbox, "id"));
@@ -213,8 +211,8 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("{value} has no {name}"))
 }
 
-/// What the program is told: which names to use, and what a server that works may answer although
-/// nobody asked wrongly.
+/// The program's configuration: the names to use, and the statuses that a working server may return
+/// for valid requests.
 fn config(names: &[(&str, &str)]) -> String {
     let template = r#"
 [checks.not_a_server_error]
@@ -254,16 +252,15 @@ parameters = { "path.process" = "TARGET" }
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_asked_of_a_living_sandbox_it_answers_by_the_document_and_lives_on() {
     let ground = Ground::start().await;
-    // Every route that names something; the others are the same without it.
+    // All routes with a path parameter. The others are the same without a sandbox.
     let later = format!("{LEFT_OUT}|{WEIGHTY}");
     let named = ["--include-path-regex", r"\{", "--exclude-path-regex", &later, "--exclude-method", "DELETE"];
     ground.tried(&named).await;
     ground.is_well().await;
 
-    // Copies are few, each with a good question; wrong ones were asked of machines that cost
-    // nothing.
+    // Few copies, each with a valid request. Invalid ones are tested on fake machines.
     ground.tried(&["--phases", "examples,fuzzing", "--include-path-regex", "/fork$|/fork-tree$|/snapshots$"]).await;
-    // Somebody is at work there, so that no limit of idleness that is tried ends it.
+    // A running command keeps the sandbox from being ended by an idle limit under test.
     let mine = format!("/v1/sandboxes/{}", ground.id);
     let work = ground.call(Method::POST, &format!("{mine}/exec/stream")).json(&json!({"cmd": "sleep 6000"}));
     let work = work.send().await.unwrap();
@@ -276,7 +273,7 @@ async fn whatever_is_asked_of_a_living_sandbox_it_answers_by_the_document_and_li
     assert_eq!(answer(ground.call(Method::POST, &format!("{mine}/resume"))).await.0, 204);
     ground.is_well().await;
 
-    // Everything but the sandbox goes; its own routes come to their second question when the thing
+    // Deletes everything but the sandbox. Its own routes get their second request when the resource
     // is gone.
     ground.tried(&["--include-method", "DELETE", "--exclude-path-regex", r"^/v1/sandboxes/\{id\}$"]).await;
     ground.is_well().await;

@@ -1,6 +1,6 @@
-//! What takes many minutes: cycles, kills in the middle of everything, the KVM tier, schemathesis
-//! on a living sandbox. `make test-deep` runs these; `make test` leaves out every test in a module
-//! called `deep`.
+//! Tests that take many minutes: cycles, kills during operations, the KVM tier, schemathesis on a
+//! live sandbox. `make test-deep` runs these; `make test` skips every test in a module called
+//! `deep`.
 
 mod crash;
 mod cycles;

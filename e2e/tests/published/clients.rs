@@ -1,4 +1,4 @@
-//! How a check is run with a published client.
+//! Runs a check with a published client.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,8 +8,8 @@ use std::{
 use pandastack_e2e::published::{node, python, python_with_mcp, typescript};
 use pandastack_testbed::{DataFolder, Server};
 
-/// Names of templates that clients ask for unasked. Here they all mean `mini`: what is checked is
-/// the API, and `mini` is small.
+/// Templates that clients use by default. Here they all mean `mini`: the checks are about the API,
+/// and `mini` is small.
 const DEFAULT_TEMPLATES: [&str; 2] = ["code-interpreter", "ubuntu-24.04"];
 
 /// A published client.
@@ -23,7 +23,7 @@ pub enum Client {
     Tools,
 }
 
-/// How the server of a check is started.
+/// Options of a check's server.
 #[derive(Default)]
 pub struct Serve {
     arguments: Vec<String>,
@@ -45,7 +45,7 @@ impl Serve {
 }
 
 impl Client {
-    /// Runs a check against a server of its own.
+    /// Runs a check against its own server.
     pub fn check(self, name: &str, serve: &Serve) {
         let data = DataFolder::with_templates().unwrap();
         let templates = data.path().join("volume/templates");
@@ -63,7 +63,7 @@ impl Client {
             .env("PANDASTACK_API", &server.url)
             .env("PANDASTACK_API_KEY", &server.key)
             .env("HOME", home.path())
-            // A proxy for the wide world has no business with a server on loopback.
+            // A proxy must not be used for a server on loopback.
             .env("NO_PROXY", "*")
             .env("PYTHONIOENCODING", "utf-8")
             .stdin(Stdio::null())
@@ -88,7 +88,7 @@ impl Client {
                 command
             }
             Self::TypeScript => {
-                // Modules are looked for beside the script that asks for them.
+                // Modules are searched beside the script that imports them.
                 let place = home.join("check.mjs");
                 std::fs::copy(script("checks.mjs"), &place).unwrap();
                 std::os::unix::fs::symlink(typescript().join("node_modules"), home.join("node_modules")).unwrap();
@@ -106,8 +106,8 @@ impl Client {
     }
 }
 
-/// The folder of the scripts. Asked at run time: clones share one target folder, and a path
-/// compiled in may be another's.
+/// The folder of the scripts. Read at run time: clones share one target folder, so a compiled-in
+/// path may be another clone's.
 fn scripts() -> PathBuf {
     Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/published")
 }

@@ -1,7 +1,6 @@
-//! The clients as their authors published them, unchanged, against our server with real machines:
-//! the acceptance checks of the API contract, item by item. Each check is a function of
-//! `checks.py`, `checks.mjs`, `checks_cli.py` or `checks_mcp.py`, and has a server of its own. The
-//! clients are pinned and installed once into a kept place.
+//! The published clients, unchanged, against our server with real machines: the acceptance checks
+//! of the API contract, item by item. Each check is a function of `checks.py`, `checks.mjs`,
+//! `checks_cli.py` or `checks_mcp.py`, and has its own server. The clients are pinned and cached.
 
 mod clients;
 

@@ -1,4 +1,4 @@
-//! What time it is in a guest after everything that can happen to it.
+//! The time in a guest after every operation.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,10 +9,10 @@ use pandastack_wire_fleet::{Ensure, Hold, HostPort, SealAsk};
 
 use super::{CLOCK_SKEW_MAX, STANDSTILL, ask, number, with_resident};
 
-/// Pauses of this length together would be seen in a clock that stood still in each.
+/// Pauses of this total length would show in a clock that stopped in each.
 const PAUSES_MIN: Duration = Duration::from_millis(1500);
 
-/// Most seals to get there; one takes a guest a few milliseconds at least.
+/// Maximum seals to reach it. One pauses a guest for a few milliseconds at least.
 const SEALS_MAX: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +124,7 @@ async fn timers_go_on_with_what_was_left_and_those_on_the_wall_clock_are_due() {
     .await;
 }
 
-/// Fails if a clock of the watching resident has gone back, after it has looked some more times.
+/// Fails if a clock of the resident has gone back, after some more samples.
 async fn never_back(bed: &Bed, id: SandboxId, when: &str) {
     let before = number(bed, id, "samples").await;
     let looked = async || (number(bed, id, "samples").await > before + 20.0).then_some(());
@@ -134,7 +134,7 @@ async fn never_back(bed: &Bed, id: SandboxId, when: &str) {
 }
 
 async fn clock_is_right(bed: &Bed, id: SandboxId, when: &str) {
-    // Whatever the guest read, it read it between our asking and our hearing.
+    // The guest read its clock between our request and its answer.
     let before = now();
     let guest = Duration::from_secs_f64(number(bed, id, "time.time()").await);
     let after = now();

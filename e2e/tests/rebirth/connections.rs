@@ -1,4 +1,4 @@
-//! What becomes of connections: a source keeps its own, a copy has none.
+//! Connections after a fork: a source keeps its own, a copy has none.
 
 use std::{
     io::{Read, Write},
@@ -20,7 +20,7 @@ use super::{ask, with_resident};
 
 const PORT: u16 = 7412;
 
-/// What a copy of a connection hears: the other end knows nothing of it.
+/// Errors of a copied connection: the other end does not know it.
 const GONE: [&str; 4] = ["ConnectionResetError", "BrokenPipeError", "TimeoutError", "closed"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,13 +48,13 @@ async fn a_source_keeps_its_connections_through_its_forks() {
         let (end, numbers) = lines.split_last().unwrap();
         assert_eq!((*end, rest.code()), ("end", 0));
         assert!(numbers.iter().enumerate().all(|(at, line)| *line == at.to_string()), "output was lost: {numbers:?}");
-        // The child's copy belongs to nobody: it has another way out, and the other end knows only
-        // the source.
+        // The child's copy has no peer: it uses another route out, and the other end knows only the
+        // source.
         let said = ask(bed, children[0], "say('copy')").await;
         assert!(GONE.contains(&said.as_str()), "{said}");
         assert_eq!(ask(bed, source, "say('last')").await, "last");
         assert_eq!(ask(bed, children[0], "say_within('here')").await, "here", "both ends of this one came along");
-        // A new one works.
+        // A new connection works.
         assert_eq!(ask(bed, children[0], &format!("dial('{address}', {PORT})")).await, "connected");
         assert_eq!(ask(bed, children[0], "say('own')").await, "own");
     })
@@ -80,7 +80,7 @@ async fn a_sleeper_has_lost_its_connections_to_the_outside() {
     .await;
 }
 
-/// A server that sends everything back for as long as its callers like.
+/// An echo server that runs until its clients disconnect.
 struct Echo {
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -106,7 +106,7 @@ impl Echo {
     }
 }
 
-/// Sends back what has come; false once the caller is gone.
+/// Echoes received data. Returns false when the client is gone.
 fn echo(caller: &mut TcpStream) -> bool {
     let mut buffer = [0; 1024];
     match caller.read(&mut buffer) {

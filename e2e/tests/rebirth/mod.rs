@@ -22,17 +22,17 @@ use pandastack_sys::netns::Netns;
 use pandastack_testbed::{Bed, with_bed};
 use pandastack_wire_guest::{AGENT_PORT, Decoder, ErrorKind, GENERATION, Hello, Kind, Message};
 
-/// How far a guest's clock may be from its host's.
+/// Maximum difference between a guest's clock and its host's.
 const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
 
-/// How long machines stand still or sleep: a clock that stood still with them is seen to be late.
+/// How long machines are paused or asleep: a clock that stopped with them would be noticeably late.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
-/// Where the resident listens.
+/// Port of the resident.
 const RESIDENT_PORT: u16 = 8100;
 
-/// A process that lives in a guest through everything that happens to it: it says what an
-/// expression is worth to it. It has used OpenSSL's generator and Python's own before anybody asks.
+/// A process that stays in a guest through every operation and evaluates expressions. It has used
+/// OpenSSL's generator and Python's own before the first request.
 const RESIDENT: &str = r#"
 import ctypes, os, random, secrets, socket, socketserver, ssl, struct, threading, time, uuid
 
@@ -153,7 +153,7 @@ async fn settle_resident(bed: &Bed, id: SandboxId) {
     }
 }
 
-/// Asks a sandbox's resident what an expression is worth.
+/// Evaluates an expression in a sandbox's resident.
 async fn ask(bed: &Bed, id: SandboxId, expression: &str) -> String {
     let stream = dial(bed, id, RESIDENT_PORT).await;
     (&stream).write_all(format!("{expression}\n").as_bytes()).unwrap();
@@ -162,13 +162,13 @@ async fn ask(bed: &Bed, id: SandboxId, expression: &str) -> String {
     said.trim_end().to_owned()
 }
 
-/// Asks for a number.
+/// Evaluates an expression to a number.
 async fn number(bed: &Bed, id: SandboxId, expression: &str) -> f64 {
     let said = ask(bed, id, expression).await;
     said.parse().unwrap_or_else(|_| panic!("{expression} is {said}"))
 }
 
-/// Connects to a port of a guest from its namespace, as the host does.
+/// Connects to a guest's port from its namespace, as the host does.
 async fn dial(bed: &Bed, id: SandboxId, port: u16) -> TcpStream {
     let stream = netns_of(bed, id).await.connect(SocketAddr::from((GUEST, port)), PATIENCE).unwrap();
     stream.set_nonblocking(false).unwrap();
@@ -176,13 +176,13 @@ async fn dial(bed: &Bed, id: SandboxId, port: u16) -> TcpStream {
     stream
 }
 
-/// The namespace that a sandbox's machine runs in.
+/// The network namespace of a sandbox's machine.
 async fn netns_of(bed: &Bed, id: SandboxId) -> Netns {
     let pid = bed.host.machine_pid(id).await.expect("the machine has a process");
     Netns::open(&PathBuf::from(format!("/proc/{pid}/ns/net"))).unwrap()
 }
 
-/// The secret that the host has for a sandbox's agent.
+/// The host's secret for a sandbox's agent.
 async fn secret_of(bed: &Bed, id: SandboxId) -> Vec<u8> {
     let ledger = Ledger::open(&bed.data_dir.join("ledger.db")).await.unwrap();
     let rows = ledger.sandboxes().await.unwrap();
@@ -190,7 +190,7 @@ async fn secret_of(bed: &Bed, id: SandboxId) -> Vec<u8> {
     rows.into_iter().find(|row| row.id == id).and_then(|row| row.record.secret).expect("a living sandbox has a secret")
 }
 
-/// Tells whether a secret opens a sandbox's agent.
+/// Tells whether a sandbox's agent accepts a secret.
 async fn opens(bed: &Bed, id: SandboxId, secret: &[u8]) -> bool {
     let mut stream = dial(bed, id, AGENT_PORT).await;
     let mut hello = bytes::BytesMut::new();
@@ -228,7 +228,7 @@ fn all_agree(what: &str, values: &[String]) {
     assert_eq!(values.iter().collect::<BTreeSet<_>>().len(), 1, "{what}: {values:?}");
 }
 
-/// Asks the residents of several sandboxes the same.
+/// Evaluates an expression in the residents of several sandboxes.
 async fn ask_all(bed: &Bed, ids: &[SandboxId], expression: &str) -> Vec<String> {
     futures_util::future::join_all(ids.iter().map(|id| ask(bed, *id, expression))).await
 }

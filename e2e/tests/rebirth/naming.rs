@@ -1,4 +1,4 @@
-//! Who a child is: nobody else, at the same address.
+//! The identity of a child: unique, at the same address.
 
 use super::{all_agree, all_differ, ask_all, opens, out_all, secret_of, with_resident};
 
@@ -21,13 +21,13 @@ async fn every_child_has_a_name_an_id_and_a_machine_id_of_its_own() {
         }
         let ids: Vec<String> = family.iter().map(ToString::to_string).collect();
         assert_eq!(out_all(bed, &family, "echo $PANDASTACK_SANDBOX_ID").await, ids);
-        // The names resolve, and to the sandbox itself.
+        // The names resolve to the sandbox itself.
         all_agree(
             "own name",
             &out_all(bed, &family, "getent ahostsv4 $(hostname) | head -n 1 | cut -d ' ' -f 1").await,
         );
         all_agree("the boot, which they have in common", &out_all(bed, &family, boot).await);
-        // What a process was given at its start is its own: it keeps it.
+        // A process keeps the environment from its start.
         let kept = ask_all(bed, &family, "os.environ['PANDASTACK_SANDBOX_ID']").await;
         assert!(kept.iter().all(|id| *id == parent.to_string()), "{kept:?}");
     })
@@ -42,11 +42,11 @@ async fn siblings_have_one_address_and_are_reached_apart() {
         for command in ["ip -4 -o addr show dev eth0", "cat /sys/class/net/eth0/address"] {
             all_agree(command, &out_all(bed, &family, command).await);
         }
-        // All residents listen on one port of one address; each call reaches the right one.
+        // All residents listen on the same address and port. Each connection reaches the right one.
         let named = ask_all(bed, &family, "socket.gethostname()").await;
         assert_eq!(named, out_all(bed, &family, "hostname").await);
         all_differ("hostname", &named);
-        // Servers that start later do not meet either.
+        // Servers that start later do not conflict either.
         let serve = "python3 -c 'import socket,os\ns=socket.create_server((\"0.0.0.0\",8200))\nif os.fork(): os._exit(0)\nos.setsid()\nos.dup2(os.open(\"/dev/null\",2),1)\nos.dup2(1,2)\nwhile 1: c,_=s.accept(); c.sendall(socket.gethostname().encode()); c.close()'";
         out_all(bed, &family, serve).await;
         for (id, name) in family.iter().zip(named) {

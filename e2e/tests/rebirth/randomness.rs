@@ -1,5 +1,5 @@
-//! What siblings draw: nothing equal from the kernel, and from programs' own generators only what
-//! they cannot know about.
+//! Random numbers of siblings: the kernel's always differ, and those of programs' own generators
+//! may be equal.
 
 use pandastack_e2e::{python, run};
 use pandastack_model::SandboxId;
@@ -8,7 +8,7 @@ use pandastack_wire_fleet::HostPort;
 
 use super::{all_agree, all_differ, ask, ask_all, out_all, with_resident};
 
-/// What a process draws that starts after the fork.
+/// Random numbers of a process that starts after the fork.
 const FRESH: &str = "
 import os, random, secrets, ssl, uuid
 print(open('/dev/urandom', 'rb').read(16).hex())
@@ -24,11 +24,11 @@ except ssl.SSLWantReadError: pass
 print(sent.read()[11:43].hex())
 ";
 
-/// Asks the kernel from a process that lived before the fork.
+/// Kernel random numbers in a process that started before the fork.
 const KERNELS: [&str; 5] =
     ["os.urandom(16).hex()", "os.getrandom(16).hex()", "uuid.uuid4()", "secrets.token_hex(16)", "generation()"];
 
-/// Asks generators that a process had seeded before the fork.
+/// Generators that a process had seeded before the fork.
 const OWN: [&str; 3] = ["ssl.RAND_bytes(16).hex()", "client_random()", "random.random()"];
 
 async fn family(bed: &Bed, parent: SandboxId, children: usize) -> Vec<SandboxId> {
@@ -44,7 +44,7 @@ async fn eight_siblings_draw_nothing_equal_from_the_kernel() {
         for expression in KERNELS {
             all_differ(expression, &ask_all(bed, &family, expression).await);
         }
-        // OpenSSL notices a new process by its number.
+        // OpenSSL detects a new process by its id.
         let drawn = ask_all(bed, &family, "in_a_child(client_random)").await;
         all_differ("a TLS client's random in a child of a seeded process", &drawn);
         let drawn = futures_util::future::join_all(family.iter().map(|id| run(bed, *id, python(FRESH)))).await;
@@ -65,7 +65,7 @@ async fn what_was_seeded_before_a_fork_goes_on_alike_until_it_seeds_anew() {
         for expression in OWN {
             all_agree(expression, &ask_all(bed, &family, expression).await);
         }
-        // What the document tells programs to do.
+        // The renewal that the document tells programs to do.
         ask_all(bed, &family, "renew()").await;
         for expression in OWN {
             all_differ(expression, &ask_all(bed, &family, expression).await);
@@ -105,7 +105,7 @@ async fn the_generation_file_changes_with_every_life_and_with_nothing_else() {
         bed.host.sleep(parent).await.unwrap();
         bed.host.wake(parent).await.unwrap();
         assert_ne!(ask(bed, parent, "generation()").await, first, "a wake is one");
-        // Everybody may read it.
+        // Every user may read it.
         let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups cat /run/pandastack/generation";
         assert_eq!(bed.out(parent, nobody).await, ask(bed, parent, "generation()").await);
     })

@@ -1,4 +1,4 @@
-//! The emulated computer itself: one QEMU process, bounded in time, that dies with us.
+//! The emulated computer: one QEMU process with a timeout, which ends when this process ends.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::emulator::Emulator;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CONSOLE_LINES_SHOWN: usize = 90;
 
-/// Everything one run of the computer needs.
+/// Parameters of one run of the computer.
 pub struct Computer {
     pub emulator: Emulator,
     pub kernel: PathBuf,
@@ -24,16 +24,16 @@ pub struct Computer {
     pub deadline: Duration,
 }
 
-/// Where the kernel's messages go.
+/// Destination of the kernel's messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Console {
     Shown,
-    /// Into a file, of which the end is shown if the command could not be run.
+    /// A file. Its end is shown if the command could not be run.
     Kept,
 }
 
 impl Computer {
-    /// Starts the computer, waits for its end and returns the exit code its command left.
+    /// Starts the computer, waits for its end and returns the exit code of its command.
     pub fn run(&self, scratch: &Path) -> Result<ExitCode> {
         let begin = Instant::now();
         let log = scratch.join("qemu.log");
@@ -55,7 +55,7 @@ impl Computer {
     }
 
     fn command(&self, scratch: &Path) -> Command {
-        // The computer goes when we go, even if we are killed.
+        // The computer ends with this process, even if it is killed.
         let mut qemu = Command::new("setpriv");
         qemu.args(["--pdeathsig", "KILL", "--"]).args(self.emulator.words());
         qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
@@ -74,13 +74,13 @@ impl Computer {
             &self.memory_mib.to_string(),
         ]);
         qemu.arg("-kernel").arg(&self.kernel);
-        // Emulated CPUs share one counter; without being told, the kernel distrusts it and falls
+        // Emulated CPUs share one counter. Without this option the kernel distrusts it and falls
         // back to a slow clock.
         qemu.args([
             "-append",
             "root=/dev/nvme0n1 rw init=/sbin/first-init console=ttyS0 quiet panic=-1 oops=panic softlockup_panic=1 mitigations=off tsc=reliable",
         ]);
-        // The kernel has NVMe and ext4 built in. The kept root image is never written: changes go
+        // The kernel has NVMe and ext4 built in. The cached root image is never written: changes go
         // to a temporary file.
         for (name, path, change) in [("root", &self.root, "on"), ("data", &self.data, "off")] {
             let drive = format!("if=none,id={name},format=raw,cache=unsafe,snapshot={change},file={}", path.display());
@@ -96,8 +96,7 @@ impl Computer {
         };
         let console = format!("file,id=console,append=on,path={}", console.display());
         qemu.args(["-chardev", &console, "-serial", "chardev:console"]);
-        // The output port counts as closed once its input has ended, so the input stays open, and
-        // silent, all the time.
+        // The output port closes when its input ends, so the input stays open and silent.
         qemu.env("TMPDIR", scratch).stdin(Stdio::piped());
         qemu
     }

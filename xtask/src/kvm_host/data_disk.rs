@@ -1,5 +1,5 @@
-//! The data disk of one run: the project's binaries, what the caller brings, and the scripts that
-//! run the command.
+//! The data disk of one run: the project's binaries, the caller's files, and the scripts that run
+//! the command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::run;
 
-/// Release binaries that go along when they are built.
+/// Release binaries that are copied if they are built.
 const BINARIES: &[&str] = &["pandastack", "pandastack-guestd"];
 const BINARIES_FOLDER: &str = "/opt/pandastack";
 
-/// A file or folder that the caller brings into the machine.
+/// A file or folder that the caller copies into the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bring {
     pub from: PathBuf,
@@ -34,7 +34,7 @@ impl Bring {
     }
 }
 
-/// What one run puts on its data disk.
+/// Contents of the data disk of one run.
 pub struct DataDisk<'a> {
     pub command: &'a [String],
     pub bring: &'a [Bring],
@@ -63,7 +63,8 @@ impl DataDisk<'_> {
     }
 }
 
-/// Finds the built release binaries; a missing one is only mentioned, for many commands need none.
+/// Finds the built release binaries. A missing one is only reported, because many commands need
+/// none.
 fn binaries() -> Vec<Bring> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::workspace().join("target"), PathBuf::from);
     let release = target.join("release");
@@ -78,8 +79,7 @@ fn binaries() -> Vec<Bring> {
     found.collect()
 }
 
-/// Copies a file or a tree, by hard links where the file systems allow it: nothing here writes to
-/// them.
+/// Copies a file or a tree, with hard links if possible: nothing here writes to them.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let copy = |flags: &str| {
         let mut command = Command::new("cp");
@@ -97,8 +97,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The init of the machine: mounts, network, KVM, then the command with its output on one port and
-/// its code on another.
+/// The init script of the machine: mounts, network, KVM, then the command. Its output goes to one
+/// port and its exit code to another.
 fn init(bring: &[Bring]) -> String {
     let places: String = bring.iter().enumerate().map(|(number, bring)| place(number, &bring.to)).collect();
     INIT.replace("@PLACES@", &places)
@@ -149,7 +149,7 @@ echo o > /proc/sysrq-trigger
 sleep 60
 "#;
 
-/// Quotes words so that a shell reads them back as they were.
+/// Quotes words for a shell.
 fn shell_words(words: &[String]) -> String {
     words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ")
 }

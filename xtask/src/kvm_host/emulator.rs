@@ -1,7 +1,6 @@
-//! The QEMU that emulates the computer. Not the one that is installed: Debian 12's crashes the
-//! kernel of an AMD computer with nested guests once in a few minutes (a page fault of the guest is
-//! delivered to the host, or the CPU is lost). Debian 13's does not. Its packages are unpacked, not
-//! installed, and kept.
+//! The QEMU that emulates the computer. Debian 12's QEMU crashes the kernel of an AMD computer with
+//! nested guests every few minutes (a guest's page fault reaches the host, or the CPU is lost).
+//! Debian 13's does not. Its packages are unpacked into the cache, not installed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,11 +20,11 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Returns the emulator, unpacking it if it is not kept yet.
+    /// Returns the emulator. Unpacks it if it is not cached yet.
     pub fn ensure(cache: &Path) -> Result<Self> {
         let tree = cache.join(format!("{PACKAGE}-{SUITE}"));
         fs::create_dir_all(cache)?;
-        // Two runs at once unpack it once.
+        // Concurrent runs unpack it only once.
         let lock = File::create(cache.join("lock")).context("open the lock")?;
         lock.lock().context("take the lock")?;
         if !tree.exists() {
@@ -34,8 +33,7 @@ impl Emulator {
         Ok(Self { tree })
     }
 
-    /// Returns the words that start it: its own loader, libraries and firmware, whatever the system
-    /// has.
+    /// Returns the program and arguments that start it with its own loader, libraries and firmware.
     pub fn words(&self) -> Vec<String> {
         let within = |path: &str| self.tree.join(path).display().to_string();
         let mut words = vec![within("usr/lib64/ld-linux-x86-64.so.2"), "--library-path".to_owned()];

@@ -1,5 +1,5 @@
-//! The root disk and kernel of the emulated KVM host: made once from Debian packages, kept under
-//! the digest of what they are made from, and never written to afterwards.
+//! The root disk and kernel of the emulated KVM host. Made once from Debian packages, cached under
+//! the digest of their inputs, and never written to afterwards.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::run;
 
-/// Raised when the way of building changes without the lists below changing.
+/// Raise it if the build changes but the lists below do not.
 const FORMAT: &str = "1";
 const SUITE: &str = "bookworm";
 const PACKAGES: &[&str] = &[
@@ -32,25 +32,25 @@ const PACKAGES: &[&str] = &[
 ];
 const DISK_SIZE: &str = "8G";
 
-/// Hands over to the script on the data disk, which changes with every run; this one must not.
+/// Runs the script on the data disk, which changes with every run. This one must not change.
 const FIRST_INIT: &str = "#!/bin/sh
 mount -t devtmpfs dev /dev
 mount -t ext4 /dev/nvme1n1 /work
 exec /bin/sh /work/.kvm-host/init
 ";
 
-/// A root disk and the kernel that came with it.
+/// A root disk and its kernel.
 pub struct RootImage {
     pub disk: PathBuf,
     pub kernel: PathBuf,
 }
 
-/// Returns the root image, building it if it is not kept yet.
+/// Returns the root image. Builds it if it is not cached yet.
 pub fn ensure(cache: &Path) -> Result<RootImage> {
     let kept = cache.join(digest());
     let image = RootImage { disk: kept.join("root.ext4"), kernel: kept.join("vmlinuz") };
     fs::create_dir_all(cache)?;
-    // Two runs at once build it once.
+    // Concurrent runs build it only once.
     let lock = File::create(cache.join("lock")).context("open the lock")?;
     lock.lock().context("take the lock")?;
     if !kept.exists() {
@@ -89,7 +89,7 @@ fn install(half_made: &Path, tree: &Path) -> Result<()> {
     let init = half_made.join("first-init");
     fs::write(&init, FIRST_INIT)?;
     let mut debian = Command::new("mmdebstrap");
-    // The kernel finds both disks by itself, so it needs no initramfs.
+    // The kernel has drivers for both disks, so it needs no initramfs.
     debian.env("INITRD", "No").args(["--quiet", "--variant=minbase"]);
     debian.arg(format!("--include={}", PACKAGES.join(",")));
     for folder in ["doc", "man", "locale", "info"] {

@@ -1,5 +1,5 @@
-//! The folder of one run: made at its start, removed at its end. Folders of runs that were killed
-//! go at the next start.
+//! The folder of one run: made at its start, removed at its end. The next start removes the folders
+//! of killed runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the folder of this process and sweeps those of dead ones.
+    /// Makes the folder of this process and removes those of dead processes.
     pub fn make(cache: &Path) -> Result<Self> {
         sweep(cache).context("sweep old runs")?;
         let folder = cache.join(format!("{PREFIX}{}", std::process::id()));

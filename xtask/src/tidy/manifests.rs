@@ -1,5 +1,4 @@
-//! The arrows between rooms, read from the manifests through `cargo metadata` and held against the
-//! table.
+//! Reads the arrows between rooms from `cargo metadata` and checks them against the table.
 
 use std::fs;
 use std::path::Path;

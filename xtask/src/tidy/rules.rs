@@ -1,5 +1,4 @@
-//! The rules about one source file. Each is a function of the text alone, so the tests need no
-//! files.
+//! The rules for one source file. Each is a pure function of the text, so the tests need no files.
 
 use super::scrub::{self, Line};
 use super::{Finding, Weight};
@@ -8,16 +7,16 @@ const LINES_MAX: usize = 900;
 const LINES_SEAM: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Where `unsafe` may stand.
+/// Rooms that may contain `unsafe`.
 const UNSAFE_ROOMS: &[&str] = &["crates/sys/", "crates/vmm-kvm/"];
 
-/// Where SQL may stand.
+/// Folders that may contain SQL.
 const SQL_ROOMS: &[&str] = &["crates/control/src/store", "crates/control/tests", "crates/host/src/ledger"];
 
-/// How wide a comment may be, and a line of a document.
+/// Maximum width of a comment line and of a line in a document.
 pub const WIDTH_MAX: usize = 100;
 
-/// Names that say nothing to a reader who was not there, and what to call such things.
+/// Names that are unclear to a new reader, and their replacements.
 const FORBIDDEN_NAMES: &[(&str, &str)] = &[
     ("Berth", "MachineSlot"),
     ("Charge", "Assignment"),
@@ -93,7 +92,7 @@ fn comment_words(report: &Report<'_>, line: usize, comment: &str) -> Vec<Finding
     found
 }
 
-/// Checks one document: no line is too wide, but for tables, code, and what cannot be broken.
+/// Checks one document: no line is too wide, except tables, code, and lines that cannot be broken.
 pub fn check_document(file: &str, text: &str) -> Vec<Finding> {
     let (report, mut fenced, mut found) = (Report { file }, false, Vec::new());
     for (at, line) in text.lines().enumerate() {
@@ -108,7 +107,7 @@ pub fn check_document(file: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Looks at lines that are a comment and nothing else; drawings and code in them may be wider.
+/// Checks lines that are only a comment. Fenced drawings and code may be wider.
 fn comment_width(report: &Report<'_>, text: &str) -> Vec<Finding> {
     let (mut fenced, mut found) = (false, Vec::new());
     for (at, line) in text.lines().enumerate() {
@@ -125,13 +124,13 @@ fn comment_width(report: &Report<'_>, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Tells whether a line is too wide and has a place to break it.
+/// Tells whether a line is too wide and can be broken.
 fn is_too_wide(line: &str) -> bool {
     let longest_word = line.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
     line.chars().count() > WIDTH_MAX && longest_word < WIDTH_MAX / 2
 }
 
-/// Looks at definitions only: a library may have such a name.
+/// Checks definitions only, because a library may use such a name.
 fn names(report: &Report<'_>, line: usize, code: &str) -> Vec<Finding> {
     let defines = |name: &str| {
         code.match_indices(name)
@@ -178,7 +177,7 @@ fn is_whole(text: &str, at: usize, length: usize) -> bool {
     !text[..at].ends_with(inside) && !text[at + length..].starts_with(inside)
 }
 
-/// Warns about functions that do not fit a screen.
+/// Warns about functions that do not fit on a screen.
 fn functions(report: &Report<'_>, lines: &[Line]) -> Vec<Finding> {
     let long = lines.iter().enumerate().filter(|(_, line)| has_word(&line.code, "fn")).filter_map(|(at, _)| {
         let length = body_lines(&lines[at..])?;
@@ -188,7 +187,7 @@ fn functions(report: &Report<'_>, lines: &[Line]) -> Vec<Finding> {
     long.collect()
 }
 
-/// Counts the lines from a function's first to its closing brace; nothing if it has no body.
+/// Counts the lines of a function up to its closing brace. `None` if it has no body.
 fn body_lines(lines: &[Line]) -> Option<usize> {
     let mut depth = 0_usize;
     let mut brackets = 0_usize;

@@ -1,8 +1,7 @@
-//! Splits Rust text into its code and its comments, line by line, so that a rule about code never
-//! fires on a string. Knows comments, strings, raw strings and character literals; it does not
-//! parse anything else.
+//! Splits Rust text into code and comments, line by line, so that a rule about code never matches a
+//! string. Handles comments, strings, raw strings and character literals. Parses nothing else.
 
-/// One line of a source file: what is code and what is comment. Strings are emptied.
+/// One line of a source file, split into code and comment. Strings are emptied.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Line {
     pub code: String,
@@ -106,7 +105,7 @@ fn string(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the length of a character literal; a lifetime is none.
+/// Returns the length of a character literal. `None` for a lifetime.
 fn character(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('\'')?;
     let mut letters = inner.char_indices();
@@ -118,7 +117,8 @@ fn character(text: &str) -> Option<usize> {
     letters.next().filter(|(_, letter)| *letter == '\'').map(|(at, _)| at + 2)
 }
 
-/// Returns the length of a whole word, or of one other character, so that `r` ends no identifier.
+/// Returns the length of a whole word, or of one other character, so that a prefix such as `r` is
+/// not found at the end of an identifier.
 fn word(text: &str) -> usize {
     let length: usize =
         text.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').map(char::len_utf8).sum();

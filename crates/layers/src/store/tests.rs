@@ -1,4 +1,4 @@
-//! The store on a real folder: seal, open, name, collect.
+//! Tests the store on a real folder: seal, open, name, collect.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The store on a plain folder: what is made, kept, grown, removed, and left by a killed process.
+//! Tests the store on a plain folder: make, keep, grow, remove, and recover from a killed process.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -10,7 +10,7 @@ fn store() -> (tempfile::TempDir, VolumeStore) {
     (folder, store)
 }
 
-/// The number that a line of `dumpe2fs -h` gives.
+/// Reads a number from a line of `dumpe2fs -h`.
 fn figure(file: &Path, name: &str) -> u64 {
     let output = Command::new("dumpe2fs").arg("-h").arg(file).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! Both ends live in one namespace here: the peer never learns that its other end was replaced.
+//! Both ends are in one namespace here. The peer does not notice that its other end was replaced.
 
 use std::{
     io::{Read, Write},
@@ -44,7 +44,7 @@ fn say(from: &mut TcpStream, to: &mut TcpStream, text: &[u8]) {
     assert_eq!(heard, text);
 }
 
-/// Waits until everything is acknowledged, and takes the connection down.
+/// Waits until everything is acknowledged, and reads the connection's state.
 fn settled(stream: &TcpStream) -> Connection {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -55,7 +55,8 @@ fn settled(stream: &TcpStream) -> Connection {
     }
 }
 
-/// Lets our end vanish without a word, as the end of a stopped machine's host does for its copy.
+/// Closes our end without sending a packet, as happens when the host of a stopped machine closes
+/// it.
 fn vanish(stream: TcpStream) {
     set(stream.as_fd(), libc::TCP_REPAIR, &REPAIR_ON).unwrap();
     drop(stream);
@@ -70,7 +71,7 @@ fn the_peer_goes_on_with_a_replaced_end() {
     let state = settled(&ours);
     assert!(state.leads_to(theirs.local_addr().unwrap()));
     vanish(ours);
-    // Twice from one state, as siblings do, each in its own time.
+    // Two sockets in turn from one state, as forks make them.
     for _ in 0..2 {
         let again = TcpStream::from(set_up(&netns, &state).unwrap());
         again.set_nonblocking(false).unwrap();
@@ -83,7 +84,7 @@ fn the_peer_goes_on_with_a_replaced_end() {
     last.set_read_timeout(Some(PATIENCE)).unwrap();
     say(&mut last, &mut theirs, b"after");
     say(&mut theirs, &mut last, b"still here");
-    // More than any first window, so that windows and segments must fit.
+    // More than any initial window, so window and segment sizes must be right.
     let much: Vec<u8> = (0..4_000_000_u32).map(|at| at as u8).collect();
     let expected = much.clone();
     let reader = thread::spawn(move || {

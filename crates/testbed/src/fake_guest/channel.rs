@@ -1,4 +1,4 @@
-//! One request's conversation as the fake guest sees it: frames in, frames out, credit in between.
+//! The channel of one request, as the fake guest sees it: frames in, frames out, and credit.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 
 use super::Script;
 
-/// What goes to the link.
+/// Output to the link.
 pub(super) enum Out {
     Frame(Frame),
-    /// Bytes as they are, for saying nonsense.
+    /// Raw bytes, to violate the protocol.
     Raw(Vec<u8>),
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Channel {
     pub(super) input: mpsc::Receiver<Frame>,
     pub(super) script: Script,
     credit: usize,
-    /// Input that came while output waited for credit.
+    /// Input that arrived while output waited for credit.
     early: VecDeque<Frame>,
 }
 
@@ -31,7 +31,7 @@ impl Channel {
     }
 
     pub(super) async fn send(&self, frame: Frame) {
-        // A connection that is gone swallows what is said on it.
+        // Ignored if the connection is gone.
         let _ = self.out.send(Out::Frame(frame)).await;
     }
 
@@ -43,7 +43,7 @@ impl Channel {
         self.say(Error { kind, text: text.to_owned() }).await;
     }
 
-    /// Waits for a frame that is no credit; credit is booked. Nothing comes after a lost
+    /// Waits for the next frame that is not credit, and counts credit. `None` after a lost
     /// connection.
     pub(super) async fn next(&mut self) -> Option<Frame> {
         if let Some(frame) = self.early.pop_front() {
@@ -58,8 +58,8 @@ impl Channel {
         }
     }
 
-    /// Sends data as soon as the host's window has room for it. A frame that is neither credit nor
-    /// input ends the wait and is given.
+    /// Sends data when the host's window allows it. A frame that is neither credit nor input ends
+    /// the wait and is returned.
     pub(super) async fn data(&mut self, frame: Frame) -> Option<Frame> {
         let cost = frame_cost(frame.payload.len());
         while self.credit < cost {
@@ -76,7 +76,7 @@ impl Channel {
         None
     }
 
-    /// Lets the host send as much again as it sent.
+    /// Returns credit for received data to the host.
     pub(super) async fn consumed(&self, payload: &Bytes) {
         if !payload.is_empty() {
             self.say(Credit { bytes: payload.len() as u32 }).await;

@@ -1,5 +1,4 @@
-//! Code sessions of a fake guest: ids that are refused on purpose, and cells whose text says how
-//! they end.
+//! Code sessions of a fake guest. Some ids are refused, and the text of a cell says how it ends.
 
 use bytes::Bytes;
 use pandastack_wire_guest::{
@@ -28,7 +27,7 @@ pub(super) async fn serve(frame: Frame, channel: &mut Channel) {
     }
 }
 
-/// Runs a cell: `echo …`, `late`, `flood` (more than a cell may say), or one that never ends by
+/// Runs a cell: `echo …`, `late`, `flood` (more than a cell may print), or one that never ends by
 /// itself.
 async fn run(frame: Frame, channel: &mut Channel) {
     if CodeRun::parse(&frame.payload).is_ok_and(|ask| ask.id == "none") {
@@ -44,7 +43,7 @@ async fn run(frame: Frame, channel: &mut Channel) {
     let text = String::from_utf8_lossy(&code).into_owned();
     let end = match text.split_once(' ') {
         Some(("echo", rest)) => {
-            // One frame of it is enough.
+            // One frame is enough.
             let said = Bytes::from(rest.chars().take(1000).collect::<String>());
             channel.data(Frame::new(channel.number, Kind::Stdout, said)).await;
             CellEnd::Answered

@@ -20,10 +20,10 @@ use super::{
     code, files, locked, programs, watching,
 };
 
-/// Frames that wait for the link, and for a channel.
+/// Capacity of the queues to the link and to a channel.
 const QUEUE: usize = 64;
 
-/// Whether the connection goes on after a request.
+/// Whether the connection continues after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     GoOn,
@@ -50,7 +50,7 @@ async fn speak(mut write: WriteHalf<DuplexStream>, mut queue: mpsc::Receiver<Out
     let _ = write.shutdown().await;
 }
 
-/// Cuts the next frame. Safe to drop: what was read stays in the decoder.
+/// Reads the next frame. Cancel-safe: read bytes stay in the decoder.
 async fn next_frame(read: &mut ReadHalf<DuplexStream>, decoder: &mut Decoder) -> Option<Frame> {
     loop {
         if let Some(frame) = decoder.next_frame().ok()? {
@@ -85,7 +85,7 @@ async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mp
         let Some(frame) = frame else { return };
         inputs.retain(|_, input| !input.is_closed());
         match inputs.get(&frame.channel) {
-            // A program that does not take its input loses it: the host keeps to its window in the
+            // A program that does not read its input loses it. The host keeps to its window in the
             // tests.
             Some(input) => drop(input.try_send(frame)),
             None => {
@@ -98,7 +98,7 @@ async fn listen(guest: &ScriptedGuest, mut read: ReadHalf<DuplexStream>, out: mp
     }
 }
 
-/// Answers the first frame of a connection as the script wants it.
+/// Answers the first frame of a connection as the script says.
 async fn greet(guest: &ScriptedGuest, frame: &Frame, out: &mpsc::Sender<Out>) -> Verdict {
     let known = match guest.script.manner() {
         Manner::OtherSecret => b"somebody else's".to_vec(),
@@ -128,7 +128,7 @@ fn welcome(generation: u32) -> Out {
     Out::Frame(Welcome { generation, agent: "fake".to_owned() }.frame(0))
 }
 
-/// Carries one request out, to its terminal frame.
+/// Serves one request up to its terminal frame.
 fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFuture<'_, Verdict> {
     async move {
         let users =
@@ -156,7 +156,7 @@ fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFutur
                 guest.processes.serve(frame, &mut channel).await;
             }
             Kind::Watch => watching::serve(frame, &mut channel).await,
-            // Late frames of a channel that has ended.
+            // Late frames of a closed channel.
             Kind::Cancel | Kind::Credit | Kind::Stdin | Kind::Signal | Kind::Data => {}
             _ => channel.refuse(ErrorKind::Invalid, "unknown request").await,
         }
@@ -183,8 +183,7 @@ async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) 
     Verdict::GoOn
 }
 
-/// Remembers volumes by the paths they are at. A path in `/files` is a file, and cannot be mounted
-/// at.
+/// Records volumes by their paths. A path in `/files` is a file, so mounting there fails.
 async fn take_volumes(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) {
     match Volumes::parse(frame.kind, &frame.payload) {
         Ok(asked) if asked.volumes.iter().any(|volume| volume.path.starts_with("/files/")) => {

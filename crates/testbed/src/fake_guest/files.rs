@@ -1,4 +1,4 @@
-//! Files of a fake guest: whole contents by absolute path; folders are what paths have in common.
+//! Files of a fake guest: whole contents by absolute path. Folders are common prefixes of paths.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use super::{channel::Channel, locked};
 
 type Files = Mutex<BTreeMap<String, Vec<u8>>>;
 
-/// Carries one request about files out.
+/// Serves one request about files.
 pub(super) async fn serve(files: &Files, frame: Frame, channel: &mut Channel) {
     let path = match frame.kind {
         Kind::Read => Read::parse(&frame.payload).map(|read| read.path),

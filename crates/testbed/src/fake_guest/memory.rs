@@ -1,9 +1,9 @@
-//! A fake guest's memory as bytes, for layers: a mark, the secret it expects, then its files, each
-//! piece after its length.
+//! A fake guest's memory as bytes, for layers: a mark, the expected secret, then its files, each
+//! part after its length.
 
 use std::collections::BTreeMap;
 
-/// Tells memory that was sealed from the zeros of a template.
+/// Distinguishes sealed memory from the zeros of a template.
 const MARK: &[u8] = b"fake memory 1\n";
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -23,8 +23,7 @@ pub(super) fn write(secret: &[u8], files: &Files) -> Vec<u8> {
     bytes
 }
 
-/// Reads it back. What follows the last piece is left from an older, longer memory and means
-/// nothing.
+/// Reads the memory. Bytes after the last part belong to an older, longer memory and are ignored.
 pub(super) fn read(bytes: &[u8]) -> Option<(Vec<u8>, Files)> {
     let mut rest = bytes.strip_prefix(MARK)?;
     let mut piece = || {

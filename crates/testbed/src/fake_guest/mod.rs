@@ -1,5 +1,5 @@
-//! A guest agent in memory that speaks the guest protocol: a handful of programs, files in a map,
-//! and bad manners on request. One per fake machine; what tests steer and count is the bed's one
+//! A guest agent in memory that speaks the guest protocol: a few programs, files in a map, and
+//! protocol violations on request. One per fake machine. Tests control and count through the bed's
 //! [`Script`].
 
 mod channel;
@@ -31,20 +31,20 @@ pub const SEALED_SECRET: &[u8] = b"a sealed agent's secret";
 /// How a guest treats its host during the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manner {
-    /// As the protocol has it.
+    /// Follows the protocol.
     #[default]
     Good,
-    /// Expects another secret than the layer says.
+    /// Expects another secret than the layer's.
     OtherSecret,
-    /// Does not take a new life on.
+    /// Refuses a rebirth.
     RefusesRebirth,
-    /// Reads everything, answers nothing.
+    /// Reads everything and answers nothing.
     Silent,
-    /// Answers with bytes that are no frames.
+    /// Answers with bytes that are not frames.
     Garbage,
-    /// Answers the greeting with something else.
+    /// Answers the greeting with another frame.
     OffTopic,
-    /// Speaks a generation that the host cannot know.
+    /// Speaks a generation that the host does not know.
     FromTheFuture,
     /// Speaks the last generation without code sessions.
     Older,
@@ -52,7 +52,7 @@ pub enum Manner {
     HangsUp,
 }
 
-/// What all guests of a bed do, and what they did.
+/// Behaviour and counters of all guests of a bed.
 #[derive(Clone, Default)]
 pub struct Script {
     pub clock: FakeClock,
@@ -68,12 +68,12 @@ pub struct Script {
 }
 
 impl Script {
-    /// Sets the manner of every connection from now on.
+    /// Sets the manner of all later connections.
     pub fn behave(&self, manner: Manner) {
         *locked(&self.manner) = manner;
     }
 
-    /// Counts the connections that were accepted: the secret was right.
+    /// Counts the accepted connections: those with the right secret.
     pub fn welcomes(&self) -> usize {
         self.welcomes.load(Ordering::Relaxed)
     }
@@ -83,34 +83,34 @@ impl Script {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Counts how often guests were asked to write everything out.
+    /// Counts how often guests were asked to flush.
     pub fn flushes(&self) -> usize {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// Counts what guests are at work on for users: programs, files, cells, watches and readers of
+    /// Counts the guests' running work for users: programs, files, cells, watches and readers of
     /// processes.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// What guests were told last about the volume at a path.
+    /// The last volume message to guests about a path.
     pub fn volume_at(&self, path: &str) -> Option<Volume> {
         locked(&self.volumes).get(path).cloned()
     }
 
-    /// Gives the new lives that guests were told of since the last time, in order.
+    /// Returns the rebirths since the last call, in order.
     pub fn take_rebirths(&self) -> Vec<Rebirth> {
         std::mem::take(&mut *locked(&self.rebirths))
     }
 
-    /// Lets every guest think so long before it answers to a new life.
+    /// Sets a delay of every guest before it answers a rebirth.
     pub fn hesitate(&self, hesitation: Duration) {
         *locked(&self.hesitation) = hesitation;
     }
 
-    /// Lets the next so many answers to a new life be lost with their connection, though the life
-    /// has begun.
+    /// Loses the next so many answers to a rebirth with their connection, although the rebirth has
+    /// happened.
     pub fn lose_answers(&self, count: usize) {
         self.answers_to_lose.store(count, Ordering::Relaxed);
     }
@@ -119,7 +119,7 @@ impl Script {
         self.answers_to_lose.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// Takes note of a new life, and thinks.
+    /// Records a rebirth, and waits for the set delay.
     async fn consider(&self, rebirth: Rebirth) {
         locked(&self.rebirths).push(rebirth);
         let hesitation = *locked(&self.hesitation);
@@ -136,7 +136,7 @@ impl Script {
         self.flushes.fetch_add(usize::from(kind == Kind::Quiesce), Ordering::Relaxed);
     }
 
-    /// Counts one more until what is given is dropped, which a dying machine does as well.
+    /// Counts one more until the guard is dropped, also by a dying machine.
     fn begin(&self) -> Work {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         Work(self.under_way.clone())
@@ -155,7 +155,7 @@ impl Script {
     }
 }
 
-/// One thing that a guest is at work on.
+/// One running piece of work of a guest.
 struct Work(Arc<AtomicUsize>);
 
 impl Drop for Work {
@@ -173,7 +173,7 @@ pub struct ScriptedGuest {
 }
 
 impl ScriptedGuest {
-    /// Makes the guest of a machine that was just restored; what it remembers comes from its layer.
+    /// Makes the guest of a machine that was just restored. Its memory comes from its layer.
     pub fn new(script: Script) -> Self {
         Self {
             script,
@@ -195,15 +195,14 @@ impl FakeGuest for ScriptedGuest {
     }
 
     fn remember(&self, memory: &[u8]) {
-        // A template's memory is empty: its guest is as new.
+        // A template's memory is empty, so its guest stays new.
         if let Some((secret, files)) = memory::read(memory) {
             (*locked(&self.secret), *locked(&self.files)) = (secret, files);
         }
     }
 }
 
-/// Locks a value whose every change is one step, so that a panic elsewhere cannot have left it half
-/// done.
+/// Locks a value. Every change is one step, so a panic elsewhere cannot have left it inconsistent.
 fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }

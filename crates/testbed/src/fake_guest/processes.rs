@@ -1,6 +1,5 @@
-//! Processes of a fake guest that outlive their requests. Each is as long as its command says,
-//! whoever looks: `echo …` has ended, `yes` always has more to say, `none` is no program, and
-//! everything else runs without a word.
+//! Processes of a fake guest that outlive their requests. The command decides: `echo …` has ended,
+//! `yes` always has more output, `none` is no program, and everything else runs silently.
 
 use std::sync::Mutex;
 
@@ -12,15 +11,15 @@ use pandastack_wire_guest::{
 
 use super::{channel::Channel, locked};
 
-/// What `yes` says at once.
+/// Output of `yes` per write.
 const YES: &str = "y\ny\ny\ny\ny\ny\ny\ny\n";
 
-/// The commands, each with its number.
+/// The commands with their numbers.
 #[derive(Default)]
 pub(super) struct Processes(Mutex<Vec<(u64, String)>>);
 
 impl Processes {
-    /// Carries one request about processes out.
+    /// Serves one request about processes.
     pub(super) async fn serve(&self, frame: Frame, channel: &mut Channel) {
         match frame.kind {
             Kind::Spawn => match Spawn::parse(&frame.payload) {
@@ -79,7 +78,7 @@ impl Processes {
     }
 }
 
-/// Tells what a process says, from the start; offsets are for real guests.
+/// Sends the output of a process from the start. Only real guests use offsets.
 async fn attach(process: Process, ask: Attach, channel: &mut Channel) {
     let start = Position { offset: ask.offset }.frame(channel.number);
     if channel.data(start).await.is_some() {

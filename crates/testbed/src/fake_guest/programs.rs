@@ -1,4 +1,4 @@
-//! The programs that a fake guest has: a few honest ones, and a few that break the protocol.
+//! The programs of a fake guest: a few correct ones, and a few that break the protocol.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::{
     connection::Verdict,
 };
 
-/// What `yes` writes at once.
+/// Output of `yes` per write.
 const YES_BYTES: usize = 16 * 1024;
 
-/// Runs a program to its end or to its deadline.
+/// Runs a program to its end or to its timeout.
 pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
     let words: Vec<String> = match start.program {
         Program::Shell(text) => text.split_whitespace().map(str::to_owned).collect(),
@@ -137,7 +137,7 @@ async fn overrun(channel: &mut Channel) -> End {
     End::Cancelled
 }
 
-/// How a program ends when the host sends something else than data.
+/// How a program ends when the host sends a frame other than data.
 fn ended_by(frame: Frame) -> End {
     match frame.kind {
         Kind::Signal => exit(128 + Signal::parse(&frame.payload).map_or(9, |signal| signal.number)),

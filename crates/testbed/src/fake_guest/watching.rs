@@ -1,12 +1,11 @@
-//! Watches of a fake guest: below `/busy` something always changes, anywhere else nothing ever
-//! does.
+//! Watches of a fake guest: below `/busy` something always changes, elsewhere nothing does.
 
 use bytes::Bytes;
 use pandastack_wire_guest::{Change, ChangeKind, Changes, ErrorKind, Frame, Kind, Message, Watch};
 
 use super::channel::Channel;
 
-/// Tells changes until nobody wants to know.
+/// Sends changes until the watch is cancelled.
 pub(super) async fn serve(frame: Frame, channel: &mut Channel) {
     let Ok(Watch { path, .. }) = Watch::parse(&frame.payload) else {
         return channel.refuse(ErrorKind::Invalid, "malformed watch").await;

@@ -1,5 +1,5 @@
-//! Every route that takes a body, with bodies that are wrong in every way: each gets a 4xx with a
-//! code, and leaves nothing.
+//! Every route with a body, with invalid bodies of all kinds: each returns a 4xx with a code, and
+//! leaves nothing behind.
 
 use pandastack_wire_public::endpoint::{ENDPOINTS, Endpoint};
 use reqwest::Method;
@@ -10,7 +10,7 @@ use crate::{
     rig::{Door, answer, refused, with_door},
 };
 
-/// Routes that read no body, so that none can be wrong.
+/// Routes without a body.
 const BODILESS: [&str; 12] = [
     "/pause",
     "/resume",
@@ -29,7 +29,7 @@ const BODILESS: [&str; 12] = [
 /// Routes whose body is bytes or a form, not JSON.
 const BYTES: [&str; 4] = ["/fs", "/fs/tar", "/stdin", "/templates/build"];
 
-/// Routes whose body may be left out.
+/// Routes whose body is optional.
 const OPTIONAL: [&str; 7] =
     ["/api-keys", "/lifecycle", "/fork", "/fork-tree", "/promote", "/rotate-secret", "/repl/sessions"];
 
@@ -44,14 +44,14 @@ fn json_routes() -> impl Iterator<Item = &'static Endpoint> {
     })
 }
 
-/// What a tenant has, to be compared.
+/// All resources of a tenant, for a comparison.
 async fn holdings(door: &Door<'_>) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for path in
         ["/v1/sandboxes", "/v1/snapshots", "/v1/volumes", "/v1/webhooks", "/v1/templates/builds", "/v1/api-keys"]
     {
         let (_, mut listed) = door.get(path).await;
-        // Being asked is being used.
+        // The request itself counts as a use.
         for sandbox in listed.as_array_mut().into_iter().flatten() {
             if let Some(fields) = sandbox.as_object_mut() {
                 fields.retain(|name, _| matches!(name.as_str(), "id" | "status" | "name" | "size_mb" | "enabled"));
@@ -62,7 +62,7 @@ async fn holdings(door: &Door<'_>) -> Vec<(String, Value)> {
     all
 }
 
-/// One of everything, and the path of a route to it.
+/// One resource of each kind, and the path of a route to it.
 struct Ground {
     id: String,
     webhook: String,
@@ -90,7 +90,7 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
     with_door(async |door| {
         let ground = Ground::make(door).await;
         let before = holdings(door).await;
-        // In fields that are known: what is in others is passed over without being looked at.
+        // Only in known fields: unknown fields are ignored.
         let names = [
             "ttl_seconds",
             "port",
@@ -118,8 +118,7 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
         let mut tried = 0;
         for endpoint in json_routes() {
             for (what, body) in &broken {
-                // These speak JSON-RPC, whose errors have another shape and may be answers to
-                // arrays.
+                // These speak JSON-RPC, whose errors have another shape and may answer arrays.
                 let tools = endpoint.path.ends_with("/mcp");
                 let what = format!("{what} at {} {}", endpoint.method, endpoint.path);
                 let request = door.call(endpoint.method.parse().unwrap(), &ground.path(endpoint)).body(body.clone());
@@ -180,7 +179,7 @@ async fn wrong_types_are_refused_in_every_field() {
                     body[name] = wrong;
                     let path = path.replace("{id}", &ground.id);
                     let said = answer(door.call(Method::POST, &path).json(&body)).await;
-                    // A limit in seconds may be any number, and a negative one is none.
+                    // A limit in seconds may be any number. A negative one means no limit.
                     if !(said.0 == 200 && name.ends_with("_seconds")) {
                         refused(&format!("{path} with {body}"), &said);
                     }
@@ -198,14 +197,13 @@ async fn a_body_past_its_limit_is_refused_however_it_comes() {
         let ground = Ground::make(door).await;
         for endpoint in json_routes() {
             let (method, path) = (endpoint.method, ground.path(endpoint));
-            // Said, and never sent: nobody waits for it.
+            // Announced but never sent: the server must not wait for it.
             let mut raw = door.raw().await;
             raw.say(head(method, &path, "content-length: 999999999999\r\n")).await;
             let said = raw.until(|text| text.contains("request_id")).await;
             assert!(said.starts_with("HTTP/1.1 413 ") && said.contains("body.too_large"), "{method} {path}: {said}");
         }
-        // In chunks, which tell no size beforehand. The server may hang up before it has heard all
-        // of it.
+        // In chunks, which announce no size. The server may close before it has read everything.
         let mut raw = door.raw().await;
         raw.say(head("POST", "/v1/sandboxes", "transfer-encoding: chunked\r\n")).await;
         let piece = format!("10000\r\n{}\r\n", "x".repeat(0x10000));

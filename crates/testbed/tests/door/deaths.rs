@@ -1,5 +1,5 @@
-//! What is under way when a client or a guest goes away: it ends, it says so, and nothing of it
-//! stays.
+//! Requests that run when a client or a guest goes away: they end, report it, and leave nothing
+//! behind.
 
 #![allow(clippy::async_yields_async, reason = "what is begun is handed over to be awaited while the guest dies")]
 
@@ -36,7 +36,7 @@ async fn socket(door: &Door<'_>, path: &str) -> WebSocketStream<TcpStream> {
     within("a handshake", client_async(request, stream)).await.unwrap().0
 }
 
-/// Texts of a socket until it ends.
+/// All texts of a socket until it ends.
 async fn texts(socket: &mut WebSocketStream<TcpStream>) -> String {
     let mut all = String::new();
     while let Some(Ok(message)) = within("a message", socket.next()).await {
@@ -47,7 +47,7 @@ async fn texts(socket: &mut WebSocketStream<TcpStream>) -> String {
     all
 }
 
-/// Starts a request by hand, so that it can be cut anywhere.
+/// Starts a request over a raw connection, so that it can be cut at any byte.
 async fn begun(door: &Door<'_>, path: &str, body: &Value) -> Raw {
     let (mut raw, body) = (door.raw().await, body.to_string());
     raw.say(head("POST", path, &format!("content-length: {}\r\n", body.len()))).await;
@@ -55,8 +55,8 @@ async fn begun(door: &Door<'_>, path: &str, body: &Value) -> Raw {
     raw
 }
 
-/// Waits until only what was there before is there: no task of a request, no link to a guest but
-/// the one of each machine, and nothing that a guest is at work on.
+/// Waits until only the earlier state is left: no task of a request, one link per machine, and no
+/// work in a guest.
 async fn only_what_was(door: &Door<'_>, before: (usize, usize)) {
     wait_for("what was under way to end", SOON, async || {
         let now = (door.scope.tasks(), door.bed.driver.links());
@@ -65,7 +65,7 @@ async fn only_what_was(door: &Door<'_>, before: (usize, usize)) {
     .await;
 }
 
-/// Waits until guests are at work on so many things.
+/// Waits until guests run so many pieces of work.
 async fn reached(door: &Door<'_>, count: usize) {
     wait_for("the guest to have it", SOON, async || (door.bed.script.under_way() >= count).then_some(())).await;
 }
@@ -83,7 +83,7 @@ async fn a_stream_cut_at_any_byte_ends_its_command() {
         let (id, _) = sandbox(door).await;
         let (stream, whole) = (format!("/v1/sandboxes/{id}/exec/stream"), format!("/v1/sandboxes/{id}/exec"));
         let before = (door.scope.tasks(), door.bed.driver.links());
-        // At the head's every few bytes, between the frames, and in the middle of one.
+        // Cuts in the head, between the frames, and within a frame.
         for cut in (1..=400).step_by(37) {
             let mut raw = begun(door, &stream, &json!({"cmd": "yes"})).await;
             raw.until(|text| text.len() >= cut).await;
@@ -106,7 +106,7 @@ async fn a_socket_cut_in_the_middle_of_a_frame_ends_its_commands() {
         let (id, _) = sandbox(door).await;
         let before = (door.scope.tasks(), door.bed.driver.links());
         for path in ["exec/ws", "exec/pty?cmd=yes", "exec/pty?cmd=cat"] {
-            // A text frame of 30 bytes, masked with nothing, as far as it comes.
+            // A text frame of 30 bytes with a zero mask, cut at several bytes.
             let frame = [&[0x81, 0x80 | 30, 0, 0, 0, 0][..], br#"{"id":"a","cmd":"sleep 10000"}"#].concat();
             for cut in [0, 1, 2, 5, 6, 20, frame.len()] {
                 let mut peer = socket(door, &format!("/v1/sandboxes/{id}/{path}")).await;
@@ -151,7 +151,7 @@ async fn followers_that_hang_up_leave_nothing_and_those_that_stay_hear_the_end()
     .await;
 }
 
-/// Where a watch and a reader of a process are, with and without much to tell.
+/// Paths of a watch and a reader of a process, each with much and with little output.
 async fn guests_streams(door: &Door<'_>, id: &str) -> [String; 4] {
     let mut paths = Vec::new();
     for cmd in ["yes", "sleep 1000"] {
@@ -170,8 +170,8 @@ async fn watches_and_readers_of_processes_cut_at_any_byte_are_gone_from_the_gues
         let paths = guests_streams(door, &id).await;
         let before = (door.scope.tasks(), door.bed.driver.links());
         for path in &paths {
-            // Before anything is heard, in the head, between the events and in the middle of one.
-            // The quiet ones have little to tell.
+            // Cuts before any data, in the head, between the events and within an event. The quiet
+            // ones send little.
             let last = if path.contains("quiet") || *path == paths[1] { 120 } else { 900 };
             for cut in (0..=last).step_by(29) {
                 let mut raw = door.raw().await;
@@ -182,8 +182,8 @@ async fn watches_and_readers_of_processes_cut_at_any_byte_are_gone_from_the_gues
             }
             only_what_was(door, before).await;
         }
-        // More than a guest allows at once have come and gone; one that stays is served as ever,
-        // and hears of the process's end.
+        // More readers than a guest allows at once have come and gone. A remaining one is still
+        // served, and receives the process's end.
         let path = format!("/v1/sandboxes/{id}/processes");
         let ended = door.make(&path, json!({"cmd": "echo last"})).await;
         let mut raw = door.raw().await;
@@ -198,8 +198,8 @@ async fn watches_and_readers_of_processes_cut_at_any_byte_are_gone_from_the_gues
     .await;
 }
 
-/// Starts something on a sandbox and waits until the guest has it; kills the machine; the caller
-/// hears how it ended.
+/// Starts a request on a sandbox, waits until the guest has it, and kills the machine. Returns the
+/// end that the caller saw.
 async fn killed_under<T, W: Future<Output = T>>(door: &Door<'_>, start: impl AsyncFnOnce(String) -> W) -> T {
     let (id, machine) = sandbox(door).await;
     let (other, _) = sandbox(door).await;
@@ -364,7 +364,7 @@ async fn a_guest_killed_under_a_file_breaks_it_off_visibly() {
             assert_eq!(written.0, 200, "{}", written.1);
             let response = door.call(Method::GET, &path).send().await.unwrap();
             async move {
-                // Read only after the death: the rest is still in the guest by then.
+                // Read only after the death: the rest is still in the guest then.
                 has_failed(door, &id).await;
                 response.bytes().await.map(|bytes| bytes.len())
             }

@@ -1,5 +1,4 @@
-//! A server that may open few files: connections never take the descriptors that its own work
-//! needs.
+//! A server with few descriptors: connections never take the descriptors that its own work needs.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -20,7 +19,7 @@ use crate::{
 const SOFT: u64 = 64;
 const HARD: u64 = 256;
 
-/// Tells the test's own program to be the server.
+/// Makes the test binary run as the server.
 const SERVER: &str = "PANDASTACK_TEST_FEW_DESCRIPTORS";
 
 #[tokio::test]
@@ -42,7 +41,7 @@ async fn idle_connections_leave_descriptors_for_the_servers_own_work() {
     // Kept to the end: the server's test harness writes there too.
     let mut said = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
     let url = said.find_map(|line| Some(line.split_once("url ")?.1.to_owned())).expect("the server says where it is");
-    // More than the server may open, some of them in the middle of a head.
+    // More than the server may open, some of them within a head.
     let mut idle = Vec::new();
     for number in 0..HARD + 100 {
         let mut raw = Raw(TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap());
@@ -65,7 +64,7 @@ async fn serve() {
     let descriptors = raise_limit().unwrap();
     assert_eq!(descriptors, HARD, "the soft limit is raised to the hard one");
     with_door_as(ServeSettings::within(descriptors), async |door| {
-        // On a line of its own: the test harness writes too.
+        // On a separate line, because the test harness writes too.
         println!("\nurl {}", door.url);
         let asked_to_end = door.scope.block("wait for the test", || std::io::stdin().read_to_end(&mut Vec::new()));
         asked_to_end.await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Sockets and streams of a key that is revoked: they are closed at once, and the client hears why.
+//! Sockets and streams of a revoked key: they are closed at once, with the reason.
 
 use futures_util::StreamExt;
 use reqwest::Method;
@@ -22,7 +22,7 @@ async fn socket(door: &Door<'_>, path: &str, key: &str) -> WebSocketStream<TcpSt
     client_async(request, stream).await.unwrap().0
 }
 
-/// Reads a socket to its end; gives the code and the reason of its close.
+/// Reads a socket to its end, and returns the code and the reason of its close.
 async fn closed(mut socket: WebSocketStream<TcpStream>) -> (u16, String) {
     let end = async {
         while let Some(Ok(message)) = socket.next().await {
@@ -56,7 +56,7 @@ async fn sockets_and_streams_of_a_revoked_key_are_closed() {
         }
         let end = async { while let Ok(Some(_)) = follower.chunk().await {} };
         tokio::time::timeout(SOON, end).await.expect("the follower of a revoked key ends");
-        // Another key's socket is as it was.
+        // Another key's socket is unaffected.
         use futures_util::SinkExt;
         other.send(Message::text("nonsense")).await.unwrap();
         let said = tokio::time::timeout(SOON, other.next()).await.unwrap().unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! The whole server on fake machines, through its public door: every route, asked by the wrong
-//! people, with the wrong bytes, and by clients and guests that go away in the middle.
+//! The whole server on fake machines, through its public door: every route, with the wrong tenant,
+//! with wrong bytes, and with clients and guests that disconnect during a request.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -19,5 +19,5 @@ mod trace;
 
 use std::time::Duration;
 
-/// How long anything may take that should happen by itself.
+/// Timeout for anything that should happen by itself.
 const SOON: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Idempotency keys on what is made in a guest.
+//! Idempotency keys on resources made in a guest.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::rig::{Door, answer, with_door};
 
 async fn keyed(door: &Door<'_>, path: &str, key: &str) -> (u16, bool, Value) {
-    // Each route reads its own of the two.
+    // Each route reads only its own field.
     let body = json!({"language": "python", "cmd": "sleep 1000"});
     let request = door.call(Method::POST, path).header("idempotency-key", key).json(&body);
     let response = request.send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Bare connections: bytes that no HTTP client would send.
+//! Raw connections: bytes that no HTTP client would send.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -10,25 +10,25 @@ use crate::rig::{Door, KEY, within};
 pub struct Raw(pub TcpStream);
 
 impl Door<'_> {
-    /// Opens a bare connection.
+    /// Opens a raw connection.
     pub async fn raw(&self) -> Raw {
         Raw(TcpStream::connect(self.url.strip_prefix("http://").unwrap()).await.unwrap())
     }
 }
 
-/// The head of a request with a key, and more lines.
+/// The head of a request with a key and further lines.
 pub fn head(method: &str, path: &str, more: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n{more}\r\n")
 }
 
 impl Raw {
     pub async fn say(&mut self, bytes: impl AsRef<[u8]>) {
-        // A server that has had enough may have hung up, which its answer will show.
+        // The server may have closed the connection. Its answer will show that.
         let _ = self.0.write_all(bytes.as_ref()).await;
     }
 
-    /// Reads until the text so far satisfies somebody, and gives it. An end before that is given as
-    /// it is.
+    /// Reads until the text satisfies the condition, and returns it. At an early end, returns the
+    /// text so far.
     pub async fn until(&mut self, enough: impl Fn(&str) -> bool) -> String {
         let mut text = Vec::new();
         let reading = async {
@@ -52,7 +52,7 @@ impl Raw {
         self.until(|_| false).await
     }
 
-    /// Sends no more, but goes on reading.
+    /// Closes the sending side, but still reads.
     pub async fn finish(&mut self) {
         self.0.shutdown().await.unwrap();
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub const KEY: &str = "pds_00000000000000000000000000000001";
 pub const OTHER_KEY: &str = "pds_00000000000000000000000000000002";
 
-/// Sockets, and followers of each kind, that the server has room for.
+/// Maximum sockets of the server, and followers of each kind.
 pub const SOCKETS: usize = 16;
 pub const FOLLOWERS: usize = 16;
 
@@ -25,21 +25,21 @@ pub struct Door<'a> {
     pub scope: Scope,
     pub url: String,
     pub http: Client,
-    /// What is counted of its spans, if they go anywhere.
+    /// Counters of its spans, if they are exported.
     pub spans: Option<SpanQueue>,
 }
 
-/// Runs a test's body against a server of its own. No task of the server may outlive it.
+/// Runs a test's body against its own server. No task of the server may outlive it.
 pub async fn with_door(body: impl AsyncFnOnce(&Door<'_>)) {
     with_door_as(ServeSettings::default(), body).await;
 }
 
-/// The same, with connections held to other settings.
+/// As [`with_door`], with other connection settings.
 pub async fn with_door_as(settings: ServeSettings, body: impl AsyncFnOnce(&Door<'_>)) {
     with_door_telling(settings, None, body).await;
 }
 
-/// The same, with a collector that spans are sent to. What is left of them is sent at the end.
+/// As [`with_door`], with a collector for spans. The remaining spans are sent at the end.
 pub async fn with_traced_door(collector: &str, body: impl AsyncFnOnce(&Door<'_>)) {
     let telemetry = TelemetrySettings::new(collector, Some("x-key=k%201"), Some("door")).unwrap();
     with_door_telling(ServeSettings::default(), Some(telemetry), body).await;
@@ -89,7 +89,7 @@ impl Door<'_> {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(KEY)
     }
 
-    /// Asks as another tenant.
+    /// Makes a request as another tenant.
     pub fn stranger(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(OTHER_KEY)
     }
@@ -98,7 +98,7 @@ impl Door<'_> {
         answer(self.call(Method::GET, path)).await
     }
 
-    /// Creates something and gives its answer.
+    /// Creates a resource and returns the answer.
     pub async fn make(&self, path: &str, body: Value) -> Value {
         let (status, made) = answer(self.call(Method::POST, path).json(&body)).await;
         assert!((200..300).contains(&status), "{path}: {status} {made}");
@@ -109,7 +109,7 @@ impl Door<'_> {
         self.make("/v1/sandboxes", json!({"template": "mini"})).await["id"].as_str().unwrap().to_owned()
     }
 
-    /// The server answers others as if nothing had happened.
+    /// Checks that the server still answers normally.
     pub async fn is_well(&self) {
         let (status, health) = answer(self.http.get(format!("{}/healthz", self.url))).await;
         assert_eq!((status, &health["status"]), (200, &json!("ok")), "{health}");
@@ -120,7 +120,7 @@ pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(crate::SOON, work).await.unwrap_or_else(|_| panic!("never came: {what}"))
 }
 
-/// Sends a request and reads the answer: JSON, or text as a string; null if it has no body.
+/// Sends a request and reads the answer: JSON, or text as a string, or null without a body.
 pub async fn answer(request: RequestBuilder) -> (u16, Value) {
     let response = within("an answer", request.send()).await.unwrap();
     let status = response.status().as_u16();
@@ -132,7 +132,7 @@ pub async fn answer(request: RequestBuilder) -> (u16, Value) {
     (status, serde_json::from_slice(&body).unwrap_or(Value::String(text)))
 }
 
-/// Checks that an answer is a refusal as the contract has it, and gives its code.
+/// Checks that an answer is a refusal as the contract defines it, and returns its code.
 pub fn refused(what: &str, (status, body): &(u16, Value)) -> String {
     let said = |name: &str| body[name].as_str().filter(|text| !text.is_empty());
     assert!((400..500).contains(status), "{what}: {status} {body}");

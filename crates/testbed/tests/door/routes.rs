@@ -1,5 +1,4 @@
-//! The list of public routes is the list of routes: what is registered is listed and the reverse,
-//! so that tests over the list miss none.
+//! The list of public routes equals the registered routes, so that tests over the list miss none.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::rig::{answer, with_door};
 const CONTROL: &str = include_str!("../../../control/src/door/mod.rs");
 const EDGE: &str = include_str!("../../../edge/src/lib.rs");
 
-/// A method to try a route with.
+/// The methods to test a route with.
 pub fn methods(endpoint: &Endpoint) -> Vec<Method> {
     match endpoint.method {
         "ANY" => vec![Method::GET, Method::POST],
@@ -27,7 +26,7 @@ fn registered(source: &str) -> BTreeSet<(String, String)> {
     for route in routes {
         let (path, rest) = route.split_once('"').unwrap();
         let line = rest.split("\n            .").next().unwrap();
-        // The three spellings of what passes through to a guest are one route.
+        // The three spellings of the route to a guest's port are one route.
         let path = path.trim_end_matches('/').replace("/{*path}", "");
         let of_verb = |verb: &&str| line.contains(&format!(" {verb}(")) || line.contains(&format!(").{verb}("));
         for verb in verbs.iter().filter(|verb| of_verb(verb)) {

@@ -1,5 +1,5 @@
-//! One workspace takes all it can get of what there is only once. It is refused at its share, and
-//! another one is still served.
+//! One workspace takes all it can of a shared resource. It is refused at its share, and another
+//! workspace is still served.
 
 use pandastack_edge::ServeSettings;
 use pandastack_testbed::wait_for;
@@ -17,12 +17,12 @@ use crate::{
     rig::{Door, FOLLOWERS, KEY, OTHER_KEY, SOCKETS, answer, with_door, with_door_as, within},
 };
 
-/// What one workspace may have of four, and of sixteen.
+/// The share of one workspace, of four and of sixteen.
 const OF_FOUR: usize = 3;
 const OF_SIXTEEN: usize = 12;
 
-/// Asks until it is refused. Gives what was answered, which holds what it was given, and the
-/// refusal.
+/// Repeats a request until it is refused. Returns the open answers, which hold the resources, and
+/// the refusal.
 async fn all(door: &Door<'_>, method: &Method, path: &str, body: &serde_json::Value) -> (Vec<Response>, u16, String) {
     let mut held = Vec::new();
     loop {
@@ -44,8 +44,8 @@ async fn connections_of_one_workspace_leave_room_for_another() {
     with_door_as(settings, async |door| {
         let path = format!("/v1/sandboxes/{}/exec/stream", door.sandbox().await);
         let (held, status, code) = all(door, &Method::POST, &path, &json!({"cmd": "sleep 1000"})).await;
-        // Of sixteen connections fifteen have a place, and three quarters of those are one
-        // workspace's.
+        // Fifteen of sixteen connections have a place, and one workspace gets three quarters of
+        // those.
         assert_eq!((held.len(), status, code.as_str()), (11, 429, "quota.connections"));
         let (status, made) =
             answer(door.stranger(Method::POST, "/v1/sandboxes").json(&json!({"template": "mini"}))).await;
@@ -64,7 +64,7 @@ async fn callers_without_a_key_do_not_take_the_places_of_those_who_have_one() {
     with_door_as(settings, async |door| {
         let mut waiting = Vec::new();
         for _ in 0..40 {
-            // Whoever has no key is refused at once, however much of a body it says will come.
+            // A caller without a key is refused at once, whatever body size it announces.
             let mut raw = door.raw().await;
             raw.say("POST /v1/sandboxes HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n").await;
             waiting.push(raw);

@@ -1,4 +1,4 @@
-//! Clients that take their time: each is ended by a limit, and nobody else waits for them.
+//! Slow clients: a limit ends each, and no other client waits for them.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_head_that_dribbles_is_ended_and_others_are_served_meanwhile() {
         }
         door.is_well().await;
         for raw in &mut slow {
-            // Some hear that they were too slow, who had not even begun do not.
+            // Some get an error for being too slow. Those that had sent nothing do not.
             let said = raw.rest().await;
             assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
         }
@@ -68,7 +68,7 @@ async fn connections_without_a_request_give_way_to_new_ones() {
     let settings = ServeSettings { connections_max: 8, ..ServeSettings::default() };
     with_door_as(settings, async |door| {
         let id = door.sandbox().await;
-        // This one is at work, and stays.
+        // This one is running, and stays.
         let mut working = door.raw().await;
         let body = r#"{"cmd":"sleep 1000"}"#;
         let path = format!("/v1/sandboxes/{id}/exec/stream");

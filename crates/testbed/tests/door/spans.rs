@@ -1,5 +1,5 @@
-//! Spans of requests over the whole server: what a collector is sent, and that nobody waits for
-//! one.
+//! Spans of requests over the whole server: what a collector receives, and that no request waits
+//! for one.
 
 use pandastack_kit::trace::SpanQueue;
 use pandastack_testbed::{Collector, PATIENCE, Reception, SeenSpan, wait_for};
@@ -11,7 +11,7 @@ use crate::rig::{Door, answer, with_traced_door};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// Asks as a program that is traced.
+/// Makes a request with a trace parent.
 async fn traced(door: &Door<'_>, method: Method, path: &str, body: Value) -> Value {
     let request = door.call(method, path).header("traceparent", format!("00-{TRACE}-{PARENT}-01")).json(&body);
     let (status, said) = answer(request).await;
@@ -19,14 +19,14 @@ async fn traced(door: &Door<'_>, method: Method, path: &str, body: Value) -> Val
     said
 }
 
-/// The span of the request that was named by its method and route.
+/// The span of the request with this method and route.
 async fn request(collector: &Collector, name: &str) -> SeenSpan {
     let span = collector.wait_span(name, |span| span.name == name).await;
     assert_eq!((span.trace.as_str(), span.parent.as_str(), span.kind), (TRACE, PARENT, 2), "{span:?}");
     span
 }
 
-/// The span of a name below another.
+/// The span of this name below another.
 async fn below(collector: &Collector, above: &SeenSpan, name: &str) -> SeenSpan {
     let span = collector.wait_span(name, |span| span.name == name && span.parent == above.span).await;
     assert_eq!((span.trace.as_str(), span.kind), (TRACE, 1), "{span:?}");
@@ -119,7 +119,7 @@ async fn who_records_nothing_is_not_recorded_and_refusals_are_no_failures() {
 #[tokio::test]
 async fn a_collector_that_is_away_or_stands_still_costs_no_request_and_no_end() {
     let stalling = Collector::start(Reception::Stalls).await.unwrap();
-    // Nobody listens there any more.
+    // The server at this address is gone.
     let away = Collector::start(Reception::Takes).await.unwrap().url.clone();
     for url in [&stalling.url, &away] {
         let mut counts: Option<SpanQueue> = None;
@@ -165,8 +165,8 @@ async fn an_event_names_the_trace_of_the_request_that_it_happened_for() {
     let collector = Collector::start(Reception::Takes).await.unwrap();
     with_traced_door(&collector.url, async |door| {
         door.make("/v1/webhooks", json!({"url": receiver.url, "events": ["*"]})).await;
-        // Each is heard before the next request: what happens to a sandbox that is deleted
-        // meanwhile nobody tells.
+        // Waits for each event before the next request: events of a sandbox that is deleted
+        // meanwhile are not sent.
         let heard = async |kind: &str| {
             let of_kind = async || receiver.sent().into_iter().find(|sent| sent.body["type"] == kind);
             let sent = wait_for(kind, PATIENCE, of_kind).await;
@@ -180,7 +180,7 @@ async fn an_event_names_the_trace_of_the_request_that_it_happened_for() {
         let path = format!("/v1/sandboxes/{}", made["id"].as_str().unwrap());
         traced(door, Method::POST, &format!("{path}/hibernate"), json!({})).await;
         heard("sandbox.hibernated").await;
-        // Nobody asks for it to be woken; a command does it by the way.
+        // No explicit wake: the command wakes it.
         traced(door, Method::POST, &format!("{path}/exec"), json!({"cmd": "true"})).await;
         heard("sandbox.woken").await;
         traced(door, Method::DELETE, &path, json!({})).await;

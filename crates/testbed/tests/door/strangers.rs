@@ -1,5 +1,5 @@
-//! Every route with an id of another tenant's: it answers as if there were no such thing, to the
-//! letter, and nothing happens.
+//! Every route with an id of another tenant: the answer equals that for a missing resource, and
+//! nothing changes.
 
 use pandastack_wire_public::endpoint::ENDPOINTS;
 use reqwest::Method;
@@ -10,7 +10,7 @@ use crate::{
     routes::methods,
 };
 
-/// Names of one tenant's things, for the places in a path.
+/// One tenant's ids, by the placeholder in a path.
 struct Names(Vec<(&'static str, String)>);
 
 impl Names {
@@ -18,14 +18,14 @@ impl Names {
         self.0.iter().fold(path.to_owned(), |path, (place, name)| path.replace(&format!("{{{place}}}"), name))
     }
 
-    /// What is the same in both worlds, so that only the ids differ.
+    /// Adds names that are the same for both tenants, so that only the ids differ.
     fn with(mut self, more: &[(&'static str, &str)]) -> Self {
         self.0.extend(more.iter().map(|(place, name)| (*place, (*name).to_owned())));
         self
     }
 }
 
-/// Makes one of everything, as the first tenant.
+/// Makes one resource of each kind, as the first tenant.
 async fn everything(door: &Door<'_>) -> Names {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let hook = json!({"url": "https://receiver.example/hook", "events": ["*"]});
@@ -55,7 +55,7 @@ async fn everything(door: &Door<'_>) -> Names {
     ])
 }
 
-/// Names that nobody has, of the right shape: the last character of each is another.
+/// Valid ids of no resource: the last character of each is changed.
 fn nothing(names: &Names) -> Names {
     let other = |name: &str| {
         let (rest, last) = name.split_at(name.len() - 1);
@@ -64,7 +64,7 @@ fn nothing(names: &Names) -> Names {
     Names(names.0.iter().map(|(place, name)| (*place, other(name))).collect())
 }
 
-/// A body that would be fine for the owner.
+/// A body that would be valid for the owner.
 fn body(path: &str) -> Option<Value> {
     let end = path.rsplit('/').next().unwrap_or_default();
     Some(match end {
@@ -118,8 +118,8 @@ async fn things_of_others_are_not_there_on_any_route() {
         let (nobodys, theirs) = (nothing(&theirs).with(&same), theirs.with(&same));
         let mut tried = 0;
         for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.path.contains('{')) {
-            // Neither names a tenant's thing: keys are not managed by keys, and a signed preview is
-            // for whoever has it.
+            // Neither names a tenant's resource: keys cannot manage keys, and a signed preview
+            // works for everyone with its link.
             if endpoint.path.contains("{prefix}") || endpoint.path.contains("{token}") {
                 continue;
             }
@@ -130,7 +130,7 @@ async fn things_of_others_are_not_there_on_any_route() {
                 let code = refused(&what, &found);
                 assert_eq!(found.0, 404, "{what}: {}", found.1);
                 assert!(code.ends_with(".not_found"), "{what}: {code}");
-                // What the caller named itself comes back to it.
+                // The answer repeats the names from the request.
                 let plain = |(status, mut body): (u16, Value), names: &Names| {
                     body["request_id"] = Value::Null;
                     let text =
@@ -171,7 +171,7 @@ async fn things_of_others_cannot_be_named_in_a_body() {
                 let (status, mut said) = answer(request).await;
                 refused(body, &(status, said.clone()));
                 said["request_id"] = Value::Null;
-                // What the caller named itself comes back to it.
+                // The answer repeats the names from the request.
                 let text = names.0.iter().fold(said.to_string(), |text, (_, name)| text.replace(name.as_str(), "…"));
                 answers.push((status, text));
             }

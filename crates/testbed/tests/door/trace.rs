@@ -1,4 +1,4 @@
-//! The trace of a request: on its answer, whatever that is, and with what it starts in a guest.
+//! The trace of a request: on every answer, and passed to programs it starts in a guest.
 
 use reqwest::Method;
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! What does not fit is refused before anything is made, and what only stands by gives way.
+//! A request that does not fit is refused before anything is made. Standby machines are removed to
+//! make space.
 
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ async fn disk_kept_in_reserve_is_not_given_out() {
     check_refused(settings, (FaultKind::Storage, "host.storage")).await;
 }
 
-/// A host that promises no more memory than it has, with machines of which three fit.
+/// A host that does not overcommit memory, with space for three machines.
 async fn three_fit(standby: usize) -> FakeBed {
     let ground = FakeGround::make().await.unwrap();
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
@@ -66,7 +67,7 @@ async fn the_fourth_of_three_is_refused_until_one_goes_or_sleeps() {
     assert_eq!((fault.kind, fault.code), (FaultKind::Busy, "host.full"));
     assert!(fault.retry_after.is_some());
     assert_eq!((bed.audited().await, bed.state(id).await), ((1, 3), None));
-    // One that sleeps has given its memory back; it cannot wake while another has it.
+    // A sleeping sandbox has released its memory. It cannot wake while another uses it.
     bed.host.sleep(made[0]).await.unwrap();
     bed.ensure(id).await.unwrap();
     let fault = bed.run(made[0], "true").await.unwrap_err();
@@ -74,7 +75,7 @@ async fn the_fourth_of_three_is_refused_until_one_goes_or_sleeps() {
     assert_eq!(bed.state(made[0]).await, Some(SandboxState::Asleep));
     bed.host.remove(id).await.unwrap();
     assert_eq!(bed.run(made[0], "echo up").await.unwrap().0, "up\n");
-    // A refused create took nothing from the count.
+    // A refused create does not change the count.
     for _ in 0..3 {
         bed.ensure(SandboxId::random()).await.unwrap_err();
     }
@@ -103,8 +104,7 @@ async fn standby_machines_give_way() {
         wait_for("the shelf", SOON, stands).await;
     };
     standing_by(2).await;
-    // A fork needs machines of its own layer: the third place, then those of the machines that
-    // stand by.
+    // A fork needs machines of its own layer: the third place, then those of the standby machines.
     let parent = SandboxId::random();
     assert_eq!(bed.ensure(parent).await.unwrap().boot_mode, "standby");
     let outcomes = bed.host.fork(fork_of(parent, 2).0).await.unwrap().children;
@@ -114,7 +114,7 @@ async fn standby_machines_give_way() {
     bed.host.close().await;
 }
 
-/// A machine less makes no disk larger.
+/// Removing a machine frees no disk space.
 #[tokio::test]
 async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
     let ground = Arc::new(FakeGround::with_small_volume(32 << 20).await.unwrap());
@@ -128,7 +128,7 @@ async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
     wait_for("the shelf", SOON, filled).await;
     let filler = ground.fill().unwrap();
     let standing_by = bed.driver.live();
-    // It has a layer of its own, so that none of those that stand by would do.
+    // It has its own layer, so no standby machine fits.
     bed.host.wake(id).await.unwrap_err();
     assert_eq!((bed.host.status().await.standby, standing_by.len()), (2, 2));
     let live = bed.driver.live();
@@ -138,7 +138,7 @@ async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
     bed.host.close().await;
 }
 
-/// Memory as if each living machine had what a process takes, with room for one of them and a
+/// A memory source where each live machine uses the size of a process, with space for one and a
 /// little more.
 fn room_for_one(ground: &FakeGround) -> MemorySource {
     let driver = ground.driver.clone();
@@ -157,7 +157,7 @@ async fn processes_that_wait_give_way_whatever_their_shape() {
     let id = SandboxId::random();
     bed.ensure(id).await.unwrap();
     bed.host.sleep(id).await.unwrap();
-    // A sleeper of another size.
+    // A sleeping sandbox of another size.
     let sealed = bed.layers.layers().into_iter().map(|layer| bed.folder_of(layer)).find(|folder| *folder != bed.mini());
     let path = sealed.unwrap().join("manifest.json");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -169,7 +169,7 @@ async fn processes_that_wait_give_way_whatever_their_shape() {
     bed.host.close().await;
 }
 
-/// What is free says nothing yet of machines that were let in a moment ago.
+/// Free memory does not show machines that were admitted a moment ago.
 #[tokio::test]
 async fn the_reserve_holds_when_many_are_asked_for_at_once() {
     let reserve = FakeBed::settings().memory_reserve;
@@ -187,7 +187,7 @@ async fn the_reserve_holds_when_many_are_asked_for_at_once() {
         };
         let (first, ()) = tokio::join!(bed.ensure(SandboxId::random()), others);
         first.unwrap();
-        // Its process runs, and has what it takes; and one that cannot be started takes nothing.
+        // Its process runs and uses its memory. A machine that cannot be started uses none.
         bed.driver.faults().plan(When::Nth(Step::Restore, 1), Trouble::Fail);
         assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "machine.start");
         bed.ensure(SandboxId::random()).await.unwrap();

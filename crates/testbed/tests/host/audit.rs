@@ -1,5 +1,5 @@
-//! The audit finds what nobody owns: one leak of each kind is planted, named, removed, and not
-//! found again.
+//! The audit finds resources without an owner: one leak of each kind is planted, reported, removed,
+//! and not found again.
 
 use std::{
     io::Write as _,
@@ -18,7 +18,7 @@ use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
 
 use crate::SOON;
 
-/// Audits twice: the first names the leak and removes it, the second finds nothing.
+/// Audits twice: the first reports the leak and removes it, the second finds nothing.
 async fn named_and_gone(bed: &FakeBed, expected: &[String]) {
     let mut expected = expected.to_vec();
     expected.sort();
@@ -29,8 +29,8 @@ async fn named_and_gone(bed: &FakeBed, expected: &[String]) {
     assert_eq!(bed.audited().await, (1, bed.driver.live().len()));
 }
 
-/// Runs a body on a host whose first audit, which comes by itself, is over: it must not find what
-/// is planted later.
+/// Runs a body on a host whose automatic first audit is over, so that it does not find the planted
+/// leak.
 async fn with_quiet_bed(body: impl AsyncFnOnce(&FakeBed)) {
     with_fake_bed(FakeBed::settings(), async |bed| {
         assert_eq!(bed.audited().await, (1, 0));
@@ -64,7 +64,7 @@ async fn ledger(ground: &FakeGround) -> Ledger {
     Ledger::open(&ground.ledger()).await.unwrap()
 }
 
-/// A name for a namespace or link that the host knows for its own, and has not given to anybody.
+/// A name for a namespace or link in the host's name range that is not in use.
 async fn stray_name(ground: &FakeGround) -> String {
     let network = ground.leftovers().await.unwrap().network;
     let anchor = network.iter().find_map(|name| name.strip_suffix("net")).expect("a host has its anchor");
@@ -88,14 +88,14 @@ fn plant_folder(ground: &FakeGround) -> (PathBuf, String) {
     (folder, format!("machine folder {name} that no ledger line names"))
 }
 
-/// A process that looks as a machine's does, and waits for a word that never comes.
+/// A process that looks like a machine's and waits for input that never comes.
 fn plant_process(ground: &FakeGround) -> (Child, String) {
     let name = MachineId::random().to_string();
     let socket = ground.run_root.join(&name).join("socket");
     let mut waiting = Command::new("sh");
     waiting.args(["-c", "echo ready; read word", "-accel"]).arg(socket).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = waiting.spawn().unwrap();
-    // Once it has spoken, its arguments are its own.
+    // After its output it has set its own arguments.
     let mut ready = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
     (child, format!("machine process {name} that no ledger line names"))
@@ -143,15 +143,15 @@ async fn a_namespace_and_a_link_of_no_slot_are_removed() {
         let name = stray_name(bed).await;
         ip(&["netns", "add", &name]);
         named_and_gone(bed, &[format!("network namespace {name} that nobody has taken")]).await;
-        // One end is enough to remove both.
+        // Removing one end removes both.
         ip(&["link", "add", &name, "type", "veth", "peer", "name", &name.replace("pds-", "far-")]);
         named_and_gone(bed, &[format!("network link {name} that leads to no namespace")]).await;
     })
     .await;
 }
 
-/// The only slot of a host cannot be removed after its use: nobody gets one until the audit has
-/// done it.
+/// The host's only slot cannot be removed after its use. No sandbox gets one until the audit has
+/// removed it.
 #[tokio::test]
 async fn a_slot_whose_removal_failed_is_removed_by_the_audit_and_its_number_comes_back() {
     with_small_fake_bed(FakeBed::settings(), 1, async |bed| {
@@ -160,7 +160,7 @@ async fn a_slot_whose_removal_failed_is_removed_by_the_audit_and_its_number_come
         let ledger = ledger(bed).await;
         let slot = ledger.machines().await.unwrap()[0].slot.clone();
         ledger.close().await;
-        // A second mount on its name: the first removal takes off only that.
+        // A second mount on its name: the first removal removes only that.
         let name = PathBuf::from("/run/netns").join(&slot);
         let (kind, flags): (Option<&str>, _) = (None, nix::mount::MsFlags::MS_BIND);
         nix::mount::mount(Some(&name), &name, kind, flags, kind).unwrap();
@@ -191,7 +191,7 @@ async fn a_layer_without_a_line_and_a_line_without_a_layer_are_removed() {
     .await;
 }
 
-/// Somebody counts on it: that it is gone must be seen as long as it is so.
+/// It is in use, so its loss must be reported as long as it lasts.
 #[tokio::test]
 async fn a_kept_layer_that_is_not_there_is_named_again_and_again() {
     with_quiet_bed(async |bed| {
@@ -226,8 +226,8 @@ async fn a_use_of_a_volume_by_nobody_is_ended() {
     .await;
 }
 
-/// Nobody has it: its process is dead, and its sandbox is not here. What it held goes with its
-/// line.
+/// It has no owner: its process is dead, and its sandbox is not here. Its resources are removed
+/// with its ledger entry.
 #[tokio::test]
 async fn a_line_of_a_dead_machine_goes_with_all_that_it_names() {
     with_quiet_bed(async |bed| {
@@ -266,8 +266,8 @@ async fn a_line_of_a_sandbox_that_was_never_made_is_removed() {
     .await;
 }
 
-/// Nobody but a person can tell whether it may go: it is named as long as it is so, with its
-/// machine.
+/// Only an operator can decide whether it may be removed, so it is reported, with its machine, at
+/// every audit.
 #[tokio::test]
 async fn a_sandbox_that_nobody_drives_is_named_again_and_again() {
     with_quiet_bed(async |bed| {
@@ -322,7 +322,7 @@ async fn a_leak_goes_without_anybody_asking() {
     .await;
 }
 
-/// What lies there before the host starts is nobody's: it is gone before anybody is served.
+/// Resources found at start have no owner. They are removed before the first request.
 #[tokio::test]
 async fn leaks_of_an_earlier_process_are_gone_after_the_start() {
     let ground = Arc::new(FakeGround::make().await.unwrap());
@@ -332,9 +332,9 @@ async fn leaks_of_an_earlier_process_are_gone_after_the_start() {
     let (folder, _) = plant_folder(&ground);
     plant_disk(&ground);
     let (mut child, _) = plant_process(&ground);
-    // Whoever waits for a child closes its input first, and this one would end by itself then.
+    // Waiting for a child closes its input, which would end this one.
     let _input = child.stdin.take();
-    // Reaped as soon as it ends: the host waits until it is gone.
+    // Reaped as soon as it ends, because the host waits until it is gone.
     let reaped = std::thread::spawn(move || child.wait().unwrap());
     ip(&["netns", "add", &slot]);
     let mut draft = std::fs::File::create(ground.staging().join("half")).unwrap();

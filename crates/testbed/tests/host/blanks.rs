@@ -1,5 +1,4 @@
-//! Processes that wait for a layer: used by forks, wakes and creates, replaced, skipped when dead,
-//! given back at the end.
+//! Blanks: used by forks, wakes and creates, replaced, skipped when dead, and released at the end.
 
 use std::sync::Arc;
 
@@ -17,10 +16,10 @@ fn with_blanks() -> HostSettings {
     HostSettings { blanks: BLANKS, ..FakeBed::settings() }
 }
 
-/// Waits until as many wait as are wanted, beside so many machines that are used, and gives all.
+/// Waits until all blanks exist beside so many used machines, and returns all machines.
 async fn filled(bed: &FakeBed, used: usize) -> Vec<MachineId> {
     let all = async || {
-        // A process lives a moment before it is on the shelf.
+        // A process exists a moment before it is counted as a blank.
         let shelved = bed.host.status().await.blanks;
         Some(bed.driver.live()).filter(|live| live.len() == used + BLANKS && shelved == BLANKS)
     };

@@ -64,8 +64,7 @@ async fn a_cell_nobody_waits_for_is_cancelled() {
     .await;
 }
 
-/// A guest that was sealed before there were sessions would take the question for nonsense and
-/// close its link.
+/// A guest sealed before sessions existed would reject the request as invalid and close its link.
 #[tokio::test]
 async fn an_older_guest_is_not_asked() {
     with_fake_bed(FakeBed::settings(), async |bed| {

@@ -1,6 +1,6 @@
 //! A host that is cut off, as by `kill -9`, at every driver call and at swept moments of every
 //! operation. Its runtime is dropped with all its tasks; machines, folder and ledger stay. The next
-//! host must go on with what was whole, and nothing may be left of what was not.
+//! host must continue with complete sandboxes and remove everything incomplete.
 
 use std::{
     io::Write as _,
@@ -23,7 +23,7 @@ use crate::{SOON, fork_of};
 /// More calls than any operation makes.
 const CALLS_MAX: u64 = 40;
 
-/// What is cut off.
+/// The operation that is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Create,
@@ -47,20 +47,20 @@ const ALL: [Operation; 8] = [
     Operation::RemoveSleeper,
 ];
 
-/// Where it is cut off.
+/// The moment of the cut.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     /// At the nth driver call.
     Call(u64),
     /// Before the first machine that it stops has ended.
     Stop,
-    /// As soon as it has been asked for.
+    /// Right after the request.
     Begun,
-    /// So long after it began.
+    /// After a delay.
     After(Duration),
 }
 
-/// The sandboxes that an operation was about.
+/// The sandboxes of an operation.
 struct Scene {
     operation: Operation,
     id: SandboxId,
@@ -69,7 +69,7 @@ struct Scene {
     finished: bool,
 }
 
-/// Ground with three sandboxes that nobody touches: one runs, one is paused, one sleeps.
+/// State with three untouched sandboxes: one runs, one is paused, one sleeps.
 struct World {
     ground: Arc<FakeGround>,
     running: SandboxId,
@@ -93,8 +93,7 @@ async fn noted(bed: &FakeBed) -> SandboxId {
     id
 }
 
-/// Ends a host without a word to it. What it does in blocking calls comes to its end, as a system
-/// call would.
+/// Ends a host without a shutdown. Its blocking calls run to their end, as a system call would.
 pub(crate) fn cut_off(runtime: Runtime) {
     runtime.shutdown_timeout(SOON);
 }
@@ -114,8 +113,8 @@ impl World {
         world
     }
 
-    /// Starts a host, checks what the last one left, begins an operation and cuts the host off.
-    /// Tells whether it was cut off before the operation's end.
+    /// Starts a host, checks what the last one left, starts an operation and cuts the host off.
+    /// Returns whether the cut came before the operation's end.
     fn cut(&mut self, operation: Operation, cut: Cut) -> bool {
         let runtime = runtime();
         let finished = runtime.block_on(async {
@@ -132,8 +131,8 @@ impl World {
         !finished
     }
 
-    /// Checks that the witnesses are as they were and that the last operation is finished or
-    /// undone; then removes what it was about. Nothing else may be there.
+    /// Checks that the untouched sandboxes are unchanged and that the last operation is finished or
+    /// undone. Then removes its sandboxes. Nothing else may exist.
     async fn check(&mut self, bed: &FakeBed) {
         let context = self.last.as_ref().map(|scene| (scene.operation, scene.finished));
         assert_eq!(bed.state(self.running).await, Some(SandboxState::Running), "{context:?}");
@@ -149,7 +148,7 @@ impl World {
         assert_eq!((bed.audited().await, known), ((2, 2), 3), "after {context:?}");
     }
 
-    /// Lets the witnesses show what they are, and takes everything down.
+    /// Checks the contents of the untouched sandboxes, and removes everything.
     fn end(mut self) {
         runtime().block_on(async {
             let bed = host(&self.ground).await;
@@ -178,7 +177,7 @@ async fn prepare(bed: &FakeBed, operation: Operation) -> Scene {
     Scene { operation, id, children: fork_of(id, 2).1, layer: LayerId::random(), finished: false }
 }
 
-/// Tells whether the operation came to its end before the cut.
+/// Returns whether the operation ended before the cut.
 async fn run_until(bed: &FakeBed, scene: &Scene, cut: Cut) -> bool {
     let struck = bed.driver.faults().struck();
     let due = async {
@@ -220,8 +219,7 @@ impl Scene {
         done.unwrap();
     }
 
-    /// Checks that the operation is finished or was never begun, and removes what is left of its
-    /// subject.
+    /// Checks that the operation is finished or never started, and removes its sandbox.
     async fn check(self, bed: &FakeBed) {
         use SandboxState::{Asleep, Paused, Running};
         let Scene { operation, id, children, layer, finished } = self;
@@ -244,7 +242,7 @@ impl Scene {
                 bed.host.resume(id).await.unwrap();
             }
             assert_eq!(bed.text(id, "/note").await.unwrap(), "kept", "{operation:?}");
-            // What is there must be whole: it can be sealed, given up and restored.
+            // An existing sandbox must be complete: it can be sealed, stopped and restored.
             bed.host.sleep(id).await.unwrap();
             assert_eq!(bed.text(id, "/note").await.unwrap(), "kept", "{operation:?}");
         }
@@ -269,8 +267,7 @@ impl Scene {
     }
 }
 
-/// Cuts the host off at the first, second, … driver call of an operation, until one comes to its
-/// end.
+/// Cuts the host off at the first, second, … driver call of an operation, until one completes.
 fn at_every_call(operation: Operation, calls_min: u64) {
     let mut world = World::new();
     for nth in 1..CALLS_MAX {
@@ -312,7 +309,7 @@ fn a_pause_is_cut_off_at_every_call() {
     at_every_call(Operation::Pause, 0);
 }
 
-/// A machine that is to go is cut off from its end: the next host has to see to it.
+/// Cuts the host off before a machine's stop completes. The next host must stop it.
 fn at_the_stop(operation: Operation) {
     let mut world = World::new();
     assert!(world.cut(operation, Cut::Stop), "{operation:?} stops no machine");
@@ -329,8 +326,8 @@ fn a_sleep_is_cut_off_before_its_machine_ends() {
     at_the_stop(Operation::Sleep);
 }
 
-/// Between the calls too, in the middle of files, ledger lines and network commands: every
-/// operation at swept moments.
+/// Cuts between driver calls too, during file, ledger and network changes: every operation at swept
+/// moments.
 #[test]
 fn operations_are_cut_off_at_swept_moments() {
     const MOMENTS: u32 = 7;
@@ -363,7 +360,7 @@ fn operations_are_cut_off_at_swept_moments() {
     world.end();
 }
 
-/// A start that is itself cut off, at every driver call it makes, loses nothing either.
+/// A start that is cut off at any driver call loses nothing either.
 #[test]
 fn a_start_is_cut_off_at_every_call() {
     let world = World::new();
@@ -387,15 +384,14 @@ fn a_start_is_cut_off_at_every_call() {
     panic!("a start makes no end of calls");
 }
 
-/// A machine that cannot be taken over is ended, and its sandbox says so; the others are none the
-/// worse.
+/// A machine that cannot be taken over is ended, and its sandbox fails. The others are unaffected.
 #[test]
 fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(600), ..FakeBed::settings() };
     let cases = [
         (When::Nth(Step::Adopt, 1), (1, 1)),
         (When::Nth(Step::Resume, 1), (1, 1)),
-        // A guest has until the deadline to answer, however often it was not reached.
+        // A guest has until the timeout to answer, however often a dial fails.
         (When::Nth(Step::Dial, 3), (0, 2)),
         (When::Every(Step::Dial), (2, 0)),
     ];
@@ -453,7 +449,7 @@ fn a_machine_that_died_meanwhile_has_failed_and_the_next_start_still_says_so() {
     });
 }
 
-/// A kept layer outlives its host; a passing one that nobody runs on does not.
+/// A kept layer survives its host. A temporary layer without a machine does not.
 #[test]
 fn kept_layers_outlive_a_cut_and_passing_ones_do_not() {
     let world = World::new();
@@ -508,7 +504,8 @@ fn sandboxes_that_were_put_to_sleep_wake() {
     });
 }
 
-/// Who cannot be put to sleep when the host stops is left running, and taken over by the next one.
+/// A sandbox that cannot be put to sleep when the host stops is left running, and the next host
+/// takes it over.
 #[test]
 fn who_cannot_be_put_to_sleep_is_left_running() {
     let world = World::new();
@@ -522,7 +519,7 @@ fn who_cannot_be_put_to_sleep_is_left_running() {
     world.end();
 }
 
-/// Machines that stood by are nobody's: the next host makes its own.
+/// Standby machines have no owner after a restart: the next host makes new ones.
 #[test]
 fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
     let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
@@ -547,7 +544,7 @@ fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
     });
 }
 
-/// Makes the control group of a machine, and lets a process take more memory in it than there is.
+/// Makes the control group of a machine, and has a process exceed its memory limit.
 fn starve(ground: &FakeGround, machine: MachineId) {
     let group = Hierarchy::find().unwrap().group(&group_of(&ground.run_root.join(machine.to_string())));
     group.limit(&Limits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 }).unwrap();
@@ -559,7 +556,7 @@ fn starve(ground: &FakeGround, machine: MachineId) {
     assert_eq!(group.memory_kills(), 1);
 }
 
-/// Nobody watched it die; its control group tells how, until that is removed.
+/// No host saw it die. Its control group shows the reason until it is removed.
 #[test]
 fn a_machine_that_ran_out_of_memory_while_no_host_ran_says_so() {
     let first = runtime();

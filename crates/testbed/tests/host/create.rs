@@ -1,5 +1,4 @@
-//! Fail at every step: whatever goes wrong in a create, the caller learns the right fault and
-//! nothing is left.
+//! Fails every step of a create: the caller gets the right fault, and nothing is left.
 
 use std::{
     os::unix::fs::FileExt,
@@ -18,8 +17,8 @@ fn hasty() -> HostSettings {
     HostSettings { launch_deadline: Duration::from_millis(200), ..FakeBed::settings() }
 }
 
-/// Creates once under the trouble, then once without: the fault is as expected, nothing is left,
-/// and the host still works.
+/// Creates once with the fault, then once without: the fault is as expected, nothing is left, and
+/// the host still works.
 async fn check(settings: HostSettings, cause: impl FnOnce(&FakeBed), expected: (FaultKind, &str)) {
     with_fake_bed(settings, async |bed| {
         cause(bed);
@@ -116,7 +115,7 @@ async fn the_guest_hangs_up() {
     check_manner(Manner::HangsUp, (FaultKind::Unavailable, "guest.confused")).await;
 }
 
-/// One driver call after the other fails, until a create is through before its turn comes.
+/// Fails one driver call after the other, until a create completes without a fault.
 #[tokio::test]
 async fn any_call_may_fail_once() {
     with_fake_bed(hasty(), async |bed| {
@@ -175,8 +174,8 @@ async fn the_disk_cannot_be_copied() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.host.remove(id).await.unwrap();
-        // Layers are checked once in a process; what goes missing later is found by the step that
-        // needs it.
+        // Layers are verified once per process. A file that disappears later is found by the step
+        // that needs it.
         std::fs::remove_file(bed.mini().join("disk")).unwrap();
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Bug, "{fault}");
@@ -210,7 +209,7 @@ async fn the_template_is_unknown() {
     .await;
 }
 
-/// A damaged layer is found before anything is started, whichever of its files it is.
+/// Damage to any file of a layer is found before anything starts.
 #[tokio::test]
 async fn the_layer_is_damaged() {
     for file in ["mem", "disk", "dev"] {
@@ -239,7 +238,7 @@ async fn the_template_is_of_another_kind_of_host() {
     .await;
 }
 
-/// A machine that is killed does not hang up; its death ends the wait for its guest.
+/// A killed machine does not close its link. Its death ends the wait for its guest.
 #[tokio::test]
 async fn the_machine_is_killed_before_its_guest_answers() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -257,7 +256,7 @@ async fn the_machine_is_killed_before_its_guest_answers() {
     .await;
 }
 
-/// A create that nobody answers does not make the removal wait for its deadline.
+/// A removal does not wait for the timeout of a create whose guest is silent.
 #[tokio::test]
 async fn a_silent_create_can_be_removed_at_once() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -276,7 +275,7 @@ async fn a_silent_create_can_be_removed_at_once() {
     .await;
 }
 
-/// Closing does not wait for a create that nobody answers either.
+/// A close does not wait for a create whose guest is silent either.
 #[tokio::test]
 async fn a_silent_create_does_not_hold_the_close_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {

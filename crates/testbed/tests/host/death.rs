@@ -1,4 +1,4 @@
-//! Machines that die: the sandbox fails, whoever waits is told, and a removal cleans up.
+//! Machines that die: the sandbox fails, waiting callers get an error, and a removal cleans up.
 
 use pandastack_model::{FaultKind, SandboxState};
 use pandastack_testbed::{FakeBed, finish, wait_for, with_fake_bed};
@@ -73,7 +73,7 @@ async fn a_host_with_running_and_failed_sandboxes_closes_cleanly() {
     .await;
 }
 
-/// Nobody reads the output of a program while the host closes; the close does not wait for that
+/// The output of a program is not read while the host closes. The close does not wait for the
 /// reader.
 #[tokio::test]
 async fn an_unread_exec_does_not_hold_the_close_up() {

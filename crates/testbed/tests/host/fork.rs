@@ -1,5 +1,5 @@
-//! Forks and snapshots: children carry their parent's state, fail alone, and the last user of a
-//! layer takes it along.
+//! Forks and snapshots: children have their parent's state and fail independently, and a layer is
+//! removed with its last user.
 
 use futures_util::{StreamExt, future::join_all, stream};
 use pandastack_host::HostSettings;
@@ -65,7 +65,7 @@ async fn a_fork_of_a_fork_needs_its_grandparent_no_more() {
     .await;
 }
 
-/// Every child in turn fails to be restored, resumed or reached: that child leaves nothing, and its
+/// Each child in turn fails to be restored, resumed or reached. That child leaves nothing, and its
 /// siblings run.
 #[tokio::test]
 async fn a_child_that_fails_hinders_no_sibling() {
@@ -100,7 +100,7 @@ async fn a_child_that_fails_hinders_no_sibling() {
     }
 }
 
-/// A host that has room for some of the children makes those.
+/// A host with space for some of the children makes those.
 #[tokio::test]
 async fn partial_failure_is_visible_per_child() {
     with_small_fake_bed(FakeBed::settings(), 3, async |bed| {
@@ -190,8 +190,7 @@ async fn a_snapshot_stays_until_its_owner_and_its_last_user_let_it_go() {
     .await;
 }
 
-/// A fork may be asked for under the id of a snapshot that is there already: the snapshot is its
-/// owner's all the same.
+/// A fork may use the id of an existing snapshot. The snapshot still belongs to its owner.
 #[tokio::test]
 async fn a_fork_from_a_kept_layer_does_not_give_it_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -223,8 +222,8 @@ async fn a_layer_belongs_to_the_sandbox_it_was_made_from() {
     .await;
 }
 
-/// Who starts from a snapshot while its owner lets it go either gets it whole or is told that it is
-/// gone.
+/// A create from a snapshot that is released at the same time either gets the whole layer or fails
+/// as not found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_never_takes_a_layer_from_under_a_create() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -247,8 +246,8 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
             for (id, made) in users.iter().zip(made) {
                 match made {
                     Ok(_) => {
-                        // What it runs on must still be there: a machine without its layer can
-                        // never be sealed.
+                        // Its layer must still exist: a machine without its layer can never be
+                        // sealed.
                         bed.host.sleep(*id).await.unwrap();
                         assert_eq!(bed.text(*id, "/note").await.unwrap(), "kept");
                         bed.host.remove(*id).await.unwrap();
@@ -263,14 +262,14 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
     .await;
 }
 
-/// What nobody uses is removed while others fall asleep. Whoever looked for it before they did may
-/// not take what they sleep in by now.
+/// Unused layers are removed while other sandboxes fall asleep. A removal must not delete a layer
+/// that a sandbox has started to use since the check.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_removal_takes_a_layer_from_who_falls_asleep_meanwhile() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.put(id, "/note", "kept").await.unwrap();
-        // One that takes long to remove.
+        // A layer that takes long to remove.
         let large = LayerId::random();
         bed.host.seal(id, SealAsk { layer: large, hold: Hold::Kept }).await.unwrap();
         let folder = bed.folder_of(large);
@@ -281,7 +280,7 @@ async fn no_removal_takes_a_layer_from_who_falls_asleep_meanwhile() {
         let struck = faults.struck();
         faults.plan(When::Nth(Step::Save, 1), Trouble::Hang);
         let meanwhile = async {
-            // The layer to sleep in is on the ledger now, and nobody uses it yet.
+            // The layer for the sleep is in the ledger now, but not in use yet.
             wait_for("the seal", SOON, async || (faults.struck() > struck).then_some(())).await;
             let goes_on = async {
                 let begun = async || (!folder.join("0").exists()).then_some(());
@@ -298,7 +297,7 @@ async fn no_removal_takes_a_layer_from_who_falls_asleep_meanwhile() {
     .await;
 }
 
-/// Each restore takes a CPU and memory that the sandboxes which run already need as well.
+/// Each restore takes a CPU and memory that running sandboxes need too.
 #[tokio::test]
 async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
     let settings = HostSettings { fork_parallel: 2, ..FakeBed::settings() };
@@ -310,7 +309,8 @@ async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
         let (ask, children) = fork_of(parent, 6);
         let watched = async {
             wait_for("two restores", SOON, async || (calls() == 2).then_some(())).await;
-            // Everything else that the host can do while those hang, it does: a third would begin.
+            // The host does everything else while those restores hang. A third restore would start
+            // here.
             for _ in 0..3 {
                 bed.run(parent, "echo here").await.unwrap();
                 bed.audited().await;
@@ -329,8 +329,8 @@ async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
     .await;
 }
 
-/// Between the look at its memory and its pause a guest may change more than there is leave to
-/// hold. That is written while it stands still, and nothing of it is missing.
+/// Between the memory check and the pause a guest may change more than the limit for holding. The
+/// excess is written while the guest is paused, and nothing is lost.
 #[tokio::test]
 async fn what_a_guest_changes_at_the_last_moment_is_written_and_not_held() {
     with_fake_bed(FakeBed::settings(), async |bed| {

@@ -1,4 +1,4 @@
-//! The link to a guest that lives: lost and found again, misused, or full.
+//! The link to a live guest: lost and restored, misused, or full.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ async fn loses_only_its_link(command: &str, fault_code: &str) {
     .await;
 }
 
-/// A paused guest cannot answer a new link. It is not given up for that: it is dialled when it goes
-/// on.
+/// A paused guest cannot answer a new link. It is not failed for that: it is dialled after the
+/// resume.
 #[tokio::test]
 async fn a_link_lost_while_paused_is_found_after_the_resume() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -92,7 +92,7 @@ async fn a_guest_that_does_not_take_the_link_back_is_given_up() {
     }
 }
 
-/// While a lost link is dialled in vain, the sandbox can be removed and the host closed.
+/// While a lost link is being dialled, the sandbox can be removed and the host closed.
 #[tokio::test]
 async fn a_silent_guest_does_not_hold_its_removal_up() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -121,8 +121,8 @@ async fn a_dial_that_fails_once_is_repeated() {
     .await;
 }
 
-/// A program that nobody reads stops when its window is full; everything else on the same link goes
-/// on.
+/// A program whose output is not read stops when its window is full. Everything else on the same
+/// link continues.
 #[tokio::test]
 async fn a_slow_reader_stops_the_program_and_nothing_else() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -130,7 +130,7 @@ async fn a_slow_reader_stops_the_program_and_nothing_else() {
         let mut slow = bed.exec(id, "yes").await.unwrap();
         wait_for("the program writes", SOON, async || (bed.script.sent() > 0).then_some(())).await;
         let stopped_at = output_rests(bed).await;
-        // The window on the link, and the events the caller has not taken yet.
+        // The window on the link, and the events that the caller has not taken yet.
         assert!(stopped_at <= 2 << 20, "{stopped_at} bytes are held for a reader who does not read");
         for _ in 0..20 {
             assert!(bed.host.ping(id).await.unwrap() < Duration::from_secs(1));
@@ -146,7 +146,7 @@ async fn a_slow_reader_stops_the_program_and_nothing_else() {
     .await;
 }
 
-/// A guest that is paused behind our back leaves its requests unanswered; they end with the
+/// A guest that is paused without the host leaves its requests unanswered. They end with the
 /// machine.
 #[tokio::test]
 async fn an_exec_in_a_stopped_machine_ends_with_its_removal() {

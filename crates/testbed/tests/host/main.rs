@@ -1,5 +1,4 @@
-//! The host on fake machines: what it does when steps fail, come twice, are cut off, or when a
-//! guest misbehaves.
+//! The host on fake machines: steps that fail, repeat or are cut off, and guests that misbehave.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -32,7 +31,7 @@ use pandastack_model::{LayerId, SandboxId};
 use pandastack_testbed::{FakeBed, spec};
 use pandastack_wire_fleet::{Ensure, ForkAsk};
 
-/// How long anything may take that should happen by itself.
+/// Timeout for anything that should happen by itself.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Makes so many ids.
@@ -40,14 +39,14 @@ fn ids(count: usize) -> Vec<SandboxId> {
     (0..count).map(|_| SandboxId::random()).collect()
 }
 
-/// Asks for so many children of a sandbox, and names them.
+/// A request for so many children of a sandbox, and their ids.
 fn fork_of(parent: SandboxId, count: usize) -> (ForkAsk, Vec<SandboxId>) {
     let named = ids(count);
     let children = named.iter().map(|id| Ensure { id: *id, generation: 1, spec: spec("mini") }).collect();
     (ForkAsk { parent, layer: LayerId::random(), children }, named)
 }
 
-/// Waits until programs send no more, and gives how much they have sent.
+/// Waits until programs stop sending, and returns how much they have sent.
 async fn output_rests(bed: &FakeBed) -> usize {
     let rest = async {
         let mut before = 0;

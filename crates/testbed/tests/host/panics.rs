@@ -1,5 +1,5 @@
-//! A driver that panics: its sandbox is what the ledger says without a machine, everything that the
-//! driver held is released, and nobody else notices.
+//! A driver task that panics: its sandbox is as the ledger says, without a machine, its resources
+//! are released, and other sandboxes are unaffected.
 
 use pandastack_model::{FaultKind, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, alarms, wait_for, with_fake_bed};
@@ -8,7 +8,7 @@ use pandastack_wire_fleet::{HostEvent, HostPort};
 
 use crate::SOON;
 
-/// What is logged of a panic, once for each.
+/// Checks that each panic was logged once.
 fn told_of_panics(times: usize) {
     let heard = alarms();
     let panics = heard.iter().filter(|line| line.contains("a sandbox's driver panicked"));
@@ -80,7 +80,7 @@ async fn a_sleeper_sleeps_on_and_wakes_the_next_time() {
     .await;
 }
 
-/// Nobody is replaced for ever.
+/// A sandbox's task is not restarted forever.
 #[tokio::test]
 async fn a_sandbox_that_every_driver_panics_over_is_left_to_a_person() {
     with_fake_bed(FakeBed::settings(), async |bed| {

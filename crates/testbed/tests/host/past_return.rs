@@ -1,7 +1,6 @@
-//! A wake without a way back. Once the guest of a sandbox that writes a volume runs again, its
-//! volume becomes newer than the memory it slept in: woken from that a second time, it would write
-//! what it remembers over what it has written since. So whatever goes wrong before the call that
-//! resumes it leaves it asleep, and whatever goes wrong from that call on never does.
+//! A wake without a way back. When a sandbox that writes a volume resumes, its volume becomes newer
+//! than its sealed memory: a second wake from that memory would overwrite newer data. So a failure
+//! before the resume leaves it asleep, and a failure from the resume on never does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,17 +18,17 @@ use crate::{
 /// More calls than a wake makes.
 const CALLS_MAX: u64 = 40;
 
-/// Calls before the one that resumes: the restore and the attaching.
+/// Calls before the resume: restore and attach.
 const CALLS_BEFORE: u64 = 2;
 
-/// What becomes of the machine after its host was cut off.
+/// State of the machine after its host was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machine {
     Lives,
     Dies,
 }
 
-/// What a sandbox was before it fell asleep.
+/// State of a sandbox before it fell asleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Running,
@@ -45,7 +44,7 @@ async fn sandbox_with(bed: &FakeBed, access: Access) -> (SandboxId, VolumeId) {
     (id, volume)
 }
 
-/// Makes a sleeper with a volume.
+/// Makes a sleeping sandbox with a volume.
 async fn sleeper(bed: &FakeBed, access: Access, before: Before) -> (SandboxId, VolumeId) {
     let (id, volume) = sandbox_with(bed, access).await;
     if before == Before::Paused {
@@ -55,14 +54,14 @@ async fn sleeper(bed: &FakeBed, access: Access, before: Before) -> (SandboxId, V
     (id, volume)
 }
 
-/// Checks that a sleeper has its volume and wakes as it was.
+/// Checks that a sleeping sandbox has its volume and wakes unchanged.
 async fn wakes(bed: &FakeBed, id: SandboxId, volume: VolumeId) {
     assert_eq!(users(bed, volume).await, [id], "somebody else could write under a sleeper");
     assert_eq!(bed.host.wake(id).await.unwrap().state, SandboxState::Running);
     assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
 }
 
-/// Checks that a sandbox that failed says so for ever and has let its volume go.
+/// Checks that a failed sandbox stays failed and has released its volume.
 async fn has_failed(bed: &FakeBed, id: SandboxId, volume: VolumeId) {
     assert_eq!(bed.host.wake(id).await.unwrap_err().code, "sandbox.failed");
     assert_eq!(users(bed, volume).await, []);
@@ -77,7 +76,7 @@ async fn users(bed: &FakeBed, volume: VolumeId) -> Vec<SandboxId> {
     volumes.into_iter().find(|view| view.volume == volume).expect("the volume is here").users
 }
 
-/// Waits until a sandbox is in a state that it stays in.
+/// Waits until a sandbox is in a stable state.
 async fn settled(bed: &FakeBed, id: SandboxId) -> SandboxState {
     wait_for("a state that stays", SOON, async || {
         let state = bed.state(id).await?;
@@ -87,7 +86,7 @@ async fn settled(bed: &FakeBed, id: SandboxId) -> SandboxState {
     .await
 }
 
-/// How a wake ended at its cut.
+/// State after a wake that was cut off.
 struct Cut {
     id: SandboxId,
     volume: VolumeId,
@@ -95,7 +94,7 @@ struct Cut {
     finished: bool,
 }
 
-/// Wakes a sleeper and cuts the host off at the nth driver call.
+/// Wakes a sleeping sandbox and cuts the host off at the nth driver call.
 fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
     let first = runtime();
     let cut = first.block_on(async {
@@ -117,7 +116,7 @@ fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
     cut
 }
 
-/// Cuts a wake off at its first, second, … call, until one comes to its end.
+/// Cuts a wake off at its first, second, … call, until one completes.
 fn at_every_call(machine: Machine, before: Before) {
     let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });
     for nth in 1..CALLS_MAX {
@@ -126,7 +125,7 @@ fn at_every_call(machine: Machine, before: Before) {
         if machine == Machine::Dies {
             ground.driver.live().into_iter().for_each(|machine| ground.driver.kill(machine));
         }
-        // Twice: what the first start made of it must be on the ledger.
+        // Twice: the result of the first start must be in the ledger.
         for _ in 0..2 {
             let next = runtime();
             next.block_on(async {
@@ -184,7 +183,7 @@ fn a_writer_that_was_paused_before_it_slept_has_no_way_back_either() {
     at_every_call(Machine::Dies, Before::Paused);
 }
 
-/// One driver call after the other goes wrong, until a wake is through before its turn comes.
+/// Disturbs one driver call after the other, until a wake completes without a fault.
 async fn any_call_may(trouble: Trouble, access: Access) {
     let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
@@ -254,8 +253,7 @@ async fn a_readers_wake_that_fails_leaves_it_asleep() {
     any_call_may(Trouble::Fail, Access::ReadOnly).await;
 }
 
-/// An answer that is lost on the way is no reason to give up a guest that lives: its new life may
-/// have begun.
+/// A lost answer is no reason to fail a live guest: its rebirth may have happened.
 #[tokio::test]
 async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
@@ -272,8 +270,8 @@ async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
     .await;
 }
 
-/// The line that there is no way back still names the layer: if the host hears of an error though
-/// it was written, the sandbox sleeps on in it, and nobody may collect it meanwhile.
+/// The ledger entry of the resume still names the layer: if the host sees a write error although it
+/// was written, the sandbox stays asleep on that layer, and the layer must not be collected.
 #[tokio::test]
 async fn the_line_of_a_writer_that_wakes_names_its_layer() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -298,7 +296,7 @@ async fn the_line_of_a_writer_that_wakes_names_its_layer() {
     .await;
 }
 
-/// A paused writer whose going on is cut off is paused or runs, with the volume as its own.
+/// A paused writer whose resume is cut off is paused or running, and keeps its volume.
 #[test]
 fn a_paused_writer_that_is_cut_off_while_it_goes_on_is_never_asleep() {
     let ground = runtime().block_on(async { Arc::new(FakeGround::make().await.unwrap()) });

@@ -1,5 +1,4 @@
-//! Connections to the guest's own ports. The program that listens is the test, inside of the
-//! machine's namespace.
+//! Connections to the guest's own ports. The test itself listens, inside the machine's namespace.
 
 use std::{
     io::{Read, Write},
@@ -24,7 +23,7 @@ fn port(number: i64) -> GuestPort {
     GuestPort::try_from(number).unwrap()
 }
 
-/// Listens where the guest of the bed's only machine would.
+/// Listens at the guest's address of the bed's only machine.
 async fn listen(bed: &FakeBed, number: u16) -> TcpListener {
     let names = bed.leftovers().await.unwrap().network;
     let name = names.iter().find(|name| Path::new("/run/netns").join(name).exists()).unwrap();
@@ -39,7 +38,7 @@ async fn listen(bed: &FakeBed, number: u16) -> TcpListener {
     listener
 }
 
-/// Serves connections until the listener's namespace goes: each gets its own bytes back.
+/// Echoes on so many connections until the listener's namespace is gone.
 fn echo(listener: TcpListener, connections: usize) -> std::thread::JoinHandle<Vec<TcpStream>> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
@@ -90,7 +89,7 @@ async fn a_connection_is_a_use_for_as_long_as_it_is_open() {
         bed.host.ensure(Ensure { id, generation: 1, spec: lasting }).await.unwrap();
         let listener = listen(bed, 3000).await;
         let stream = bed.host.connect(id, port(3000)).await.unwrap();
-        // Longer than it may be idle: nothing must happen.
+        // Longer than the idle limit: nothing must happen.
         tokio::time::sleep(Duration::from_millis(2500)).await;
         assert_eq!(bed.state(id).await, Some(SandboxState::Running));
         assert_eq!(bed.host.observe(id).await.unwrap().idle, Duration::ZERO);
@@ -116,7 +115,7 @@ async fn sleep_breaks_connections_and_those_that_come_share_one_wake() {
         let restores = bed.driver.faults().calls(Step::Restore);
         let awake = async || (bed.state(id).await? == SandboxState::Running).then_some(());
         tokio::select! {
-            // The new namespace has nobody who listens, and says nothing.
+            // The new namespace has no listener and does not answer.
             tried = join_all((0..12).map(|_| bed.host.connect(id, port(3000)))) => {
                 assert!(tried.iter().all(|tried| tried.as_ref().is_err_and(|fault| fault.code != "sandbox.wake_failed")));
             }

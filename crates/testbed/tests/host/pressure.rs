@@ -1,5 +1,5 @@
-//! The warm pool: as many machines as a template is to have, and fewer of them when the host's
-//! memory is short.
+//! The warm pool: as many machines as each template should have, and fewer when the host's memory
+//! is short.
 
 use std::sync::{
     Arc,
@@ -13,7 +13,7 @@ use pandastack_wire_fleet::HostPort;
 
 use crate::SOON;
 
-/// Standby machines and blanks of a host at one moment.
+/// Number of standby machines and blanks of a host.
 async fn ahead(bed: &FakeBed) -> (usize, usize) {
     let status = bed.host.status().await;
     (status.standby, status.blanks)
@@ -41,15 +41,16 @@ async fn a_template_has_as_many_machines_as_it_is_to_have() {
 async fn a_template_that_is_to_have_none_has_none() {
     let warm = [(spec("mini").template, 0)].into();
     with_fake_bed(HostSettings { warm, standby: 2, blanks: 1, ..FakeBed::settings() }, async |bed| {
-        // Blanks come after the shelves: once there is one, the shelves are as full as they get.
+        // Blanks are made after standby machines: when there is one, the standby pool is as full as
+        // it gets.
         comes_to(bed, (0, 1)).await;
         assert_eq!(bed.ensure(SandboxId::random()).await.unwrap().boot_mode, "cold");
     })
     .await;
 }
 
-/// What saves the least time goes first; a sandbox never does. Everything comes back once there is
-/// memory again.
+/// The machines that save the least time are removed first, and sandboxes never. Everything is made
+/// again when there is memory.
 #[tokio::test]
 async fn machines_that_nobody_uses_give_way_when_memory_is_short() {
     let free = Arc::new(AtomicU64::new(Bytes::gib(8).get()));
@@ -60,14 +61,14 @@ async fn machines_that_nobody_uses_give_way_when_memory_is_short() {
         comes_to(bed, (1, 1)).await;
         let id = bed.ensure(SandboxId::random()).await.unwrap().id;
         comes_to(bed, (1, 1)).await;
-        // Between the reserve and twice as much: nobody new is kept ready, but who asks gets a
-        // machine.
+        // Between the reserve and twice the reserve: no new standby machines, but a create
+        // succeeds.
         free.store(Bytes::mib(700).get(), Ordering::Relaxed);
         comes_to(bed, (1, 0)).await;
         comes_to(bed, (0, 0)).await;
         let other = bed.ensure(SandboxId::random()).await.unwrap();
         assert_eq!((other.boot_mode, bed.driver.live().len()), ("cold", 2));
-        // Less than the reserve: nobody gets one, and those who have one keep it.
+        // Below the reserve: no create succeeds, and existing sandboxes keep their machines.
         free.store(Bytes::mib(100).get(), Ordering::Relaxed);
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!(fault.code, "host.full", "{fault:?}");

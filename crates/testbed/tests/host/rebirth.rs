@@ -1,5 +1,5 @@
-//! What a guest is told when it goes on after it stood still: fresh entropy and the time, and the
-//! time again if it was slow. `docs/fork-correctness.md` is the contract.
+//! Messages to a guest when it resumes: new entropy and the time, and the time again if it was
+//! slow. `docs/fork-correctness.md` is the contract.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use pandastack_testbed::{FakeBed, with_fake_bed};
 use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
 use pandastack_wire_guest::Rebirth;
 
-/// Longer than an exchange may take that brings the time.
+/// Longer than a time exchange may take.
 const SLOW: Duration = Duration::from_millis(150);
 
-/// Does what makes a guest go on, and gives what it was told then. An exchange afterwards shows
-/// that nothing more is to come: the sandbox's own task does one thing after the other.
+/// Makes a guest resume, and returns the messages it got. A later exchange shows that no more come:
+/// the sandbox's task works in sequence.
 async fn after(bed: &FakeBed, id: SandboxId, act: impl AsyncFnOnce()) -> Vec<Rebirth> {
     bed.script.take_rebirths();
     act().await;
@@ -59,8 +59,8 @@ async fn whoever_goes_on_gets_fresh_entropy_and_keeps_its_name() {
     .await;
 }
 
-/// Its clock may be late by as long as it took to answer. On a host so busy that no answer is
-/// quick, three must do.
+/// Its clock may be late by the time of its answer. On a host so busy that no answer is fast, three
+/// attempts must be enough.
 #[tokio::test]
 async fn a_slow_guest_is_told_the_time_again_but_not_for_ever() {
     with_fake_bed(FakeBed::settings(), async |bed| {

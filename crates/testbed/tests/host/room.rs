@@ -1,5 +1,5 @@
-//! A guest that stands still because the host's disk is full: it lives, whatever becomes of its
-//! link and of its host, and goes on when there is room.
+//! A guest that is stopped because the host's disk is full: it survives a lost link and a host
+//! restart, and continues when there is space.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     crash::{cut_off, runtime},
 };
 
-/// A guest that does not answer is given up soon.
+/// Settings with a short timeout for silent guests.
 fn impatient() -> HostSettings {
     HostSettings { launch_deadline: Duration::from_millis(300), ..FakeBed::settings() }
 }
@@ -38,7 +38,7 @@ fn a_guest_that_waits_for_room_is_taken_over_and_goes_on_later() {
         runtime().block_on(async {
             let bed = FakeBed::start_over(ground.clone(), impatient()).await.unwrap();
             assert_eq!(bed.state(id).await.unwrap(), before, "nobody waits for it, and it is not given up");
-            // Longer than a guest that runs would have.
+            // Longer than the timeout of a running guest.
             tokio::time::sleep(impatient().launch_deadline * 2).await;
             assert_eq!(bed.state(id).await.unwrap(), before);
             bed.driver.give_room(machine, true);

@@ -1,5 +1,4 @@
-//! Owners of sandboxes share the host: one that has its share is refused, and another one is still
-//! served.
+//! Owners share the host: an owner at its share is refused, and another one is still served.
 
 use pandastack_host::{HostSettings, MemorySource};
 use pandastack_model::{Bytes, Fault, FaultKind, Owner, SandboxId, SandboxSpec};
@@ -11,7 +10,7 @@ async fn ensure(bed: &FakeBed, owner: &str, id: SandboxId) -> Result<(), Fault> 
     bed.host.ensure(Ensure { id, generation: 1, spec }).await.map(drop)
 }
 
-/// Lets one owner make sandboxes until it is refused, then another one make one.
+/// One owner makes sandboxes until it is refused, then another owner makes one.
 async fn check(settings: HostSettings, slots: usize, share: usize, code: &str) {
     with_small_fake_bed(settings, slots, async |bed| {
         let mut made = Vec::new();
@@ -25,8 +24,8 @@ async fn check(settings: HostSettings, slots: usize, share: usize, code: &str) {
         };
         assert_eq!((made.len(), fault.kind, fault.code), (share, FaultKind::Quota, code), "{fault}");
         ensure(bed, "other", SandboxId::random()).await.unwrap();
-        // What the other one has now is no longer left for this one, so its wake is refused like a
-        // create.
+        // The other owner's sandbox reduces what is left, so this wake is refused as a create would
+        // be.
         bed.host.sleep(made[0]).await.unwrap();
         let fault = bed.host.wake(made[0]).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Quota, code), "{fault}");

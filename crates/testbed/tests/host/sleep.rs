@@ -1,4 +1,4 @@
-//! Sleep and wake, pause and resume, and what idleness does.
+//! Sleep and wake, pause and resume, and the effect of idleness.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ async fn concurrent_uses_share_one_wake() {
     .await;
 }
 
-/// Who waited for an attempt that failed has its fault; who comes after it tries again. On one
-/// thread, so that all have come before the attempt begins.
+/// Callers that waited for a failed attempt get its fault. Later callers try again. On one thread,
+/// so that all callers wait before the attempt starts.
 #[tokio::test]
 async fn concurrent_uses_share_one_wake_that_fails() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -82,14 +82,14 @@ async fn concurrent_uses_share_one_wake_that_fails() {
     .await;
 }
 
-/// A wake that nobody waits for any more is not begun.
+/// A wake without a waiting caller is not started.
 #[tokio::test]
 async fn a_wake_whose_caller_left_or_whose_sandbox_is_given_up_starts_nothing() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         bed.host.sleep(id).await.unwrap();
         let restores = bed.driver.faults().calls(Step::Restore);
-        // On one thread the sandbox's own task does not run before both have asked.
+        // On one thread the sandbox's task does not run before both requests are made.
         let left = bed.host.wake(id);
         assert!(left.now_or_never().is_none());
         bed.host.set_lifecycle(id, SHORT).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_paused_sandbox_sleeps_and_wakes_running() {
     .await;
 }
 
-/// What is open in a sandbox that is put to sleep ends with a word.
+/// Open streams of a sandbox that is put to sleep end with a final event.
 #[tokio::test]
 async fn an_exec_is_cut_off_by_a_sleep_that_was_asked_for() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -190,13 +190,13 @@ async fn another_idle_sandbox_ends() {
     .await;
 }
 
-/// An open exec keeps its sandbox awake for as long as it runs, and its end starts the clock.
+/// An open exec keeps its sandbox awake while it runs. Its end starts the idle timer.
 #[tokio::test]
 async fn an_open_exec_is_a_use() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (busy, idle) = (create_with(bed, SHORT).await, create_with(bed, SHORT).await);
         let open = bed.exec(busy, "cat").await.unwrap();
-        // The other one's sleep tells that the time has passed.
+        // The other sandbox's sleep shows that the time has passed.
         is(bed, idle, SandboxState::Asleep).await;
         assert_eq!(bed.state(busy).await, Some(SandboxState::Running));
         open.control.send(ExecControl::CloseStdin).await.unwrap();
@@ -206,7 +206,7 @@ async fn an_open_exec_is_a_use() {
     .await;
 }
 
-/// Who attends a sandbox wakes it and keeps it awake, whether anything runs in it or not.
+/// Attendance wakes a sandbox and keeps it awake, whether anything runs in it or not.
 #[tokio::test]
 async fn attendance_is_a_use() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -216,7 +216,7 @@ async fn attendance_is_a_use() {
         assert_eq!(bed.state(attended).await, Some(SandboxState::Running));
         is(bed, idle, SandboxState::Asleep).await;
         assert_eq!(bed.state(attended).await, Some(SandboxState::Running));
-        // A request to sleep is stronger; the next who attends begins anew.
+        // An explicit sleep overrides it. The next attendance starts again.
         bed.host.sleep(attended).await.unwrap();
         let again = bed.host.attend(attended).await.unwrap();
         drop(presence);
@@ -252,7 +252,7 @@ async fn terms_change_at_run_time() {
         let (id, _) = bed.create().await;
         bed.host.set_lifecycle(id, SHORT).await.unwrap();
         is(bed, id, SandboxState::Asleep).await;
-        // Of a sleeper too.
+        // Also for a sleeping sandbox.
         bed.host.set_lifecycle(id, Lifecycle { ttl_seconds: 1, persistent: false }).await.unwrap();
         assert_eq!(bed.state(id).await, Some(SandboxState::Asleep));
         bed.host.wake(id).await.unwrap();
@@ -277,7 +277,7 @@ async fn a_paused_one_is_idle_too() {
     .await;
 }
 
-/// Every state there is, and a removal from it.
+/// A removal from every state.
 #[tokio::test]
 async fn removal_works_from_every_state() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -289,7 +289,7 @@ async fn removal_works_from_every_state() {
         let mut events = bed.host.events();
         bed.driver.kill(machine);
         is(bed, failed, SandboxState::Failed { reason: "killed by signal 9".to_owned() }).await;
-        // A state can be seen a moment before it is told.
+        // A state is visible a moment before its event.
         while !matches!(events.recv().await.unwrap(), HostEvent::Failed { .. }) {}
         for id in [paused, asleep, failed] {
             bed.host.remove(id).await.unwrap();
@@ -301,7 +301,7 @@ async fn removal_works_from_every_state() {
     .await;
 }
 
-/// A removal that comes in the middle of a change waits for no deadline, and wins.
+/// A removal during a change waits for no timeout, and wins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_during_a_change_wins() {
     for step in [Step::Pause, Step::Save, Step::Memory, Step::Restore, Step::Resume, Step::Dial] {
@@ -334,7 +334,7 @@ async fn a_removal_during_a_change_wins() {
     }
 }
 
-/// A wake whose guest never answers is given up for a removal at once.
+/// A wake whose guest never answers is cancelled at once by a removal.
 #[tokio::test]
 async fn a_silent_wake_can_be_removed_at_once() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -377,8 +377,7 @@ async fn a_wake_that_fails_leaves_it_asleep_and_a_later_one_works() {
     .await;
 }
 
-/// A woken machine that dies fails its sandbox: its sleep is over, and nobody may believe it slept
-/// on.
+/// A woken machine that dies fails its sandbox: it must not look asleep.
 #[tokio::test]
 async fn a_machine_that_dies_after_its_wake_fails_its_sandbox() {
     with_fake_bed(FakeBed::settings(), async |bed| {

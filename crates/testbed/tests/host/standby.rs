@@ -1,4 +1,4 @@
-//! Standby machines: used, refilled, skipped when dead, given back at the end.
+//! Standby machines: used, refilled, skipped when dead, released at the end.
 
 use std::time::Duration;
 
@@ -49,11 +49,11 @@ async fn dead_standby_machines_are_skipped_and_cleaned() {
     .await;
 }
 
-/// Nobody asks for a machine, and so nobody finds the dead ones.
+/// No create happens, so no request finds the dead ones.
 #[tokio::test]
 async fn machines_and_processes_that_die_while_they_stand_by_are_replaced() {
     with_fake_bed(HostSettings { blanks: 1, ..with_standby() }, async |bed| {
-        // A machine lives a moment before it is on its shelf.
+        // A machine exists a moment before it is counted as standby.
         let all = async || {
             let status = bed.host.status().await;
             Some(bed.driver.live()).filter(|live| live.len() == 3 && (status.standby, status.blanks) == (2, 1))
@@ -72,7 +72,7 @@ async fn machines_and_processes_that_die_while_they_stand_by_are_replaced() {
     .await;
 }
 
-/// The caller of a create need not know that a machine died while it stood by.
+/// A create succeeds although a standby machine died.
 #[tokio::test]
 async fn a_standby_machine_that_dies_when_woken_is_replaced_by_another() {
     with_fake_bed(with_standby(), async |bed| {
@@ -87,8 +87,8 @@ async fn a_standby_machine_that_dies_when_woken_is_replaced_by_another() {
     .await;
 }
 
-/// Somebody bakes the template again beside the running host: what stands by of the old one would
-/// stand there for ever.
+/// The template is baked again beside the running host. Standby machines of the old layer must be
+/// replaced.
 #[tokio::test]
 async fn machines_of_a_template_that_was_baked_again_go_and_new_ones_come() {
     with_fake_bed(with_standby(), async |bed| {
@@ -122,7 +122,7 @@ async fn a_failed_refill_does_not_stop_creates() {
     .await;
 }
 
-/// A standby machine may turn bad between its preparation and its use.
+/// A standby machine may fail between its preparation and its use.
 #[tokio::test]
 async fn a_standby_machine_that_is_not_reborn_fails_its_create_only() {
     for (manner, code) in [(Manner::RefusesRebirth, "guest.confused"), (Manner::Silent, "guest.silent")] {
@@ -140,7 +140,7 @@ async fn a_standby_machine_that_is_not_reborn_fails_its_create_only() {
     }
 }
 
-/// A host that closes does not wait for a standby machine that never gets ready.
+/// A close does not wait for a standby machine that never gets ready.
 #[tokio::test]
 async fn a_silent_standby_machine_does_not_hold_the_close_up() {
     with_fake_bed(with_standby(), async |bed| {

@@ -1,6 +1,6 @@
-//! Fail at every step: one driver call after the other fails, is done but says that it failed, or
-//! kills its machine, until an operation is through before its turn comes. After each, nothing
-//! leaks, the sandbox is in a state it may be in, and the operation can be repeated.
+//! Fails every step: one driver call after the other fails, takes effect but reports a failure, or
+//! kills its machine, until an operation completes without a fault. After each, nothing leaks, the
+//! sandbox is in a valid state, and the operation can be repeated.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ fn hasty() -> HostSettings {
     HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() }
 }
 
-/// A sandbox with something to lose.
+/// A sandbox with data.
 async fn witness(bed: &FakeBed) -> SandboxId {
     let id = bed.create().await.0;
     bed.put(id, "/note", "kept").await.unwrap();
     id
 }
 
-/// Whether a sandbox lives on, with what it had. A machine that the trouble killed has failed
+/// Whether a sandbox still runs with its data. If the fault killed its machine, it has failed
 /// instead.
 async fn lives(bed: &FakeBed, id: SandboxId, trouble: Trouble, disturbed: bool) -> bool {
     let state = wait_for("a state that stays", SOON, async || {
         let state = bed.state(id).await?;
-        // A death is noticed by the sandbox's own task, a moment after the call that died of it.
+        // The sandbox's task notices a death a moment after the call that caused it.
         let dying =
             disturbed && trouble == Trouble::Die && state == SandboxState::Running && bed.driver.live().is_empty();
         (!state.is_changing() && !dying).then_some(state)
@@ -50,7 +50,7 @@ async fn lives(bed: &FakeBed, id: SandboxId, trouble: Trouble, disturbed: bool) 
     }
 }
 
-/// Runs the body with the nth call disturbed, for n from 1 until nothing is disturbed any more.
+/// Runs the body with the nth call disturbed, for n from 1 until no call is disturbed.
 async fn each_call(trouble: Trouble, calls_min: u64, body: impl AsyncFn(&FakeBed, &dyn Fn() -> bool, &dyn Fn())) {
     with_fake_bed(hasty(), async |bed| {
         for nth in 1..CALLS_MAX {
@@ -84,7 +84,7 @@ async fn check_fork(trouble: Trouble) {
         assert!(disturbed() || refused == 0, "{outcome:?}");
         assert!(outcome.is_err() || refused <= 1, "one call spoilt two children: {outcome:?}");
         if parent_lives {
-            // Again, under the same ids: what there is stays, what is missing comes.
+            // Again with the same ids: existing children stay, missing ones are made.
             let again = bed.host.fork(ask).await.unwrap();
             assert!(again.children.iter().all(Result::is_ok), "{again:?}");
             assert_eq!(bed.driver.live().len(), 3);
@@ -277,8 +277,7 @@ async fn any_call_of_a_pause_or_resume_may_be_late() {
     check_pause(Trouble::Late).await;
 }
 
-/// A machine that cannot go on after its seal, however often it is told to, has failed: it must not
-/// look as if it ran.
+/// A machine that cannot be resumed after its seal has failed: it must not look as if it ran.
 #[tokio::test]
 async fn a_machine_that_never_goes_on_after_its_seal_has_failed() {
     with_fake_bed(hasty(), async |bed| {
@@ -293,7 +292,7 @@ async fn a_machine_that_never_goes_on_after_its_seal_has_failed() {
     .await;
 }
 
-/// A paused machine whose sleep fails stays paused: its owner has not asked it to go on.
+/// A paused sandbox whose sleep fails stays paused: its owner has not resumed it.
 #[tokio::test]
 async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
     let steps = [Step::Pause, Step::Save, Step::Memory];
@@ -302,7 +301,7 @@ async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
             let id = witness(bed).await;
             bed.host.pause(id).await.unwrap();
             bed.driver.faults().plan(When::Nth(step, 1), trouble);
-            // The call that halts it again may go wrong as well.
+            // The call that pauses it again may fail too.
             bed.driver.faults().plan(When::Nth(Step::Pause, 2), trouble);
             bed.host.sleep(id).await.unwrap_err();
             assert_eq!(bed.state(id).await, Some(SandboxState::Paused), "{step:?}, {trouble:?}");
@@ -315,8 +314,8 @@ async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
     }
 }
 
-/// The data volume is full to the last byte: whoever cannot sleep goes on, and sleeps once there is
-/// room.
+/// The data volume is completely full: a sandbox that cannot sleep continues, and sleeps when there
+/// is space.
 #[tokio::test]
 async fn nobody_falls_asleep_on_a_full_disk() {
     let settings = HostSettings { disk_reserve: pandastack_model::Bytes::new(0), ..hasty() };

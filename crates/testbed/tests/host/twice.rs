@@ -1,5 +1,5 @@
-//! Run every step twice: a repeated request answers the same, and nothing doubles. On two
-//! threads, so that what must not be seen in between has a chance to be.
+//! Runs every step twice: a repeated request gets the same answer, and nothing is doubled. On two
+//! threads, so that races can show.
 
 use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, wait_for, with_fake_bed};
@@ -81,7 +81,7 @@ async fn a_removed_sandbox_is_gone_when_the_removal_answers() {
 async fn removals_at_once_all_wait_for_the_end() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
-        // More than the driver's queue holds.
+        // More than the driver task's queue holds.
         let removals = futures_util::future::join_all((0..20).map(|_| async {
             bed.host.remove(id).await.unwrap();
             (bed.host.observe(id).await, bed.driver.live().len())
@@ -107,8 +107,8 @@ async fn an_id_can_be_used_again_after_its_removal() {
     .await;
 }
 
-/// A removal that comes while the machine is being restored wins: the driver's call cannot be
-/// broken off, but what comes of it is taken down.
+/// A removal during the restore wins: the driver call cannot be cancelled, but its machine is
+/// stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_during_the_create_wins() {
     for step in [Step::Restore, Step::Resume, Step::Dial] {
@@ -204,8 +204,7 @@ async fn sleeps_and_wakes_may_come_twice() {
     .await;
 }
 
-/// Everything at once, in any order: whatever each answers, the sandbox ends in one state and
-/// nothing doubles.
+/// All operations at once, in any order: the sandbox ends in one state and nothing is doubled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verbs_at_once_end_in_one_state() {
     with_fake_bed(FakeBed::settings(), async |bed| {

@@ -1,5 +1,5 @@
-//! Volumes on fake machines: who gets them, what each step's failure leaves, and what the machine
-//! and its guest are told.
+//! Volumes on fake machines: which sandbox gets them, what a failure of each step leaves, and what
+//! the machine and its guest receive.
 
 use pandastack_host::HostSettings;
 use pandastack_model::{Access, Bytes, Fault, FaultKind, LayerId, SandboxId, VolumeId, VolumeMount};
@@ -26,7 +26,7 @@ async fn users(bed: &FakeBed, volume: VolumeId) -> Vec<SandboxId> {
     volumes.into_iter().find(|view| view.volume == volume).expect("the volume is here").users
 }
 
-/// Every claim is gone with its sandbox; the volume stays.
+/// All claims are gone with their sandbox. The volume stays.
 async fn is_free(bed: &FakeBed, volume: VolumeId) {
     assert_eq!(bed.host.volumes().await.unwrap(), [VolumeView { volume, size: SIZE, users: Vec::new() }]);
 }
@@ -188,8 +188,8 @@ async fn growth_reaches_the_machine_and_its_guest() {
     .await;
 }
 
-/// Checks that no machine was told of less than before, and that the last word is the size there
-/// is.
+/// Checks that no size given to a machine was smaller than before, and that the last one is the
+/// real size.
 async fn is_never_cut(bed: &FakeBed, growing: VolumeId) {
     let told = bed.driver.told(bed.driver.live()[0]);
     assert!(told.is_sorted_by_key(|told| told.size), "a machine was told of less than before: {told:?}");
@@ -221,7 +221,7 @@ async fn growths_at_once_never_tell_a_machine_of_less_than_before() {
     .await;
 }
 
-/// The size is looked at when it is told, not when somebody began to go on.
+/// The size is read when it is sent, not when the resume starts.
 #[tokio::test]
 async fn a_volume_that_grows_while_its_sandbox_goes_on_is_not_cut() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -351,8 +351,7 @@ async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
     .await;
 }
 
-/// Together they would be promised more than all volumes may have; whoever asks, and however many
-/// at a time.
+/// Together they would exceed the limit of all volumes, also with parallel requests.
 #[tokio::test]
 async fn volumes_made_or_grown_side_by_side_do_not_get_more_than_all_may_have() {
     let ground = std::sync::Arc::new(FakeGround::with_small_volume(64 << 20).await.unwrap());

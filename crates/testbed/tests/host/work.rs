@@ -1,4 +1,4 @@
-//! What sandboxes are for: programs and files, through the whole host.
+//! The main use of sandboxes: programs and files, through the whole host.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn a_deadline_passes_in_the_guests_own_time() {
     .await;
 }
 
-/// More input than any window, echoed back: neither side holds it whole, both are paced by credit.
+/// More input than any window, echoed back: neither side holds it whole, and credit paces both.
 #[tokio::test]
 async fn input_flows_through_the_window() {
     with_fake_bed(FakeBed::settings(), async |bed| {
@@ -66,14 +66,14 @@ async fn input_flows_through_the_window() {
     .await;
 }
 
-/// Output that nobody reads holds the program up, not what its caller has to say to it.
+/// Unread output stops the program, but not the caller's input to it.
 #[tokio::test]
 async fn a_caller_who_is_behind_can_still_steer() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
         let session = bed.exec(id, "yes").await.unwrap();
         output_rests(bed).await;
-        // More than the queue in between holds: they are passed on although nothing is read.
+        // More than the queue in between holds: they are passed on although no output is read.
         for _ in 0..100 {
             let steered = session.control.send(ExecControl::Signal(15));
             tokio::time::timeout(SOON, steered).await.expect("a signal is taken").unwrap();

@@ -1,7 +1,7 @@
 //! The host when its ledger fails: one write after the other, in every operation, until an
-//! operation is through before its turn comes. What the host says afterwards must be true, also for
-//! the next host on the same data, and the operation can be repeated. A program of its own: each
-//! failure is logged as an error, which other tests take for a failure of theirs.
+//! operation completes without a fault. The reported state must be true, also for the next host on
+//! the same data, and the operation can be repeated. A separate program, because each failure logs
+//! an error.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -23,7 +23,7 @@ const WRITES_MAX: u32 = 60;
 /// An operation that takes longer hangs.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Whether the next host has to bear the fault out before the operation is repeated.
+/// Whether the same host or the next one repeats the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
     Same,
@@ -34,14 +34,13 @@ async fn host(ground: &Arc<FakeGround>) -> FakeBed {
     FakeBed::start_over(ground.clone(), FakeBed::settings()).await.unwrap()
 }
 
-/// Ends a host as an update does: its machines go on.
+/// Ends a host as an update does: its machines keep running.
 async fn next_host(bed: FakeBed) -> FakeBed {
     bed.host.close_as(Leave::Running).await;
     host(&bed.ground).await
 }
 
-/// What two audits say: the first may find what the fault left, and removes it; the second finds
-/// nothing.
+/// Runs two audits: the first may find and remove what the fault left, the second finds nothing.
 async fn comes_clean(bed: &FakeBed) {
     let first = bed.host.audit().await.unwrap();
     assert_eq!(first.leaks, first.repaired, "a leak that nobody repairs");
@@ -51,7 +50,7 @@ async fn comes_clean(bed: &FakeBed) {
     assert_eq!(bed.driver.live(), []);
 }
 
-/// Data whose ledger fails.
+/// State with a ledger that fails.
 struct Stage {
     ground: Arc<FakeGround>,
     ledger: Ledger,
@@ -61,7 +60,7 @@ struct Stage {
 impl Stage {
     async fn make(lost: Lost) -> Self {
         let ground = Arc::new(FakeGround::make().await.unwrap());
-        // A host makes the ledger.
+        // A host creates the ledger.
         host(&ground).await.host.close().await;
         let ledger = Ledger::open(&ground.ledger()).await.unwrap();
         let faults = LedgerFaults::install(ledger.clone(), lost).await.unwrap();
@@ -69,7 +68,7 @@ impl Stage {
     }
 }
 
-/// One operation with its nth write failing. Tells whether there was an nth.
+/// Runs one operation with its nth write failing. Returns whether there was an nth write.
 async fn attempt(stage: &Stage, operation: Operation, nth: u32, then: Host) -> bool {
     let Stage { ground, ledger, faults } = stage;
     let mut bed = host(ground).await;
@@ -78,7 +77,7 @@ async fn attempt(stage: &Stage, operation: Operation, nth: u32, then: Host) -> b
     let outcome = scene.act(&bed).await;
     let mut struck = faults.disarm().await.unwrap();
     if matches!(operation, Operation::CreateWithVolume | Operation::RemoveVolume) {
-        // A line of several that are written together takes the count back with it when it fails.
+        // If one of several entries in a transaction fails, the count is rolled back with it.
         struck |= outcome.is_err();
     }
     assert!(struck || outcome.is_ok(), "{outcome:?}");
@@ -92,7 +91,7 @@ async fn attempt(stage: &Stage, operation: Operation, nth: u32, then: Host) -> b
     let has_failed =
         operation == Operation::WakeWriter && matches!(bed.state(scene.id).await, Some(SandboxState::Failed { .. }));
     if has_failed {
-        // Its guest may have written to the volume: there was no way back.
+        // Its guest may have written to the volume: there is no way back.
         assert!(outcome.is_err());
         said.sandbox = bed.state(scene.id).await;
     }
@@ -101,7 +100,7 @@ async fn attempt(stage: &Stage, operation: Operation, nth: u32, then: Host) -> b
         scene.is_on_terms(&bed, ledger, outcome.is_ok()).await;
     }
     if operation == Operation::RemoveSleeper && outcome.is_err() {
-        // It is as it was: it can be woken.
+        // It is unchanged: it can be woken.
         assert_eq!(bed.text(scene.id, "/note").await.unwrap(), "kept");
         said.sandbox = Some(SandboxState::Running);
     }
@@ -122,7 +121,7 @@ async fn attempt(stage: &Stage, operation: Operation, nth: u32, then: Host) -> b
     struck
 }
 
-/// Repeats an operation, which must be done then.
+/// Repeats an operation, which must succeed now.
 async fn acts_again(bed: &FakeBed, ledger: &Ledger, scene: &Scene) {
     scene.act(bed).await.unwrap();
     assert_eq!(bed.state(scene.id).await, scene.expected(true));
@@ -233,8 +232,7 @@ async fn any_write_of_the_removal_of_a_volume_may_fail() {
     check(Operation::RemoveVolume, 2).await;
 }
 
-/// Somebody asked for a removal, which the ledger refused. The next one is as strong as the first:
-/// a wake does not keep it waiting.
+/// The ledger refused a requested removal. The next removal must not wait for a wake either.
 #[tokio::test]
 async fn a_removal_after_a_refused_one_waits_for_no_wake() {
     let Stage { ground, faults, .. } = Stage::make(Lost::Yes).await;

@@ -1,4 +1,5 @@
-//! What an operation is about: made before it, looked at after it, and removed at the end.
+//! The sandboxes and layers of an operation: made before it, checked after it, and removed at the
+//! end.
 
 use pandastack_host::Ledger;
 use pandastack_model::{
@@ -29,7 +30,7 @@ pub enum Operation {
     RemoveVolume,
 }
 
-/// Terms that a sandbox is put on.
+/// The new lifecycle of a sandbox.
 const OTHER: Lifecycle = Lifecycle { ttl_seconds: 4321, persistent: true };
 
 impl Operation {
@@ -38,18 +39,18 @@ impl Operation {
         matches!(self, Operation::CreateWithVolume | Operation::WakeWriter | Operation::RemoveWithVolume)
     }
 
-    /// Whether there is no sandbox before it.
+    /// Whether no sandbox exists before it.
     pub fn creates(self) -> bool {
         matches!(self, Operation::Create | Operation::CreateWithVolume)
     }
 
-    /// Whether it changes what its owner wants of a sandbox.
+    /// Whether it changes the specification of a sandbox.
     pub fn respecifies(self) -> bool {
         matches!(self, Operation::SetEgress | Operation::SetLifecycle)
     }
 }
 
-/// What an operation is about.
+/// The resources of an operation.
 pub struct Scene {
     pub operation: Operation,
     pub id: SandboxId,
@@ -58,16 +59,16 @@ pub struct Scene {
     volume: VolumeId,
 }
 
-/// What a host says there is.
+/// The state that a host reports.
 pub struct Said {
     pub sandbox: Option<SandboxState>,
     pub children: Vec<Option<SandboxState>>,
-    /// Whether the layer that was asked for is kept.
+    /// Whether the requested layer is kept.
     pub layer: bool,
 }
 
 impl Scene {
-    /// Makes what there has to be before the operation.
+    /// Makes the resources that the operation needs.
     pub async fn set(bed: &FakeBed, operation: Operation) -> Self {
         let scene = Self {
             operation,
@@ -98,7 +99,7 @@ impl Scene {
         if self.operation.writes() { vec![mount] } else { Vec::new() }
     }
 
-    /// Carries the operation out. A fork is done when all of its children are there.
+    /// Runs the operation. A fork is done when all of its children exist.
     pub async fn act(&self, bed: &FakeBed) -> Result<(), Fault> {
         let acting = async {
             match self.operation {
@@ -129,8 +130,8 @@ impl Scene {
         tokio::time::timeout(SOON, acting).await.expect("the operation hangs")
     }
 
-    /// The state that the sandbox may be in after the operation. A writer that was not woken may
-    /// also have failed.
+    /// The expected state of the sandbox after the operation. A writer that was not woken may also
+    /// have failed.
     pub fn expected(&self, done: bool) -> Option<SandboxState> {
         use Operation::*;
         match (self.operation, done) {
@@ -143,7 +144,7 @@ impl Scene {
         }
     }
 
-    /// Looks whether everything is as it was said to be. Wakes nobody.
+    /// Checks that everything is as reported. Wakes no sandbox.
     pub async fn check(&self, bed: &FakeBed, said: &Said) {
         assert_eq!(bed.state(self.id).await, said.sandbox);
         for (child, state) in self.children.iter().zip(&said.children) {
@@ -162,7 +163,7 @@ impl Scene {
         assert_eq!(bed.driver.live().len(), machines, "a machine for each that has one, and no other");
         assert_eq!(bed.driver.running().len(), count(&[SandboxState::Running]), "who is paused stands still");
         assert_eq!(bed.layers.contains(self.layer), said.layer || said.children.iter().any(Option::is_some));
-        // What a removal could not let go of is let go of by the audit.
+        // The audit releases what a removal could not.
         if self.operation.writes() && self.operation != Operation::RemoveWithVolume {
             let has_it = matches!(said.sandbox, Some(SandboxState::Running | SandboxState::Asleep));
             assert_eq!(self.users(bed).await.contains(&self.id), has_it, "{:?}", said.sandbox);
@@ -174,8 +175,8 @@ impl Scene {
         volumes.into_iter().find(|view| view.volume == self.volume).expect("the volume is here").users
     }
 
-    /// Looks whether a sandbox is on the terms that its owner was told of, in the ledger and in its
-    /// driver's hands: that writes all of them whenever one is changed.
+    /// Checks that a sandbox has the reported specification, in the ledger and in its task, which
+    /// writes the whole specification at every change.
     pub async fn is_on_terms(&self, bed: &FakeBed, ledger: &Ledger, done: bool) {
         let SandboxSpec { ttl_seconds, persistent, egress, .. } = spec("mini");
         let before = Lifecycle { ttl_seconds, persistent };
@@ -197,7 +198,7 @@ impl Scene {
         assert_eq!(written().await, (terms, rules));
     }
 
-    /// Removes all that is left of it.
+    /// Removes everything that is left.
     pub async fn strike(&self, bed: &FakeBed) {
         for id in self.children.iter().chain([&self.id]) {
             bed.host.remove(*id).await.unwrap();

@@ -1,6 +1,6 @@
-//! The public API of the built server over loopback: the published Python client from its first
-//! call to the first output, commands over a socket, many small requests, and the server's memory
-//! while slow readers download.
+//! Benchmarks of the public API of the built server over loopback: the published Python client from
+//! its first call to the first output, commands over a socket, many small requests, and the
+//! server's memory with slow readers.
 
 use std::{
     process::Command,
@@ -28,13 +28,13 @@ const EXECS: usize = 60;
 const CONNECTIONS: usize = 64;
 const LOAD: Duration = Duration::from_secs(5);
 const READERS: usize = 4;
-/// Together the readers take 1 GiB.
+/// All readers together take 1 GiB.
 const BYTES_PER_READER: usize = 256 << 20;
-/// What one reader takes before it rests.
+/// Bytes that one reader takes before it pauses.
 const SIP_BYTES: usize = 1 << 20;
 const REST: Duration = Duration::from_millis(25);
 
-/// Times each create with its first command; the shelf is filled again in between, as it is between
+/// Times each create with its first command. The standby pool is refilled in between, as between
 /// two users.
 const FIRST_OUTPUT: &str = "
 import sys, time
@@ -70,14 +70,14 @@ fn first_output(server: &Server, table: &mut Table) -> Result<()> {
         .output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout)?;
-    // The first one checks the layer's digests, once per server.
+    // The first one verifies the layer's digests, once per server.
     let mut times = said.lines().skip(1).map(str::parse).collect::<Result<Vec<f64>, _>>()?;
     table.report("tti_ms_p50", percentile(&mut times, 50));
     table.report("tti_ms_p99", percentile(&mut times, 99));
     Ok(())
 }
 
-/// Runs `true` over an open socket, and takes the time the agent needed by its own clock from each.
+/// Runs `true` over an open socket, and records the time that the agent measured.
 async fn commands(api: &Api, id: &str, table: &mut Table) -> Result<()> {
     let mut request = format!("ws://{}/v1/sandboxes/{id}/exec/ws", api.address).into_client_request()?;
     request.headers_mut().insert("authorization", format!("Bearer {}", api.key).parse()?);
@@ -104,7 +104,7 @@ async fn commands(api: &Api, id: &str, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Asks for one sandbox over many connections at once, each with one request in flight.
+/// Requests one sandbox over many connections at once, each with one request in flight.
 async fn requests(api: &Api, id: &str, table: &mut Table) -> Result<()> {
     let head = format!(
         "GET /v1/sandboxes/{id} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",
@@ -127,7 +127,7 @@ async fn requests(api: &Api, id: &str, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Reads one answer with a length and lets its body go.
+/// Reads one answer with a length and discards its body.
 async fn answer(stream: &mut BufReader<TcpStream>) -> Result<()> {
     let (mut line, mut length, mut first) = (String::new(), 0, true);
     loop {
@@ -147,7 +147,7 @@ async fn answer(stream: &mut BufReader<TcpStream>) -> Result<()> {
     Ok(())
 }
 
-/// Several readers take a large file a sip at a time, while the server's memory is watched.
+/// Several readers download a large file slowly, while the server's memory is measured.
 async fn slow_readers(api: &Api, server: &Server, id: &str, table: &mut Table) -> Result<()> {
     let make = format!("truncate -s {BYTES_PER_READER} /root/large");
     api.post(&format!("/v1/sandboxes/{id}/exec"), json!({ "cmd": make })).await?;
@@ -170,7 +170,7 @@ async fn slow_readers(api: &Api, server: &Server, id: &str, table: &mut Table) -
     Ok(())
 }
 
-/// Reads an answer to its end, slowly, and gives its size.
+/// Reads an answer slowly to its end, and returns its size.
 async fn sip(address: &str, head: &str) -> Result<usize> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(head.as_bytes()).await?;

@@ -1,15 +1,15 @@
-//! The figures that have a target: what they are called and what the project wants of them.
+//! The figures with a target: their names and targets.
 
 /// One figure with a target.
 pub struct Figure {
     pub key: &'static str,
-    /// What it is, for people.
+    /// Description for people.
     pub label: &'static str,
     pub unit: &'static str,
     pub goal: Goal,
 }
 
-/// What the project wants.
+/// The target of a figure.
 #[derive(Clone, Copy)]
 pub enum Goal {
     AtMost(f64),
@@ -21,7 +21,7 @@ impl Goal {
         self.share(value) <= 1.0
     }
 
-    /// How much of what is allowed is used: 1 is exactly the target, less is better.
+    /// Value as a share of the target: 1 is exactly the target, less is better.
     pub fn share(self, value: f64) -> f64 {
         match self {
             Goal::AtMost(target) => value / target,

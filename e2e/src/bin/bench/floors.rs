@@ -1,5 +1,5 @@
-//! What the machine under us can do at its best while we measure. A figure that doubles together
-//! with its floor says that the machine was slow, not that we are.
+//! Baseline measurements of the machine. A figure that doubles together with its baseline means
+//! that the machine was slow, not our code.
 
 use std::{
     fs::{self, File},
@@ -43,8 +43,8 @@ pub fn start_ms() -> Result<Vec<f64>> {
     Ok(times)
 }
 
-/// Writes so many megabytes to a new file of this folder and waits until they are on disk. Whoever
-/// falls asleep waits for as much.
+/// Writes so many megabytes to a new file and waits until they are on disk. A sleep waits for as
+/// much.
 pub fn flush_ms(folder: &Path, mb: usize) -> Result<f64> {
     let (path, block) = (folder.join("flush"), vec![7; 1 << 20]);
     let started = Instant::now();
@@ -61,15 +61,15 @@ pub fn flush_ms(folder: &Path, mb: usize) -> Result<f64> {
 /// A text that takes some milliseconds to parse.
 const TEXT: &str = include_str!("../../../../docs/openapi.json");
 
-/// How often it is parsed for one sample.
+/// Parses per sample.
 const PARSES: usize = 4;
 
-/// How much CPU time the same work took again and again, beside what is measured.
+/// CPU time of the same work, repeated beside the measurements.
 #[derive(Default)]
 pub struct CpuPace(Vec<f64>);
 
 impl CpuPace {
-    /// Does the work once more.
+    /// Does the work once and records its time.
     pub fn sample(&mut self) -> Result<()> {
         let started = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
         for _ in 0..PARSES {
@@ -80,14 +80,14 @@ impl CpuPace {
         Ok(())
     }
 
-    /// Its median over its best: 1 where nobody else uses our cores.
+    /// Median divided by the best. 1 means no noise from other processes on the host.
     pub fn spread(&mut self) -> f64 {
         percentile(&mut self.0, 50) / percentile(&mut self.0, 0)
     }
 }
 
-/// CPU time of this machine since its start, in ticks: all of it, and what its own host gave to
-/// others meanwhile.
+/// CPU time of this machine since its start, in ticks: the total, and the part that its hypervisor
+/// gave to others.
 #[derive(Clone, Copy)]
 pub struct CpuTime {
     all: u64,
@@ -99,12 +99,12 @@ impl CpuTime {
         let text = fs::read_to_string("/proc/stat")?;
         let line = text.lines().next().context("read the CPUs' times")?;
         let ticks: Vec<u64> = line.split_whitespace().skip(1).map(str::parse).collect::<Result<_, _>>()?;
-        // user, nice, system, idle, iowait, irq, softirq, steal; guests' time is in user already.
+        // user, nice, system, idle, iowait, irq, softirq, steal. Guests' time is included in user.
         let all = ticks.iter().take(8).sum();
         Ok(Self { all, stolen: ticks.get(7).copied().unwrap_or(0) })
     }
 
-    /// The share that others had since then.
+    /// The stolen share since then.
     pub fn stolen_percent_since(self, then: Self) -> f64 {
         let all = self.all.saturating_sub(then.all).max(1);
         self.stolen.saturating_sub(then.stolen) as f64 * 100.0 / all as f64

@@ -1,7 +1,6 @@
 //! `make bench`: measures, prints a table, writes it as JSON, and puts it into the README and
 //! `docs/bench.svg`. `bench state` and `bench api` measure one part and write nothing; `bench
-//! publish` only puts the last figures there. Times of one run compare with each other only;
-//! machines are noisy.
+//! publish` only publishes the last figures. Compare times of one run only: machines are noisy.
 
 mod api;
 mod figures;
@@ -28,7 +27,7 @@ use crate::{
     table::{Table, ms, percentile},
 };
 
-/// Where the figures of the last run are kept.
+/// File with the figures of the last run.
 const LATEST: &str = "bench/latest.json";
 const CREATES: usize = 30;
 const BURSTS: usize = 3;
@@ -40,7 +39,7 @@ const STANDBY: usize = 2;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // With stages of launches and seals on request: `PANDASTACK_LOG=pandastack_host=debug`.
+    // Logs the stages of launches and seals on request: `PANDASTACK_LOG=pandastack_host=debug`.
     if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("PANDASTACK_LOG") {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
@@ -50,7 +49,7 @@ async fn main() -> Result<()> {
         return publish::publish(&table, Path::new("."));
     }
     let (mut table, cpu_time) = (Table::default(), CpuTime::now()?);
-    // One part alone, while working on it: nothing is written then.
+    // One part alone, for development. Writes nothing.
     if ["state", "api"].contains(&out.as_str()) {
         match out.as_str() {
             "state" => state::measure(&mut table).await?,
@@ -90,7 +89,7 @@ async fn boot_ms() -> Result<f64> {
 async fn cold(table: &mut Table) -> Result<()> {
     let bed = Bed::start_with(HostSettings { standby: 0, ..HostSettings::default() }, |net| net).await?;
     let mut times = Vec::new();
-    // The first create checks the layer's digests, once per process.
+    // The first create verifies the layer's digests, once per process.
     for number in 0..=CREATES {
         let started = Instant::now();
         let id = bed.create().await?;
@@ -106,7 +105,7 @@ async fn cold(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Creates sandboxes one after the other, each when the shelf is full.
+/// Creates sandboxes one after the other, each when the standby pool is full.
 async fn from_the_shelf(bed: &Bed) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     for _ in 0..CREATES {
@@ -119,7 +118,7 @@ async fn from_the_shelf(bed: &Bed) -> Result<Vec<f64>> {
     Ok(times)
 }
 
-/// The pool that an operator asks for by name, `--warm mini=2`.
+/// The pool that an operator configures by name, `--warm mini=2`.
 async fn warm(table: &mut Table) -> Result<()> {
     let warm = [(spec("mini").template, STANDBY)].into();
     let bed = Bed::start_with(HostSettings { standby: 0, warm, ..HostSettings::default() }, |net| net).await?;
@@ -165,7 +164,7 @@ async fn wait_for_standby(bed: &Bed) {
     settle().await;
 }
 
-/// Lets background work of the last step end, so that the next one is measured alone.
+/// Waits for background work of the last step, so that the next one is measured alone.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
@@ -212,7 +211,7 @@ async fn files(bed: &Bed, id: SandboxId, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Memory of a sandbox that was created and left alone, shared pages counted by their share.
+/// Memory of an idle new sandbox, with shared pages counted proportionally.
 async fn idle_memory(bed: &Bed, table: &mut Table) -> Result<()> {
     let mut ids = Vec::new();
     for _ in 0..4 {

@@ -1,5 +1,4 @@
-//! Puts figures where people look: the table in the README, and a plot of every figure against its
-//! target.
+//! Publishes the figures: the table in the README, and a plot of every figure against its target.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -13,7 +12,7 @@ use crate::{
 const BEGIN: &str = "<!-- bench: begin -->\n";
 const END: &str = "<!-- bench: end -->\n";
 
-/// Where the target stands in the plot, and how far past it a bar is drawn.
+/// Position of the target in the plot, and how far a bar may extend past it.
 const TARGET_X: f64 = 560.0;
 const LEFT_X: f64 = 360.0;
 const SHARE_MAX: f64 = 2.0;
@@ -46,7 +45,7 @@ fn with_table(text: &str, table: &Table) -> Result<String> {
     Ok(format!("{before}{BEGIN}{rows}{END}{after}"))
 }
 
-/// A number with as many digits as say something.
+/// A number with its significant digits.
 fn short(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),

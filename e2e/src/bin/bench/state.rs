@@ -18,24 +18,23 @@ const TREES: usize = 3;
 const TREE: usize = 10;
 const SLEEPS: usize = 10;
 
-/// Memory that the guest changes before a fork and before a sleep, so that with what it changes
-/// anyway it is about 24 and 50.
+/// Memory that the guest changes before a fork and before a sleep. With the guest's other changes
+/// it is about 24 and 50.
 const FORK_DIRT_MB: usize = 20;
 const SLEEP_DIRT_MB: usize = 44;
 
-/// What a sleeper has on disk in the end.
+/// Size on disk of a sleeping sandbox.
 const SLEEP_FLUSH_MB: usize = 48;
 
-/// How long the host is left in peace between two steps.
+/// Idle time of the host between two steps.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// How long nobody has used a guest that falls asleep. Right after its start it would sleep with a
-/// spare link that was opened a moment ago, and have that moment's work to finish when it wakes
-/// (decision 12); who sleeps has been idle for longer.
+/// Idle time of a guest before a sleep. Right after its start it would sleep with a new spare link,
+/// and finish that work when it wakes (decision 12). A real sandbox has been idle for longer.
 const IDLE: Duration = Duration::from_millis(1500);
 
-/// Measures it all on a host without standby machines: nothing else shall run. Everything else is
-/// as a server has it.
+/// Measures on a host without standby machines, so that nothing else runs. All other settings are a
+/// server's.
 pub async fn measure(table: &mut Table) -> Result<()> {
     let settings = HostSettings { standby: 0, ..HostSettings::default() };
     let bed = Bed::start_with(settings, |net| net).await?;
@@ -49,7 +48,7 @@ pub async fn measure(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Makes the guest's memory differ from its layer's by so much.
+/// Changes so much of the guest's memory.
 async fn change_memory(bed: &Bed, id: SandboxId, mb: usize) -> Result<()> {
     bed.sh(id, &format!("dd if=/dev/urandom of=/dev/shm/dirt bs=1M count={mb} 2>/dev/null")).await?;
     tokio::time::sleep(QUIET).await;
@@ -118,9 +117,9 @@ async fn sleeps(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> 
         tokio::time::sleep(IDLE).await;
         falls.push(timed(bed.host.sleep(id)).await?);
         tokio::time::sleep(QUIET).await;
-        // The first answer to a request of its own, not only the wake's.
+        // The first answer to a separate request, after the wake.
         wakes.push(timed(bed.host.ping(id)).await?);
-        // The second sleep is of a guest that was itself restored from what it had slept in.
+        // The second sleep is of a guest that was itself restored from a sleep.
         tokio::time::sleep(IDLE).await;
         bed.host.sleep(id).await?;
         tokio::time::sleep(QUIET).await;
@@ -137,8 +136,8 @@ async fn sleeps(bed: &Bed, table: &mut Table, pace: &mut CpuPace) -> Result<()> 
     Ok(())
 }
 
-/// How long the disk alone takes for what a sleeper writes. Not in turns with the sleeps: the disk
-/// would have worked its backlog off for them.
+/// Time of the disk alone for what a sleep writes. Not alternated with the sleeps: the disk would
+/// have finished its backlog for them.
 async fn flushes(bed: &Bed, table: &mut Table) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..SLEEPS {
@@ -149,8 +148,8 @@ async fn flushes(bed: &Bed, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Tells how much the sleepers have changed, by a seal of one more like them: a seal of their own
-/// would have warmed them up.
+/// Measures how much the sleeping sandboxes have changed, with a seal of another one like them. A
+/// seal of their own would warm them up.
 async fn changed_before_sleep(bed: &Bed) -> Result<f64> {
     let id = bed.create().await?;
     change_memory(bed, id, SLEEP_DIRT_MB).await?;
@@ -165,7 +164,7 @@ async fn timed<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<f64, E>
     Ok(ms(started.elapsed()))
 }
 
-/// Memory of a sandbox's machine, shared pages counted by their share.
+/// Memory of a sandbox's machine, with shared pages counted proportionally.
 pub async fn pss_mb(host: &Host, id: SandboxId) -> Result<f64> {
     let pid = host.machine_pid(id).await.context("find the machine's process")?;
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;

@@ -1,21 +1,21 @@
-//! What was measured, as a table for people and as JSON.
+//! The measured figures, as a table for people and as JSON.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::figures::{FIGURES, Goal};
 
-/// Everything measured in one run, in its order.
+/// All figures of one run, in order.
 #[derive(Default)]
 pub struct Table(Vec<(String, f64)>);
 
 impl Table {
     pub fn report(&mut self, key: &str, value: f64) {
-        // Shares of one need more digits than milliseconds.
+        // Ratios need more digits than milliseconds.
         let digits = if value.abs() < 0.1 { 10_000.0 } else { 100.0 };
         self.0.push((key.to_owned(), (value * digits).round() / digits));
     }
 
-    /// Reads what an earlier run has written.
+    /// Reads the figures of an earlier run.
     pub fn read(json: &[u8]) -> serde_json::Result<Self> {
         let values: BTreeMap<String, f64> = serde_json::from_slice(json)?;
         Ok(Self(values.into_iter().collect()))
@@ -50,7 +50,7 @@ pub fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The value that so many percent of all are below.
+/// The given percentile of the values.
 pub fn percentile(values: &mut [f64], percent: usize) -> f64 {
     assert!(!values.is_empty(), "something was measured");
     values.sort_by(f64::total_cmp);
