@@ -7,10 +7,11 @@ export CARGO_TARGET_DIR PANDASTACK_DATA_DIR
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
 
 RELEASE := $(CARGO_TARGET_DIR)/release
+DEBUG := $(CARGO_TARGET_DIR)/debug
 GUEST_TARGET := x86_64-unknown-linux-gnu
 GUEST := $(CARGO_TARGET_DIR)/$(GUEST_TARGET)/guest/guestd
 
-.PHONY: help setup build guestd server mini demo test test-deep check fuzz-targets bench
+.PHONY: help setup build guestd server mini demo test test-build test-deep check bench
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -24,15 +25,16 @@ build: server guestd ## Build the release binaries: pandastack and its guest age
 	@ls -lh $(RELEASE)/pandastack $(RELEASE)/pandastack-guestd | awk '{print "build: " $$9 " " $$5}'
 
 server: setup
-	@scripts/cargo-progress pandastack --release
+	@scripts/cargo-progress pandastack build --package pandastack --release
 
 # The guest agent is the init of any root file system, so it is linked statically.
 guestd: setup
 	@RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-fuse-ld=mold" \
-		scripts/cargo-progress guestd --profile guest --target $(GUEST_TARGET)
+		scripts/cargo-progress guestd build --package guestd --profile guest --target $(GUEST_TARGET)
 	@install -D -m 755 $(GUEST) $(RELEASE)/pandastack-guestd
+	@install -D -m 755 $(GUEST) $(DEBUG)/pandastack-guestd
 
-mini: build ## Bake the template that the tests use (kept; quick when it is there)
+mini: build ## Build a release and bake the template of the bench (kept)
 	@$(RELEASE)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
 
 demo: setup ## From nothing to a machine that runs Python and Node, with the time of each step
@@ -41,11 +43,13 @@ demo: setup ## From nothing to a machine that runs Python and Node, with the tim
 check: setup ## Format, lints and the project's own rules
 	@cargo xtask check
 
-test: setup check fuzz-targets mini ## Every check and every test but the long ones
+test: setup check test-build ## Every check and every test but the long ones
 	@scripts/test
 
-fuzz-targets: setup
-	@cargo xtask fuzz --build
+# The server has the profile of the tests, so that their dependencies are built once for both.
+test-build: setup guestd ## Build what the tests need: test programs, server, agent, template mini
+	@scripts/cargo-progress tests test --workspace --no-run
+	@$(DEBUG)/pandastack template bake mini --data-dir $(PANDASTACK_DATA_DIR)
 
 test-deep: mini ## The long tests: cycles, kills, the KVM tier, fuzzing; ONLY=NAME runs a part
 	@scripts/test-deep $(ONLY)

@@ -44,7 +44,7 @@ impl Rig {
     }
 
     async fn start_on(driver: QemuDriver) -> Self {
-        let folder = DataFolder::with_templates().expect("`make mini` bakes the template");
+        let folder = DataFolder::with_templates().expect("`make test-build` bakes the template");
         let layers = LayerStore::open(&folder.path().join("volume")).expect("the layers open");
         let name = "mini".parse().expect("a name");
         let layer = layers.template(&name).and_then(|id| layers.open_layer(id)).expect("mini is whole");

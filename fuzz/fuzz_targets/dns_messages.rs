@@ -42,7 +42,8 @@ fuzz_target!(|bytes: &[u8]| {
         for ours in [asked.unlisted(way), asked.nothing(way), asked.failure(way)] {
             assert!(ours.len() >= 12);
         }
-        let sieve = Sieve { permits: |address: std::net::Ipv4Addr| !address.is_private(), ttl_max: Duration::from_secs(60) };
+        let sieve =
+            Sieve { permits: |address: std::net::Ipv4Addr| !address.is_private(), ttl_max: Duration::from_secs(60) };
         // An answer must repeat the question, which few inputs do by themselves.
         let echoed = asked.question(7).map(|mut ours| {
             ours[2] |= 0x80;

@@ -27,8 +27,8 @@ fn parse_as_everything(frame: &Frame) {
         ($($message:ty),* $(,)?) => { $(same_again::<$message>(&frame.payload);)* };
     }
     each!(
-        Hello, Welcome, Rebirth, Reborn, Start, Started, Signal, Resize, Credit, Exit, Read, Write, Meta, Written, Entries,
-        PortList, Figures, Error,
+        Hello, Welcome, Rebirth, Reborn, Start, Started, Signal, Resize, Credit, Exit, Read, Write, Meta, Written,
+        Entries, PortList, Figures, Error,
     );
     let _ = Path::parse(frame.kind, &frame.payload);
 }

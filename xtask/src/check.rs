@@ -30,7 +30,10 @@ fn tidy() -> Result<()> {
 }
 
 fn lints() -> Command {
-    run::cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    let mut command = Command::new("scripts/cargo-progress");
+    command.current_dir(run::workspace());
+    command.args(["lints", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    command
 }
 
 /// Runs one check and returns its name if it failed.

@@ -30,27 +30,17 @@ pub struct Args {
     /// How long each target runs
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Only build the targets, without coverage, as the tests do
-    #[arg(long)]
-    build: bool,
 }
 
-/// Builds the targets, and runs them unless `--build` is given.
+/// Builds the targets and runs them.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let targets = match &args.target {
         Some(target) => vec![target.clone()],
         None => targets()?,
     };
-    if args.build {
-        let mut build = cargo("plain");
-        build.args(["build", "--quiet", "--locked"]).args(named(&targets));
-        run::passes(build)?;
-        println!("fuzz: built {}", targets.join(", "));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut build = cargo("coverage");
-    build.args(["build", "--quiet", "--locked", "--release", "--target", TRIPLE]).args(named(&targets));
-    build.env("RUSTFLAGS", COVERAGE);
+    let mut build = run::cargo(&["build", "--quiet", "--locked", "--profile", "fuzz", "--package", "pandastack-fuzz"]);
+    build.args(["--target", TRIPLE]).args(targets.iter().map(|target| format!("--bin={target}")));
+    build.env("RUSTFLAGS", COVERAGE).env("CARGO_TARGET_DIR", built());
     run::passes(build)?;
     for target in &targets {
         fuzz(target, args.seconds)?;
@@ -73,20 +63,10 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn named(targets: &[String]) -> impl Iterator<Item = String> {
-    targets.iter().map(|target| format!("--bin={target}"))
-}
-
-/// A cargo command for the fuzz workspace, with a separate target folder.
-fn cargo(kind: &str) -> Command {
-    let mut command = run::cargo(&[]);
-    command.current_dir(run::workspace().join("fuzz")).env("CARGO_TARGET_DIR", built(kind));
-    command
-}
-
-fn built(kind: &str) -> PathBuf {
+/// The target folder of instrumented builds.
+fn built() -> PathBuf {
     let usual = || run::workspace().join("target");
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(usual, PathBuf::from).join("fuzz").join(kind)
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(usual, PathBuf::from).join("fuzz")
 }
 
 /// Runs one target. A crash, a hang or too much memory is an error that names the input.
@@ -97,7 +77,7 @@ fn fuzz(target: &str, seconds: u32) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     }
     println!("fuzz: {target} for {seconds} s, corpus in {}", corpus.display());
-    let program = built("coverage").join(TRIPLE).join("release").join(target);
+    let program = built().join(TRIPLE).join("fuzz").join(target);
     let mut command = Command::new("nice");
     command.args(["-n", "19"]).arg(&program).arg(&corpus);
     let seeds = run::workspace().join("fuzz/seeds").join(target);

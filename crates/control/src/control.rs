@@ -3,8 +3,10 @@
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use axum::{Router, middleware::from_fn_with_state};
-use pandastack_door::{Counted, Places, ServeSettings};
+use axum::Router;
+use pandastack_door::{
+    Attempt, AuditRow, Begun, Counted, DoorBackend, Guard, IdempotencyKeys, Places, Rates, ServeSettings,
+};
 use pandastack_kit::{Clock, Scope, random_bytes, trace::SpanQueue};
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{Caller, ControlPort, HostPort, PreviewGrant};
@@ -15,13 +17,13 @@ use crate::{
     boots::Boots,
     build::{Builds, ImageSettings, Images},
     door,
-    guard::{self, Meters, Rates},
     hooks::{Flights, Sender, WebhookSettings},
-    limits::{AUDIT_QUEUE_MAX, FOLLOWERS_MAX, SETTLE_QUEUE_MAX},
+    limits::{ATTEMPTS_REMEMBERED, AUDIT_QUEUE_MAX, AUDIT_WAIT_MAX, FOLLOWERS_MAX, SETTLE_QUEUE_MAX},
     loops,
+    meters::Meters,
     series::AllSeries,
     settings::ControlSettings,
-    store::{AuditRow, Store, StoreError},
+    store::{Made, Store, StoreError},
 };
 
 const FOLLOWERS: Counted =
@@ -34,28 +36,66 @@ pub struct Control {
     pub(crate) host: Arc<dyn HostPort>,
     pub(crate) scope: Scope,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) keys: Arc<KeyCache>,
-    pub(crate) promotions: Arc<Promotions>,
-    pub(crate) term_locks: Arc<TermLocks>,
-    pub(crate) signer: Arc<PreviewSigner>,
-    pub(crate) builds: Arc<Builds>,
-    pub(crate) images: Arc<Images>,
-    pub(crate) sender: Arc<Sender>,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) settings: Arc<ControlSettings>,
+    pub(crate) access: Access,
+    pub(crate) locks: Locks,
+    pub(crate) templates: TemplateBuilding,
+    pub(crate) webhooks: WebhookDelivery,
+    pub(crate) usage: Usage,
+    pub(crate) front: Front,
     /// Queue of the task that updates sandbox rows.
     pub(crate) settle: mpsc::Sender<Settle>,
-    pub(crate) settings: Arc<ControlSettings>,
-    pub(crate) rates: Arc<Rates>,
+}
+
+/// Checks of credentials.
+#[derive(Clone)]
+pub(crate) struct Access {
+    pub(crate) keys: Arc<KeyCache>,
+    pub(crate) signer: Arc<PreviewSigner>,
+}
+
+/// Locks that span several steps of a request.
+#[derive(Clone, Default)]
+pub(crate) struct Locks {
+    /// Taken for a tree while one of its copies is promoted.
+    pub(crate) promotions: Arc<Promotions>,
+    /// Taken for a sandbox while its egress rules or idle limit change.
+    pub(crate) terms: Arc<TermLocks>,
+    /// Taken while disk space is reserved for a volume, so that two requests cannot both get the
+    /// last of a workspace's share.
+    pub(crate) volumes: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Builds of templates, and the images that they fetch.
+#[derive(Clone)]
+pub(crate) struct TemplateBuilding {
+    pub(crate) builds: Arc<Builds>,
+    pub(crate) images: Arc<Images>,
+}
+
+/// Deliveries to webhooks.
+#[derive(Clone)]
+pub(crate) struct WebhookDelivery {
+    pub(crate) sender: Arc<Sender>,
+    pub(crate) flights: Arc<Flights>,
+}
+
+/// Figures that are kept in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Usage {
     pub(crate) meters: Arc<Meters>,
     pub(crate) boots: Arc<Boots>,
     pub(crate) series: Arc<AllSeries>,
+}
+
+/// What the front door counts and queues.
+#[derive(Clone)]
+pub(crate) struct Front {
+    pub(crate) rates: Arc<Rates>,
     /// Slots for clients that follow event streams.
     pub(crate) followers: Places,
     /// Slots for connections with a request in progress.
     pub(crate) connections: Places,
-    /// Lock taken while disk space is reserved for a volume, so that two requests cannot both get
-    /// the last of a workspace's share.
-    pub(crate) volume_gate: Arc<tokio::sync::Mutex<()>>,
     /// Queue of the task that writes the audit trail.
     pub(crate) audit_entries: mpsc::Sender<AuditRow>,
     /// Queue for the spans of requests; `None` if spans are not exported.
@@ -90,27 +130,28 @@ impl Control {
         let control = Self {
             store,
             host,
-            sender: Arc::new(Sender::new(reach, roots, scope.clone())),
-            flights: Arc::default(),
-            images: Arc::new(Images::new(ImageSettings::default(), scope.clone())),
-            scope,
-            clock,
-            keys: Arc::default(),
-            promotions: Arc::default(),
-            term_locks: Arc::default(),
-            signer: Arc::new(PreviewSigner::new(key)),
-            builds: Arc::new(builds),
+            access: Access { keys: Arc::default(), signer: Arc::new(PreviewSigner::new(key)) },
+            locks: Locks::default(),
+            templates: TemplateBuilding {
+                builds: Arc::new(builds),
+                images: Arc::new(Images::new(ImageSettings::default(), scope.clone())),
+            },
+            webhooks: WebhookDelivery {
+                sender: Arc::new(Sender::new(reach, roots, scope.clone())),
+                flights: Arc::default(),
+            },
+            usage: Usage::default(),
+            front: Front {
+                rates: Arc::default(),
+                followers: Places::new(FOLLOWERS, FOLLOWERS_MAX),
+                connections: ServeSettings::default().places(),
+                audit_entries,
+                spans: None,
+            },
             settle,
             settings: Arc::default(),
-            rates: Arc::default(),
-            meters: Arc::default(),
-            boots: Arc::default(),
-            series: Arc::default(),
-            followers: Places::new(FOLLOWERS, FOLLOWERS_MAX),
-            connections: ServeSettings::default().places(),
-            volume_gate: Arc::default(),
-            audit_entries,
-            spans: None,
+            scope,
+            clock,
         };
         // Subscribe before the comparison, so that no event is lost between the two.
         let events = control.host.events();
@@ -128,7 +169,7 @@ impl Control {
     /// webhooks may reach only the public internet.
     pub fn with_webhooks(mut self, settings: WebhookSettings) -> Self {
         let WebhookSettings { reach, roots } = settings;
-        self.sender = Arc::new(Sender::new(reach, roots, self.scope.clone()));
+        self.webhooks.sender = Arc::new(Sender::new(reach, roots, self.scope.clone()));
         let courier = self.clone();
         self.scope.start("webhooks", async move { loops::deliver(courier).await });
         self
@@ -137,13 +178,14 @@ impl Control {
     /// Fetches images under the operator's settings. Until this call only registries on the
     /// public internet are allowed, and an image name must contain its registry.
     pub fn with_images(mut self, settings: ImageSettings) -> Self {
-        self.images = Arc::new(Images::new(settings, self.scope.clone()));
+        self.templates.images = Arc::new(Images::new(settings, self.scope.clone()));
         self
     }
 
     /// Records spans of requests. Call it before the first request; the default records none.
-    pub fn with_spans(self, spans: Option<SpanQueue>) -> Self {
-        Self { spans, ..self }
+    pub fn with_spans(mut self, spans: Option<SpanQueue>) -> Self {
+        self.front.spans = spans;
+        self
     }
 
     /// Returns the routes of this room with their middleware.
@@ -153,7 +195,12 @@ impl Control {
 
     /// Adds support for idempotency keys to another room's creating routes.
     pub fn keyed<S: Clone + Send + Sync + 'static>(&self, routes: Router<S>) -> Router<S> {
-        door::keyed(self, routes)
+        self.idempotency_keys().layer(routes)
+    }
+
+    /// Returns the idempotency keys of creating requests.
+    pub(crate) fn idempotency_keys(&self) -> IdempotencyKeys {
+        IdempotencyKeys::new(Arc::new(self.clone()), self.scope.clone())
     }
 
     /// Returns every path of this room. A test compares them with the API document.
@@ -167,18 +214,30 @@ impl Control {
     }
 
     /// Changes the number of event followers allowed at once. Call it before the first request.
-    pub fn with_followers(self, followers: usize) -> Self {
-        Self { followers: Places::new(FOLLOWERS, followers), ..self }
+    pub fn with_followers(mut self, followers: usize) -> Self {
+        self.front.followers = Places::new(FOLLOWERS, followers);
+        self
     }
 
     /// Shares the connection slots with another room's routes. Call it before the first request.
-    pub fn with_connections(self, connections: Places) -> Self {
-        Self { connections, ..self }
+    pub fn with_connections(mut self, connections: Places) -> Self {
+        self.front.connections = connections;
+        self
     }
 
     /// Wraps all routes of the server in the middleware that every request passes.
     pub fn guard(&self, app: Router) -> Router {
-        app.layer(from_fn_with_state(self.clone(), guard::guard))
+        let Front { rates, connections, spans, .. } = self.front.clone();
+        let guard = Guard {
+            backend: Arc::new(self.clone()),
+            clock: self.clock.clone(),
+            connections,
+            rate: self.settings.rate,
+            rates,
+            meters: self.usage.meters.requests.clone(),
+            spans,
+        };
+        guard.layer(app)
     }
 
     /// Closes the database. Requests after this fail.
@@ -207,5 +266,33 @@ impl ControlPort for Control {
 
     async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault> {
         self.read_preview(token).await
+    }
+}
+
+#[async_trait]
+impl DoorBackend for Control {
+    async fn record(&self, entry: AuditRow) {
+        // Waits briefly for room; after that the request is only logged.
+        if let Err(error) = self.front.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {
+            tracing::warn!(%error, "a request is missing in the audit trail");
+        }
+    }
+
+    async fn begin_attempt(&self, attempt: &Attempt, digest: &str) -> Result<Begun, Fault> {
+        let now_ns = self.clock.now_ns();
+        let since_ns = now_ns.saturating_sub(ATTEMPTS_REMEMBERED.as_nanos() as u64);
+        Ok(self.store.begin_attempt(attempt, digest, now_ns, since_ns).await?)
+    }
+
+    async fn answer_attempt(&self, attempt: &Attempt, status: u16, body: Option<&[u8]>) -> Result<(), Fault> {
+        Ok(self.store.answer_attempt(attempt, status, body).await?)
+    }
+
+    async fn drop_attempt(&self, attempt: &Attempt) -> Result<(), Fault> {
+        Ok(self.store.drop_attempt(attempt).await?)
+    }
+
+    async fn note_made_in_guest(&self, caller: &Caller, path: String) -> Result<(), Fault> {
+        self.note_made(caller, Made::InGuest, &[path]).await
     }
 }

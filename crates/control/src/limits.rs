@@ -78,23 +78,13 @@ pub const EVENT_SANDBOXES_MAX: usize = 16 * 1024;
 pub const FOLLOWERS_MAX: usize = 1024;
 pub const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Default request rate of one workspace: requests per second, and the burst. The operator can
-/// change both.
-pub const RATE_PER_SECOND: u32 = 25;
-pub const RATE_BURST: u32 = 50;
-/// Workspaces with a remembered rate.
-pub const RATE_BUCKETS_MAX: usize = 4096;
-
 /// How long the response to a request with an idempotency key is kept.
 pub const ATTEMPTS_REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-pub const ATTEMPT_KEY_BYTES_MAX: usize = 255;
-/// Largest response that is kept.
-pub const ATTEMPT_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Kept responses of one workspace, in number and in bytes. The oldest are dropped.
 pub const ATTEMPTS_PER_WORKSPACE_MAX: u64 = 10_000;
 pub const ATTEMPT_BYTES_PER_WORKSPACE_MAX: u64 = 64 * 1024 * 1024;
 const _: () = assert!(
-    ATTEMPT_ANSWER_BYTES_MAX as u64 <= ATTEMPT_BYTES_PER_WORKSPACE_MAX,
+    pandastack_door::limits::ATTEMPT_ANSWER_BYTES_MAX as u64 <= ATTEMPT_BYTES_PER_WORKSPACE_MAX,
     "the newest answer must never give way to itself"
 );
 
@@ -103,8 +93,6 @@ pub const AUDIT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const AUDIT_ENTRIES_PER_WORKSPACE_MAX: u64 = 10_000;
 pub const AUDIT_LISTED_DEFAULT: u64 = 200;
 pub const AUDIT_LISTED_MAX: u64 = 1000;
-/// Longest path in an audit entry.
-pub const AUDIT_PATH_BYTES_MAX: usize = 256;
 /// Audit entries that wait to be written, how long a request waits for a place in that queue, and
 /// how many entries one transaction writes.
 pub const AUDIT_QUEUE_MAX: usize = 1024;

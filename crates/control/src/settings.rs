@@ -1,8 +1,9 @@
 //! Settings of the control plane that the operator can change.
 
+use pandastack_door::RateSettings;
 use pandastack_model::PreviewSuffix;
 
-use crate::limits::{RATE_BURST, RATE_PER_SECOND, SANDBOXES_PER_WORKSPACE_MAX};
+use crate::limits::SANDBOXES_PER_WORKSPACE_MAX;
 
 /// Checked settings of the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,26 +15,9 @@ pub struct ControlSettings {
     pub preview_suffix: PreviewSuffix,
 }
 
-/// Request rate of a workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateSettings {
-    /// Sustained requests per second; 0 means no limit.
-    pub per_second: u32,
-    /// Requests at once after a quiet period.
-    pub burst: u32,
-    pub operator: Operator,
-}
-
-/// Whether the rate limit also applies to the first workspace, which belongs to the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    Limited,
-    Free,
-}
-
 impl Default for ControlSettings {
     fn default() -> Self {
-        let rate = RateSettings { per_second: RATE_PER_SECOND, burst: RATE_BURST, operator: Operator::Free };
+        let rate = RateSettings::default();
         Self { sandboxes_max: SANDBOXES_PER_WORKSPACE_MAX, rate, preview_suffix: PreviewSuffix::default() }
     }
 }

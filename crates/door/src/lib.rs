@@ -1,11 +1,20 @@
-//! The front door that control and edge share: connections, and the shares of workspaces in the
-//! places that the door counts. Knows no resource and no database.
+//! The front door that control and edge share: connections and their shares, request ids, CORS,
+//! rendering of faults, rate limits, idempotency keys, audit entries, metrics of requests. Knows no
+//! resource and no database; `DoorBackend` is what it needs from the control plane.
 
+mod backend;
+mod guard;
 mod held;
+pub mod http;
 mod idle;
 pub mod limits;
+mod once;
 mod places;
 mod serve;
+mod special;
 
+pub use backend::{Attempt, AuditRow, Begun, DoorBackend};
+pub use guard::{Guard, Operator, RateSettings, Rates, RequestMeters, SANDBOX_ATTRIBUTE, revoked_key, shown_prefix};
+pub use once::{IdempotencyKeys, idempotency_key, request_digest};
 pub use places::{Counted, Place, Places};
 pub use serve::{Connection, ServeSettings, occupy, serve, serve_with};

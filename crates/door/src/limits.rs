@@ -13,3 +13,17 @@ pub const CONNECTIONS_PER_RESERVED: usize = 16;
 pub const HEAD_ARRIVAL_MAX: Duration = Duration::from_secs(75);
 /// How long requests in progress may take to end at shutdown.
 pub const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// Default request rate of one workspace: requests per second, and the burst. The operator can
+/// change both.
+pub const RATE_PER_SECOND: u32 = 25;
+pub const RATE_BURST: u32 = 50;
+/// Workspaces with a remembered rate.
+pub const RATE_BUCKETS_MAX: usize = 4096;
+
+/// Length of an idempotency key, and the largest response that is kept for one.
+pub const ATTEMPT_KEY_BYTES_MAX: usize = 255;
+pub const ATTEMPT_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Longest path in an audit entry.
+pub const AUDIT_PATH_BYTES_MAX: usize = 256;

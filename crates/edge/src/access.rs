@@ -2,9 +2,9 @@
 //! the path.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
+use pandastack_door::http::{Refused, SandboxPath, bearer};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{Caller, CallerKey};
-use pandastack_wire_public::http::{Refused, SandboxPath, bearer};
 
 use crate::Edge;
 

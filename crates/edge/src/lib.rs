@@ -21,12 +21,12 @@ use axum::{
     middleware::from_fn_with_state,
     routing::{any, delete, get, post},
 };
+use pandastack_door::http::{Routes, bare_frame, frame, no_method};
 use pandastack_door::{Counted, Places};
 pub use pandastack_door::{ServeSettings, serve, serve_with};
 use pandastack_kit::Scope;
 use pandastack_model::PreviewSuffix;
 use pandastack_wire_fleet::{ControlPort, HostPort};
-use pandastack_wire_public::http::{Routes, bare_frame, frame, no_method};
 
 use crate::{exec::Budget, socket::Sockets};
 

@@ -9,13 +9,10 @@ use axum::{
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::unfold};
 use pandastack_door::Place;
+use pandastack_door::http::{Answer, event_stream, flag, query_value};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ByteStream, ConsoleAsk};
-use pandastack_wire_public::{
-    LogLine, LogLines,
-    http::{Answer, event_stream, flag, query_value},
-    plain_line, sse,
-};
+use pandastack_wire_public::{LogLine, LogLines, plain_line, sse};
 
 use crate::{
     Edge,

@@ -21,12 +21,16 @@ pub struct Server {
     log: PathBuf,
 }
 
-/// Finds a built binary in the release folder of the target, where `make build` puts it.
+/// Finds a built binary of the same profile as the caller: tests build a server without
+/// optimization, `make bench` a release. `PANDASTACK_BINARIES` names another folder.
 pub fn built(name: &str) -> PathBuf {
+    if let Some(folder) = std::env::var_os("PANDASTACK_BINARIES") {
+        return Path::new(&folder).join(name);
+    }
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| home.join(".cache/pandastack/target"), PathBuf::from);
-    target.join("release").join(name)
+    target.join(if cfg!(debug_assertions) { "debug" } else { "release" }).join(name)
 }
 
 impl Server {
@@ -64,7 +68,7 @@ impl Server {
             .stdout(out.try_clone()?)
             .stderr(out);
         configure(&mut command);
-        let child = command.spawn().context("start pandastack; `make build` builds it")?;
+        let child = command.spawn().context("start pandastack; `make test-build` builds it")?;
         Ok(Self { child, url: String::new(), key, log })
     }
 

@@ -7,6 +7,9 @@ use pandastack_model::{Fault, GuestPort, LinkLabel, Owner, PathRules, SandboxId}
 
 use crate::CallerKey;
 
+/// The workspace of the first key, which belongs to the operator.
+pub const FIRST_WORKSPACE: &str = "default";
+
 /// Id of a workspace, the tenant that owns all resources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspaceId(pub String);

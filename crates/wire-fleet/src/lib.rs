@@ -9,7 +9,7 @@ mod process;
 mod tree;
 
 pub use code::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
-pub use control::{Caller, ControlPort, PreviewGrant, WorkspaceId};
+pub use control::{Caller, ControlPort, FIRST_WORKSPACE, PreviewGrant, WorkspaceId};
 pub use host::{
     AuditReport, BootAsk, ByteStream, Cause, ConsoleAsk, Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession,
     FileBody, FileEntry, FileKind, ForkAsk, Forked, GuestBytes, GuestStream, Hold, HostEvent, HostPort, HostStatus,

@@ -1,20 +1,16 @@
-//! The public API: request and response types, the list of endpoints, fault codes with their
-//! statuses, and event-stream text. Does no I/O. The `http` feature adds the HTTP code that both
-//! doors share.
+//! The public API: request and response types, fault codes with their statuses, event-stream text,
+//! and (with the `schema` feature) the list of endpoints as an OpenAPI document. Does no I/O.
 
 mod audit;
 mod build;
 mod build_log;
 mod code;
 mod egress;
-pub mod endpoint;
 mod event;
 mod exec;
 mod failure;
 mod file;
 mod fork;
-#[cfg(feature = "http")]
-pub mod http;
 mod identity;
 mod key;
 mod lifecycle;

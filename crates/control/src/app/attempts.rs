@@ -1,14 +1,11 @@
 //! Requests with an idempotency key that create something. The result is recorded before it is
 //! made. The next start removes it if no response was given.
 
+use pandastack_door::Attempt;
 use pandastack_model::{Fault, LayerId, SandboxId, VolumeId, WebhookId};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
 
-use crate::{
-    Control,
-    limits::DELETED_REMEMBERED,
-    store::{Attempt, Made},
-};
+use crate::{Control, limits::DELETED_REMEMBERED, store::Made};
 
 impl Control {
     /// Records what the caller's request is about to make, if it has an idempotency key.

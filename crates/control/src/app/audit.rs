@@ -1,9 +1,8 @@
 //! Asks the host to compare its actual state with its expected state.
 
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{AuditReport, Caller};
+use pandastack_wire_fleet::{AuditReport, Caller, FIRST_WORKSPACE};
 
-use super::bootstrap::FIRST_WORKSPACE;
 use crate::Control;
 
 impl Control {

@@ -7,6 +7,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use pandastack_door::revoked_key;
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Caller, CallerKey, WeakCallerKey, WorkspaceId};
 use sha2::{Digest, Sha256};
@@ -107,10 +108,10 @@ impl Control {
             return Err(unauthorized("not an API key: a key is pds_ and 32 lowercase hex digits"));
         }
         let (hash, now_ns) = (key_hash(token), self.clock.now_ns());
-        if let Some((workspace, key)) = self.keys.get(&hash, now_ns) {
+        if let Some((workspace, key)) = self.access.keys.get(&hash, now_ns) {
             return Ok(Caller::of(workspace).with_key(key));
         }
-        let (key, revocations) = self.keys.watch(&hash);
+        let (key, revocations) = self.access.keys.watch(&hash);
         let known = self.store.key_by_hash(&hash).await?.ok_or_else(|| unauthorized("unknown API key"))?;
         if known.revoked {
             return Err(revoked_key());
@@ -121,7 +122,7 @@ impl Control {
         let (workspace, expires_at_ns) = (known.workspace, known.expires_at_ns);
         self.note_use(&hash, now_ns);
         let remembered = Remembered { workspace: workspace.clone(), since_ns: now_ns, expires_at_ns, key: key.clone() };
-        self.keys.put(hash, remembered, revocations);
+        self.access.keys.put(hash, remembered, revocations);
         Ok(Caller::of(workspace).with_key(key))
     }
 
@@ -134,11 +135,6 @@ impl Control {
             }
         });
     }
-}
-
-/// The fault for a request with a revoked key.
-pub fn revoked_key() -> Fault {
-    unauthorized("this API key was revoked")
 }
 
 /// Returns whether text has the form of a key.

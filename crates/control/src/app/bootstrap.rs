@@ -1,23 +1,14 @@
 //! Creates the first API key, so that a new server can be used at once.
 
+use pandastack_door::shown_prefix;
 use pandastack_kit::{Secret, random_hex};
-use pandastack_wire_fleet::WorkspaceId;
+use pandastack_wire_fleet::{FIRST_WORKSPACE, WorkspaceId};
 
 use super::authenticate::{KEY_PREFIX, is_key, key_hash};
 use crate::{
     Control,
     store::{KeyRow, OPERATOR, StoreError},
 };
-
-/// The workspace of the first key.
-pub const FIRST_WORKSPACE: &str = "default";
-/// Number of bytes of a key that may be shown.
-const SHOWN_BYTES: usize = KEY_PREFIX.len() + 8;
-
-/// Returns the part of a key that may be shown.
-pub fn shown_prefix(key: &str) -> &str {
-    key.get(..SHOWN_BYTES).unwrap_or_default()
-}
 
 /// The key of the first workspace after a start.
 pub enum BootstrapKey {
@@ -43,7 +34,7 @@ impl BootstrapKey {
     /// Returns the part of the key that may be shown.
     pub fn prefix(&self) -> &str {
         match self {
-            BootstrapKey::Made(key) | BootstrapKey::Given(key) => &key.reveal()[..SHOWN_BYTES],
+            BootstrapKey::Made(key) | BootstrapKey::Given(key) => shown_prefix(key.reveal()),
             BootstrapKey::Kept { prefix } | BootstrapKey::Revoked { prefix } => prefix,
         }
     }

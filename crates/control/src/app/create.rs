@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use pandastack_door::SANDBOX_ATTRIBUTE;
 use pandastack_kit::trace;
 use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, Ensure, SandboxView, WorkspaceId};
@@ -12,7 +13,6 @@ use pandastack_wire_public::{SandboxAsk, Start};
 use crate::{
     Control,
     boots::Boot,
-    guard::SANDBOX,
     limits::CREATE_MAX,
     plan,
     store::{Committed, Intent, Made, Observed, Size},
@@ -40,7 +40,7 @@ impl Control {
         };
         let mut intent = plan::place(&view, ask)?;
         intent.spec.owner = self.owner(&caller.workspace).await?;
-        trace::note(SANDBOX, intent.id);
+        trace::note(SANDBOX_ATTRIBUTE, intent.id);
         self.note_made(&caller, Made::Sandbox, &[intent.id.to_string()]).await?;
         match self.store.commit(std::slice::from_ref(&intent), self.settings.sandboxes_max).await? {
             Committed::Yes => {}
@@ -96,9 +96,9 @@ impl Control {
     /// Records a boot in the metrics and the boot statistics.
     pub(crate) fn booted(&self, workspace: &WorkspaceId, template: &str, seen: &SandboxView) {
         let Observed { boot_ms, boot_mode: mode, .. } = Observed::of(seen);
-        self.meters.booted(&mode);
+        self.usage.meters.booted(&mode);
         let (at_ns, template) = (self.clock.now_ns(), template.to_owned());
-        self.boots.add(workspace, Boot { at_ns, sandbox: seen.id, template, mode, boot_ms });
+        self.usage.boots.add(workspace, Boot { at_ns, sandbox: seen.id, template, mode, boot_ms });
     }
 
     /// Asks the host for the sandbox and records the result.

@@ -58,7 +58,7 @@ impl Control {
     /// Sends one event once.
     async fn attempt(&self, webhook: &Webhook, id: EventId, body: &str, cause: Option<&str>) -> Sending {
         let (at_ns, started) = (self.clock.now_ns(), Instant::now());
-        let Sent { status, error, answer } = match Target::parse(&webhook.url, self.sender.reach()) {
+        let Sent { status, error, answer } = match Target::parse(&webhook.url, self.webhooks.sender.reach()) {
             Ok(target) => {
                 let letter = Letter {
                     target: &target,
@@ -68,7 +68,7 @@ impl Control {
                     body,
                     cause: cause.and_then(|cause| HeaderValue::from_str(cause).ok()),
                 };
-                self.sender.send(letter).await
+                self.webhooks.sender.send(letter).await
             }
             // The operator may have restricted the allowed addresses since.
             Err(fault) => Sent { error: Some(fault.text), ..Sent::default() },
@@ -82,7 +82,7 @@ impl Control {
     pub(crate) async fn ping(&self, caller: &Caller, id: WebhookId) -> Result<(EventId, Sending), Fault> {
         let webhook = self.webhook(caller, id).await?;
         let place = (webhook.id, DeliveryId::random());
-        let flight = self.flights.start(self.store.outbox(), &caller.workspace, place).ok_or_else(|| {
+        let flight = self.webhooks.flights.start(self.store.outbox(), &caller.workspace, place).ok_or_else(|| {
             let text = "as many deliveries as may be are on their way; try again later";
             Fault::new(FaultKind::Busy, "webhook.busy", text)
         })?;

@@ -4,15 +4,13 @@
 
 use std::path::Path;
 
+use pandastack_door::shown_prefix;
 use pandastack_kit::{Secret, random_hex};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{Caller, WorkspaceId};
+use pandastack_wire_fleet::{Caller, FIRST_WORKSPACE, WorkspaceId};
 use pandastack_wire_public::KeyAsk;
 
-use super::{
-    authenticate::{KEY_PREFIX, key_hash},
-    bootstrap::{FIRST_WORKSPACE, shown_prefix},
-};
+use super::authenticate::{KEY_PREFIX, key_hash};
 use crate::{
     Control,
     limits::{KEYS_ENDED_MAX, KEYS_PER_WORKSPACE_MAX},
@@ -61,7 +59,7 @@ impl Control {
         match revoked {
             KeyRevoked::Yes(hashes) => {
                 // This must be the last step: it may end this request.
-                self.keys.forget(&hashes);
+                self.access.keys.forget(&hashes);
                 Ok(())
             }
             KeyRevoked::Missing => Err(Fault::new(FaultKind::Missing, "key.not_found", "API key not found")),

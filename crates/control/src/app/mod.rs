@@ -29,9 +29,7 @@ mod wake;
 mod webhooks;
 
 pub use authenticate::KeyCache;
-pub(crate) use authenticate::revoked_key;
 pub use bootstrap::{BootstrapError, BootstrapKey};
-pub(crate) use bootstrap::{FIRST_WORKSPACE, shown_prefix};
 pub(crate) use create::public_boot_mode;
 pub(crate) use deliver::no_delivery;
 pub(crate) use fork::{Family, Forks};

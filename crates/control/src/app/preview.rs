@@ -94,14 +94,14 @@ impl Control {
             workspace: caller.workspace.0.clone(),
             paths: ask.paths.as_slice().to_vec(),
         };
-        let token = self.signer.sign(&claims);
+        let token = self.access.signer.sign(&claims);
         let expires_at_ns = expires.saturating_mul(NS_PER_SECOND);
         Ok(SignedPreview { label: label_of(&token), token, expires_at_ns })
     }
 
     /// Returns the access that a token grants.
     pub(crate) async fn read_preview(&self, token: &str) -> Result<PreviewGrant, Fault> {
-        let claims = self.signer.read(token).ok_or_else(|| refused("this preview link is not valid"))?;
+        let claims = self.access.signer.read(token).ok_or_else(|| refused("this preview link is not valid"))?;
         if claims.expires <= self.clock.now_ns() / NS_PER_SECOND {
             return Err(refused("this preview link has expired"));
         }

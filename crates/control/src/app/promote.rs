@@ -72,7 +72,7 @@ impl Control {
         // Two promotions of one tree must not delete each other's winner, so the first one takes
         // the tree.
         let _turn = match (&tree, ask.cleanup_siblings) {
-            (Some(tree), true) => Some(self.promotions.take(tree)?),
+            (Some(tree), true) => Some(self.locks.promotions.take(tree)?),
             _ => None,
         };
         // Check only now, because another promotion may have deleted the winner. If a missing

@@ -40,7 +40,7 @@ impl TermLocks {
 impl Control {
     /// Changes the egress rules of a sandbox. If the host refuses, the old rules are restored.
     pub(super) async fn change_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
-        let _lock = self.term_locks.lock(id).await;
+        let _lock = self.locks.terms.lock(id).await;
         let old = self.store.egress_of(id).await?.ok_or_else(Fault::no_sandbox)?;
         self.store.set_egress(id, &egress).await?;
         match self.host.set_egress(id, egress).await {
@@ -57,7 +57,7 @@ impl Control {
     /// Changes the idle limit, and returns how long the sandbox has been idle. If the host refuses,
     /// the old limit is restored.
     pub(super) async fn change_idle_limit(&self, id: SandboxId, limit: IdleLimit) -> Result<Duration, Fault> {
-        let _lock = self.term_locks.lock(id).await;
+        let _lock = self.locks.terms.lock(id).await;
         let old = self.store.idle_limit(id).await?.ok_or_else(Fault::no_sandbox)?;
         // After an explicit change, a promotion no longer changes the limit.
         self.store.set_idle_limit(id, KeptLimit { limit, promoted: None }).await?;
@@ -77,7 +77,7 @@ impl Control {
     /// comparison.
     pub(crate) async fn reapply_terms(&self) -> Result<(), StoreError> {
         for (id, term) in self.store.unapplied_terms().await? {
-            let _lock = self.term_locks.lock(id).await;
+            let _lock = self.locks.terms.lock(id).await;
             match self.reapply(id, term).await {
                 Ok(()) => tracing::info!(sandbox = %id, ?term, "terms applied that an earlier run had not"),
                 Err(fault) => tracing::warn!(sandbox = %id, ?term, %fault, "terms could not be applied; next time"),

@@ -41,7 +41,7 @@ impl Control {
 
     async fn make_to_the_end(&self, mut volume: Volume) -> Result<SeenVolume, Fault> {
         let named = {
-            let _gate = self.volume_gate.lock().await;
+            let _gate = self.locks.volumes.lock().await;
             self.admit_bytes(&volume.workspace, volume.size).await?;
             self.store.begin_volume(&volume, VOLUMES_PER_WORKSPACE_MAX).await?
         };
@@ -95,7 +95,7 @@ impl Control {
         }
         let control = self.clone();
         let work = async move {
-            let _gate = control.volume_gate.lock().await;
+            let _gate = control.locks.volumes.lock().await;
             control.admit_bytes(&volume.workspace, Bytes::new(size.get() - volume.size.get())).await?;
             let seen = control.host.grow_volume(volume.id, size).await?;
             control.store.show_volume(volume.id, seen.size).await?;

@@ -22,7 +22,7 @@ impl Control {
         let webhook = Webhook {
             id: WebhookId::random(),
             workspace: caller.workspace.clone(),
-            url: Target::parse(&url, self.sender.reach())?.as_str().to_owned(),
+            url: Target::parse(&url, self.webhooks.sender.reach())?.as_str().to_owned(),
             events: checked_events(events)?,
             description: checked_description(description.unwrap_or_default())?,
             enabled: enabled.unwrap_or(true),
@@ -59,7 +59,7 @@ impl Control {
         let mut webhook = self.webhook(caller, id).await?;
         let ChangeWebhook { url, events, description, enabled } = ask;
         if let Some(url) = url {
-            let url = Target::parse(&url, self.sender.reach())?.as_str().to_owned();
+            let url = Target::parse(&url, self.webhooks.sender.reach())?.as_str().to_owned();
             if url != webhook.url {
                 (webhook.url, webhook.failing_since_ns) = (url, None);
             }

@@ -69,7 +69,7 @@ impl Control {
                 return Err(Fault::new(FaultKind::Quota, "quota.builds", text));
             }
         }
-        let log = self.builds.logs.begin(build.id).await.map_err(Fault::bug)?;
+        let log = self.templates.builds.logs.begin(build.id).await.map_err(Fault::bug)?;
         tracing::info!(build = %build.id, template = %build.name, "build accepted");
         let (control, job) = (self.clone(), Job { build: build.clone(), ask, spool, log });
         self.scope.start("build", async move { control.see_to(job).await });
@@ -95,7 +95,7 @@ impl Control {
             BuildSource::Rootfs => Ok(()),
             BuildSource::Image(name) => {
                 let bad = |text: String| Fault::new(FaultKind::Caller, "template.bad_image", text);
-                self.images.reference(name).map(drop).map_err(bad)
+                self.templates.images.reference(name).map(drop).map_err(bad)
             }
         }
     }
@@ -130,7 +130,7 @@ impl Control {
 
     async fn forget_old_builds(&self, workspace: &WorkspaceId) -> Result<(), Fault> {
         for build in self.store.forget_old_builds(workspace, BUILDS_REMEMBERED_MAX).await? {
-            self.builds.logs.remove(build).await;
+            self.templates.builds.logs.remove(build).await;
         }
         Ok(())
     }

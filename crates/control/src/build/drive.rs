@@ -92,7 +92,7 @@ impl Control {
         let token = self.scope.token();
         let _place = tokio::select! {
             () = token.cancelled() => return Err(stopped()),
-            place = self.builds.running.wait(&job.build.workspace) => place,
+            place = self.templates.builds.running.wait(&job.build.workspace) => place,
         };
         self.store.mark_build(job.build.id, BuildStatus::Running).await?;
         let (tell, outcome) = oneshot::channel();
@@ -134,7 +134,7 @@ impl Control {
                 return Ok(Baked { layer, ground, settings });
             }
             BuildSource::Image(name) => {
-                let reference = self.images.reference(name).map_err(Failure::new)?;
+                let reference = self.templates.images.reference(name).map_err(Failure::new)?;
                 let ground = self.image_ground(job, &reference, deadline).await?;
                 let from = From { origin: ground.origin, cached: ground.cached };
                 let builder = self.begin(job, &ground, &from, deadline).await?;

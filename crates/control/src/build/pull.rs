@@ -40,7 +40,7 @@ impl Control {
         deadline: Instant,
     ) -> Result<Ground, Failure> {
         let auth = credentials(job, reference);
-        let mut registry = Registry::new(&self.images, reference, auth.as_ref());
+        let mut registry = Registry::new(&self.templates.images, reference, auth.as_ref());
         job.log.say(format!("looking for image {reference}")).await;
         let image = registry.resolve().await.map_err(|error| Failure::of_image(reference, error))?;
         let size = size_of(&job.ask);
@@ -61,7 +61,7 @@ impl Control {
             ground.cached = Some(layer);
             return Ok(ground);
         }
-        let mut spool = self.builds.pull_spool(&job.build.workspace)?;
+        let mut spool = self.templates.builds.pull_spool(&job.build.workspace)?;
         let layers =
             fetch(job, &mut registry, &image, &mut spool).await.map_err(|error| Failure::of_image(reference, error))?;
         let volume = self.root_volume(job).await?;

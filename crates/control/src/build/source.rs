@@ -40,7 +40,7 @@ impl Control {
     pub(super) async fn image_source(&self, job: &Job, reference: Reference) -> Result<Source, Failure> {
         job.log.say(format!("looking for image {reference}")).await;
         let auth = credentials(job, &reference);
-        let image = Registry::new(&self.images, &reference, auth.as_ref()).resolve().await;
+        let image = Registry::new(&self.templates.images, &reference, auth.as_ref()).resolve().await;
         let image = image.map_err(|error| Failure::of_image(&reference, error))?;
         Ok(Source { reference, image, fetched: None })
     }
@@ -57,9 +57,9 @@ impl Control {
         let (layers, _) = match fetched {
             Some(fetched) => fetched,
             None => {
-                let mut spool = self.builds.pull_spool(&job.build.workspace)?;
+                let mut spool = self.templates.builds.pull_spool(&job.build.workspace)?;
                 let auth = credentials(job, reference);
-                let mut registry = Registry::new(&self.images, reference, auth.as_ref());
+                let mut registry = Registry::new(&self.templates.images, reference, auth.as_ref());
                 let layers = fetch(job, &mut registry, image, &mut spool).await;
                 fetched.insert((layers.map_err(|error| Failure::of_image(reference, error))?, spool))
             }

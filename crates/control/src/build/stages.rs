@@ -196,7 +196,7 @@ impl Control {
         }
         let at = |problem: String| format!("Dockerfile line {}: {problem}", line);
         let unknown = |why| Failure::new(at(format!("FROM {name:?} is no template here, and no image: {why}")));
-        let reference = self.images.reference(name).map_err(unknown)?;
+        let reference = self.templates.images.reference(name).map_err(unknown)?;
         let pulled = self.image_ground(job, &reference, deadline).await;
         pulled.map_err(|failure| Failure::new(at(format!("FROM {name:?} is no template here; {failure}"))))
     }

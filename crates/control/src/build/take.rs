@@ -75,7 +75,7 @@ impl Control {
                 }
                 None => {
                     let unknown = |why| format!("{name:?} is no stage, no template here, and no image: {why}");
-                    let reference = self.images.reference(name).map_err(|why| Failure::new(unknown(why)))?;
+                    let reference = self.templates.images.reference(name).map_err(|why| Failure::new(unknown(why)))?;
                     let source = self.image_source(job, reference).await;
                     let unknown = |failure| format!("{name:?} is no stage and no template here; {failure}");
                     Elsewhere::Image(Box::new(source.map_err(|failure| Failure::new(unknown(failure)))?))

@@ -1,8 +1,9 @@
 //! The host's audit: compares its resources with its records.
 
 use axum::{Json, extract::State};
+use pandastack_door::http::Answer;
 use pandastack_wire_fleet::AuditReport;
-use pandastack_wire_public::{Audit, http::Answer};
+use pandastack_wire_public::Audit;
 
 use super::caller::Authenticated;
 use crate::Control;

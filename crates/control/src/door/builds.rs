@@ -8,15 +8,13 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::stream::unfold;
+use pandastack_door::http::{Answer, Refused, flag};
+use pandastack_door::{idempotency_key, request_digest};
 use pandastack_model::{BuildId, Fault, FaultKind};
 use pandastack_wire_fleet::Caller;
-use pandastack_wire_public::{
-    BUILD_LOG_END, Build, build_log_event,
-    http::{Answer, Refused, flag},
-    rfc3339, sse,
-};
+use pandastack_wire_public::{BUILD_LOG_END, Build, build_log_event, rfc3339, sse};
 
-use super::{caller::Authenticated, once};
+use super::caller::Authenticated;
 use crate::{
     Control,
     build::{LogReader, Read, Upload, receive},
@@ -32,9 +30,9 @@ pub async fn build(
     uri: Uri,
     body: Body,
 ) -> Answer {
-    let caller = Caller { attempt: once::key(&headers)?.map(Into::into), ..caller };
+    let caller = Caller { attempt: idempotency_key(&headers)?.map(Into::into), ..caller };
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (spool, _place) = control.builds.spool(&caller.workspace)?;
+    let (spool, _place) = control.templates.builds.spool(&caller.workspace)?;
     let received = tokio::time::timeout(UPLOAD_MAX, receive(content_type, body, spool)).await;
     let slow = |_| Fault::new(FaultKind::Caller, "body.slow", format!("the body took longer than {UPLOAD_MAX:?}"));
     let mut upload = received.map_err(slow)??;
@@ -51,7 +49,10 @@ pub async fn build(
     };
     let answering = control.clone();
     // Continues if the caller disconnects: a row without its build would stay queued for ever.
-    let answered = control.scope.run("accept build", async move { answering.once(caller, digest, work).await }).await;
+    let answered = control
+        .scope
+        .run("accept build", async move { answering.idempotency_keys().once(caller, digest, work).await })
+        .await;
     Ok(answered.map_err(Fault::bug)??)
 }
 
@@ -60,7 +61,7 @@ fn digest(path: &str, upload: &Upload) -> String {
     let Upload { fields, spool } = upload;
     let mut files: Vec<_> = spool.files.iter().map(|file| (&file.path, &file.digest)).collect();
     files.sort_unstable();
-    once::digest(path, format!("{fields:?} {files:?} {:?}", spool.rootfs_digest).as_bytes())
+    request_digest(path, format!("{fields:?} {files:?} {:?}", spool.rootfs_digest).as_bytes())
 }
 
 /// Lists the caller's builds, newest first. A bare array, because a published client needs one.
@@ -90,7 +91,7 @@ pub async fn logs(
     let id = parsed(id)?;
     let found = control.store.find_build(&caller.workspace, id).await.map_err(Fault::from)?;
     found.ok_or_else(no_build)?;
-    let reader = control.builds.logs.read(id, flag(&uri, "follow")).await.map_err(Fault::bug)?;
+    let reader = control.templates.builds.logs.read(id, flag(&uri, "follow")).await.map_err(Fault::bug)?;
     // A follower must not delay the server's shutdown.
     let token = control.scope.token();
     let events = unfold(Some(reader), move |reader| {

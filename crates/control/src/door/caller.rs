@@ -1,8 +1,8 @@
 //! Extractor of the caller of a request.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
+use pandastack_door::http::{Refused, bearer};
 use pandastack_wire_fleet::Caller;
-use pandastack_wire_public::http::{Refused, bearer};
 
 use crate::Control;
 

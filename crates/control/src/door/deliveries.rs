@@ -5,13 +5,10 @@ use axum::{
     extract::{FromRequestParts, Path, State},
     http::{StatusCode, Uri, request::Parts},
 };
+use pandastack_door::http::{Answer, Refused, query_value};
 use pandastack_model::{DeliveryId, Fault, FaultKind, WebhookId};
 use pandastack_wire_fleet::Caller;
-use pandastack_wire_public::{
-    Delivery,
-    http::{Answer, Refused, query_value},
-    rfc3339,
-};
+use pandastack_wire_public::{Delivery, rfc3339};
 
 use super::{
     caller::Authenticated,

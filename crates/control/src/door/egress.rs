@@ -1,11 +1,9 @@
 //! The egress list of a sandbox: the destinations it may reach.
 
 use axum::{Json, body::Body, extract::State};
+use pandastack_door::http::{Answer, SandboxPath, json_body};
 use pandastack_model::Egress;
-use pandastack_wire_public::{
-    EgressList, SetEgress, egress_list,
-    http::{Answer, SandboxPath, json_body},
-};
+use pandastack_wire_public::{EgressList, SetEgress, egress_list};
 
 use super::caller::Authenticated;
 use crate::Control;

@@ -8,12 +8,9 @@ use axum::{
 };
 use futures_util::stream::unfold;
 use pandastack_door::Place;
+use pandastack_door::http::{Answer, SandboxPath, event_stream, flag, query_time, query_value};
 use pandastack_model::{Fault, SandboxId};
-use pandastack_wire_public::{
-    Event, EventList,
-    http::{Answer, SandboxPath, event_stream, flag, query_time, query_value},
-    sse,
-};
+use pandastack_wire_public::{Event, EventList, sse};
 
 use super::caller::Authenticated;
 use crate::{
@@ -41,7 +38,7 @@ pub async fn list(
     if !flag(&uri, "follow") {
         return Ok(Json(EventList { events: past(control.store.events().tail(id, tail)) }).into_response());
     }
-    let place = control.followers.take(Some(&caller.workspace))?;
+    let place = control.front.followers.take(Some(&caller.workspace))?;
     // Before reading the past: an event in between is sent twice rather than lost.
     let follower = control.store.events().follow(id, control.clock.now_ns());
     let said = past(control.store.events().tail(id, tail))

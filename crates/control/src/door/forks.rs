@@ -1,12 +1,9 @@
 //! Fork, fork tree and promotion.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
+use pandastack_door::http::{Answer, SandboxPath, optional_json_body};
 use pandastack_model::Fault;
-use pandastack_wire_public::{
-    Fork, ForkFailure, ForkRequest, ForkTree, PromoteRequest, Promotion,
-    http::{Answer, SandboxPath, optional_json_body},
-    rfc3339,
-};
+use pandastack_wire_public::{Fork, ForkFailure, ForkRequest, ForkTree, PromoteRequest, Promotion, rfc3339};
 
 use super::{caller::Authenticated, sandboxes::render};
 use crate::{

@@ -6,12 +6,9 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     http::{StatusCode, Uri},
 };
+use pandastack_door::http::{Answer, flag, optional_json_body};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_public::{
-    ApiKey, ApiKeys, CreateApiKey, KeyAsk,
-    http::{Answer, flag, optional_json_body},
-    rfc3339,
-};
+use pandastack_wire_public::{ApiKey, ApiKeys, CreateApiKey, KeyAsk, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{

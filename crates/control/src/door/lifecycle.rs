@@ -4,10 +4,8 @@
 use std::time::Duration;
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
-use pandastack_wire_public::{
-    Lifecycle, LifecycleChange, SetLifecycle, Status,
-    http::{Answer, SandboxPath, optional_json_body},
-};
+use pandastack_door::http::{Answer, SandboxPath, optional_json_body};
+use pandastack_wire_public::{Lifecycle, LifecycleChange, SetLifecycle, Status};
 
 use super::caller::Authenticated;
 use crate::{Control, store::IdleLimit};

@@ -9,19 +9,16 @@ use axum::{
     http::{Uri, header},
     response::{IntoResponse, Response},
 };
+use pandastack_door::http::{Answer, SandboxPath, query_time, query_value};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{Caller, MachineUsage};
-use pandastack_wire_public::{
-    MachineMetrics, MetricSeries, NO_MACHINE,
-    http::{Answer, SandboxPath, query_time, query_value},
-    rfc3339,
-};
+use pandastack_wire_public::{MachineMetrics, MetricSeries, NO_MACHINE, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{
     Control,
-    guard::{Meters, Reading},
     limits::{HEALTH_MAX, SERIES_SPAN_MAX},
+    meters::{Meters, Reading},
     series::{Baseline, Span},
 };
 
@@ -59,7 +56,7 @@ pub async fn sandbox_series(
     let id = path.ok().and_then(|Path(id)| id.parse().ok()).ok_or_else(Fault::no_sandbox)?;
     visible(&control, &caller, id).await?;
     let (span, step) = span(&uri, control.clock.now_ns())?;
-    Ok(Json(render(span, step, control.series.sandbox(id, span))))
+    Ok(Json(render(span, step, control.usage.series.sandbox(id, span))))
 }
 
 /// Shows the resource use of all the caller's sandboxes together.
@@ -69,7 +66,7 @@ pub async fn overview(
     uri: Uri,
 ) -> Answer<Json<MetricSeries>> {
     let (span, step) = span(&uri, control.clock.now_ns())?;
-    Ok(Json(render(span, step, control.series.workspace(&caller.workspace, span))))
+    Ok(Json(render(span, step, control.usage.series.workspace(&caller.workspace, span))))
 }
 
 /// Writes all meters. Public, so it contains nothing about tenants.
@@ -87,9 +84,9 @@ pub async fn prometheus(State(control): State<Control>) -> Answer<Response> {
         disk_free: status.disk_free.get(),
         disk_total: status.disk_total.get(),
         resident: status.resident.get(),
-        spans: control.spans.as_ref().map(|spans| [spans.counts().exported(), spans.counts().dropped()]),
+        spans: control.front.spans.as_ref().map(|spans| [spans.counts().exported(), spans.counts().dropped()]),
     };
-    let text = control.meters.encode(reading).map_err(Fault::bug)?;
+    let text = control.usage.meters.encode(reading).map_err(Fault::bug)?;
     Ok(([(header::CONTENT_TYPE, Meters::CONTENT_TYPE)], text).into_response())
 }
 
@@ -101,7 +98,7 @@ async fn visible(control: &Control, caller: &Caller, id: SandboxId) -> Result<()
 async fn measured(control: &Control, id: SandboxId) -> Result<(MachineUsage, f64), Fault> {
     let none = || Fault::new(FaultKind::Conflict, NO_MACHINE, "the sandbox has no machine now that could be measured");
     let usage = control.host.usage(id).await?.ok_or_else(none)?;
-    let known = control.series.baseline(id).and_then(|baseline| baseline.percent(&usage, control.clock.now_ns()));
+    let known = control.usage.series.baseline(id).and_then(|baseline| baseline.percent(&usage, control.clock.now_ns()));
     if let Some(percent) = known {
         return Ok((usage, percent));
     }

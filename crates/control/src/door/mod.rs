@@ -14,7 +14,6 @@ mod keys;
 mod lifecycle;
 mod me;
 mod metrics;
-mod once;
 mod ports;
 mod sandboxes;
 mod snapshots;
@@ -29,17 +28,16 @@ mod webhooks;
 use axum::{
     Router,
     extract::DefaultBodyLimit,
-    middleware::from_fn_with_state,
     routing::{delete, get, post},
 };
-use pandastack_wire_public::http::{Routes, frame, no_method, no_route};
+use pandastack_door::http::{Routes, frame, no_method, no_route};
 
 use crate::Control;
 
 /// All routes of the control plane.
 pub fn router(control: Control) -> Router {
     let routes = routes().into_router().method_not_allowed_fallback(no_method).fallback(no_route);
-    frame(keyed(&control, routes)).with_state(control)
+    frame(control.idempotency_keys().layer(routes)).with_state(control)
 }
 
 /// The bare routes. A test compares them with the API document.
@@ -102,10 +100,4 @@ pub fn routes() -> Routes<Control> {
         .route("/v1/webhooks/{webhook}/ping", post(webhooks::ping))
         .route("/v1/webhooks/{webhook}/deliveries", get(deliveries::list))
         .route("/v1/host/audit", get(audit::audit))
-}
-
-/// Supports idempotency keys on the creating requests of these routes. Goes inside their frame,
-/// which renders refusals.
-pub fn keyed<S: Clone + Send + Sync + 'static>(control: &Control, routes: Router<S>) -> Router<S> {
-    routes.layer(from_fn_with_state(control.clone(), once::once))
 }

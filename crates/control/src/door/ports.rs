@@ -6,11 +6,10 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     http::{HeaderMap, StatusCode, Uri},
 };
+use pandastack_door::http::{Answer, SandboxPath, base_of, json_body, public_base};
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
 use pandastack_wire_public::{
-    DeclarePort, DeclaredPort, Port, Preview, PreviewAsk, PreviewRequest,
-    http::{Answer, SandboxPath, base_of, json_body, public_base},
-    preview_path, proxy_path, rfc3339,
+    DeclarePort, DeclaredPort, Port, Preview, PreviewAsk, PreviewRequest, preview_path, proxy_path, rfc3339,
 };
 
 use super::caller::Authenticated;

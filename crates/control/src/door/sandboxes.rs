@@ -1,11 +1,10 @@
 //! Sandboxes: create, list, get, delete.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
+use pandastack_door::http::{Answer, SandboxPath, json_body};
 use pandastack_model::{Access, Fault, SandboxState, Tier, VolumeMount};
 use pandastack_wire_public::{
-    CreateSandbox, Sandbox, SandboxAsk, VolumeAttachment, egress_list,
-    http::{Answer, SandboxPath, json_body},
-    rfc3339, visible_metadata,
+    CreateSandbox, Sandbox, SandboxAsk, VolumeAttachment, egress_list, rfc3339, visible_metadata,
 };
 
 use super::caller::Authenticated;

@@ -5,12 +5,9 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     http::{StatusCode, Uri},
 };
+use pandastack_door::http::{Answer, SandboxPath, query_value};
 use pandastack_model::{Fault, LayerId};
-use pandastack_wire_public::{
-    Snapshot, SnapshotList,
-    http::{Answer, SandboxPath, query_value},
-    rfc3339,
-};
+use pandastack_wire_public::{Snapshot, SnapshotList, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{Control, app::no_snapshot, store};

@@ -7,9 +7,10 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     http::StatusCode,
 };
+use pandastack_door::http::Answer;
 use pandastack_model::{Bytes, Fault, FaultKind};
 use pandastack_wire_fleet::TemplateView;
-use pandastack_wire_public::{Template, http::Answer, rfc3339};
+use pandastack_wire_public::{Template, rfc3339};
 use serde_json::{Value, json};
 
 use super::caller::Authenticated;

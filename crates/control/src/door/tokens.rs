@@ -2,8 +2,8 @@
 //! which do not exist yet, so a caller with a key is refused. Such callers use `/v1/api-keys`.
 
 use axum::extract::State;
+use pandastack_door::http::Refused;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_public::http::Refused;
 
 use super::caller::Authenticated;
 use crate::Control;

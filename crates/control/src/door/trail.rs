@@ -1,18 +1,15 @@
 //! The audit trail of the caller's workspace.
 
 use axum::{Json, extract::State, http::Uri};
+use pandastack_door::AuditRow;
+use pandastack_door::http::{Answer, query_time, query_value};
 use pandastack_model::Fault;
-use pandastack_wire_public::{
-    AuditEntry, AuditTrail,
-    http::{Answer, query_time, query_value},
-    rfc3339,
-};
+use pandastack_wire_public::{AuditEntry, AuditTrail, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{
     Control,
     limits::{AUDIT_AGE_MAX, AUDIT_LISTED_DEFAULT, AUDIT_LISTED_MAX},
-    store::AuditRow,
 };
 
 /// Lists requests that changed something, newest first.

@@ -1,12 +1,9 @@
 //! The fork tree of a sandbox.
 
 use axum::{Json, extract::State};
+use pandastack_door::http::{Answer, SandboxPath};
 use pandastack_model::SandboxId;
-use pandastack_wire_public::{
-    FamilyTree, TreeNode,
-    http::{Answer, SandboxPath},
-    rfc3339,
-};
+use pandastack_wire_public::{FamilyTree, TreeNode, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{Control, store::Relative};

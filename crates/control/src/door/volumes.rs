@@ -6,12 +6,9 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     http::StatusCode,
 };
+use pandastack_door::http::{Answer, json_body};
 use pandastack_model::Fault;
-use pandastack_wire_public::{
-    CreateVolume, GrowVolume, Volume,
-    http::{Answer, json_body},
-    rfc3339,
-};
+use pandastack_wire_public::{CreateVolume, GrowVolume, Volume, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{

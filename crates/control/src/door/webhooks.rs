@@ -8,12 +8,9 @@ use axum::{
     extract::{FromRequestParts, Path, State},
     http::{StatusCode, request::Parts},
 };
+use pandastack_door::http::{Answer, Refused, json_body, optional_json_body};
 use pandastack_model::{Fault, WebhookId};
-use pandastack_wire_public::{
-    ChangeWebhook, CreateWebhook, DeliveryAttempt, Ping, RotateSecret, Webhook,
-    http::{Answer, Refused, json_body, optional_json_body},
-    rfc3339,
-};
+use pandastack_wire_public::{ChangeWebhook, CreateWebhook, DeliveryAttempt, Ping, RotateSecret, Webhook, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{Control, app::no_webhook, hooks::secret_text, store};

@@ -12,8 +12,8 @@ use hyper::{
     header::{CONTENT_TYPE, HOST, HeaderValue, LOCATION, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
+use pandastack_door::http::TRACEPARENT;
 use pandastack_kit::Scope;
-use pandastack_wire_public::http::TRACEPARENT;
 use tokio::time::timeout;
 
 use super::Target;

@@ -22,19 +22,19 @@ pub async fn deliver(control: Control) {
 async fn start_due(control: &Control) -> Result<(), StoreError> {
     let now_ns = control.clock.now_ns();
     for webhook in control.store.due_webhooks(now_ns).await? {
-        let room = control.flights.room(&webhook.workspace, webhook.id, webhook.failing);
+        let room = control.webhooks.flights.room(&webhook.workspace, webhook.id, webhook.failing);
         if room == 0 {
             continue;
         }
         // Deliveries in progress are still due, so the list contains them too.
-        let count = room + control.flights.count(webhook.id);
+        let count = room + control.webhooks.flights.count(webhook.id);
         let mut started = 0;
         for delivery in control.store.due_deliveries(webhook.id, now_ns, count).await? {
             if started == room {
                 break;
             }
             let place = (webhook.id, delivery);
-            let Some(flight) = control.flights.start(control.store.outbox(), &webhook.workspace, place) else {
+            let Some(flight) = control.webhooks.flights.start(control.store.outbox(), &webhook.workspace, place) else {
                 continue;
             };
             started += 1;

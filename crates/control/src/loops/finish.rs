@@ -63,7 +63,7 @@ async fn take_back(control: &Control) -> Result<(), StoreError> {
     }
     for build in control.store.unfinished_builds().await? {
         control.store.fail_build(build.id, CUT_OFF, control.clock.now_ns()).await?;
-        match control.builds.logs.begin(build.id).await {
+        match control.templates.builds.logs.begin(build.id).await {
             Ok(log) => log.say(format!("build failed: {CUT_OFF}")).await,
             Err(error) => tracing::warn!(build = %build.id, %error, "a build's log could not be ended"),
         }

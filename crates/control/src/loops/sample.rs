@@ -35,6 +35,6 @@ impl Control {
             running: state == SandboxState::Running,
             usage: usages.remove(&id),
         });
-        self.series.sample(&sampled.collect::<Vec<_>>(), self.clock.now_ns());
+        self.usage.series.sample(&sampled.collect::<Vec<_>>(), self.clock.now_ns());
     }
 }

@@ -1,11 +1,11 @@
 //! Writes the audit trail: many entries in one transaction. Removes old entries at intervals.
 
+use pandastack_door::AuditRow;
 use tokio::sync::mpsc;
 
 use crate::{
     Control,
     limits::{AUDIT_AGE_MAX, AUDIT_BATCH, AUDIT_ENTRIES_PER_WORKSPACE_MAX, AUDIT_PRUNE_EVERY, AUDIT_TRIES},
-    store::AuditRow,
 };
 
 /// Writes entries until shutdown, then those still in the queue.

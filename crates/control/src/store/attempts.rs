@@ -1,30 +1,11 @@
 //! Requests with an idempotency key: the request, its response, and the resources it made.
 
+use pandastack_door::{Attempt, Begun};
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::Row;
 
 use super::{Store, StoreError, failed, to_sql};
 use crate::limits::{ATTEMPT_BYTES_PER_WORKSPACE_MAX, ATTEMPTS_PER_WORKSPACE_MAX};
-
-/// The idempotency key of a request within its workspace.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Attempt {
-    pub workspace: WorkspaceId,
-    pub key: String,
-}
-
-/// What is known of a key when a request arrives with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
-    /// The key was unknown. It now belongs to this request.
-    New,
-    /// The same request is in progress.
-    InFlight,
-    /// The key belongs to another request.
-    Other,
-    /// The same request was answered. The body is missing if it was too large to store.
-    Answered { status: u16, body: Option<Vec<u8>> },
-}
 
 /// The kind of resource that a request makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ mod webhooks;
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
-pub use attempts::{Attempt, Begun, Made};
+pub use attempts::Made;
 pub use builds::{Build, BuildBegun, BuildStatus, Holding};
 pub use deliveries::{Delivery, Sending, Shown, Stage, Verdict};
 pub use intent::{IdleLimit, Intent, Lineage, Observed, Size};
@@ -38,7 +38,6 @@ pub use states::Seen;
 pub use templates::{CachedLayer, Template};
 pub use terms::{KeptLimit, Term};
 use tokio::sync::Notify;
-pub use trail::AuditRow;
 pub use volumes::{Named, Unfinished, Volume, VolumeBytes};
 pub use webhooks::{Subscribed, Webhook, WebhookSecret};
 

@@ -104,15 +104,20 @@ impl Store {
         Ok(news.is_none() && read_state(&row)? == seen.view.state && read_observed(&row)? == *observed)
     }
 
-    /// Records that the sandbox's machine is dead.
+    /// Records that the sandbox's machine is dead. A sandbox that is being deleted stays so: its
+    /// delete goes on after a restart.
     pub async fn mark_failed(&self, id: SandboxId, reason: &str, at_ns: u64) -> Result<(), StoreError> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin a failed sandbox"))?;
-        sqlx::query("UPDATE sandbox SET status = 'failed', status_reason = ? WHERE id = ?")
+        let sql = "UPDATE sandbox SET status = 'failed', status_reason = ? WHERE id = ? AND status <> 'stopping'";
+        let done = sqlx::query(sql)
             .bind(reason)
             .bind(id.to_string())
             .execute(&mut *tx)
             .await
             .map_err(failed("record a failed sandbox"))?;
+        if done.rows_affected() == 0 {
+            return Ok(());
+        }
         let announced = announce(&mut tx, id, LastingState::Dead, Details::Death { reason }, at_ns).await?;
         tx.commit().await.map_err(failed("commit a failed sandbox"))?;
         self.publish(id, announced);

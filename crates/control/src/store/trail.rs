@@ -1,24 +1,10 @@
 //! The audit trail: the changing requests of each workspace, limited in age and number.
 
+use pandastack_door::AuditRow;
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::{Row, sqlite::SqliteRow};
 
 use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
-
-/// One changing request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditRow {
-    pub workspace: WorkspaceId,
-    pub at_ns: u64,
-    pub request_id: String,
-    pub method: String,
-    pub route: String,
-    pub path: String,
-    pub status: u16,
-    pub duration_ms: u64,
-    /// The visible prefix of the request's key.
-    pub key_prefix: String,
-}
 
 impl Store {
     /// Adds entries, all or none.

@@ -1,12 +1,10 @@
 //! Turns a public exec request into a request to the host.
 
 use axum::body::Body;
+use pandastack_door::http::{Traced, json_body};
 use pandastack_model::Fault;
 use pandastack_wire_fleet::{ExecAsk, Program};
-use pandastack_wire_public::{
-    Command, ExecRequest, ExecSpec,
-    http::{Traced, json_body},
-};
+use pandastack_wire_public::{Command, ExecRequest, ExecSpec};
 
 /// A command to start, and its standard input.
 pub struct Start {

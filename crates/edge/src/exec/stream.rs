@@ -3,12 +3,9 @@
 
 use axum::{Extension, body::Body, extract::State};
 use futures_util::stream::unfold;
+use pandastack_door::http::{Answer, RequestId, Traced, event_stream, log_fault};
 use pandastack_model::Fault;
-use pandastack_wire_public::{
-    ExecChunk, ExecExit, ExecFailure, TextTail,
-    http::{Answer, RequestId, Traced, event_stream, log_fault},
-    reply, sse,
-};
+use pandastack_wire_public::{ExecChunk, ExecExit, ExecFailure, TextTail, reply, sse};
 
 use super::{
     ask,

@@ -4,11 +4,9 @@
 use std::time::Instant;
 
 use axum::{Json, body::Body, extract::State};
+use pandastack_door::http::{Answer, Traced};
 use pandastack_model::{Fault, SandboxId};
-use pandastack_wire_public::{
-    ExecResponse,
-    http::{Answer, Traced},
-};
+use pandastack_wire_public::ExecResponse;
 
 use super::{
     ask::{self, Start},

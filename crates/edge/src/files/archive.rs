@@ -8,10 +8,8 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::StreamExt;
-use pandastack_wire_public::{
-    http::{Answer, RequestId, log_fault},
-    tree::Unpacked,
-};
+use pandastack_door::http::{Answer, RequestId, log_fault};
+use pandastack_wire_public::tree::Unpacked;
 
 use super::{
     path,

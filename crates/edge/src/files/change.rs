@@ -1,10 +1,10 @@
 //! Creates directories, moves paths and sets permission bits.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
+use pandastack_door::http::{Answer, json_body};
 use pandastack_wire_fleet::{InTheWay, Reach};
 use pandastack_wire_public::{
     checked_path,
-    http::{Answer, json_body},
     tree::{Changed, Chmod, MakeDir, MovePath},
 };
 

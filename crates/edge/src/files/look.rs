@@ -1,12 +1,10 @@
 //! Lists directories and describes paths.
 
 use axum::{Json, extract::State, http::Uri};
+use pandastack_door::http::{Answer, flag, query_value};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{FileEntry, FileKind, WalkAsk, Walked};
-use pandastack_wire_public::{
-    DirListing, Entry, checked_path,
-    http::{Answer, flag, query_value},
-};
+use pandastack_wire_public::{DirListing, Entry, checked_path};
 
 use super::path;
 use crate::{Edge, access::Admitted, limits::TREE_ENTRIES_MAX};

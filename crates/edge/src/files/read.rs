@@ -8,7 +8,7 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::StreamExt;
-use pandastack_wire_public::http::{Answer, RequestId, log_fault};
+use pandastack_door::http::{Answer, RequestId, log_fault};
 
 use super::path;
 use crate::{Edge, access::Admitted};

@@ -3,12 +3,11 @@
 
 use axum::{Extension, extract::State, http::Uri};
 use futures_util::{StreamExt, stream::unfold};
+use pandastack_door::http::{Answer, RequestId, event_stream, flag, log_fault};
 use pandastack_model::Fault;
 use pandastack_wire_fleet::{Change, ChangeKind, ChangeStream, Reach};
 use pandastack_wire_public::{
-    ExecFailure,
-    http::{Answer, RequestId, event_stream, flag, log_fault},
-    reply, sse,
+    ExecFailure, reply, sse,
     tree::{self, WatchNote},
 };
 

@@ -10,13 +10,10 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::unfold};
+use pandastack_door::http::{Answer, query_value};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ByteStream, WriteAsk};
-use pandastack_wire_public::{
-    Written,
-    http::{Answer, query_value},
-    tree::octal_mode,
-};
+use pandastack_wire_public::{Written, tree::octal_mode};
 use tokio::time::{Instant, timeout_at};
 
 use super::path;

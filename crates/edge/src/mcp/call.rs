@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use pandastack_door::http::log_fault;
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecAsk, FileKind, Program, WriteAsk};
 use pandastack_wire_public::{
-    CellResult, CellSpec, Command, ExecRequest, ExecSpec, RunCell, cell_timeout, checked_path, http::log_fault,
+    CellResult, CellSpec, Command, ExecRequest, ExecSpec, RunCell, cell_timeout, checked_path,
 };
 use serde_json::{Map, Value, json};
 

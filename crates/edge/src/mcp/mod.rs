@@ -13,8 +13,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use pandastack_door::http::{Answer, Traced, whole_body};
 use pandastack_model::SandboxId;
-use pandastack_wire_public::http::{Answer, Traced, whole_body};
 use serde_json::{Value, json};
 
 use crate::{Edge, access::Admitted, limits::MCP_BATCH_MAX};

@@ -5,10 +5,10 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use pandastack_door::http::pass;
 use pandastack_door::{Connection, occupy};
 use pandastack_model::{BadPreview, Fault, FaultKind, PreviewName};
 use pandastack_wire_fleet::CallerKey;
-use pandastack_wire_public::http::pass;
 
 use super::{
     page::{Asked, Failure},

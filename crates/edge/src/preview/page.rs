@@ -7,12 +7,9 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
+use pandastack_door::http::{RequestId, log_fault};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_public::{
-    ErrorBody, RefusedPath,
-    http::{RequestId, log_fault},
-    reply,
-};
+use pandastack_wire_public::{ErrorBody, RefusedPath, reply};
 
 /// Why a preview is not shown.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
+use pandastack_door::http::{base_of, forwarded_proto};
 use pandastack_model::{Fault, FaultKind, LinkLabel};
 use pandastack_wire_fleet::{CallerKey, PreviewGrant};
-use pandastack_wire_public::http::{base_of, forwarded_proto};
 
 use super::page::{Asked, Failure};
 use crate::{

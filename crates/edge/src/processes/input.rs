@@ -6,11 +6,9 @@ use axum::{
     extract::State,
     http::{StatusCode, Uri},
 };
+use pandastack_door::http::{Answer, flag, json_body};
 use pandastack_wire_fleet::Afterwards;
-use pandastack_wire_public::{
-    Fed, SignalRequest,
-    http::{Answer, flag, json_body},
-};
+use pandastack_wire_public::{Fed, SignalRequest};
 
 use super::Named;
 use crate::{

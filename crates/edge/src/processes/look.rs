@@ -1,7 +1,8 @@
 //! Shows and removes processes.
 
 use axum::{Json, extract::State, http::StatusCode};
-use pandastack_wire_public::{Process, http::Answer};
+use pandastack_door::http::Answer;
+use pandastack_wire_public::Process;
 
 use super::{Named, render};
 use crate::{Edge, access::Admitted};

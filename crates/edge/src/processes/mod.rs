@@ -13,9 +13,10 @@ use axum::{
 pub use input::{feed, signal};
 pub use look::{forget, get, list};
 pub use output::output;
+use pandastack_door::http::Refused;
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{ProcessEnd, ProcessNumber, ProcessView};
-use pandastack_wire_public::{Process, http::Refused, process_id, process_number, rfc3339};
+use pandastack_wire_public::{Process, process_id, process_number, rfc3339};
 pub use start::start;
 use std::collections::HashMap;
 

@@ -9,12 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt, stream::unfold};
+use pandastack_door::http::{Answer, RequestId, event_stream, flag, log_fault, query_value};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{AttachAsk, OutputStep, OutputStream, ProcessView, Until};
 use pandastack_wire_public::{
-    ExecFailure, FollowedChunk, FollowedExit, LostOutput, OutputChunk, ProcessOutput,
-    http::{Answer, RequestId, event_stream, flag, log_fault, query_value},
-    reply, sse,
+    ExecFailure, FollowedChunk, FollowedExit, LostOutput, OutputChunk, ProcessOutput, reply, sse,
 };
 
 use super::{Named, status};

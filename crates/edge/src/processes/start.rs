@@ -1,11 +1,9 @@
 //! Starts a process.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
+use pandastack_door::http::{Answer, Traced, json_body};
 use pandastack_wire_fleet::{ExecAsk, Program, SpawnAsk};
-use pandastack_wire_public::{
-    Command, ExecSpec, Process, SpawnRequest, SpawnSpec,
-    http::{Answer, Traced, json_body},
-};
+use pandastack_wire_public::{Command, ExecSpec, Process, SpawnRequest, SpawnSpec};
 
 use super::render;
 use crate::{Edge, access::Admitted};

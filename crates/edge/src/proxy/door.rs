@@ -5,8 +5,8 @@ use axum::{
     http::Method,
     response::Response,
 };
+use pandastack_door::http::{Answer, bearer, preflight};
 use pandastack_model::{Fault, FaultKind, GuestPort, SandboxId};
-use pandastack_wire_public::http::{Answer, bearer, preflight};
 
 use super::{
     carry::{Target, carry},

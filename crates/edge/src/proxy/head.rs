@@ -6,8 +6,8 @@ use axum::http::{
     header::{self, AUTHORIZATION, CONNECTION, HOST, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
     request, response,
 };
+use pandastack_door::http::{forwarded_proto, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_public::http::{forwarded_proto, query_value};
 
 use super::{
     Target,

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use axum::{Json, body::Body, extract::State};
 use futures_util::StreamExt;
+use pandastack_door::http::{Answer, json_body};
 use pandastack_kit::trace::{self, Work};
 use pandastack_model::{CodeSessionId, Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent};
-use pandastack_wire_public::{
-    CellResult, CellSpec, MimeBundle, RunCell,
-    http::{Answer, json_body},
-};
+use pandastack_wire_public::{CellResult, CellSpec, MimeBundle, RunCell};
 
 use super::SessionPath;
 use crate::{

@@ -10,11 +10,9 @@ use axum::{
     extract::{FromRequestParts, RawPathParams, State},
     http::{HeaderMap, Uri, request::Parts},
 };
+use pandastack_door::http::{Answer, Refused, bearer};
 use pandastack_model::{CodeSessionId, Fault, FaultKind};
-use pandastack_wire_public::{
-    CODE_LANGUAGES,
-    http::{Answer, Refused, bearer},
-};
+use pandastack_wire_public::CODE_LANGUAGES;
 
 pub use cell::{cell, run_cell};
 pub use once::once;

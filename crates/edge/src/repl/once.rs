@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use axum::{Json, body::Body, extract::State};
+use pandastack_door::http::{Answer, Traced, json_body};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecAsk, Program};
-use pandastack_wire_public::{
-    OnceSpec, RanOnce, RunOnce,
-    http::{Answer, Traced, json_body},
-};
+use pandastack_wire_public::{OnceSpec, RanOnce, RunOnce};
 
 use crate::{
     Edge,

@@ -1,13 +1,10 @@
 //! Opens, lists and closes code sessions. They exist only in the guest; the edge keeps no state.
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
+use pandastack_door::http::{Answer, optional_json_body};
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, SandboxId};
 use pandastack_wire_fleet::CodeSessionView;
-use pandastack_wire_public::{
-    CodeSession, OpenSession,
-    http::{Answer, optional_json_body},
-    rfc3339,
-};
+use pandastack_wire_public::{CodeSession, OpenSession, rfc3339};
 
 use super::SessionPath;
 use crate::{Edge, access::Admitted};

@@ -7,9 +7,10 @@ use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc};
 use axum::extract::ws::Message;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use pandastack_door::http::log_fault;
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{ExecControl, HostPort};
-use pandastack_wire_public::{ExecNews, OutputStream, TextTail, http::log_fault, reply, socket_text};
+use pandastack_wire_public::{ExecNews, OutputStream, TextTail, reply, socket_text};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{

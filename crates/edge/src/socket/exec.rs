@@ -5,14 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{State, ws::Message};
 use bytes::Bytes;
+use pandastack_door::http::{Answer, Traced};
 use pandastack_kit::{Scope, trace};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{ExecControl, HostPort, Presence};
-use pandastack_wire_public::{
-    ExecFrame, ExecNews, ExecRequest,
-    http::{Answer, Traced},
-    reply, socket_text,
-};
+use pandastack_wire_public::{ExecFrame, ExecNews, ExecRequest, reply, socket_text};
 use tokio::sync::mpsc;
 use tracing::Instrument;
 

@@ -10,11 +10,11 @@ use axum::{
     http::{HeaderValue, StatusCode, request::Parts},
     response::{IntoResponse, Response},
 };
+use pandastack_door::http::{Refused, RequestId, Traced, socket_protocol};
 use pandastack_door::{Counted, Place, Places};
 use pandastack_kit::{Scope, trace};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::CallerKey;
-use pandastack_wire_public::http::{Refused, RequestId, Traced, socket_protocol};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;

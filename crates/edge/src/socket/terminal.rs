@@ -8,13 +8,11 @@ use axum::{
     http::Uri,
 };
 use bytes::Bytes;
+use pandastack_door::http::{Answer, log_fault, query_value};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
 use pandastack_wire_public::{
-    TerminalFrame, TerminalNews,
-    http::{Answer, log_fault, query_value},
-    limits::COMMAND_BYTES_MAX,
-    reply, socket_text, terminal_side,
+    TerminalFrame, TerminalNews, limits::COMMAND_BYTES_MAX, reply, socket_text, terminal_side,
 };
 use tokio::sync::mpsc;
 

@@ -10,7 +10,6 @@ mod files;
 mod guest;
 mod logs;
 mod mcp;
-mod paths;
 mod previews;
 mod processes;
 mod proxy;

@@ -65,7 +65,7 @@ pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
 pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<ChangeStream, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     let (path, recursive) = (path.to_owned(), below == Reach::All);
-    channel.send(Watch { path, recursive }.frame(channel.number())).await?;
+    channel.send(Watch { path: path.clone(), recursive }.frame(channel.number())).await?;
     let first = patiently(&mut channel).await?;
     if first.kind == Kind::Error {
         channel.finish();
@@ -75,22 +75,23 @@ pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<Change
         }));
     }
     reply(first, Kind::Watching)?;
-    Ok(Box::pin(stream::unfold(Some(channel), |channel| async move {
-        let mut channel = channel?;
-        let changes = next_changes(&mut channel).await;
+    Ok(Box::pin(stream::unfold(Some((channel, path)), |watch| async move {
+        let (mut channel, path) = watch?;
+        let changes = next_changes(&mut channel, &path).await;
         let goes_on = changes.is_ok();
-        Some((changes, goes_on.then_some(channel)))
+        Some((changes, goes_on.then_some((channel, path))))
     })))
 }
 
-async fn next_changes(channel: &mut Channel) -> Result<Vec<Change>, Fault> {
+async fn next_changes(channel: &mut Channel, watched: &str) -> Result<Vec<Change>, Fault> {
     // No timeout: there may be no change for any time.
     let frame = channel.next().await?;
     if frame.kind == Kind::Error {
         channel.finish();
     }
     channel.consumed(&frame.payload).await?;
-    Ok(parse::<Changes>(frame)?.changes.into_iter().map(change).collect())
+    let changes = parse::<Changes>(frame)?.changes.into_iter().filter(|change| is_at_or_below(watched, &change.path));
+    Ok(changes.map(change).collect())
 }
 
 /// Returns a folder as a tar archive.
@@ -140,6 +141,12 @@ fn refused(frame: Frame, refusal: impl FnOnce(Error) -> Fault) -> Fault {
     Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal)
 }
 
+/// Returns whether a path from a guest is the watched one or below it, in plain names.
+fn is_at_or_below(watched: &str, path: &str) -> bool {
+    let Some(rest) = path.strip_prefix(watched.trim_end_matches('/')) else { return false };
+    rest.trim_end_matches('/').is_empty() || rest.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_plain))
+}
+
 fn change(change: wire::Change) -> Change {
     let wire::Change { kind, path, folder, cookie } = change;
     let kind = match kind {
@@ -153,4 +160,19 @@ fn change(change: wire::Change) -> Change {
         wire::ChangeKind::Overflow => ChangeKind::Overflow,
     };
     Change { kind, path, folder, cookie }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_elsewhere_are_not_told() {
+        for (watched, path) in [("/srv", "/srv"), ("/srv/", "/srv"), ("/srv/", "/srv/a"), ("/", "/a/b"), ("/", "/")] {
+            assert!(is_at_or_below(watched, path), "{watched} {path}");
+        }
+        for path in ["", "srv/a", "/srvice", "/etc/passwd", "/srv/../etc", "/srv/a/./b", "/srv//a", "/srv/a\0"] {
+            assert!(!is_at_or_below("/srv", path), "{path:?}");
+        }
+    }
 }

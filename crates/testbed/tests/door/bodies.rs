@@ -1,47 +1,18 @@
 //! Every route with a body, with invalid bodies of all kinds: each returns a 4xx with a code, and
 //! leaves nothing behind.
 
-use pandastack_wire_public::endpoint::{ENDPOINTS, Endpoint};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
     raw::head,
     rig::{Door, answer, refused, with_door},
+    routes::{Endpoint, Need, endpoints},
 };
 
-/// Routes without a body.
-const BODILESS: [&str; 12] = [
-    "/pause",
-    "/resume",
-    "/hibernate",
-    "/stop",
-    "/wake",
-    "/start",
-    "/ping",
-    "/replay",
-    "/snapshots",
-    "/me/tokens",
-    "/{path}",
-    "{prefix}",
-];
-
-/// Routes whose body is bytes or a form, not JSON.
-const BYTES: [&str; 4] = ["/fs", "/fs/tar", "/stdin", "/templates/build"];
-
-/// Routes whose body is optional.
-const OPTIONAL: [&str; 7] =
-    ["/api-keys", "/lifecycle", "/fork", "/fork-tree", "/promote", "/rotate-secret", "/repl/sessions"];
-
-fn ends(endpoint: &Endpoint, with: &[&str]) -> bool {
-    with.iter().any(|end| endpoint.path.ends_with(end))
-}
-
 /// Routes that read JSON.
-fn json_routes() -> impl Iterator<Item = &'static Endpoint> {
-    ENDPOINTS.iter().filter(|endpoint| {
-        matches!(endpoint.method, "POST" | "PUT" | "PATCH") && !ends(endpoint, &BODILESS) && !ends(endpoint, &BYTES)
-    })
+fn json_routes() -> impl Iterator<Item = Endpoint> {
+    endpoints().into_iter().filter(|endpoint| endpoint.json.is_some())
 }
 
 /// All resources of a tenant, for a comparison.
@@ -121,7 +92,7 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
                 // These speak JSON-RPC, whose errors have another shape and may answer arrays.
                 let tools = endpoint.path.ends_with("/mcp");
                 let what = format!("{what} at {} {}", endpoint.method, endpoint.path);
-                let request = door.call(endpoint.method.parse().unwrap(), &ground.path(endpoint)).body(body.clone());
+                let request = door.call(endpoint.method.clone(), &ground.path(&endpoint)).body(body.clone());
                 let (status, said) = answer(request).await;
                 if tools {
                     assert!(matches!(status, 200 | 400) && said["error"]["code"].as_i64() < Some(0), "{what}: {said}");
@@ -130,8 +101,8 @@ async fn a_wrong_body_is_refused_by_every_route_and_changes_nothing() {
                 }
                 tried += 1;
             }
-            if !ends(endpoint, &OPTIONAL) && !endpoint.path.ends_with("/mcp") {
-                let empty = answer(door.call(endpoint.method.parse().unwrap(), &ground.path(endpoint))).await;
+            if endpoint.json == Some(Need::Required) && !endpoint.path.ends_with("/mcp") {
+                let empty = answer(door.call(endpoint.method.clone(), &ground.path(&endpoint))).await;
                 refused(&format!("nothing at {} {}", endpoint.method, endpoint.path), &empty);
             }
         }
@@ -196,7 +167,7 @@ async fn a_body_past_its_limit_is_refused_however_it_comes() {
     with_door(async |door| {
         let ground = Ground::make(door).await;
         for endpoint in json_routes() {
-            let (method, path) = (endpoint.method, ground.path(endpoint));
+            let (method, path) = (endpoint.method.as_str(), ground.path(&endpoint));
             // Announced but never sent: the server must not wait for it.
             let mut raw = door.raw().await;
             raw.say(head(method, &path, "content-length: 999999999999\r\n")).await;

@@ -8,8 +8,8 @@ use crate::{DeclarePort, Port, Preview, PreviewRequest, RefusedPath};
 const TAG: &str = "Ports";
 
 pub fn operations() -> Vec<Operation> {
-    let sign = |path| {
-        route(TAG, "POST", path)
+    let sign = |path, about| {
+        route(TAG, "POST", path, about)
             .once()
             .machine()
             .takes::<PreviewRequest>(json!({"port": 3000, "paths": ["/public"]}))
@@ -17,20 +17,23 @@ pub fn operations() -> Vec<Operation> {
     };
     let anything = || json!({"*/*": {"schema": {}}});
     vec![
-        route(TAG, "GET", "/v1/sandboxes/{id}/ports").machine().gives::<Vec<Port>>(200),
-        route(TAG, "POST", "/v1/sandboxes/{id}/ports")
+        route(TAG, "GET", "/v1/sandboxes/{id}/ports", "List listening and declared ports").machine().gives::<Vec<Port>>(200),
+        route(TAG, "POST", "/v1/sandboxes/{id}/ports", "Declare a port")
             .machine()
             .takes::<DeclarePort>(json!({"port": 3000, "label": "web"}))
             .gives::<Port>(201),
-        route(TAG, "DELETE", "/v1/sandboxes/{id}/ports/{port}").machine().refuses(&[400]).gives_nothing(204),
-        sign("/v1/sandboxes/{id}/preview-token"),
-        sign("/v1/sandboxes/{id}/preview"),
-        route(TAG, "ANY", "/v1/sandboxes/{id}/proxy/{port}/{path}")
+        route(TAG, "DELETE", "/v1/sandboxes/{id}/ports/{port}", "Remove the declaration of a port").machine().refuses(&[400]).gives_nothing(204),
+        sign(
+            "/v1/sandboxes/{id}/preview-token",
+            "Create a signed preview link to a port, for some paths and a limited time",
+        ),
+        sign("/v1/sandboxes/{id}/preview", "Create a signed preview link (same as `preview-token`)"),
+        route(TAG, "ANY", "/v1/sandboxes/{id}/proxy/{port}/{path}", "Forward a request to a port in the sandbox")
             .notes("Bodies, upgrades and answers pass as they are, less the key.")
             .machine()
             .takes_content(anything(), false)
             .gives_content(0, "*/*", json!({})),
-        route(TAG, "ANY", "/v1/p/{token}/{path}")
+        route(TAG, "ANY", "/v1/p/{token}/{path}", "Forward a request to a port, for holders of a signed preview link")
             .notes("On the host name of the link, bodies, upgrades and answers pass as they are. On any other, `307` leads there.")
             .open()
             .machine()

@@ -9,26 +9,33 @@ const TAG: &str = "Copies";
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        route(TAG, "POST", "/v1/sandboxes/{id}/snapshots").once().machine().gives::<Snapshot>(201),
-        route(TAG, "GET", "/v1/snapshots")
+        route(TAG, "POST", "/v1/sandboxes/{id}/snapshots", "Create a snapshot of memory and disk")
+            .once()
+            .machine()
+            .gives::<Snapshot>(201),
+        route(TAG, "GET", "/v1/snapshots", "List snapshots, newest first")
             .with(query("sandbox_id", json!({"type": "string"}), "Only those of this sandbox."))
             .gives::<SnapshotList>(200),
-        route(TAG, "GET", "/v1/snapshots/{snapshot}").gives::<Snapshot>(200),
-        route(TAG, "DELETE", "/v1/snapshots/{snapshot}").refuses(&[409, 502, 503, 504]).gives_nothing(204),
-        route(TAG, "POST", "/v1/sandboxes/{id}/fork")
+        route(TAG, "GET", "/v1/snapshots/{snapshot}", "Show a snapshot").gives::<Snapshot>(200),
+        route(TAG, "DELETE", "/v1/snapshots/{snapshot}", "Delete a snapshot")
+            .refuses(&[409, 502, 503, 504])
+            .gives_nothing(204),
+        route(TAG, "POST", "/v1/sandboxes/{id}/fork", "Create a running copy of a sandbox")
             .once()
             .machine()
             .may_take::<ForkRequest>(json!({"metadata": {"try": "1"}}))
             .gives::<Fork>(201),
-        route(TAG, "POST", "/v1/sandboxes/{id}/fork-tree")
+        route(TAG, "POST", "/v1/sandboxes/{id}/fork-tree", "Create several copies as one tree")
             .once()
             .machine()
             .may_take::<ForkRequest>(json!({"count": 4}))
             .gives::<ForkTree>(201),
-        route(TAG, "POST", "/v1/sandboxes/{id}/promote")
+        route(TAG, "POST", "/v1/sandboxes/{id}/promote", "Keep one copy of a tree; deletes its siblings if asked")
             .machine()
             .may_take::<PromoteRequest>(json!({"cleanup_siblings": true}))
             .gives::<Promotion>(200),
-        route(TAG, "GET", "/v1/sandboxes/{id}/tree").ours().gives::<FamilyTree>(200),
+        route(TAG, "GET", "/v1/sandboxes/{id}/tree", "Show ancestors, siblings and descendants")
+            .ours()
+            .gives::<FamilyTree>(200),
     ]
 }

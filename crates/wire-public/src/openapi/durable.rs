@@ -17,29 +17,41 @@ const HOST: &[u16] = &[409, 502, 503, 504, 507];
 
 pub fn operations() -> Vec<Operation> {
     let mut all = vec![
-        route(TEMPLATES, "GET", "/v1/templates").gives::<Vec<Template>>(200),
-        route(TEMPLATES, "GET", "/v1/templates/{name}").gives::<Template>(200),
-        route(TEMPLATES, "DELETE", "/v1/templates/{name}").refuses(&[403]).refuses(HOST).gives_nothing(204),
+        route(TEMPLATES, "GET", "/v1/templates", "List templates").gives::<Vec<Template>>(200),
+        route(TEMPLATES, "GET", "/v1/templates/{name}", "Show a template").gives::<Template>(200),
+        route(
+            TEMPLATES,
+            "DELETE",
+            "/v1/templates/{name}",
+            "Delete a template; sandboxes created from it are not affected",
+        )
+        .refuses(&[403])
+        .refuses(HOST)
+        .gives_nothing(204),
         build(),
-        route(TEMPLATES, "GET", "/v1/templates/builds").gives::<Vec<Build>>(200),
-        route(TEMPLATES, "GET", "/v1/templates/builds/{build}").gives::<Build>(200),
-        route(TEMPLATES, "GET", "/v1/templates/builds/{build}/logs")
+        route(TEMPLATES, "GET", "/v1/templates/builds", "List builds, newest first").gives::<Vec<Build>>(200),
+        route(TEMPLATES, "GET", "/v1/templates/builds/{build}", "Show a build").gives::<Build>(200),
+        route(TEMPLATES, "GET", "/v1/templates/builds/{build}/logs", "Show the log of a build, or follow it")
             .notes("Each event's data is one line of plain text; the last event is `done`.")
             .with(yes_or_no("follow", "Stays open until the build's end."))
             .gives_events(&[]),
-        route(VOLUMES, "POST", "/v1/volumes")
+        route(VOLUMES, "POST", "/v1/volumes", "Create a volume")
             .once()
             .refuses(HOST)
             .takes::<CreateVolume>(json!({"name": "data", "size_mb": 1024}))
             .gives::<Volume>(201),
-        route(VOLUMES, "GET", "/v1/volumes").refuses(&[502, 503, 504]).gives::<Vec<Volume>>(200),
-        route(VOLUMES, "GET", "/v1/volumes/{name}").refuses(&[502, 503, 504]).gives::<Volume>(200),
-        route(VOLUMES, "PATCH", "/v1/volumes/{name}")
+        route(VOLUMES, "GET", "/v1/volumes", "List volumes by name")
+            .refuses(&[502, 503, 504])
+            .gives::<Vec<Volume>>(200),
+        route(VOLUMES, "GET", "/v1/volumes/{name}", "Show a volume").refuses(&[502, 503, 504]).gives::<Volume>(200),
+        route(VOLUMES, "PATCH", "/v1/volumes/{name}", "Grow a volume, also while it is in use")
             .ours()
             .refuses(HOST)
             .takes::<GrowVolume>(json!({"size_mb": 2048}))
             .gives::<Volume>(200),
-        route(VOLUMES, "DELETE", "/v1/volumes/{name}").refuses(HOST).gives_nothing(204),
+        route(VOLUMES, "DELETE", "/v1/volumes/{name}", "Delete a volume that no sandbox uses")
+            .refuses(HOST)
+            .gives_nothing(204),
     ];
     all.extend(webhooks().into_iter().map(Operation::ours));
     all
@@ -65,7 +77,7 @@ fn build() -> Operation {
     let files = json!({"type": "string", "format": "binary", "description": "A file of the context, by its path."});
     let parts = json!({"type": "object", "properties": fields, "required": ["name"], "additionalProperties": files});
     let content = json!({"multipart/form-data": {"schema": parts}, "application/x-www-form-urlencoded": form});
-    route(TEMPLATES, "POST", "/v1/templates/build")
+    route(TEMPLATES, "POST", "/v1/templates/build", "Build a template; returns the build at once")
         .once()
         .notes("Exactly one of `dockerfile`, `rootfs`, `from_snapshot` and `image_ref`.")
         .with(yes_or_no("replace", "Replaces a template of that name."))
@@ -79,26 +91,38 @@ fn webhooks() -> Vec<Operation> {
     let few = || query("limit", json!({"type": "integer", "minimum": 1, "maximum": 500}), "How many; 100 if not said.");
     let stages = json!({"type": "string", "enum": ["pending", "failed", "delivered", "dead"]});
     vec![
-        route(HOOKS, "POST", "/v1/webhooks")
+        route(HOOKS, "POST", "/v1/webhooks", "Subscribe a URL to events; shows its secret")
             .once()
             .takes::<CreateWebhook>(json!({"url": "https://hooks.example.com/in", "events": ["sandbox.*"]}))
             .gives::<Webhook>(201),
-        route(HOOKS, "GET", "/v1/webhooks").gives::<Vec<Webhook>>(200),
-        route(HOOKS, "GET", "/v1/webhooks/{webhook}").gives::<Webhook>(200),
-        route(HOOKS, "PATCH", "/v1/webhooks/{webhook}")
+        route(HOOKS, "GET", "/v1/webhooks", "List webhooks, newest first").gives::<Vec<Webhook>>(200),
+        route(HOOKS, "GET", "/v1/webhooks/{webhook}", "Show a webhook").gives::<Webhook>(200),
+        route(HOOKS, "PATCH", "/v1/webhooks/{webhook}", "Change, enable or disable a webhook")
             .takes::<ChangeWebhook>(json!({"enabled": false}))
             .gives::<Webhook>(200),
-        route(HOOKS, "DELETE", "/v1/webhooks/{webhook}").gives_nothing(204),
-        route(HOOKS, "POST", "/v1/webhooks/{webhook}/rotate-secret")
-            .may_take::<RotateSecret>(json!({"grace_seconds": 3600}))
-            .gives::<Webhook>(200),
-        route(HOOKS, "POST", "/v1/webhooks/{webhook}/ping").refuses(&[409, 503]).gives::<Ping>(200),
-        route(HOOKS, "GET", "/v1/webhooks/{webhook}/deliveries")
+        route(HOOKS, "DELETE", "/v1/webhooks/{webhook}", "Delete a webhook and its deliveries").gives_nothing(204),
+        route(
+            HOOKS,
+            "POST",
+            "/v1/webhooks/{webhook}/rotate-secret",
+            "Create a new secret; the old one also signs during a grace period",
+        )
+        .may_take::<RotateSecret>(json!({"grace_seconds": 3600}))
+        .gives::<Webhook>(200),
+        route(HOOKS, "POST", "/v1/webhooks/{webhook}/ping", "Send a test event and show the receiver's answer")
+            .refuses(&[409, 503])
+            .gives::<Ping>(200),
+        route(HOOKS, "GET", "/v1/webhooks/{webhook}/deliveries", "List deliveries, newest first")
             .with(query("status", stages, "Only those."))
             .with(few())
             .gives::<Vec<Delivery>>(200),
-        route(HOOKS, "GET", "/v1/webhooks/deliveries/{delivery}").gives::<Delivery>(200),
-        route(HOOKS, "POST", "/v1/webhooks/deliveries/{delivery}/replay").refuses(&[409]).gives::<Delivery>(202),
-        route(HOOKS, "GET", "/v1/webhooks/dead-letters").with(few()).gives::<Vec<Delivery>>(200),
+        route(HOOKS, "GET", "/v1/webhooks/deliveries/{delivery}", "Show a delivery and its attempts")
+            .gives::<Delivery>(200),
+        route(HOOKS, "POST", "/v1/webhooks/deliveries/{delivery}/replay", "Deliver again")
+            .refuses(&[409])
+            .gives::<Delivery>(202),
+        route(HOOKS, "GET", "/v1/webhooks/dead-letters", "List deliveries that failed for good")
+            .with(few())
+            .gives::<Vec<Delivery>>(200),
     ]
 }

@@ -18,37 +18,47 @@ pub fn operations() -> Vec<Operation> {
     let mode = query("mode", json!({"type": "string", "pattern": "^[0-7]{1,4}$"}), "Permission bits in octal.");
     let depth = query("depth", json!({"type": "integer", "minimum": 1}), "How many levels down.");
     vec![
-        route(TAG, "GET", "/v1/sandboxes/{id}/fs").machine().with(path()).gives_content(200, BYTES, bytes()),
-        route(TAG, "PUT", "/v1/sandboxes/{id}/fs")
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs", "Read a file").machine().with(path()).gives_content(
+            200,
+            BYTES,
+            bytes(),
+        ),
+        route(TAG, "PUT", "/v1/sandboxes/{id}/fs", "Write a file atomically")
             .machine()
             .with(path())
             .with(ours(mode))
             .takes_content(body(BYTES), false)
             .gives::<Written>(200),
-        route(TAG, "DELETE", "/v1/sandboxes/{id}/fs").machine().with(path()).gives_nothing(204),
-        route(TAG, "GET", "/v1/sandboxes/{id}/fs/dir")
+        route(TAG, "DELETE", "/v1/sandboxes/{id}/fs", "Delete a path and everything below it")
+            .machine()
+            .with(path())
+            .gives_nothing(204),
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs/dir", "List a directory")
             .machine()
             .with(query("path", json!({"type": "string", "pattern": "^/"}), "The root if not said."))
             .with(ours(yes_or_no("recursive", "Also what is below.")))
             .with(ours(depth))
             .gives::<DirListing>(200),
-        route(TAG, "GET", "/v1/sandboxes/{id}/fs/stat").machine().with(path()).gives::<Entry>(200),
-        route(TAG, "POST", "/v1/sandboxes/{id}/fs/mkdir")
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs/stat", "Show the metadata of a path")
+            .machine()
+            .with(path())
+            .gives::<Entry>(200),
+        route(TAG, "POST", "/v1/sandboxes/{id}/fs/mkdir", "Create a directory")
             .ours()
             .machine()
             .takes::<MakeDir>(json!({"path": "/srv/app", "parents": true}))
             .gives::<Changed>(201),
-        route(TAG, "POST", "/v1/sandboxes/{id}/fs/move")
+        route(TAG, "POST", "/v1/sandboxes/{id}/fs/move", "Move a path")
             .ours()
             .machine()
             .takes::<MovePath>(json!({"from": "/srv/a", "to": "/srv/b"}))
             .gives::<Changed>(200),
-        route(TAG, "POST", "/v1/sandboxes/{id}/fs/chmod")
+        route(TAG, "POST", "/v1/sandboxes/{id}/fs/chmod", "Set permission bits")
             .ours()
             .machine()
             .takes::<Chmod>(json!({"path": "/srv/run", "mode": "0755"}))
             .gives::<Changed>(200),
-        route(TAG, "GET", "/v1/sandboxes/{id}/fs/watch")
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs/watch", "Stream the changes below a path")
             .ours()
             .notes("An event stream that stays open; `error` is last.")
             .machine()
@@ -60,8 +70,12 @@ pub fn operations() -> Vec<Operation> {
                 ("overflow", shape::<WatchNote>),
                 ("error", shape::<ExecFailure>),
             ]),
-        route(TAG, "GET", "/v1/sandboxes/{id}/fs/tar").ours().machine().with(path()).gives_content(200, TAR, bytes()),
-        route(TAG, "PUT", "/v1/sandboxes/{id}/fs/tar")
+        route(TAG, "GET", "/v1/sandboxes/{id}/fs/tar", "Download a directory as a tar archive")
+            .ours()
+            .machine()
+            .with(path())
+            .gives_content(200, TAR, bytes()),
+        route(TAG, "PUT", "/v1/sandboxes/{id}/fs/tar", "Unpack a tar archive into a directory")
             .ours()
             .machine()
             .with(path())

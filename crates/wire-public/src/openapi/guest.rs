@@ -23,15 +23,16 @@ pub fn operations() -> Vec<Operation> {
 fn commands() -> Vec<Operation> {
     let example = || json!({"cmd": "uname -a", "timeout_seconds": 30});
     let side = |name| query(name, json!({"type": "integer", "minimum": 1, "maximum": 65535}), "Size of the terminal.");
-    let terminal = |path| route(COMMANDS, "GET", path).machine().with(side("rows")).with(side("cols")).socket();
+    let terminal =
+        |path, about| route(COMMANDS, "GET", path, about).machine().with(side("rows")).with(side("cols")).socket();
     let frames = "A WebSocket. Binary frames are input and output; text frames from the client are \
         `{\"resize\":{\"rows\":R,\"cols\":C}}` or `{\"stdin\":\"…\"}`, the last one from the server is `{\"exit\":N}` or `{\"error\":\"…\"}`.";
     vec![
-        route(COMMANDS, "POST", "/v1/sandboxes/{id}/exec")
+        route(COMMANDS, "POST", "/v1/sandboxes/{id}/exec", "Run a command and return its output")
             .machine()
             .takes::<ExecRequest>(example())
             .gives::<ExecResponse>(200),
-        route(COMMANDS, "POST", "/v1/sandboxes/{id}/exec/stream")
+        route(COMMANDS, "POST", "/v1/sandboxes/{id}/exec/stream", "Run a command and stream its output")
             .notes("Ends with exactly one `exit` or `error`. Whoever hangs up ends the command.")
             .machine()
             .takes::<ExecRequest>(example())
@@ -41,7 +42,7 @@ fn commands() -> Vec<Operation> {
                 ("exit", shape::<ExecExit>),
                 ("error", shape::<ExecFailure>),
             ]),
-        route(COMMANDS, "GET", "/v1/sandboxes/{id}/exec/ws")
+        route(COMMANDS, "GET", "/v1/sandboxes/{id}/exec/ws", "WebSocket that runs many commands at once")
             .notes(
                 "A WebSocket of JSON objects in text frames. The client sends `{\"id\",\"cmd\",…}` with the fields of \
                  `ExecRequest`, `{\"id\",\"cancel\":true}`, `{\"id\",\"stdin\"}`, `{\"id\",\"stdin_close\":true}` and \
@@ -50,10 +51,10 @@ fn commands() -> Vec<Operation> {
             )
             .machine()
             .socket(),
-        terminal("/v1/sandboxes/{id}/exec/pty")
+        terminal("/v1/sandboxes/{id}/exec/pty", "WebSocket with a terminal")
             .notes(frames)
             .with(query("cmd", json!({"type": "string"}), "A program instead of a login shell.")),
-        terminal("/v1/sandboxes/{id}/ssh").notes(frames),
+        terminal("/v1/sandboxes/{id}/ssh", "WebSocket with a terminal, for the `ssh` command of the CLI").notes(frames),
     ]
 }
 
@@ -62,37 +63,63 @@ fn processes() -> Vec<Operation> {
     let last = json!({"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer", "minimum": 0},
         "description": "Beats `offset` for who follows."});
     vec![
-        route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes")
+        route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes", "Start a process that outlives the request")
             .once()
             .machine()
             .takes::<SpawnRequest>(json!({"cmd": "python3 -m http.server 3000", "tag": "web"}))
             .gives::<Process>(201),
-        route(PROCESSES, "GET", "/v1/sandboxes/{id}/processes").machine().gives::<Vec<Process>>(200),
-        route(PROCESSES, "GET", "/v1/sandboxes/{id}/processes/{process}").machine().gives::<Process>(200),
-        route(PROCESSES, "DELETE", "/v1/sandboxes/{id}/processes/{process}").machine().gives_nothing(204),
-        route(PROCESSES, "GET", "/v1/sandboxes/{id}/processes/{process}/output")
-            .notes("With `follow` an event stream that ends with exactly one `exit` or `error`; each id is an offset.")
+        route(PROCESSES, "GET", "/v1/sandboxes/{id}/processes", "List processes, oldest first")
             .machine()
-            .with(query("offset", json!({"type": "integer", "minimum": 0}), "Where to begin."))
-            .with(yes_or_no("follow", "Stays open until the process ends."))
-            .with(last)
-            .gives::<ProcessOutput>(200)
-            .gives_events(&[
-                ("stdout", shape::<FollowedChunk>),
-                ("stderr", shape::<FollowedChunk>),
-                ("lost", shape::<LostOutput>),
-                ("exit", shape::<FollowedExit>),
-                ("error", shape::<ExecFailure>),
-            ]),
-        route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes/{process}/stdin")
+            .gives::<Vec<Process>>(200),
+        route(PROCESSES, "GET", "/v1/sandboxes/{id}/processes/{process}", "Show a process")
             .machine()
-            .with(yes_or_no("end", "Closes it after that."))
-            .takes_content(bytes, false)
-            .gives::<Fed>(200),
-        route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes/{process}/signal")
-            .machine()
-            .takes::<SignalRequest>(json!({"signal": "TERM"}))
-            .gives_nothing(204),
+            .gives::<Process>(200),
+        route(
+            PROCESSES,
+            "DELETE",
+            "/v1/sandboxes/{id}/processes/{process}",
+            "Kill a process and its group, and remove it from the list",
+        )
+        .machine()
+        .gives_nothing(204),
+        route(
+            PROCESSES,
+            "GET",
+            "/v1/sandboxes/{id}/processes/{process}/output",
+            "Output of a process from an offset on, or follow it",
+        )
+        .notes("With `follow` an event stream that ends with exactly one `exit` or `error`; each id is an offset.")
+        .machine()
+        .with(query("offset", json!({"type": "integer", "minimum": 0}), "Where to begin."))
+        .with(yes_or_no("follow", "Stays open until the process ends."))
+        .with(last)
+        .gives::<ProcessOutput>(200)
+        .gives_events(&[
+            ("stdout", shape::<FollowedChunk>),
+            ("stderr", shape::<FollowedChunk>),
+            ("lost", shape::<LostOutput>),
+            ("exit", shape::<FollowedExit>),
+            ("error", shape::<ExecFailure>),
+        ]),
+        route(
+            PROCESSES,
+            "POST",
+            "/v1/sandboxes/{id}/processes/{process}/stdin",
+            "Write to the standard input of a process",
+        )
+        .machine()
+        .with(yes_or_no("end", "Closes it after that."))
+        .takes_content(bytes, false)
+        .gives::<Fed>(200),
+        route(
+            PROCESSES,
+            "POST",
+            "/v1/sandboxes/{id}/processes/{process}/signal",
+            "Send a signal to a process and its group",
+        )
+        .machine()
+        .takes::<SignalRequest>(json!({"signal": "TERM"}))
+        .gives_nothing(204),
     ]
 }
 
@@ -103,32 +130,45 @@ fn code() -> Vec<Operation> {
     let messages = json!({"oneOf": [message, {"type": "array", "items": {"type": "object"}}]});
     let example = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let answer: Value = json!({"type": ["object", "array"]});
-    let mut all = vec![
-        route(CODE, "POST", "/v1/sandboxes/{id}/repl/sessions")
-            .once()
+    let languages = |path, about| route(CODE, "GET", path, about).gives::<Vec<String>>(200);
+    vec![
+        route(
+            CODE,
+            "POST",
+            "/v1/sandboxes/{id}/repl/sessions",
+            "Open a code session, which keeps its state between cells",
+        )
+        .once()
+        .machine()
+        .may_take::<OpenSession>(json!({"language": "python"}))
+        .gives::<CodeSession>(201),
+        route(CODE, "GET", "/v1/sandboxes/{id}/repl/sessions", "List code sessions, oldest first")
             .machine()
-            .may_take::<OpenSession>(json!({"language": "python"}))
-            .gives::<CodeSession>(201),
-        route(CODE, "GET", "/v1/sandboxes/{id}/repl/sessions").machine().gives::<Vec<CodeSession>>(200),
-        route(CODE, "POST", "/v1/sandboxes/{id}/repl/sessions/{session}/run")
+            .gives::<Vec<CodeSession>>(200),
+        route(
+            CODE,
+            "POST",
+            "/v1/sandboxes/{id}/repl/sessions/{session}/run",
+            "Run a cell and return its output and results",
+        )
+        .machine()
+        .takes::<RunCell>(json!({"code": "6 * 7"}))
+        .gives::<CellResult>(200),
+        route(CODE, "DELETE", "/v1/sandboxes/{id}/repl/sessions/{session}", "Close a code session")
             .machine()
-            .takes::<RunCell>(json!({"code": "6 * 7"}))
-            .gives::<CellResult>(200),
-        route(CODE, "DELETE", "/v1/sandboxes/{id}/repl/sessions/{session}").machine().gives_nothing(204),
-        route(CODE, "POST", "/v1/sandboxes/{id}/repl")
+            .gives_nothing(204),
+        route(CODE, "POST", "/v1/sandboxes/{id}/repl", "Run code without a session")
             .machine()
             .takes::<RunOnce>(json!({"language": "python", "code": "print(6 * 7)"}))
             .gives::<RanOnce>(200),
-        route(CODE, "POST", "/v1/sandboxes/{id}/mcp")
+        route(CODE, "POST", "/v1/sandboxes/{id}/mcp", "The sandbox as tools for agents (Model Context Protocol)")
             .notes("JSON-RPC 2.0 without sessions; a refusal of a message is a JSON-RPC error.")
             .machine()
             .takes_content(json!({"application/json": {"schema": messages, "example": example}}), true)
             .gives_content(200, "application/json", answer.clone())
             .gives_nothing(202)
             .gives_content(400, "application/json", answer),
-    ];
-    for path in ["/v1/repl/languages", "/repl/languages"] {
-        all.push(route(CODE, "GET", path).gives::<Vec<String>>(200));
-    }
-    all
+        languages("/v1/repl/languages", "List the languages of code sessions"),
+        languages("/repl/languages", "List the languages of code sessions (same as `/v1/repl/languages`)"),
+    ]
 }

@@ -1,7 +1,7 @@
-//! The public API as an OpenAPI 3.1 document, generated from the types of this room and the list of
-//! endpoints. `operation` describes one route, `schemas` the types, and the other files describe
-//! the routes by subject. Only `cargo xtask openapi` and its tests run this code; the server serves
-//! the committed file.
+//! The public API as an OpenAPI 3.1 document, generated from the types of this room and the
+//! descriptions of the routes. `operation` describes one route, `schemas` the types, and the other
+//! files list the routes by subject: they are the one list of public endpoints. Only
+//! `cargo xtask openapi` and its tests run this code; the server serves the committed file.
 
 mod access;
 mod copies;
@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::endpoint::{ENDPOINTS, Endpoint};
 use operation::{Operation, REFUSALS};
 use schemas::Schemas;
 
@@ -50,18 +49,13 @@ const TAGS: [(&str, &str); 13] = [
 /// Generates the document.
 ///
 /// # Panics
-/// If an endpoint has no description, or a description has no endpoint.
+/// If a route is described twice, or its tag or an error status is not explained.
 pub fn document() -> Value {
     let mut schemas = Schemas::new();
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    let mut described = described();
-    for endpoint in ENDPOINTS {
-        let found = described.iter().position(|operation| operation.is(endpoint.method, endpoint.path));
-        let found = found.unwrap_or_else(|| panic!("{} {} is not described", endpoint.method, endpoint.path));
-        write(endpoint, &described.swap_remove(found), &mut schemas, &mut paths);
+    for operation in operations() {
+        write(&operation, &mut schemas, &mut paths);
     }
-    let strange: Vec<_> = described.iter().map(|operation| operation.path).collect();
-    assert!(strange.is_empty(), "described, but no endpoint: {strange:?}");
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -128,7 +122,7 @@ pub fn written(document: &Value) -> String {
     out
 }
 
-fn described() -> Vec<Operation> {
+fn operations() -> Vec<Operation> {
     let mut all = server::operations();
     all.extend(sandboxes::operations());
     all.extend(copies::operations());
@@ -139,18 +133,14 @@ fn described() -> Vec<Operation> {
     all
 }
 
-fn write<'a>(
-    endpoint: &'a Endpoint,
-    operation: &Operation,
-    schemas: &mut Schemas,
-    paths: &mut BTreeMap<&'a str, Map<String, Value>>,
-) {
-    assert!(TAGS.iter().any(|(name, _)| *name == operation.tag), "{} has no such tag", endpoint.path);
-    let methods = if endpoint.method == "ANY" { &EVERY_METHOD[..] } else { &[endpoint.method] };
+fn write(operation: &Operation, schemas: &mut Schemas, paths: &mut BTreeMap<&str, Map<String, Value>>) {
+    let Operation { method, path, tag, .. } = *operation;
+    assert!(TAGS.iter().any(|(name, _)| *name == tag), "{path} has no such tag");
+    let methods = if method == "ANY" { &EVERY_METHOD[..] } else { &[method] };
     for method in methods {
-        let written = operation.write(method, endpoint.about, schemas);
-        let before = paths.entry(endpoint.path).or_default().insert(method.to_lowercase(), written);
-        assert!(before.is_none(), "{method} {} is listed twice", endpoint.path);
+        let written = operation.write(method, schemas);
+        let before = paths.entry(path).or_default().insert(method.to_lowercase(), written);
+        assert!(before.is_none(), "{method} {path} is described twice");
     }
 }
 

@@ -31,11 +31,12 @@ pub const REFUSALS: [(u16, &str); 14] = [
 /// Error statuses of work in a machine, which may have to be woken first.
 const MACHINE: [u16; 6] = [404, 409, 502, 503, 504, 507];
 
-/// One route, without the data that the list of endpoints has.
+/// One public route. The descriptions of all routes are the list of public endpoints.
 pub struct Operation {
-    method: &'static str,
+    pub method: &'static str,
     pub path: &'static str,
     pub tag: &'static str,
+    about: &'static str,
     open: bool,
     extension: bool,
     notes: &'static str,
@@ -61,12 +62,13 @@ pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Starts the description of a route.
-pub fn route(tag: &'static str, method: &'static str, path: &'static str) -> Operation {
+/// Starts the description of a route. `about` is its summary.
+pub fn route(tag: &'static str, method: &'static str, path: &'static str, about: &'static str) -> Operation {
     let mut operation = Operation {
         method,
         path,
         tag,
+        about,
         open: false,
         extension: false,
         notes: "",
@@ -102,11 +104,6 @@ pub fn ours(mut parameter: Value) -> Value {
 }
 
 impl Operation {
-    /// Tells whether this is the route of an endpoint.
-    pub fn is(&self, method: &str, path: &str) -> bool {
-        self.method == method && self.path == path
-    }
-
     /// The route needs no key.
     pub fn open(mut self) -> Self {
         self.open = true;
@@ -121,7 +118,7 @@ impl Operation {
         self
     }
 
-    /// Adds a longer description than the list of endpoints has.
+    /// Adds a longer description.
     pub fn notes(mut self, text: &'static str) -> Self {
         self.notes = text;
         self
@@ -202,11 +199,11 @@ impl Operation {
     }
 
     /// Writes the operation for a method.
-    pub fn write(&self, method: &str, about: &str, schemas: &mut Schemas) -> Value {
+    pub fn write(&self, method: &str, schemas: &mut Schemas) -> Value {
         let mut written = json!({
             "operationId": operation_id(method, self.path),
             "tags": [self.tag],
-            "summary": about,
+            "summary": self.about,
             "responses": self.responses(schemas),
         });
         let mut set = |name: &str, value: Value| written[name] = value;

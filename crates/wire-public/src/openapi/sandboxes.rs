@@ -13,29 +13,36 @@ const WATCHING: &str = "Watching";
 
 pub fn operations() -> Vec<Operation> {
     let text = json!({"type": "string"});
-    let mut all = vec![
-        route(TAG, "POST", "/v1/sandboxes")
+    let switch = |path, about| route(TAG, "POST", path, about).machine().gives::<Status>(200);
+    vec![
+        route(TAG, "POST", "/v1/sandboxes", "Create a sandbox; returns when it is ready")
             .once()
             .machine()
             .takes::<CreateSandbox>(json!({"template": "base", "ttl_seconds": 600}))
             .gives::<Sandbox>(201),
-        route(TAG, "GET", "/v1/sandboxes").gives::<Vec<Sandbox>>(200),
-        route(TAG, "GET", "/v1/sandboxes/{id}").gives::<Sandbox>(200),
-        route(TAG, "DELETE", "/v1/sandboxes/{id}").machine().gives_nothing(204),
-        route(TAG, "POST", "/v1/sandboxes/{id}/pause").machine().gives_nothing(204),
-        route(TAG, "POST", "/v1/sandboxes/{id}/resume").machine().gives_nothing(204),
-        route(TAG, "GET", "/v1/sandboxes/{id}/lifecycle").machine().gives::<Lifecycle>(200),
-        route(TAG, "PATCH", "/v1/sandboxes/{id}/lifecycle")
+        route(TAG, "GET", "/v1/sandboxes", "List sandboxes, newest first").gives::<Vec<Sandbox>>(200),
+        route(TAG, "GET", "/v1/sandboxes/{id}", "Show a sandbox").gives::<Sandbox>(200),
+        route(TAG, "DELETE", "/v1/sandboxes/{id}", "Delete a sandbox").machine().gives_nothing(204),
+        route(TAG, "POST", "/v1/sandboxes/{id}/pause", "Pause a sandbox: its CPUs stop, its memory stays")
+            .machine()
+            .gives_nothing(204),
+        route(TAG, "POST", "/v1/sandboxes/{id}/resume", "Resume a paused sandbox").machine().gives_nothing(204),
+        route(TAG, "GET", "/v1/sandboxes/{id}/lifecycle", "Show the idle limit and the idle time of a sandbox")
+            .machine()
+            .gives::<Lifecycle>(200),
+        route(TAG, "PATCH", "/v1/sandboxes/{id}/lifecycle", "Change the idle limit of a sandbox")
             .machine()
             .may_take::<SetLifecycle>(json!({"ttl_seconds": 3600}))
             .gives::<Lifecycle>(200),
-        route(TAG, "GET", "/v1/sandboxes/{id}/egress").ours().gives::<EgressList>(200),
-        route(TAG, "PUT", "/v1/sandboxes/{id}/egress")
+        route(TAG, "GET", "/v1/sandboxes/{id}/egress", "Show the egress rules of a sandbox")
+            .ours()
+            .gives::<EgressList>(200),
+        route(TAG, "PUT", "/v1/sandboxes/{id}/egress", "Replace the egress rules of a sandbox, at once")
             .ours()
             .machine()
             .takes::<SetEgress>(json!({"egress_allowlist": ["pypi.org", "*.debian.org"]}))
             .gives::<EgressList>(200),
-        route(WATCHING, "GET", "/v1/sandboxes/{id}/events")
+        route(WATCHING, "GET", "/v1/sandboxes/{id}/events", "List recent events of a sandbox, or follow them")
             .notes("With `follow` an event stream: the same events as they happen.")
             .with(query("tail", json!({"type": "integer", "minimum": 0}), "How many of the last events."))
             .with(query("since", json!({"type": "string", "format": "date-time"}), "None that is older."))
@@ -43,8 +50,10 @@ pub fn operations() -> Vec<Operation> {
             .refuses(&[503])
             .gives::<EventList>(200)
             .gives_events(&[("event", shape::<Event>)]),
-        route(WATCHING, "GET", "/v1/sandboxes/{id}/metrics").machine().gives::<MachineMetrics>(200),
-        route(WATCHING, "GET", "/v1/sandboxes/{id}/logs")
+        route(WATCHING, "GET", "/v1/sandboxes/{id}/metrics", "Current usage of a sandbox")
+            .machine()
+            .gives::<MachineMetrics>(200),
+        route(WATCHING, "GET", "/v1/sandboxes/{id}/logs", "Show the console of a sandbox, or follow it")
             .notes("Plain text; with `follow` an event stream of lines.")
             .with(yes_or_no("follow", "Stays open and tells lines as they come."))
             .with(query("stream", text, "Accepted and without effect: a console is one stream."))
@@ -52,14 +61,9 @@ pub fn operations() -> Vec<Operation> {
             .refuses(&[502, 503, 504])
             .gives_content(200, "text/plain", json!({"type": "string"}))
             .gives_events(&[("line", shape::<LogLine>)]),
-    ];
-    for path in [
-        "/v1/sandboxes/{id}/hibernate",
-        "/v1/sandboxes/{id}/stop",
-        "/v1/sandboxes/{id}/wake",
-        "/v1/sandboxes/{id}/start",
-    ] {
-        all.push(route(TAG, "POST", path).machine().gives::<Status>(200));
-    }
-    all
+        switch("/v1/sandboxes/{id}/hibernate", "Hibernate a sandbox: memory and disk are saved, the machine ends"),
+        switch("/v1/sandboxes/{id}/stop", "Hibernate a sandbox (same as `hibernate`)"),
+        switch("/v1/sandboxes/{id}/wake", "Wake a hibernated sandbox; succeeds if it is awake"),
+        switch("/v1/sandboxes/{id}/start", "Wake a hibernated sandbox (same as `wake`)"),
+    ]
 }

@@ -10,56 +10,65 @@ const KEYS: &str = "API keys";
 const WATCHING: &str = "Watching";
 
 pub fn operations() -> Vec<Operation> {
-    let mut all = Vec::new();
-    for path in ["/healthz", "/v1/healthz"] {
-        all.push(route(SERVER, "GET", path).open().gives::<Health>(200).gives::<Health>(503));
-    }
-    for path in ["/version", "/v1/version"] {
-        all.push(route(SERVER, "GET", path).open().gives::<Version>(200));
-    }
-    for path in ["/metrics", "/v1/metrics"] {
-        let metrics = route(SERVER, "GET", path).open().refuses(&[504]);
-        all.push(metrics.gives_content(200, "application/openmetrics-text", json!({"type": "string"})));
-    }
-    all.extend([
-        route(SERVER, "GET", "/openapi.json").open().ours().gives_content(
+    let health = |path, about| route(SERVER, "GET", path, about).open().gives::<Health>(200).gives::<Health>(503);
+    let version = |path, about| route(SERVER, "GET", path, about).open().gives::<Version>(200);
+    let metrics = |path, about| {
+        let metrics = route(SERVER, "GET", path, about).open().refuses(&[504]);
+        metrics.gives_content(200, "application/openmetrics-text", json!({"type": "string"}))
+    };
+    vec![
+        health("/healthz", "Report whether the server is healthy"),
+        health("/v1/healthz", "Report whether the server is healthy (same as `/healthz`)"),
+        version("/version", "Show the version of the server"),
+        version("/v1/version", "Show the version of the server (same as `/version`)"),
+        metrics("/metrics", "Metrics of the server, for Prometheus"),
+        metrics("/v1/metrics", "Metrics of the server, for Prometheus (same as `/metrics`)"),
+        route(SERVER, "GET", "/openapi.json", "This document").open().ours().gives_content(
             200,
             "application/json",
             json!({"type": "object"}),
         ),
-        route(SERVER, "GET", "/docs").open().ours().gives_content(200, "text/html", json!({"type": "string"})),
-        route(SERVER, "GET", "/v1/me").gives::<Me>(200),
-        route(KEYS, "GET", "/v1/api-keys").ours().gives::<ApiKeys>(200),
-        route(KEYS, "POST", "/v1/api-keys")
+        route(SERVER, "GET", "/docs", "This document as a web page").open().ours().gives_content(
+            200,
+            "text/html",
+            json!({"type": "string"}),
+        ),
+        route(SERVER, "GET", "/v1/me", "Show the caller of this key").gives::<Me>(200),
+        route(KEYS, "GET", "/v1/api-keys", "List the API keys of the workspace, newest first")
+            .ours()
+            .gives::<ApiKeys>(200),
+        route(KEYS, "POST", "/v1/api-keys", "Create an API key; the only answer that shows it")
             .ours()
             .may_take::<CreateApiKey>(json!({"label": "ci", "expires_in_days": 30}))
             .gives::<ApiKey>(201),
-        route(KEYS, "DELETE", "/v1/api-keys/{key}")
+        route(KEYS, "DELETE", "/v1/api-keys/{key}", "Revoke an API key, at once")
             .ours()
             .notes("By id or prefix. Requests, streams and sockets that were opened with the key are closed.")
             .with(yes_or_no("force", "Revokes the last key that works, too."))
             .refuses(&[409])
             .gives_nothing(204),
         // These routes are for signed-in users, which do not exist yet.
-        route(SERVER, "GET", "/v1/me/tokens"),
-        route(SERVER, "POST", "/v1/me/tokens"),
-        route(SERVER, "DELETE", "/v1/me/tokens/{prefix}"),
-        span(route(WATCHING, "GET", "/v1/metrics/overview")),
-        span(route(WATCHING, "GET", "/v1/metrics/sandbox/{id}")),
-        route(WATCHING, "GET", "/v1/stats/boot")
+        route(SERVER, "GET", "/v1/me/tokens", "List keys; refused for callers with a key"),
+        route(SERVER, "POST", "/v1/me/tokens", "Create a key; refused for callers with a key"),
+        route(SERVER, "DELETE", "/v1/me/tokens/{prefix}", "Revoke a key; refused for callers with a key"),
+        span(route(WATCHING, "GET", "/v1/metrics/overview", "Usage of all sandboxes of the workspace over time")),
+        span(route(WATCHING, "GET", "/v1/metrics/sandbox/{id}", "Usage of one sandbox over time")),
+        route(WATCHING, "GET", "/v1/stats/boot", "Statistics of start times")
             .with(query(
                 "limit",
                 json!({"type": "integer", "minimum": 0}),
                 "How many boots are listed; 50 if not said.",
             ))
             .gives::<BootStats>(200),
-        route(WATCHING, "GET", "/v1/audit")
+        route(WATCHING, "GET", "/v1/audit", "List the audit entries of the workspace")
             .with(query("since", json!({"type": "string", "format": "date-time"}), "The oldest that is listed."))
             .with(query("limit", json!({"type": "integer", "minimum": 0}), "How many at most."))
             .gives::<AuditTrail>(200),
-        route(SERVER, "GET", "/v1/host/audit").ours().refuses(&[404, 502, 503, 504]).gives::<Audit>(200),
-    ]);
-    all
+        route(SERVER, "GET", "/v1/host/audit", "Compare what exists on the host with what should exist")
+            .ours()
+            .refuses(&[404, 502, 503, 504])
+            .gives::<Audit>(200),
+    ]
 }
 
 fn span(operation: Operation) -> Operation {

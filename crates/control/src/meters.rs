@@ -1,29 +1,14 @@
-//! The server's metrics for Prometheus. Labels are closed sets: route templates, methods, status
-//! classes, boot modes.
+//! The server's metrics for Prometheus. Labels are closed sets: states, boot modes, and what the
+//! front door counts of requests.
 
-use std::{fmt, sync::atomic::Ordering, time::Duration};
+use std::{fmt, sync::atomic::Ordering};
 
+use pandastack_door::RequestMeters;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::{Registry, Unit},
 };
-
-/// Seconds until the answer's head. The smallest are for reads, the largest for creates on a slow
-/// host.
-const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 25.0];
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
-    method: &'static str,
-    route: String,
-    class: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Route {
-    route: String,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Mode {
@@ -43,9 +28,8 @@ struct Of {
 /// All meters of the server.
 pub struct Meters {
     registry: Registry,
-    requests: Family<Answered, Counter>,
-    durations: Family<Route, Histogram>,
-    refused: Counter,
+    /// Counted by the front door.
+    pub requests: RequestMeters,
     boots: Family<Mode, Counter>,
     sandboxes: Family<Status, Gauge>,
     machines: Family<Of, Gauge>,
@@ -73,9 +57,7 @@ impl Default for Meters {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("pandastack");
         let meters = Self {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            refused: Counter::default(),
+            requests: RequestMeters::default(),
             boots: Family::default(),
             sandboxes: Family::default(),
             machines: Family::default(),
@@ -84,11 +66,8 @@ impl Default for Meters {
             spans: Family::default(),
             registry: Registry::default(),
         };
-        registry.register("requests", "Requests answered", meters.requests.clone());
-        let about = "Time to the head of an answer";
-        registry.register_with_unit("request_duration", about, Unit::Seconds, meters.durations.clone());
-        registry.register("rate_limited", "Requests refused because they came too fast", meters.refused.clone());
-        registry.register("boots", "Sandboxes that came up, by how their machine was come by", meters.boots.clone());
+        meters.requests.register(&mut registry);
+        registry.register("boots", "Sandboxes that started, by boot mode", meters.boots.clone());
         registry.register("sandboxes", "Sandboxes by state", meters.sandboxes.clone());
         registry.register("machines", "Machines: in use, standing by, waiting for a layer", meters.machines.clone());
         registry.register_with_unit(
@@ -107,18 +86,6 @@ impl Default for Meters {
 impl Meters {
     /// Content type of the text that `encode` writes.
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-    /// Counts an answered request.
-    pub fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
-        let labels = Answered { method: known(method), route: route.to_owned(), class: class(status) };
-        self.requests.get_or_create(&labels).inc();
-        self.durations.get_or_create(&Route { route: route.to_owned() }).observe(took.as_secs_f64());
-    }
-
-    /// Counts a request that the rate limit refused.
-    pub fn too_fast(&self) {
-        self.refused.inc();
-    }
 
     /// Counts a sandbox that booted.
     pub fn booted(&self, mode: &str) {
@@ -155,32 +122,19 @@ impl Meters {
     }
 }
 
-pub(super) fn known(method: &str) -> &'static str {
-    let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-    methods.into_iter().find(|known| *known == method).unwrap_or("other")
-}
-
-fn class(status: u16) -> &'static str {
-    match status {
-        100..200 => "1xx",
-        200..300 => "2xx",
-        300..400 => "3xx",
-        400..500 => "4xx",
-        _ => "5xx",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn everything_counted_is_written() {
         let meters = Meters::default();
-        meters.answered("GET", "/v1/sandboxes/{id}", 404, Duration::from_millis(3));
-        meters.answered("BREW", "none", 503, Duration::from_secs(60));
+        meters.requests.answered("GET", "/v1/sandboxes/{id}", 404, Duration::from_millis(3));
+        meters.requests.answered("BREW", "none", 503, Duration::from_secs(60));
         meters.booted("standby");
-        meters.too_fast();
+        meters.requests.too_fast();
         let reading = |status: &str| Reading {
             sandboxes: vec![(status.into(), 2)],
             machines: [2, 1, 0],

@@ -2,21 +2,19 @@
 //! `pandastack.`.
 
 use axum::extract::Request;
-use pandastack_kit::trace::{Here, SpanKind, Work};
+use pandastack_kit::trace::{Here, SpanKind, SpanQueue, Work};
 use pandastack_model::SandboxId;
 
-use super::{EXEMPT, NO_ROUTE, PASSED, meters::known};
-use crate::Control;
+use super::{NO_ROUTE, meters::known};
+use crate::special::{EXEMPT, FORWARDED, SIGNED};
 
-/// Prefix of routes whose paths hold a credential.
-const SIGNED: &str = "/v1/p/";
 /// Name that the specification gives to an unknown method.
 const OTHER_METHOD: &str = "_OTHER";
 
 /// Returns the trace context of a request, and its span. Exempt routes are not recorded, because
 /// probes would be most of the spans.
-pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (Here, Work) {
-    let spans = control.spans.clone().filter(|_| !EXEMPT.contains(&route));
+pub fn begin(spans: Option<&SpanQueue>, request: &Request, route: &str, here: Here) -> (Here, Work) {
+    let spans = spans.filter(|_| !EXEMPT.contains(&route)).cloned();
     if spans.is_none() {
         return (here, Work::default());
     }
@@ -35,12 +33,12 @@ pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (
     if route != NO_ROUTE {
         work.note("http.route", route);
         // The rest of a proxied path belongs to the guest.
-        if !route.starts_with(SIGNED) && !route.starts_with(PASSED) {
+        if !route.starts_with(SIGNED) && !route.starts_with(FORWARDED) {
             work.note("url.path", request.uri().path());
         }
     }
     if let Some(id) = sandbox(route, request.uri().path()) {
-        work.note(SANDBOX, id.to_string());
+        work.note(SANDBOX_ATTRIBUTE, id.to_string());
     }
     // The default, until there is an answer: a client may disconnect.
     work.fail(&"ended before its answer");
@@ -48,7 +46,7 @@ pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (
 }
 
 /// Attribute of the sandbox that a span is about.
-pub const SANDBOX: &str = "pandastack.sandbox.id";
+pub const SANDBOX_ATTRIBUTE: &str = "pandastack.sandbox.id";
 pub const WORKSPACE: &str = "pandastack.workspace.id";
 pub const REQUEST: &str = "pandastack.request.id";
 

@@ -7,12 +7,11 @@ use axum::{
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pandastack_model::{Fault, FaultKind};
-use serde::de::DeserializeOwned;
-
-use crate::{
+use pandastack_wire_public::{
     limits::{JSON_ARRIVAL_MAX, JSON_BYTES_MAX},
     parse_rfc3339,
 };
+use serde::de::DeserializeOwned;
 
 /// Reads a JSON body. The content type is ignored, because published clients do not always set it.
 pub async fn json_body<T: DeserializeOwned>(body: Body) -> Result<T, Fault> {
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     async fn refused(body: impl Into<Body>, kind: FaultKind, code: &str) {
-        let fault = json_body::<crate::CreateSandbox>(body.into()).await.unwrap_err();
+        let fault = json_body::<pandastack_wire_public::CreateSandbox>(body.into()).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (kind, code));
     }
 
@@ -104,8 +103,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_optional_body_may_be_empty_but_not_wrong() {
-        assert!(optional_json_body::<crate::CreateSandbox>(Body::empty()).await.unwrap().template.is_none());
-        let wrong = optional_json_body::<crate::CreateSandbox>("[]".into()).await.unwrap_err();
+        assert!(
+            optional_json_body::<pandastack_wire_public::CreateSandbox>(Body::empty())
+                .await
+                .unwrap()
+                .template
+                .is_none()
+        );
+        let wrong = optional_json_body::<pandastack_wire_public::CreateSandbox>("[]".into()).await.unwrap_err();
         assert_eq!(wrong.code, "body.bad_json");
     }
 

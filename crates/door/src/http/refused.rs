@@ -7,7 +7,7 @@ use axum::{
 };
 use pandastack_model::{Fault, FaultKind};
 
-use crate::reply;
+use pandastack_wire_public::reply;
 
 /// The result of a door's handler.
 pub type Answer<T = Response> = Result<T, Refused>;

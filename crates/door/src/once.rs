@@ -1,94 +1,72 @@
 //! Creating requests with an `Idempotency-Key`: the work is done once, the answer can be repeated.
 
+use std::sync::Arc;
+
 use axum::{
+    Router,
     body::{Body, Bytes},
     extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
-    middleware::Next,
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
+use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::Caller;
-use pandastack_wire_public::{
-    OTHER_REQUEST,
-    http::{Refused, bearer, whole_body},
-};
+use pandastack_wire_public::OTHER_REQUEST;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Control,
-    limits::{ATTEMPT_ANSWER_BYTES_MAX, ATTEMPT_KEY_BYTES_MAX, ATTEMPTS_REMEMBERED},
-    store::{Attempt, Begun, Made},
+    backend::{Attempt, Begun, DoorBackend},
+    http::{Refused, bearer, whole_body},
+    limits::{ATTEMPT_ANSWER_BYTES_MAX, ATTEMPT_KEY_BYTES_MAX},
+    special::{CREATING, IN_GUEST},
 };
 
 const KEY: &str = "idempotency-key";
 /// Header of a repeated answer.
 const REPLAYED: &str = "idempotent-replayed";
 
-/// The routes whose POST creates something. Builds handle their key themselves, because their body
-/// is too large to buffer.
-const CREATING: [&str; 10] = [
-    "/v1/sandboxes",
-    "/v1/sandboxes/{id}/fork",
-    "/v1/sandboxes/{id}/fork-tree",
-    "/v1/sandboxes/{id}/snapshots",
-    "/v1/sandboxes/{id}/preview-token",
-    "/v1/sandboxes/{id}/preview",
-    "/v1/volumes",
-    "/v1/webhooks",
-    "/v1/sandboxes/{id}/processes",
-    "/v1/sandboxes/{id}/repl/sessions",
-];
-
-/// Those among them that create something in a guest. It has no id before it is made, so it cannot
-/// be undone by id.
-const IN_GUEST: [&str; 2] = ["/v1/sandboxes/{id}/processes", "/v1/sandboxes/{id}/repl/sessions"];
-
-/// Passes a request on, or repeats its recorded answer.
-pub async fn once(State(control): State<Control>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>();
-    let creates = request.method() == Method::POST && route.is_some_and(|route| CREATING.contains(&route.as_str()));
-    let Some(key) = request.headers().get(KEY).filter(|_| creates).cloned() else { return next.run(request).await };
-    let caller = match request.extensions().get::<Caller>().cloned() {
-        Some(caller) => Ok(caller),
-        None => control.caller(bearer(request.headers(), request.uri()).as_deref()).await,
-    };
-    let answered = async {
-        let (caller, key) = (caller?, checked(&key)?);
-        answer(&control, caller, key, request, next).await
-    };
-    answered.await.unwrap_or_else(|fault: Fault| Refused::from(fault).into_response())
+/// Idempotency keys of the server's creating routes. Clones are the same.
+#[derive(Clone)]
+pub struct IdempotencyKeys {
+    backend: Arc<dyn DoorBackend>,
+    scope: Scope,
 }
 
-async fn answer(
-    control: &Control,
-    caller: Caller,
-    key: String,
-    request: Request,
-    next: Next,
-) -> Result<Response, Fault> {
-    let (mut parts, body) = request.into_parts();
-    let body = whole_body(body).await?;
-    let digest = digest(parts.uri.path(), &body);
-    let in_guest = parts.extensions.get::<MatchedPath>().is_some_and(|route| IN_GUEST.contains(&route.as_str()));
-    let caller = Caller { attempt: Some(key.into()), ..caller };
-    parts.extensions.insert(caller.clone());
-    let (place, request) = (parts.uri.path().to_owned(), Request::from_parts(parts, Body::from(body)));
-    let noting = control.clone();
-    control
-        .once(caller.clone(), digest, async move {
-            if in_guest && let Err(fault) = noting.note_made(&caller, Made::InGuest, &[place]).await {
+impl IdempotencyKeys {
+    /// Requests that have begun go on in this scope.
+    pub fn new(backend: Arc<dyn DoorBackend>, scope: Scope) -> Self {
+        Self { backend, scope }
+    }
+
+    /// Supports idempotency keys on the creating requests of these routes. Goes inside their
+    /// frame, which renders refusals.
+    pub fn layer<S: Clone + Send + Sync + 'static>(self, routes: Router<S>) -> Router<S> {
+        routes.layer(from_fn_with_state(self, once))
+    }
+
+    async fn answer(&self, caller: Caller, key: String, request: Request, next: Next) -> Result<Response, Fault> {
+        let (mut parts, body) = request.into_parts();
+        let body = whole_body(body).await?;
+        let digest = request_digest(parts.uri.path(), &body);
+        let in_guest = parts.extensions.get::<MatchedPath>().is_some_and(|route| IN_GUEST.contains(&route.as_str()));
+        let caller = Caller { attempt: Some(key.into()), ..caller };
+        parts.extensions.insert(caller.clone());
+        let (path, request) = (parts.uri.path().to_owned(), Request::from_parts(parts, Body::from(body)));
+        let backend = self.backend.clone();
+        self.once(caller.clone(), digest, async move {
+            if in_guest && let Err(fault) = backend.note_made_in_guest(&caller, path).await {
                 return Refused::from(fault).into_response();
             }
             next.run(request).await
         })
         .await
-}
+    }
 
-impl Control {
     /// Does the work once per idempotency key and repeats its answer. The work runs to its end even
     /// if the client disconnects, so that the key is always resolved.
-    pub(super) async fn once(
+    pub async fn once(
         &self,
         caller: Caller,
         digest: String,
@@ -96,10 +74,8 @@ impl Control {
     ) -> Result<Response, Fault> {
         let Some(key) = caller.attempt else { return Ok(work.await) };
         let attempt = Attempt { workspace: caller.workspace, key: key.to_string() };
-        let now_ns = self.clock.now_ns();
-        let since_ns = now_ns.saturating_sub(ATTEMPTS_REMEMBERED.as_nanos() as u64);
         let conflict = |code, text| Err(Fault::new(FaultKind::Conflict, code, text));
-        match self.store.begin_attempt(&attempt, &digest, now_ns, since_ns).await? {
+        match self.backend.begin_attempt(&attempt, &digest).await? {
             Begun::New => {}
             Begun::InFlight => {
                 return conflict(
@@ -116,8 +92,8 @@ impl Control {
                 );
             }
         }
-        let control = self.clone();
-        let work = async move { control.remember(&attempt, work.await).await };
+        let keys = self.clone();
+        let work = async move { keys.remember(&attempt, work.await).await };
         self.scope.run("keyed request", work).await.map_err(Fault::bug)?
     }
 
@@ -128,18 +104,34 @@ impl Control {
             match refused.fault() {
                 // After these faults, something may have been made or may still be made.
                 fault if fault.kind == FaultKind::Bug || fault.code == "sandbox.slow" => {
-                    self.store.answer_attempt(attempt, status, Some(&body)).await?;
+                    self.backend.answer_attempt(attempt, status, Some(&body)).await?;
                 }
-                _ => self.store.drop_attempt(attempt).await?,
+                _ => self.backend.drop_attempt(attempt).await?,
             }
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.map_err(Fault::bug)?;
         let kept = Some(&body[..]).filter(|body| body.len() <= ATTEMPT_ANSWER_BYTES_MAX);
-        self.store.answer_attempt(attempt, parts.status.as_u16(), kept).await?;
+        self.backend.answer_attempt(attempt, parts.status.as_u16(), kept).await?;
         Ok(Response::from_parts(parts, Body::from(body)))
     }
+}
+
+/// Passes a request on, or repeats its recorded answer.
+async fn once(State(keys): State<IdempotencyKeys>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let creates = request.method() == Method::POST && route.is_some_and(|route| CREATING.contains(&route.as_str()));
+    let Some(key) = request.headers().get(KEY).filter(|_| creates).cloned() else { return next.run(request).await };
+    let caller = match request.extensions().get::<Caller>().cloned() {
+        Some(caller) => Ok(caller),
+        None => keys.backend.authenticate(bearer(request.headers(), request.uri()).as_deref()).await,
+    };
+    let answered = async {
+        let (caller, key) = (caller?, checked(&key)?);
+        keys.answer(caller, key, request, next).await
+    };
+    answered.await.unwrap_or_else(|fault: Fault| Refused::from(fault).into_response())
 }
 
 fn replay(status: u16, body: Vec<u8>) -> Response {
@@ -152,7 +144,7 @@ fn replay(status: u16, body: Vec<u8>) -> Response {
 }
 
 /// Returns the idempotency key of a request, if it has one.
-pub(super) fn key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
     headers.get(KEY).map(checked).transpose()
 }
 
@@ -165,7 +157,7 @@ fn checked(key: &HeaderValue) -> Result<String, Fault> {
 }
 
 /// Digest that identifies a request.
-pub(super) fn digest(path: &str, body: &[u8]) -> String {
+pub fn request_digest(path: &str, body: &[u8]) -> String {
     let digest = Sha256::new().chain_update(path).chain_update([0]).chain_update(body).finalize();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,15 +7,34 @@ use std::{
 };
 
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::WorkspaceId;
+use pandastack_wire_fleet::{FIRST_WORKSPACE, WorkspaceId};
 
-use crate::{
-    app::FIRST_WORKSPACE,
-    limits::RATE_BUCKETS_MAX,
-    settings::{Operator, RateSettings},
-};
+use crate::limits::{RATE_BUCKETS_MAX, RATE_BURST, RATE_PER_SECOND};
 
 const NS_PER_SECOND: f64 = 1e9;
+
+/// Request rate of a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSettings {
+    /// Sustained requests per second; 0 means no limit.
+    pub per_second: u32,
+    /// Requests at once after a quiet period.
+    pub burst: u32,
+    pub operator: Operator,
+}
+
+/// Whether the rate limit also applies to the first workspace, which belongs to the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Limited,
+    Free,
+}
+
+impl Default for RateSettings {
+    fn default() -> Self {
+        Self { per_second: RATE_PER_SECOND, burst: RATE_BURST, operator: Operator::Free }
+    }
+}
 
 /// The buckets of all workspaces with recent requests.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use axum::{
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
 
-use crate::sse;
+use pandastack_wire_public::sse;
 
 /// Answers with event-stream text as it arrives. The stream is polled only while the connection has
 /// room.

@@ -12,10 +12,10 @@ use axum::{
     response::Response,
 };
 use hyper::body::{Frame, SizeHint};
+use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::CallerKey;
-use pandastack_wire_public::http::refuse;
 
-use crate::app::revoked_key;
+use crate::http::refuse;
 
 /// Works until the answer, or until the key is revoked. The work is then dropped, as when a client
 /// disconnects.
@@ -33,6 +33,11 @@ pub async fn until_revoked(key: CallerKey, work: impl Future<Output = Response>,
         let revoked = Box::pin(async move { key.revoked().await });
         Body::new(UntilRevoked { body, revoked })
     })
+}
+
+/// The fault for a request with a revoked key.
+pub fn revoked_key() -> Fault {
+    Fault::new(FaultKind::Unauthorized, "unauthorized", "this API key was revoked")
 }
 
 /// An answer that is cut off when its key is revoked.

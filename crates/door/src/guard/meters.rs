@@ -1,0 +1,81 @@
+//! Metrics of requests for Prometheus. Labels are closed sets: route templates, methods, status
+//! classes.
+
+use std::time::Duration;
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+/// Seconds until the answer's head. The smallest are for reads, the largest for creates on a slow
+/// host.
+const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 25.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: String,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    route: String,
+}
+
+/// Metrics of all requests. Clones count together.
+#[derive(Clone)]
+pub struct RequestMeters {
+    requests: Family<Answered, Counter>,
+    durations: Family<Route, Histogram>,
+    refused: Counter,
+}
+
+impl Default for RequestMeters {
+    fn default() -> Self {
+        Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            refused: Counter::default(),
+        }
+    }
+}
+
+impl RequestMeters {
+    /// Adds the metrics to a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("requests", "Requests answered", self.requests.clone());
+        let about = "Time to the head of an answer";
+        registry.register_with_unit("request_duration", about, Unit::Seconds, self.durations.clone());
+        registry.register("rate_limited", "Requests refused by the rate limit", self.refused.clone());
+    }
+
+    /// Counts an answered request.
+    pub fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let labels = Answered { method: known(method), route: route.to_owned(), class: class(status) };
+        self.requests.get_or_create(&labels).inc();
+        self.durations.get_or_create(&Route { route: route.to_owned() }).observe(took.as_secs_f64());
+    }
+
+    /// Counts a request that the rate limit refused.
+    pub fn too_fast(&self) {
+        self.refused.inc();
+    }
+}
+
+pub(super) fn known(method: &str) -> &'static str {
+    let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    methods.into_iter().find(|known| *known == method).unwrap_or("other")
+}
+
+fn class(status: u16) -> &'static str {
+    match status {
+        100..200 => "1xx",
+        200..300 => "2xx",
+        300..400 => "3xx",
+        400..500 => "4xx",
+        _ => "5xx",
+    }
+}

@@ -1,0 +1,201 @@
+//! Runs before every route of the server: request id, trace, authentication, rate limit,
+//! connection slot, metrics and audit entry. Knows no resource.
+
+mod meters;
+mod rate;
+mod revoked;
+mod span;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, Method},
+    middleware::{Next, from_fn_with_state},
+    response::Response,
+};
+pub use meters::RequestMeters;
+use pandastack_kit::{
+    Clock,
+    trace::{self, Here, SpanQueue},
+};
+use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::{Caller, WorkspaceId};
+pub use rate::{Operator, RateSettings, Rates};
+pub use revoked::revoked_key;
+pub use span::SANDBOX_ATTRIBUTE;
+use tracing::Instrument;
+
+use crate::{
+    backend::{AuditRow, DoorBackend},
+    http::{TRACEPARENT, bearer, ensure_request_id, ensure_trace, refuse, trace_header},
+    limits::AUDIT_PATH_BYTES_MAX,
+    places::{Place, Places},
+    serve::{Connection, occupy},
+    special::{EXEMPT, FORWARDED, QUICK},
+};
+
+/// Route label of a request that matched no route.
+const NO_ROUTE: &str = "none";
+
+/// Number of bytes of a key that may be shown: its prefix `pds_`, and eight digits.
+const SHOWN_BYTES: usize = 4 + 8;
+
+/// Returns the part of a key that may be shown.
+pub fn shown_prefix(key: &str) -> &str {
+    key.get(..SHOWN_BYTES).unwrap_or_default()
+}
+
+/// The state of the middleware.
+#[derive(Clone)]
+pub struct Guard {
+    pub backend: Arc<dyn DoorBackend>,
+    pub clock: Arc<dyn Clock>,
+    /// Slots for connections with a request in progress.
+    pub connections: Places,
+    pub rate: RateSettings,
+    pub rates: Arc<Rates>,
+    pub meters: RequestMeters,
+    /// Queue for the spans of requests; `None` if spans are not exported.
+    pub spans: Option<SpanQueue>,
+}
+
+impl Guard {
+    /// Wraps all routes of the server.
+    pub fn layer(self, app: Router) -> Router {
+        app.layer(from_fn_with_state(self, guard))
+    }
+
+    /// Takes a place for the request: one of its workspace's, or one that all unknown callers
+    /// share.
+    fn place(&self, route: &str, workspace: Option<&WorkspaceId>) -> Result<Option<Place>, Fault> {
+        if QUICK.contains(&route) {
+            return Ok(None);
+        }
+        self.connections.take(workspace).map(Some)
+    }
+
+    /// Authenticates the caller and tells the handler. The handler refuses a bad credential.
+    async fn known_caller(&self, request: &mut Request) -> Option<KnownCaller> {
+        let token = bearer(request.headers(), request.uri())?;
+        let caller = self.backend.authenticate(Some(&token)).await.ok()?;
+        request.extensions_mut().insert(caller.clone());
+        Some(KnownCaller { caller, key_prefix: shown_prefix(&token).to_owned() })
+    }
+}
+
+struct KnownCaller {
+    caller: Caller,
+    key_prefix: String,
+}
+
+/// Handles one request.
+async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let (id, trace) = (ensure_request_id(&mut request), ensure_trace(&mut request));
+    drop_identity(request.headers_mut());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or(NO_ROUTE, MatchedPath::as_str).to_owned();
+    let span = tracing::error_span!("request", trace = %id, trace_id = trace.id(), %method, route);
+    let (here, mut work) = span::begin(guard.spans.as_ref(), &request, &route, Here::silent(trace));
+    let known = if EXEMPT.contains(&route.as_str()) { None } else { guard.known_caller(&mut request).await };
+    if let Some(known) = known.as_ref().filter(|_| work.is_recorded()) {
+        work.note(span::WORKSPACE, known.caller.workspace.0.clone());
+        work.note(span::REQUEST, id.clone());
+    }
+    let forwarded = route.starts_with(FORWARDED);
+    let entry = known.as_ref().filter(|_| changes(&method) && !forwarded).map(|known| AuditRow {
+        workspace: known.caller.workspace.clone(),
+        at_ns: guard.clock.now_ns(),
+        request_id: id.clone(),
+        method: method.as_str().to_owned(),
+        route: route.clone(),
+        path: request.uri().path().chars().take(AUDIT_PATH_BYTES_MAX).collect(),
+        status: 0,
+        duration_ms: 0,
+        key_prefix: known.key_prefix.clone(),
+    });
+    let workspace = known.as_ref().map(|known| &known.caller.workspace);
+    let paced = match workspace {
+        Some(workspace) if !forwarded => guard.rates.take(&guard.rate, workspace, guard.clock.now_ns()),
+        _ => Ok(()),
+    };
+    let connection = request.extensions().get::<Connection>().cloned();
+    let mut response = match paced.and_then(|()| guard.place(&route, workspace)) {
+        Ok(place) => {
+            let key = known.as_ref().map(|known| known.caller.key.clone()).unwrap_or_default();
+            let work = trace::within(Some(here.clone()), next.run(request).instrument(span));
+            occupy(revoked::until_revoked(key, work, &id).await, place, connection)
+        }
+        Err(fault) => {
+            if fault.kind == FaultKind::TooFast {
+                guard.meters.too_fast();
+            }
+            refuse(fault, &id)
+        }
+    };
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    span::end(work, &here, status);
+    guard.meters.answered(method.as_str(), &route, status, took);
+    if !forwarded {
+        response.headers_mut().insert(TRACEPARENT, trace_header(&trace));
+    }
+    tracing::info!(trace = %id, trace_id = trace.id(), %method, route, status, took_ms = millis(took), "answered");
+    if let Some(entry) = entry {
+        guard.backend.record(AuditRow { status, duration_ms: millis(took), ..entry }).await;
+    }
+    response
+}
+
+fn changes(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+}
+
+/// Removes the headers by which our own servers describe a caller. A client that sends them would
+/// forge an identity.
+fn drop_identity(headers: &mut HeaderMap) {
+    // Users may choose their organisation.
+    const CHOICE: &str = "x-pandastack-org";
+    let identity = |name: &&HeaderName| {
+        let name = name.as_str();
+        (name.starts_with("x-fcs-") || name.starts_with("x-pandastack-")) && name != CHOICE
+    };
+    let named: Vec<HeaderName> = headers.keys().filter(identity).cloned().collect();
+    for name in named {
+        headers.remove(name);
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_says_who_they_are_but_we() {
+        let mut headers = HeaderMap::new();
+        for name in [
+            "x-fcs-workspace",
+            "x-pandastack-user-id",
+            "x-pandastack-auth-method",
+            "x-pandastack-org-id",
+            "x-pandastack-user-email",
+            "x-pandastack-org",
+            "x-request-id",
+        ] {
+            headers.append(name, "v".parse().unwrap());
+        }
+        headers.append("x-fcs-workspace", "w".parse().unwrap());
+        drop_identity(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["x-pandastack-org", "x-request-id"]);
+    }
+}
