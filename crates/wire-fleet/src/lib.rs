@@ -6,6 +6,8 @@ mod control;
 mod host;
 mod key;
 mod process;
+#[cfg(feature = "stub")]
+pub mod stub;
 mod tree;
 
 pub use code::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};

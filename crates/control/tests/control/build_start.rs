@@ -26,7 +26,7 @@ impl Rig {
     async fn runs(&self, template: &str) -> Vec<String> {
         let (status, sandbox) = self.create(json!({"template": template})).await;
         assert_eq!(status, 201, "{sandbox}");
-        self.host.background.running(sandbox["id"].as_str().unwrap())
+        self.host.running_commands(sandbox["id"].as_str().unwrap())
     }
 }
 
@@ -40,7 +40,7 @@ async fn a_templates_command_runs_in_every_sandbox_of_it() {
     for line in ["starting the template's command: serve all", "serve all says so", "it listens on port 80"] {
         assert!(log.contains(line), "{line}: {log}");
     }
-    let asked = rig.host.background.asked.lock().unwrap()[0].clone();
+    let asked = rig.host.spawned.lock().unwrap()[0].clone();
     assert_eq!(asked.exec.program, Program::Argv(vec!["serve".to_owned(), "all".to_owned()]));
     assert_eq!((asked.exec.cwd.as_deref(), asked.exec.user.as_deref()), (Some("/srv"), Some("ann")));
     assert_eq!(
@@ -58,7 +58,7 @@ async fn what_is_built_upon_it_runs_its_own_command_only() {
     rig.made("web", "FROM mini\nEXPOSE 80\nCMD [\"serve\", \"one\"]\n").await;
     rig.made("web-2", "FROM web\nRUN say more\nCMD [\"serve\", \"two\"]\n").await;
     assert_eq!(rig.runs("web-2").await, ["serve two"]);
-    assert_eq!(*rig.host.background.signals.lock().unwrap(), [15], "it was asked to end");
+    assert_eq!(rig.host.calls_of("signal"), ["signal 1 15"], "it was asked to end");
     // Without a new command the same one runs once, not twice.
     let (_, template) = rig.made("web-3", "FROM web\n").await;
     assert_eq!((rig.runs("web-3").await, &template["meta"]["started"]), (vec!["serve one".to_owned()], &json!(true)));
@@ -87,5 +87,5 @@ async fn a_build_may_leave_the_command_alone() {
     assert_eq!(rig.runs("quiet").await, [""; 0], "what came with its base does not go on either");
     let (_, template) = rig.get("/v1/templates/quiet").await;
     assert_eq!((&template["meta"]["cmd"], template["meta"].get("started")), (&json!(["serve"]), None));
-    assert_eq!(rig.host.background.asked.lock().unwrap().len(), 1);
+    assert_eq!(rig.host.spawned.lock().unwrap().len(), 1);
 }

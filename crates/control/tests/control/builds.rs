@@ -5,13 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind, Origin};
+use pandastack_wire_fleet::stub::{StubFile, StubHost};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{
-    rig::{OTHER_KEY, Rig, answer, open, wait_for},
-    stub::StubHost,
-};
+use crate::rig::{OTHER_KEY, Rig, answer, open, wait_for};
 
 const BUILD: &str = "/v1/templates/build";
 
@@ -71,7 +69,7 @@ impl Rig {
     }
 
     fn commands(&self) -> usize {
-        self.host.ran.lock().unwrap().len()
+        self.host.executed.lock().unwrap().len()
     }
 }
 
@@ -84,7 +82,8 @@ async fn a_dockerfile_becomes_a_template_that_sandboxes_start_from() {
     let build = rig.built("mine", dockerfile, &[("sub/run.sh", Some("run.sh"), b"#!/bin/sh\n")]).await;
     assert_eq!((&build["status"], &build["cpu"], &build["bytes"]), (&json!("done"), &json!(2), &json!(10)), "{build}");
     assert!(build["ended_at"].is_string() && build.get("error").is_none());
-    assert_eq!(rig.host.written.lock().unwrap()["/srv/start"], (Some(0o755), b"#!/bin/sh\n".to_vec()));
+    let start = StubFile { mode: Some(0o755), bytes: b"#!/bin/sh\n".to_vec() };
+    assert_eq!(rig.host.files.lock().unwrap()["/srv/start"], start);
     assert_eq!(rig.host.count(), 0, "no machine is left");
     let (_, template) = rig.get("/v1/templates/mine").await;
     assert_eq!((&template["is_global"], &template["workspace"]), (&json!(false), &json!("default")));
@@ -92,14 +91,14 @@ async fn a_dockerfile_becomes_a_template_that_sandboxes_start_from() {
     let (_, all) = rig.get("/v1/templates").await;
     let names: Vec<_> = all.as_array().unwrap().iter().map(|template| template["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["base", "mini", "mine"]);
-    let defaults = rig.host.defaults.lock().unwrap().values().next().unwrap().clone();
+    let defaults = rig.host.layer_defaults.lock().unwrap().values().next().unwrap().clone();
     assert_eq!((defaults.cwd.as_deref(), defaults.user.as_deref()), (Some("/srv"), Some("ann")));
     assert_eq!(defaults.env["A"], "1");
 
     let (status, sandbox) = rig.create(json!({"template": "mine"})).await;
     assert_eq!((status, &sandbox["template"], &sandbox["boot_mode"]), (201, &json!("mine"), &json!("snapshot-natid")));
     assert_eq!(sandbox["metadata"]["port.80"], json!("exposed"));
-    let asked = rig.host.asked.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
+    let asked = rig.host.ensured.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
     assert!(matches!(asked.spec.origin, Origin::Layer(layer) if rig.host.layers.lock().unwrap().contains_key(&layer)));
 }
 
@@ -275,8 +274,8 @@ async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
     assert_eq!(status, 202, "{build}");
     let build = rig.ended(build["id"].as_str().unwrap()).await;
     assert_eq!((&build["status"], &build["memory_mb"]), (&json!("done"), &json!(1024)), "{build}");
-    assert_eq!((rig.host.count(), rig.layers(), rig.host.disks.lock().unwrap().len()), (0, 1, 0));
-    let tar = rig.host.ran.lock().unwrap()[0].1.clone();
+    assert_eq!((rig.host.count(), rig.layers(), rig.host.volumes.lock().unwrap().len()), (0, 1, 0));
+    let tar = rig.host.executed.lock().unwrap()[0].1.clone();
     assert!(tar.stdin && format!("{:?}", tar.program).contains("tar"), "{tar:?}");
 
     let boots = Fault::new(FaultKind::Conflict, "template.no_boot", "the root file system does not boot: it is silent");
@@ -284,14 +283,14 @@ async fn a_root_file_system_is_unpacked_in_a_machine_and_booted() {
     let (_, build) = rig.post_parts(&[("name", None, b"s"), ("rootfs", Some("root.tar"), &root)]).await;
     let build = rig.ended(build["id"].as_str().unwrap()).await;
     assert!(build["error"].as_str().unwrap().contains("does not boot"), "{build}");
-    assert_eq!((rig.host.count(), rig.layers(), rig.host.disks.lock().unwrap().len()), (0, 1, 0));
+    assert_eq!((rig.host.count(), rig.layers(), rig.host.volumes.lock().unwrap().len()), (0, 1, 0));
 }
 
 #[tokio::test]
 async fn a_stop_fails_the_build_and_takes_its_machine_along() {
     let rig = Rig::start().await;
     let (_, build) = rig.post_form("name=y&dockerfile=FROM+mini%0ARUN+say+1%0ARUN+hang").await;
-    wait_for("the step hangs", async || !rig.host.hung.lock().unwrap().is_empty()).await;
+    wait_for("the step hangs", async || rig.host.hung_commands() == 1).await;
     assert_eq!(rig.host.count(), 1);
     let rig = rig.restart_control().await;
     assert_eq!((rig.host.count(), rig.layers()), (0, 1));
@@ -305,7 +304,7 @@ async fn a_stop_fails_the_build_and_takes_its_machine_along() {
 async fn a_crash_is_cleaned_up_by_the_next_start() {
     let rig = Rig::start().await;
     let (_, build) = rig.post_form("name=y&dockerfile=FROM+mini%0ARUN+say+1%0ARUN+hang").await;
-    wait_for("the step hangs", async || !rig.host.hung.lock().unwrap().is_empty()).await;
+    wait_for("the step hangs", async || rig.host.hung_commands() == 1).await;
     // As after a crash: the first server hangs for ever and the second one finds its rows.
     let scope = Scope::new();
     let second = open(rig.folder.path(), rig.host.clone(), scope.clone()).await;
@@ -325,7 +324,7 @@ async fn uploads_and_builds_have_limits() {
     }
     let (status, body) = rig.post_form("name=t9&dockerfile=FROM+mini%0ARUN+hang").await;
     assert_eq!((status, &body["code"]), (429, &json!("quota.builds")));
-    wait_for("two run", async || rig.host.hung.lock().unwrap().len() == 2).await;
+    wait_for("two run", async || rig.host.hung_commands() == 2).await;
     assert_eq!(rig.host.count(), 2, "the others wait");
 }
 
@@ -336,12 +335,12 @@ async fn builds_of_one_workspace_leave_room_for_another() {
     for name in ["a", "b", "c"] {
         assert_eq!(rig.post_form(&form(name)).await.0, 202);
     }
-    wait_for("two builds run", async || rig.host.hung.lock().unwrap().len() == 2).await;
+    wait_for("two builds run", async || rig.host.hung_commands() == 2).await;
     let other = rig.http.post(format!("{}{BUILD}", rig.url)).bearer_auth(OTHER_KEY);
     let (status, build) =
         answer(other.header("content-type", "application/x-www-form-urlencoded").body(form("d"))).await;
     assert_eq!(status, 202, "{build}");
-    wait_for("the other workspace's build runs", async || rig.host.hung.lock().unwrap().len() == 3).await;
+    wait_for("the other workspace's build runs", async || rig.host.hung_commands() == 3).await;
     let (_, builds) = rig.get("/v1/templates/builds").await;
     let queued = builds.as_array().unwrap().iter().filter(|build| build["status"] == "queued").count();
     assert_eq!(queued, 1, "its own third build waits: {builds}");

@@ -18,7 +18,7 @@ async fn the_list_given_at_create_is_shown() {
     let id = sandbox["id"].as_str().unwrap();
     assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.1["egress_allowlist"], list);
     assert_eq!(rig.get(&format!("/v1/sandboxes/{id}/egress")).await, (200, json!({"egress_allowlist": list})));
-    let asked = rig.host.asked.lock().unwrap()[&id.parse().unwrap()].clone();
+    let asked = rig.host.ensured.lock().unwrap()[&id.parse().unwrap()].clone();
     assert!(asked.spec.egress.names("pypi.org") && !asked.spec.egress.names("example.org"));
     assert_eq!(asked.spec.bandwidth_mbps, Some(50));
 

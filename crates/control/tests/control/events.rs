@@ -88,7 +88,7 @@ async fn the_audit_is_for_the_operator() {
     let clean = json!({"machines": 0, "slots": 0, "disks": 0, "layers": 0, "volumes": 0, "leaks": [], "repaired": []});
     assert_eq!(rig.get("/v1/host/audit").await, (200, clean));
     let found = AuditReport { machines: 2, leaks: vec!["a tap nobody owns".into()], ..AuditReport::default() };
-    *rig.host.report.lock().unwrap() = found;
+    *rig.host.audit_report.lock().unwrap() = found;
     let (_, audit) = rig.get("/v1/host/audit").await;
     assert_eq!((&audit["machines"], &audit["leaks"]), (&json!(2), &json!(["a tap nobody owns"])));
     let (status, refused): (u16, Value) = rig.stranger(Method::GET, "/v1/host/audit").await;

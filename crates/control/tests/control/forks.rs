@@ -1,6 +1,6 @@
 //! Forks, fork trees and their families.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use pandastack_control::limits::{FORK_MAX, SANDBOXES_PER_WORKSPACE_MAX};
 use pandastack_model::{Egress, Fault, FaultKind, Origin, SandboxId};
@@ -43,7 +43,7 @@ async fn a_fork_is_a_full_sandbox_of_its_own() {
         json!({"mine": "1", "workspace": "default", "fork_parent_id": id, "forked_from": id, "fork_index": "0"});
     assert_eq!(child["metadata"], metadata);
     let child_id: SandboxId = child["id"].as_str().unwrap().parse().unwrap();
-    let asked = rig.host.asked.lock().unwrap()[&child_id].clone();
+    let asked = rig.host.ensured.lock().unwrap()[&child_id].clone();
     assert_eq!(asked.spec.env["A"], "b");
     assert!(matches!(asked.spec.origin, Origin::Layer(_)) && asked.spec.egress != Egress::Open);
     assert_eq!(rig.get(&format!("/v1/sandboxes/{child_id}")).await.1, *child, "shown again as it was");
@@ -100,7 +100,7 @@ async fn bad_requests_for_children_are_named() {
 async fn some_children_may_fail_and_are_forgotten() {
     let rig = Rig::start().await;
     let parent = rig.created().await;
-    *rig.host.fail_children.lock().unwrap() = [(1, busy()), (2, busy())].into();
+    rig.host.fail_children([(1, busy()), (2, busy())]);
     let (status, made) = tree(&rig, &parent, json!({"count": 4})).await;
     assert_eq!(status, 201);
     let indexes: Vec<_> = made["children"].as_array().unwrap().iter().map(|c| &c["metadata"]["fork_index"]).collect();
@@ -122,7 +122,7 @@ async fn all_failed_is_an_error_and_nothing_is_left() {
         assert_eq!(rig.get("/v1/sandboxes").await.1.as_array().unwrap().len(), 1);
         assert_eq!(rig.host.count(), 1);
     };
-    *rig.host.fail_children.lock().unwrap() = [(0, busy()), (1, busy())].into();
+    rig.host.fail_children([(0, busy()), (1, busy())]);
     check(503, Some("5")).await;
     rig.host.fail_next("fork", Fault::new(FaultKind::Storage, "host.memory", "insufficient host memory for sandbox"));
     check(507, None).await;
@@ -162,7 +162,7 @@ async fn the_quota_counts_every_child_and_says_no_retry() {
 async fn a_fork_goes_on_when_its_client_hangs_up() {
     let rig = Rig::start().await;
     let parent = rig.created().await;
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let fork = rig.call(Method::POST, &format!("/v1/sandboxes/{parent}/fork")).timeout(Duration::from_millis(1000));
     assert!(fork.send().await.unwrap_err().is_timeout());
     let children = async |status: &str| {
@@ -170,7 +170,7 @@ async fn a_fork_goes_on_when_its_client_hangs_up() {
         list.as_array().unwrap().iter().filter(|s| s["status"] == status && s["id"] != parent.as_str()).count()
     };
     assert_eq!(children("creating").await, 1);
-    rig.host.gate.add_permits(2);
+    rig.host.gate.let_through(1);
     wait_for("the child runs", || async { children("running").await == 1 }).await;
 }
 
@@ -178,7 +178,7 @@ async fn a_fork_goes_on_when_its_client_hangs_up() {
 async fn a_fork_that_takes_too_long_is_taken_back() {
     let rig = Rig::start().await;
     let parent = rig.created().await;
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let listed = async || rig.get("/v1/sandboxes").await.1.as_array().unwrap().len();
     let forking = tree(&rig, &parent, json!({"count": 2}));
     let time_passes = async {
@@ -190,7 +190,7 @@ async fn a_fork_that_takes_too_long_is_taken_back() {
     let ((status, refused), ()) = tokio::join!(forking, time_passes);
     assert_eq!((status, &refused["code"]), (504, &json!("sandbox.fork_timeout")), "{refused}");
     // Only now does the host finish, and it succeeds.
-    rig.host.gate.add_permits(2);
+    rig.host.gate.let_through(1);
     wait_for("the children are gone", || async { listed().await == 1 }).await;
     assert_eq!(rig.host.count(), 1);
 }
@@ -199,14 +199,14 @@ async fn a_fork_that_takes_too_long_is_taken_back() {
 async fn a_child_deleted_while_it_is_made_is_gone() {
     let rig = Rig::start().await;
     let parent = rig.created().await;
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let forking = tree(&rig, &parent, json!({"count": 2}));
     let delete = async {
         let newest = async || rig.get("/v1/sandboxes").await.1[0].clone();
         wait_for("a child is listed", || async { newest().await["status"] == "creating" }).await;
         let newest = newest().await["id"].as_str().unwrap().to_owned();
         assert_eq!(rig.delete(&format!("/v1/sandboxes/{newest}")).await, 204);
-        rig.host.gate.add_permits(2);
+        rig.host.gate.let_through(1);
     };
     let ((status, made), ()) = tokio::join!(forking, delete);
     assert_eq!((status, made["children"].as_array().unwrap().len()), (201, 1));
@@ -268,7 +268,7 @@ async fn a_child_that_idles_out_is_buried_like_a_deleted_one() {
     let child = &made["children"][0];
     assert_eq!((&child["ttl_seconds"], &child["metadata"]["explore_ttl"]), (&json!(5), &json!("5")));
     let id: SandboxId = child["id"].as_str().unwrap().parse().unwrap();
-    rig.host.here.lock().unwrap().remove(&id);
+    rig.host.sandboxes.lock().unwrap().remove(&id);
     rig.host
         .events
         .send(HostEvent::Removed { id, why: pandastack_wire_fleet::RemovedBy::Idleness, cause: None })

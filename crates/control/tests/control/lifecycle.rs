@@ -1,6 +1,6 @@
 //! A sandbox from create to delete.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ControlPort, HostEvent, RemovedBy};
@@ -90,26 +90,26 @@ async fn a_host_that_refuses_leaves_nothing() {
 #[tokio::test]
 async fn a_create_goes_on_when_its_client_hangs_up() {
     let rig = Rig::start().await;
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let create = rig.call(Method::POST, "/v1/sandboxes").json(&json!({"template": "mini"}));
     let hung_up = create.timeout(Duration::from_millis(1000)).send().await;
     assert!(hung_up.unwrap_err().is_timeout());
     assert_eq!(rig.get("/v1/sandboxes").await.1[0]["status"], "creating");
-    rig.host.gate.add_permits(1);
+    rig.host.gate.let_through(1);
     wait_for("the sandbox runs", || async { rig.get("/v1/sandboxes").await.1[0]["status"] == "running" }).await;
 }
 
 #[tokio::test]
 async fn a_sandbox_deleted_while_it_is_created_is_gone() {
     let rig = Rig::start().await;
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let create = rig.create(json!({"template": "mini"}));
     let delete = async {
         let listed = || async { rig.get("/v1/sandboxes").await.1[0]["id"].is_string() };
         wait_for("the sandbox is listed", listed).await;
         let id = rig.get("/v1/sandboxes").await.1[0]["id"].as_str().unwrap().to_owned();
         assert_eq!(rig.delete(&format!("/v1/sandboxes/{id}")).await, 204);
-        rig.host.gate.add_permits(1);
+        rig.host.gate.let_through(1);
     };
     let ((status, body), ()) = tokio::join!(create, delete);
     assert_eq!((status, &body["code"]), (409, &json!("sandbox.deleted")));

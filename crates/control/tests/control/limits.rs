@@ -8,14 +8,11 @@ use std::sync::{
 use pandastack_control::{ControlSettings, Operator, RateSettings};
 use pandastack_kit::{Clock, SystemClock};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::WorkspaceId;
+use pandastack_wire_fleet::{WorkspaceId, stub::StubHost};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::{
-    rig::{OTHER_KEY, Rig, answer},
-    stub::StubHost,
-};
+use crate::rig::{OTHER_KEY, Rig, answer};
 
 struct Watch(AtomicU64);
 

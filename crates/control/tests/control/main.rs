@@ -24,8 +24,6 @@ mod repair;
 mod rig;
 mod snapshots;
 mod states;
-mod stub;
-mod stub_processes;
 mod volumes;
 mod watch;
 mod webhook_delivery;

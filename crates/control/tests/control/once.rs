@@ -1,15 +1,13 @@
 //! Idempotency keys: the work is done once and the answer repeated, even after a crash.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use pandastack_model::{Fault, FaultKind};
+use pandastack_wire_fleet::stub::StubHost;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::{
-    rig::{OTHER_KEY, Rig, answer, wait_for},
-    stub::StubHost,
-};
+use crate::rig::{OTHER_KEY, Rig, answer, wait_for};
 
 async fn keyed(rig: &Rig, path: &str, key: &str, body: Value) -> Response {
     rig.call(Method::POST, path).header("Idempotency-Key", key).json(&body).send().await.unwrap()
@@ -72,14 +70,14 @@ async fn every_creating_route_takes_a_key() {
 #[tokio::test]
 async fn a_key_under_way_is_a_conflict_and_outlives_who_hangs_up() {
     let rig = Rig::start().await;
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let request =
         rig.call(Method::POST, "/v1/sandboxes").header("idempotency-key", "k").json(&json!({"template": "mini"}));
     let impatient = tokio::time::timeout(std::time::Duration::from_millis(200), request.send()).await;
     assert!(impatient.is_err(), "it waits at the gate");
     let (status, _, refused) = read(keyed(&rig, "/v1/sandboxes", "k", json!({"template": "mini"})).await).await;
     assert_eq!((status, &refused["code"]), (409, &json!("idempotency.in_flight")));
-    rig.host.gate.add_permits(1);
+    rig.host.gate.let_through(1);
     wait_for("the first request's end", || async {
         keyed(&rig, "/v1/sandboxes", "k", json!({"template": "mini"})).await.status() == 201
     })
@@ -201,7 +199,7 @@ async fn unanswer(rig: &Rig, key: &str, made: &[(&str, String)]) {
 }
 
 fn counts(host: &Arc<StubHost>) -> (usize, usize, usize) {
-    (host.count(), host.layers.lock().unwrap().len(), host.disks.lock().unwrap().len())
+    (host.count(), host.layers.lock().unwrap().len(), host.volumes.lock().unwrap().len())
 }
 
 /// Deletes the recorded answers and restores the notes that each request wrote before its work.

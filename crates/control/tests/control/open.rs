@@ -5,13 +5,10 @@ use std::{os::unix::fs::PermissionsExt, sync::Arc};
 use pandastack_control::{BootstrapError, BootstrapKey, Control};
 use pandastack_kit::{Scope, SystemClock};
 use pandastack_model::SandboxId;
-use pandastack_wire_fleet::ControlPort;
+use pandastack_wire_fleet::{ControlPort, stub::StubHost};
 use serde_json::json;
 
-use crate::{
-    rig::{KEY, Rig, open},
-    stub::{StubHost, view},
-};
+use crate::rig::{KEY, Rig, open};
 
 #[tokio::test]
 async fn the_first_start_makes_a_key_and_later_ones_keep_it() {
@@ -71,7 +68,7 @@ async fn a_restart_keeps_what_the_host_still_runs() {
     let rig = Rig::start().await;
     let id = rig.created().await;
     let host = Arc::new(StubHost::default());
-    host.here.lock().unwrap().insert(id.parse().unwrap(), view(id.parse().unwrap()));
+    host.add(id.parse().unwrap());
     rig.control.close().await;
     let rig = Rig::start_in(rig.folder, host).await;
     assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.1["status"], "running");
@@ -96,7 +93,7 @@ async fn a_database_of_the_first_version_is_brought_up_to_date() {
         pool.close().await;
     }
     let host = Arc::new(StubHost::default());
-    host.here.lock().unwrap().insert(id, view(id));
+    host.add(id);
     let rig = Rig::start_in(folder, host).await;
     let (status, sandbox) = rig.get(&format!("/v1/sandboxes/{id}")).await;
     assert_eq!((status, &sandbox["ttl_seconds"], &sandbox["persistent"]), (200, &json!(60), &json!(true)));

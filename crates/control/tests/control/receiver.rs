@@ -13,6 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, Mac};
 use pandastack_control::{Reach, Roots, WebhookSettings};
 use pandastack_kit::{Clock, Scope, SystemClock};
+use pandastack_wire_fleet::stub::StubHost;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -23,10 +24,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{
-    rig::{Rig, wait_for},
-    stub::StubHost,
-};
+use crate::rig::{Rig, wait_for};
 
 /// How the receiver answers one request.
 #[derive(Clone, Debug)]

@@ -1,24 +1,18 @@
 //! Restarts after a crash in the middle of an operation: the start finishes or undoes it before it
 //! serves requests.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use pandastack_model::{Egress, Fault, FaultKind, SandboxId, SandboxState};
-use pandastack_wire_fleet::HostEvent;
+use pandastack_wire_fleet::{HostEvent, stub::StubHost};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::{
-    rig::{Rig, wait_for},
-    stub::StubHost,
-};
+use crate::rig::{Rig, wait_for};
 
 /// Sends a request that gets no answer, because the host waits at its gate.
 async fn cut_off(rig: &Rig, path: &str, body: serde_json::Value) {
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let asked = rig.call(Method::POST, path).json(&body).timeout(Duration::from_millis(1000)).send().await;
     assert!(asked.unwrap_err().is_timeout());
 }
@@ -27,9 +21,9 @@ async fn cut_off(rig: &Rig, path: &str, body: serde_json::Value) {
 /// has the state of the old one.
 async fn crash(rig: Rig) -> Rig {
     let host = StubHost::default();
-    *host.here.lock().unwrap() = std::mem::take(&mut *rig.host.here.lock().unwrap());
+    *host.sandboxes.lock().unwrap() = std::mem::take(&mut *rig.host.sandboxes.lock().unwrap());
     *host.layers.lock().unwrap() = std::mem::take(&mut *rig.host.layers.lock().unwrap());
-    *host.disks.lock().unwrap() = std::mem::take(&mut *rig.host.disks.lock().unwrap());
+    *host.volumes.lock().unwrap() = std::mem::take(&mut *rig.host.volumes.lock().unwrap());
     rig.control.close().await;
     Rig::start_in(rig.folder, Arc::new(host)).await
 }
@@ -90,9 +84,9 @@ async fn a_volume_in_use_whose_delete_was_cut_off_stays() {
     assert_eq!(rig.delete(&format!("/v1/sandboxes/{}", user["id"].as_str().unwrap())).await, 204);
     rig = rig.restart_control().await;
     assert_eq!(rig.get("/v1/volumes/used").await.1["size_mb"], 256, "it went with its last user");
-    assert_eq!(rig.host.disks.lock().unwrap().len(), 1);
+    assert_eq!(rig.host.volumes.lock().unwrap().len(), 1);
     assert_eq!(rig.delete("/v1/volumes/used").await, 204);
-    assert!(rig.host.disks.lock().unwrap().is_empty());
+    assert!(rig.host.volumes.lock().unwrap().is_empty());
 }
 
 /// Interrupted before or after the host's part: either way the sandbox is gone and not failed.
@@ -105,11 +99,11 @@ async fn a_sandbox_whose_delete_was_cut_off_is_gone() {
         rig.delete(&format!("/v1/sandboxes/{id}")).await;
         assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.1["status"], "stopping");
         if host_was_done {
-            rig.host.here.lock().unwrap().clear();
+            rig.host.sandboxes.lock().unwrap().clear();
         }
         let rig = rig.restart_control().await;
         assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.0, 404);
-        assert!(rig.host.here.lock().unwrap().is_empty());
+        assert!(rig.host.sandboxes.lock().unwrap().is_empty());
         assert_eq!(rig.delete(&format!("/v1/sandboxes/{id}")).await, 204, "it was deleted a short time ago");
     }
 }
@@ -119,11 +113,11 @@ async fn a_sandbox_whose_delete_was_cut_off_is_gone() {
 async fn a_sandbox_that_the_host_still_has_after_its_delete_goes() {
     let rig = Rig::start().await;
     let (id, other) = (rig.created().await, rig.created().await);
-    let lost = rig.host.here.lock().unwrap().clone();
+    let lost = rig.host.sandboxes.lock().unwrap().clone();
     assert_eq!(rig.delete(&format!("/v1/sandboxes/{id}")).await, 204);
-    *rig.host.here.lock().unwrap() = lost;
+    *rig.host.sandboxes.lock().unwrap() = lost;
     let rig = rig.restart_control().await;
-    let left: Vec<String> = rig.host.here.lock().unwrap().keys().map(ToString::to_string).collect();
+    let left: Vec<String> = rig.host.sandboxes.lock().unwrap().keys().map(ToString::to_string).collect();
     assert_eq!(left, [other]);
 }
 
@@ -134,7 +128,7 @@ async fn a_restart_takes_the_hosts_word_for_every_state() {
     let states = [SandboxState::Asleep, SandboxState::Paused, SandboxState::Failed { reason: "out of memory".into() }];
     rig.post(&format!("/v1/sandboxes/{}/hibernate", ids[0])).await;
     for (id, state) in ids.iter().zip(states) {
-        rig.host.here.lock().unwrap().get_mut(&id.parse().unwrap()).unwrap().state = state;
+        rig.host.sandboxes.lock().unwrap().get_mut(&id.parse().unwrap()).unwrap().state = state;
     }
     let rig = rig.restart_control().await;
     for (id, status) in ids.iter().zip(["hibernated", "paused", "failed"]) {
@@ -149,9 +143,9 @@ async fn missed_events_are_made_up_for() {
     let rig = Rig::start().await;
     let (asleep, gone) = (rig.created().await, rig.created().await);
     {
-        let mut here = rig.host.here.lock().unwrap();
-        here.get_mut(&asleep.parse().unwrap()).unwrap().state = SandboxState::Asleep;
-        here.remove(&gone.parse().unwrap());
+        let mut sandboxes = rig.host.sandboxes.lock().unwrap();
+        sandboxes.get_mut(&asleep.parse().unwrap()).unwrap().state = SandboxState::Asleep;
+        sandboxes.remove(&gone.parse().unwrap());
     }
     // More events at once than the channel holds, so the listener misses some. None names these two
     // sandboxes.
@@ -170,7 +164,7 @@ async fn a_list_that_the_host_never_heard_of_is_applied_and_holds_for_children()
     let rig = Rig::start().await;
     let id = rig.created().await;
     let path = format!("/v1/sandboxes/{id}/egress");
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let list = json!({"egress_allowlist": ["a.example"]});
     let put = rig.call(Method::PUT, &path).json(&list).timeout(Duration::from_millis(1000)).send().await;
     assert!(put.unwrap_err().is_timeout(), "it waits at the host's gate");
@@ -182,7 +176,7 @@ async fn a_list_that_the_host_never_heard_of_is_applied_and_holds_for_children()
     let (status, tree) = rig.send(Method::POST, &format!("/v1/sandboxes/{id}/fork-tree"), json!({"count": 1})).await;
     assert_eq!(status, 201, "{tree}");
     let listed = Egress::Only(vec!["a.example".parse().unwrap()]);
-    assert!(rig.host.asked.lock().unwrap().values().all(|ask| ask.spec.egress == listed));
+    assert!(rig.host.ensured.lock().unwrap().values().all(|ask| ask.spec.egress == listed));
     // An applied list is not applied again.
     let rig = crash(rig).await;
     assert!(rig.host.egress.lock().unwrap().is_empty());
@@ -192,7 +186,7 @@ async fn a_list_that_the_host_never_heard_of_is_applied_and_holds_for_children()
 async fn an_idle_limit_that_the_host_never_heard_of_is_applied() {
     let rig = Rig::start().await;
     let id = rig.created().await;
-    rig.host.gated.store(true, Ordering::SeqCst);
+    rig.host.gate.close();
     let change = rig.call(Method::PATCH, &format!("/v1/sandboxes/{id}/lifecycle")).json(&json!({"ttl_seconds": 77}));
     assert!(change.timeout(Duration::from_millis(1000)).send().await.unwrap_err().is_timeout());
     let rig = crash(rig).await;

@@ -3,13 +3,11 @@
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
 use pandastack_control::{Control, ControlSettings, WebhookSettings};
-use pandastack_kit::{Clock, Scope, SystemClock};
-use pandastack_wire_fleet::WorkspaceId;
+use pandastack_kit::{Clock, Scope, SystemClock, trace};
+use pandastack_wire_fleet::{WorkspaceId, stub::StubHost};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::stub::StubHost;
 
 pub const KEY: &str = "pds_00000000000000000000000000000001";
 pub const OTHER_KEY: &str = "pds_00000000000000000000000000000002";
@@ -56,6 +54,7 @@ impl Rig {
         webhooks: WebhookSettings,
     ) -> Self {
         let scope = Scope::new();
+        host.set_cause(|| trace::here().map(|here| here.trace().to_string()));
         let database = folder.path().join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), clock).await.unwrap();
         let control = control.with_settings(settings);

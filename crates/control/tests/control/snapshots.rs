@@ -63,7 +63,7 @@ async fn a_sandbox_starts_from_a_snapshot_whatever_template_comes_with_it() {
         (&json!("mini"), &kept["id"], &json!("snapshot"), &json!(2))
     );
     assert_ne!(sandbox["id"], source);
-    let asked = rig.host.asked.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
+    let asked = rig.host.ensured.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
     assert_eq!(asked.spec.origin, Origin::Layer(layer(&kept)));
     assert_eq!(rig.get("/v1/sandboxes").await.1[0], sandbox, "shown again as it was");
     let theirs = rig.http.post(format!("{}/v1/sandboxes", rig.url)).bearer_auth(crate::rig::OTHER_KEY).json(&body);
@@ -117,11 +117,11 @@ async fn a_delete_that_the_host_refuses_can_be_repeated() {
 async fn a_snapshot_goes_on_when_its_client_hangs_up() {
     let rig = Rig::start().await;
     let path = format!("/v1/sandboxes/{}/snapshots", rig.created().await);
-    rig.host.gated.store(true, std::sync::atomic::Ordering::SeqCst);
+    rig.host.gate.close();
     let hung_up = rig.call(Method::POST, &path).timeout(std::time::Duration::from_millis(200)).send().await;
     assert!(hung_up.unwrap_err().is_timeout());
     assert_eq!(rig.get("/v1/snapshots").await.1, json!({"snapshots": []}), "not before it is durable");
-    rig.host.gate.add_permits(1);
+    rig.host.gate.let_through(1);
     let listed = || async { rig.get("/v1/snapshots").await.1["snapshots"].as_array().unwrap().len() == 1 };
     wait_for("the snapshot is listed", listed).await;
 }

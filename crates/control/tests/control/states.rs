@@ -125,7 +125,7 @@ async fn news_that_is_old_does_not_win() {
     let id: SandboxId = rig.created().await.parse().unwrap();
     let path = format!("/v1/sandboxes/{id}");
     // The event says paused, the host says running: the event is outdated.
-    let mut late = rig.host.here.lock().unwrap()[&id].clone();
+    let mut late = rig.host.sandboxes.lock().unwrap()[&id].clone();
     late.state = SandboxState::Paused;
     rig.host.events.send(pandastack_wire_fleet::HostEvent::Changed { view: late, cause: None }).unwrap();
     let told = || async { rig.get(&format!("{path}/events")).await.1.to_string().contains("sandbox.paused") };

@@ -47,7 +47,7 @@ async fn a_volume_is_made_listed_shown_grown_and_deleted() {
         let (status, missing) = answer(request).await;
         assert_eq!((status, &missing["code"]), (404, &json!("volume.not_found")));
     }
-    assert_eq!(rig.host.disks.lock().unwrap().len(), 1);
+    assert_eq!(rig.host.volumes.lock().unwrap().len(), 1);
     assert_eq!(make(&rig, json!({"name": "data"})).await.0, 201, "the name is free again");
 }
 
@@ -70,7 +70,7 @@ async fn bad_names_and_sizes_are_refused() {
         assert_eq!((status, &refused["code"]), (400, &json!("volume.bad_size")), "{size}");
     }
     assert_eq!(make(&rig, json!({"name": "v", "size_mb": "big"})).await.0, 400);
-    assert!(rig.host.disks.lock().unwrap().is_empty());
+    assert!(rig.host.volumes.lock().unwrap().is_empty());
     for nonsense in ["%ff", "..%2fx", "nobody"] {
         assert_eq!(rig.get(&format!("/v1/volumes/{nonsense}")).await.0, 404, "{nonsense}");
     }
@@ -90,7 +90,7 @@ async fn names_are_unique_in_a_workspace_only() {
     let attach = as_stranger("/v1/sandboxes", json!({"template": "mini", "volumes": [{"name": "v"}]}));
     assert_eq!(answer(attach).await.0, 404, "another tenant's volume is none");
     assert_eq!(answer(as_stranger("/v1/volumes", json!({"name": "v"}))).await.0, 201);
-    assert_eq!(rig.host.disks.lock().unwrap().len(), 2);
+    assert_eq!(rig.host.volumes.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_sandbox_shows_its_volumes_in_order() {
     assert_eq!(sandbox["volumes"], shown);
     let path = format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap());
     assert_eq!(rig.get(&path).await.1["volumes"], shown);
-    let asked = rig.host.asked.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
+    let asked = rig.host.ensured.lock().unwrap()[&sandbox["id"].as_str().unwrap().parse().unwrap()].clone();
     let mounts: Vec<_> = asked.spec.volumes.iter().map(|mount| (mount.path.as_str(), mount.access)).collect();
     assert_eq!(mounts, [("/mnt/b", Access::ReadWrite), ("/work/data", Access::ReadOnly)]);
     assert_eq!(rig.get("/v1/volumes/a").await.1["attached_to"], json!([sandbox["id"]]));

@@ -85,7 +85,7 @@ async fn forks_and_ends_are_told_to_who_follows() {
     let rig = Rig::start().await;
     let id = rig.created().await;
     let fault = pandastack_model::Fault::new(pandastack_model::FaultKind::Busy, "host.full", "no room");
-    rig.host.fail_children.lock().unwrap().insert(1, fault);
+    rig.host.fail_children([(1, fault)]);
     let body = json!({"count": 3});
     let (status, tree) = rig.send(Method::POST, &format!("/v1/sandboxes/{id}/fork-tree"), body).await;
     assert_eq!(status, 201);
@@ -101,7 +101,7 @@ async fn forks_and_ends_are_told_to_who_follows() {
 
     let number: SandboxId = id.parse().unwrap();
     let mut response = rig.call(Method::GET, &format!("/v1/sandboxes/{id}/events?follow=1")).send().await.unwrap();
-    rig.host.here.lock().unwrap().remove(&number);
+    rig.host.sandboxes.lock().unwrap().remove(&number);
     rig.host.events.send(HostEvent::Removed { id: number, why: RemovedBy::Idleness, cause: None }).unwrap();
     let end = events(&until(&mut response, "sandbox.deleted").await);
     assert_eq!(end.last().unwrap()["payload"], json!({"reason": "idle"}));
@@ -112,7 +112,7 @@ async fn a_restart_tells_what_it_found() {
     let rig = Rig::start().await;
     let (asleep, lost) = (rig.created().await, rig.created().await);
     rig.post(&format!("/v1/sandboxes/{asleep}/hibernate")).await;
-    rig.host.here.lock().unwrap().remove(&lost.parse().unwrap());
+    rig.host.sandboxes.lock().unwrap().remove(&lost.parse().unwrap());
     let rig = rig.restart_control().await;
     let expected = [(&asleep, vec!["recover.hibernated"]), (&lost, vec!["vm.died", "recover.orphaned"])];
     for (id, kinds) in expected {

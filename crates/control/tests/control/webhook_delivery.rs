@@ -168,7 +168,7 @@ async fn a_crash_loses_nothing() {
     told.rig.host.fail_next("remove", Fault::new(FaultKind::Unavailable, "host.lost", "agent unreachable"));
     told.rig.delete(&format!("/v1/sandboxes/{gone}")).await;
     let host = told.rig.host.clone();
-    host.here.lock().unwrap().get_mut(&asleep.parse().unwrap()).unwrap().state = SandboxState::Asleep;
+    host.sandboxes.lock().unwrap().get_mut(&asleep.parse().unwrap()).unwrap().state = SandboxState::Asleep;
     let told = told.crash(near()).await;
     let seen = receiver.wait(5).await;
     assert_eq!(seen[2..].iter().filter(|one| one.body == seen[0].body || one.body == seen[1].body).count(), 1);
@@ -191,11 +191,11 @@ async fn removal_by_idleness_and_a_lost_machine_are_told() {
     told.subscribe(&receiver.url, &["sandbox.deleted", "vm.died"]).await;
     let (idle, lost) = (told.rig.created().await, told.rig.created().await);
     let id = idle.parse().unwrap();
-    told.rig.host.here.lock().unwrap().remove(&id);
+    told.rig.host.sandboxes.lock().unwrap().remove(&id);
     told.rig.host.events.send(HostEvent::Removed { id, why: RemovedBy::Idleness, cause: None }).unwrap();
     let seen = receiver.wait(1).await;
     assert_eq!((&seen[0].json()["payload"], &seen[0].json()["sandbox_id"]), (&json!({"reason": "idle"}), &json!(idle)));
-    told.rig.host.here.lock().unwrap().remove(&lost.parse().unwrap());
+    told.rig.host.sandboxes.lock().unwrap().remove(&lost.parse().unwrap());
     let told = told.crash(near()).await;
     let seen = receiver.wait(2).await;
     assert_eq!((seen[1].kind().as_str(), &seen[1].json()["sandbox_id"]), ("vm.died", &json!(lost)));

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use pandastack_wire_fleet::stub::file_entry;
 use reqwest::{Body, Method};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{
-    rig::{Rig, answer, within},
-    stub::entry,
-};
+use crate::rig::{Rig, answer, within};
 
 #[tokio::test]
 async fn bytes_go_in_and_come_out_unchanged() {
@@ -51,7 +49,7 @@ async fn bad_paths_are_refused_and_missing_ones_are_missing() {
 #[tokio::test]
 async fn listings_are_sorted_and_never_leave_their_directory() {
     let rig = Rig::start().await;
-    rig.host.listing.lock().unwrap().extend(["..", ".", "", "x/../../y", "nul\0", ".hidden"].map(entry));
+    rig.host.listing.lock().unwrap().extend(["..", ".", "", "x/../../y", "nul\0", ".hidden"].map(file_entry));
     let (status, listing) = answer(rig.call(Method::GET, "/fs/dir?path=/tmp/")).await;
     assert_eq!((status, &listing["path"]), (200, &json!("/tmp/")));
     let entries = listing["entries"].as_array().unwrap();
@@ -63,14 +61,14 @@ async fn listings_are_sorted_and_never_leave_their_directory() {
     rig.host.listing.lock().unwrap().clear();
     assert_eq!(answer(rig.call(Method::GET, "/fs/dir")).await.1, json!({"path": "/", "entries": []}));
 
-    rig.host.files.lock().unwrap().insert("/tmp/a".into(), vec![1]);
+    rig.host.put_file("/tmp/a", [1]);
     assert_eq!(answer(rig.call(Method::GET, "/fs/stat?path=/tmp/a")).await, (200, expected));
 }
 
 #[tokio::test]
 async fn a_read_that_breaks_is_not_taken_for_the_whole() {
     let rig = Rig::start().await;
-    rig.host.files.lock().unwrap().insert("/breaks".into(), b"abcdef".to_vec());
+    rig.host.put_file("/breaks", "abcdef");
     let response = rig.call(Method::GET, "/fs?path=/breaks").send().await;
     let read = async { response?.bytes().await };
     assert!(read.await.is_err());
@@ -97,7 +95,7 @@ async fn an_upload_that_breaks_off_is_not_kept() {
     let put = rig.call(Method::PUT, "/fs?path=/half").body(Body::wrap_stream(half)).timeout(Duration::from_millis(300));
     assert!(put.send().await.is_err());
     let told = async {
-        while rig.host.broken.lock().unwrap().is_empty() {
+        while rig.host.broken_uploads.lock().unwrap().is_empty() {
             // The edge may also drop the write together with its connection. In both cases no file
             // is kept.
             tokio::time::sleep(Duration::from_millis(5)).await;

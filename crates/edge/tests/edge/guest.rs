@@ -10,20 +10,18 @@ use axum::{
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use pandastack_kit::Scope;
+use pandastack_wire_fleet::stub::PlayedConnection;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
     net::TcpStream,
     sync::oneshot,
 };
 
-use crate::{
-    rig::{Rig, within},
-    stub::Connected,
-};
+use crate::rig::{Rig, within};
 
 impl Rig {
     /// Waits until the edge connects to a port.
-    pub async fn connected(&mut self) -> Connected {
+    pub async fn connected(&mut self) -> PlayedConnection {
         within("a connection to a port", self.ports.recv()).await.unwrap()
     }
 

@@ -2,15 +2,8 @@
 
 use futures_util::StreamExt;
 use reqwest::{Method, Response};
-use tokio::sync::mpsc;
 
 use crate::rig::{Rig, answer, within};
-
-fn console(rig: &Rig, past: &str) -> mpsc::Sender<Vec<u8>> {
-    let (tell, comes) = mpsc::channel(8);
-    *rig.host.console.lock().unwrap() = Some((past.as_bytes().to_vec(), comes));
-    tell
-}
 
 async fn plain(rig: &Rig, query: &str) -> String {
     let response = rig.call(Method::GET, &format!("/logs{query}")).send().await.unwrap();
@@ -34,12 +27,12 @@ async fn the_whole_console_is_lines_that_end_with_lf() {
     let rig = Rig::start().await;
     let odd = "one\r\ntwo é\u{2028}\u{85}x\r50%\r100%\r\nlast";
     for query in ["", "?follow=0", "?follow=false&stream=both", "?tail=many"] {
-        console(&rig, odd);
+        rig.host.set_console(odd);
         assert_eq!(plain(&rig, query).await, "one\ntwo é  x\n50%\n100%\nlast\n", "{query}");
     }
-    console(&rig, odd);
+    rig.host.set_console(odd);
     assert_eq!(plain(&rig, "?tail=2").await, "100%\nlast\n");
-    console(&rig, "");
+    rig.host.set_console("");
     assert_eq!(plain(&rig, "").await, "");
     assert_eq!(plain(&rig, "").await, "", "one that only a row remembers");
 }
@@ -48,7 +41,7 @@ async fn the_whole_console_is_lines_that_end_with_lf() {
 async fn a_follower_gets_what_was_and_what_comes_until_the_end() {
     let rig = Rig::start().await;
     for follow in ["1", "true"] {
-        let tell = console(&rig, "one\r\ntwo\r\nhal");
+        let tell = rig.host.set_console("one\r\ntwo\r\nhal");
         let call = rig.call(Method::GET, &format!("/logs?follow={follow}&stream=both"));
         let mut response = call.header("accept", "application/json").send().await.unwrap();
         for (name, value) in [
@@ -78,7 +71,7 @@ async fn a_follower_gets_what_was_and_what_comes_until_the_end() {
 #[tokio::test]
 async fn a_follower_sees_as_many_lines_as_it_asks_for() {
     let rig = Rig::start().await;
-    drop(console(&rig, &(0..2000).map(|number| format!("line {number}\n")).collect::<String>()));
+    drop(rig.host.set_console(&(0..2000).map(|number| format!("line {number}\n")).collect::<String>()));
     let all = rig.call(Method::GET, "/logs?follow=1&tail=3").send().await.unwrap().text().await.unwrap();
     assert_eq!(all.matches("event: line").count(), 3, "{all}");
     assert!(all.contains("line 1997") && all.ends_with("line 1999\\n\"}\n\n"));
@@ -87,7 +80,7 @@ async fn a_follower_sees_as_many_lines_as_it_asks_for() {
 #[tokio::test]
 async fn a_quiet_console_is_kept_alive() {
     let rig = Rig::start().await;
-    let _tell = console(&rig, "");
+    let _tell = rig.host.set_console("");
     let response = rig.call(Method::GET, "/logs?follow=1").send().await.unwrap();
     let mut pieces = response.bytes_stream();
     assert_eq!(within("open", pieces.next()).await.unwrap().unwrap(), ": open\n\n");
@@ -100,7 +93,7 @@ async fn a_quiet_console_is_kept_alive() {
 #[tokio::test]
 async fn consoles_are_their_owners() {
     let rig = Rig::start().await;
-    let _tell = console(&rig, "secret\n");
+    let _tell = rig.host.set_console("secret\n");
     let url = format!("{}/v1/sandboxes/{}/logs", rig.url, rig.id);
     for path in ["", "?follow=1"] {
         let (status, body) = answer(rig.http.get(format!("{url}{path}")).bearer_auth("theirs")).await;

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-mod beyond;
 mod carry;
 mod exec;
 mod files;
@@ -18,5 +17,5 @@ mod rig;
 mod slow;
 mod socket;
 mod stream;
-mod stub;
+mod stub_control;
 mod trees;

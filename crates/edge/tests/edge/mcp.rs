@@ -101,7 +101,7 @@ async fn a_shell_tool_runs_commands_by_either_spelling() {
         let ((_, answer), ()) = tokio::join!(asked, play);
         assert_eq!(said(&answer), ("out\n\n[stderr]\nerr\n[exit code]\n3", true));
     }
-    *rig.host.refusal.lock().unwrap() = Some(Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "it is paused"));
+    rig.refuse_to_run(&Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "it is paused"));
     assert_eq!(said(&call(&rig, "shell", json!({"cmd": "ls"})).await), ("it is paused", true));
 }
 
@@ -113,7 +113,7 @@ async fn file_tools_write_read_and_list() {
     assert_eq!(said(&call(&rig, "read_file", json!({"path": "/tmp/é"})).await), ("text é", false));
     assert_eq!(said(&call(&rig, "read_file", json!({"path": "/none"})).await), ("no such file", true));
     assert!(said(&call(&rig, "list_dir", json!({})).await).0.contains("- "));
-    rig.host.files.lock().unwrap().insert("/big".into(), vec![b'x'; 3 << 20]);
+    rig.host.put_file("/big", vec![b'x'; 3 << 20]);
     let big = call(&rig, "read_file", json!({"path": "/big"})).await;
     assert!(said(&big).0.len() < (1 << 20) + 100 && said(&big).0.ends_with("bytes]\n"));
 }
@@ -121,7 +121,7 @@ async fn file_tools_write_read_and_list() {
 #[tokio::test]
 async fn code_runs_in_a_session_that_everybody_shares() {
     let rig = Rig::start().await;
-    let mut cells = rig.host.played_cells.lock().unwrap().take().unwrap();
+    let mut cells = rig.host.play_cells();
     for round in 0..2 {
         let play = async {
             let played = cells.recv().await.unwrap();
@@ -140,7 +140,7 @@ async fn code_runs_in_a_session_that_everybody_shares() {
     assert_eq!(said(&none), ("session not found", true));
     assert_eq!(call(&rig, "run_code", json!({"code": "x", "language": "cobol"})).await["error"]["code"], -32602);
     let missing = Fault::new(FaultKind::Caller, "language.unavailable", "this sandbox has no node");
-    *rig.host.refusal.lock().unwrap() = Some(missing);
+    rig.refuse_to_run(&missing);
     let refused = call(&rig, "run_code", json!({"code": "x", "language": "js"})).await;
     assert_eq!(said(&refused), ("this sandbox has no node", true));
 }

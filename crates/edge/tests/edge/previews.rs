@@ -120,7 +120,7 @@ async fn failures_are_pages_for_people_and_json_for_programs() {
         (Fault::new(FaultKind::Unavailable, WAKE_FAILED, "auto-wake: no memory"), 503),
         (Fault::no_sandbox(), 404),
     ] {
-        *rig.host.refuse.lock().unwrap() = Some(fault.clone());
+        rig.host.fail_always("connect", fault.clone());
         for link in [false, true] {
             let ask = || match link {
                 false => named(&rig, Method::GET, &rig.preview(3000), "/x"),

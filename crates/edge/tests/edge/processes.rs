@@ -1,15 +1,14 @@
 //! Processes that outlive their requests, through the edge.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{OutputStep, ProcessEnd};
+use pandastack_wire_fleet::{OutputStep, ProcessEnd, ProcessView, Program, stub::process_view};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::{
-    beyond::view,
-    rig::{Rig, answer, within},
-};
+use crate::rig::{Rig, answer, within};
 
 fn out(bytes: &'static [u8]) -> Result<OutputStep, Fault> {
     Ok(OutputStep::Stdout(Bytes::from_static(bytes)))
@@ -19,12 +18,16 @@ fn err(bytes: &'static [u8]) -> Result<OutputStep, Fault> {
     Ok(OutputStep::Stderr(Bytes::from_static(bytes)))
 }
 
+fn end(ended: Option<ProcessEnd>) -> Result<OutputStep, Fault> {
+    Ok(OutputStep::End(ProcessView { ended, ..process_view(1, "sleep 1") }))
+}
+
 fn ended(code: i32) -> Result<OutputStep, Fault> {
-    Ok(OutputStep::End(view(1, Some(ProcessEnd { code, signal: None, timed_out: false, at_ms: 0 }))))
+    end(Some(ProcessEnd { code, signal: None, timed_out: false, at_ms: 0 }))
 }
 
 fn lay_out(rig: &Rig, steps: impl IntoIterator<Item = Result<OutputStep, Fault>>) {
-    rig.host.beyond.output.lock().unwrap().push_back(steps.into_iter().collect());
+    rig.host.output.lock().unwrap().push_back(steps.into_iter().collect());
 }
 
 #[tokio::test]
@@ -36,15 +39,24 @@ async fn a_process_is_started_shown_fed_signalled_and_forgotten() {
         (status, process),
         (
             201,
-            json!({"id": "prc_1", "pid": 42, "cmd": "sleep 1", "tag": "web", "status": "running", "stdin": true,
+            json!({"id": "prc_1", "pid": 42, "cmd": "serve", "tag": "web", "status": "running", "stdin": true,
                    "started_at": "2023-11-14T22:13:20.000Z", "stdout_bytes": 5, "stderr_bytes": 6, "kept_from": 0})
         )
     );
+    let asked = rig.host.spawned.lock().unwrap()[0].clone();
+    assert_eq!((asked.exec.program, asked.tag.as_deref()), (Program::Shell("serve".into()), Some("web")));
+    assert_eq!(
+        (asked.exec.cwd.as_deref(), asked.exec.stdin, asked.exec.deadline),
+        (Some("/srv"), true, Some(Duration::from_secs(5)))
+    );
+    assert_eq!(answer(rig.post("/processes", &json!({"cmd": "sleep 1"}))).await.1["id"], "prc_2");
+    assert_eq!(answer(rig.post("/processes/prc_2/signal", &json!({"signal": 9}))).await.0, 204);
     let (status, all) = answer(rig.call(Method::GET, "/processes")).await;
     assert_eq!(
         (status, &all[0]["status"], &all[1]["status"], &all[1]["signal"]),
         (200, &json!("running"), &json!("killed"), &json!(9))
     );
+    rig.host.end_process(rig.id, 1, ProcessEnd { code: 3, signal: None, timed_out: false, at_ms: u64::MAX });
     let (_, one) = answer(rig.call(Method::GET, "/processes/prc_1")).await;
     assert_eq!((&one["status"], &one["exit_code"]), (&json!("exited"), &json!(3)));
     let fed = rig.call(Method::POST, "/processes/prc_1/stdin?end=1").body("input");
@@ -54,9 +66,11 @@ async fn a_process_is_started_shown_fed_signalled_and_forgotten() {
     assert_eq!(answer(rig.post("/processes/prc_1/signal", &json!({"signal": 9}))).await.0, 204);
     assert_eq!(answer(rig.call(Method::DELETE, "/processes/prc_7")).await.0, 204);
     assert_eq!(
-        *rig.host.asked(),
+        *rig.host.calls.lock().unwrap(),
         [
-            "spawn Shell(\"serve\") Some(\"/srv\") stdin true Some(5s) Some(\"web\")",
+            "spawn 1",
+            "spawn 2",
+            "signal 2 9",
             "feed 1 \"input\" Closes",
             "feed 1 \"\" StaysOpen",
             "signal 1 2",
@@ -99,16 +113,13 @@ async fn what_is_wrong_is_said_and_what_is_not_the_callers_is_missing() {
         assert_eq!((status, &refusal["code"]), (404, &json!("sandbox.not_found")), "{method} {route}");
         assert_eq!(answer(ask()).await.0, 401, "{method} {route}");
     }
-    assert!(rig.host.asked().is_empty());
+    assert!(rig.host.calls.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn output_is_given_from_an_offset_on() {
     let rig = Rig::start().await;
-    lay_out(
-        &rig,
-        [Ok(OutputStep::At(7)), out("é\n".as_bytes()), err(b"bad"), out(b"\xff"), Ok(OutputStep::End(view(1, None)))],
-    );
+    lay_out(&rig, [Ok(OutputStep::At(7)), out("é\n".as_bytes()), err(b"bad"), out(b"\xff"), end(None)]);
     let (status, output) = answer(rig.call(Method::GET, "/processes/prc_1/output?offset=4")).await;
     let expected = json!({"stdout": "é\n\u{fffd}", "stderr": "bad", "next_offset": 14, "truncated": 3, "status": "running",
         "chunks": [{"stream": "stdout", "chunk": "é\n"}, {"stream": "stderr", "chunk": "bad"}, {"stream": "stdout", "chunk": "\u{fffd}"}]});
@@ -121,7 +132,7 @@ async fn output_is_given_from_an_offset_on() {
     );
     let (status, refusal) = answer(rig.call(Method::GET, "/processes/prc_1/output")).await;
     assert_eq!((status, &refusal["code"]), (404, &json!("process.not_found")));
-    assert_eq!(rig.host.asked()[..2], ["attach 1 4 Now", "attach 1 0 Now"]);
+    assert_eq!(rig.host.calls.lock().unwrap()[..2], ["attach 1 4 Now", "attach 1 0 Now"]);
 }
 
 #[tokio::test]
@@ -141,7 +152,7 @@ async fn followed_output_tells_the_offset_after_each_piece() {
     lay_out(&rig, [Ok(OutputStep::At(12)), ended(0)]);
     let again = rig.call(Method::GET, "/processes/prc_1/output?offset=4&follow=1").header("last-event-id", "12");
     within("the end", again.send()).await.unwrap().text().await.unwrap();
-    assert_eq!(*rig.host.asked(), ["attach 1 4 End", "attach 1 12 End"]);
+    assert_eq!(*rig.host.calls.lock().unwrap(), ["attach 1 4 End", "attach 1 12 End"]);
 }
 
 #[tokio::test]
@@ -163,7 +174,7 @@ async fn every_end_of_a_followed_process_is_said_once() {
         assert_eq!(within("the end", response.text()).await.unwrap(), expected);
     }
     let timed_out = ProcessEnd { code: 143, signal: Some(15), timed_out: true, at_ms: 0 };
-    lay_out(&rig, [Ok(OutputStep::At(0)), Ok(OutputStep::End(view(1, Some(timed_out))))]);
+    lay_out(&rig, [Ok(OutputStep::At(0)), end(Some(timed_out))]);
     let response = rig.call(Method::GET, "/processes/prc_1/output?follow=true").send().await.unwrap();
     let text = within("the end", response.text()).await.unwrap();
     assert!(text.contains("\"exit_code\":143,\"status\":\"killed\",\"timed_out\":true"), "{text}");

@@ -132,7 +132,7 @@ async fn what_the_host_refuses_is_said() {
         (Fault::new(FaultKind::Quota, "sandbox.too_many_requests", "too many"), 429),
         (Fault::no_sandbox(), 404),
     ] {
-        *rig.host.refuse.lock().unwrap() = Some(fault.clone());
+        rig.host.fail_always("connect", fault.clone());
         let response = rig.call(Method::GET, "/proxy/3000/").header("accept", "text/html").send().await.unwrap();
         assert_eq!(response.status(), expected);
         assert_eq!(response.headers()["access-control-allow-origin"], "*", "a browser may read our own refusals");

@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, ExecEvent, Program};
+use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, ExecEvent, Program, stub::PlayedCell};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{
-    rig::{Rig, answer, within},
-    stub::PlayedCell,
-};
+use crate::rig::{Rig, answer, within};
 
 pub fn ended(how: CellEnd) -> CellEnded {
     let took = Duration::from_millis(1500);
@@ -30,7 +27,7 @@ async fn open(rig: &Rig) -> String {
 
 /// Runs a cell whose events come from the test.
 async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (u16, Value, CellAsk) {
-    let mut cells = rig.host.played_cells.lock().unwrap().take().unwrap();
+    let mut cells = rig.host.play_cells();
     let play = async {
         let PlayedCell { ask, events: played } = cells.recv().await.unwrap();
         for event in events {
@@ -40,7 +37,6 @@ async fn run(rig: &Rig, session: &str, body: Value, events: Vec<CellEvent>) -> (
     };
     let asked = answer(rig.post(&format!("/repl/sessions/{session}/run"), &body));
     let ((status, body), ask) = within("a cell", async { tokio::join!(asked, play) }).await;
-    *rig.host.played_cells.lock().unwrap() = Some(cells);
     (status, body, ask)
 }
 
@@ -123,7 +119,7 @@ async fn each_bad_end_of_a_cell_has_its_status_and_text() {
 async fn a_client_that_hangs_up_interrupts_its_cell() {
     let rig = Rig::start().await;
     let session = open(&rig).await;
-    let mut cells = rig.host.played_cells.lock().unwrap().take().unwrap();
+    let mut cells = rig.host.play_cells();
     let path = format!("/repl/sessions/{session}/run");
     let request = rig.post(&path, &json!({"code": "while True: pass"})).timeout(Duration::from_millis(300));
     let (hung_up, played) = tokio::join!(request.send(), async { cells.recv().await.unwrap() });
@@ -154,7 +150,7 @@ async fn requests_about_code_are_refused_before_anything_runs() {
     assert_eq!(answer(rig.post(&format!("/repl/sessions/{session}/run"), &long)).await.0, 413);
     assert_eq!(answer(rig.post("/repl", &long)).await.0, 413);
     let full = Fault::new(FaultKind::Quota, "session.too_many", "more than 8 sessions in one sandbox; close one first");
-    *rig.host.refusal.lock().unwrap() = Some(full);
+    rig.refuse_to_run(&full);
     let refused = rig.call(Method::POST, "/repl/sessions").send().await.unwrap();
     assert_eq!((refused.status().as_u16(), refused.headers().get("retry-after")), (429, None));
     for path in ["/repl", "/repl/sessions", &format!("/repl/sessions/{session}/run"), "/mcp"] {
@@ -182,8 +178,7 @@ async fn code_is_run_once_by_its_interpreter() {
     let ((status, said), ()) = tokio::join!(asked, play);
     assert_eq!((status, &said["language"], &said["stdout"]), (200, &json!("javascript"), &json!("1\n")));
     assert_eq!((&said["stderr"], &said["exit_code"]), (&json!(""), &json!(3)));
-    *rig.host.refusal.lock().unwrap() =
-        Some(Fault::new(FaultKind::Missing, "path.not_found", "run ruby: no such file"));
+    rig.refuse_to_run(&Fault::new(FaultKind::Missing, "path.not_found", "run ruby: no such file"));
     let (status, said) = answer(rig.post("/repl", &json!({"language": "ruby", "code": "puts 1"}))).await;
     assert_eq!((status, &said["error"]), (400, &json!("this sandbox has no ruby")));
 }

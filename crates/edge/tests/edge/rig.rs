@@ -4,19 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use pandastack_edge::{Edge, serve};
 use pandastack_kit::Scope;
-use pandastack_model::SandboxId;
-use pandastack_wire_fleet::ExecEvent;
+use pandastack_model::{Fault, SandboxId};
+use pandastack_wire_fleet::stub::{PlayedCommand, PlayedConnection, StubHost};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::stub::{Connected, Played, StubControl, StubHost};
+use crate::stub_control::StubControl;
 
 pub struct Rig {
     pub id: SandboxId,
     pub host: Arc<StubHost>,
-    pub played: mpsc::Receiver<Played>,
-    pub ports: mpsc::Receiver<Connected>,
+    pub played: mpsc::Receiver<PlayedCommand>,
+    pub ports: mpsc::Receiver<PlayedConnection>,
     pub url: String,
     pub http: Client,
     pub scope: Scope,
@@ -25,7 +25,9 @@ pub struct Rig {
 impl Rig {
     pub async fn start() -> Self {
         let (id, scope) = (SandboxId::random(), Scope::new());
-        let (host, played, ports) = StubHost::new();
+        let host = Arc::new(StubHost::default());
+        host.add(id);
+        let (played, ports) = (host.play_commands(), host.accept_connections());
         let edge = Edge::new(Arc::new(StubControl(id)), host.clone(), scope.clone());
         let edge = edge.with_previews("box.example".parse().unwrap());
         let app = edge.before(edge.router());
@@ -42,13 +44,11 @@ impl Rig {
     pub fn post(&self, path: &str, body: &Value) -> RequestBuilder {
         self.call(Method::POST, path).json(body)
     }
-}
 
-impl Played {
-    /// Sends the events of a command.
-    pub async fn play(&self, events: impl IntoIterator<Item = ExecEvent>) {
-        for event in events {
-            self.events.send(event).await.unwrap();
+    /// Makes the host refuse to run anything.
+    pub fn refuse_to_run(&self, fault: &Fault) {
+        for verb in ["attend", "exec", "open_code"] {
+            self.host.fail_always(verb, fault.clone());
         }
     }
 }

@@ -11,10 +11,11 @@ use futures_util::stream::unfold;
 use pandastack_edge::Edge;
 use pandastack_kit::Scope;
 use pandastack_model::SandboxId;
+use pandastack_wire_fleet::stub::StubHost;
 use serde_json::Value;
 use tower::ServiceExt;
 
-use crate::stub::{StubControl, StubHost};
+use crate::stub_control::StubControl;
 
 /// An endless body with one byte after each pause.
 fn dribble(pause: Duration) -> Body {
@@ -26,7 +27,8 @@ fn dribble(pause: Duration) -> Body {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_dribbles_is_given_up_on_every_kind_of_route() {
-    let (id, (host, _played, _ports)) = (SandboxId::random(), StubHost::new());
+    let (id, host) = (SandboxId::random(), Arc::new(StubHost::default()));
+    host.add(id);
     let edge = Edge::new(Arc::new(StubControl(id)), host.clone(), Scope::new());
     for (method, path, seconds) in [
         (Method::POST, "exec", 1),

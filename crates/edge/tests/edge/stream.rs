@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pandastack_model::Fault;
-use pandastack_wire_fleet::ExecEvent;
+use pandastack_wire_fleet::{ExecEvent, stub::PlayedCommand};
 use reqwest::Response;
 use serde_json::json;
 
-use crate::{
-    rig::{Rig, within},
-    stub::Played,
-};
+use crate::rig::{Rig, within};
 
-async fn open(rig: &mut Rig) -> (Response, Played) {
+async fn open(rig: &mut Rig) -> (Response, PlayedCommand) {
     let request = rig.post("/exec/stream", &json!({"cmd": "x"})).send();
     let (response, played) = tokio::join!(request, async { rig.played.recv().await.unwrap() });
     (response.unwrap(), played)

@@ -25,12 +25,12 @@ async fn directories_are_made_moved_and_given_modes() {
         assert_eq!(answer(rig.post(route, &body)).await.0, status, "{route} {body}");
     }
     assert_eq!(
-        *rig.host.asked(),
+        *rig.host.calls.lock().unwrap(),
         [
             "make_dir /a Only",
             "make_dir /a/b All",
-            "move /a /b Stays",
-            "move /a /b Goes",
+            "move_path /a /b Stays",
+            "move_path /a /b Goes",
             "chmod /a 750 Only",
             "chmod /a 4755 All",
         ]
@@ -58,14 +58,14 @@ async fn directories_are_made_moved_and_given_modes() {
         let url = format!("{}/v1/sandboxes/{}/fs/{route}", rig.url, rig.id);
         assert_eq!(answer(rig.http.request(method, &url).bearer_auth("theirs").body("{}")).await.0, 404, "{route}");
     }
-    assert_eq!(rig.host.asked().len(), 6);
+    assert_eq!(rig.host.calls.lock().unwrap().len(), 6);
 }
 
 #[tokio::test]
 async fn a_recursive_listing_never_leaves_its_directory() {
     let rig = Rig::start().await;
     let names = ["a", "a/b", "../x", "a/../../y", "/etc", "a//b", "a/b/c", ""];
-    *rig.host.beyond.walked.lock().unwrap() = names.map(str::to_owned).to_vec();
+    *rig.host.walked.lock().unwrap() = names.map(str::to_owned).to_vec();
     let (status, listing) = answer(rig.call(Method::GET, "/fs/dir?path=/tmp&recursive=1")).await;
     let entries = listing["entries"].as_array().unwrap();
     let seen: Vec<_> =
@@ -73,7 +73,7 @@ async fn a_recursive_listing_never_leaves_its_directory() {
     assert_eq!((status, seen.as_slice()), (200, &[("a", "/tmp/a"), ("b", "/tmp/a/b"), ("c", "/tmp/a/b/c")][..]));
     assert_eq!(listing["truncated"], true);
     assert_eq!(answer(rig.call(Method::GET, "/fs/dir?path=/tmp&depth=2")).await.0, 200);
-    assert_eq!(*rig.host.asked(), [format!("walk /tmp {}", u32::MAX), "walk /tmp 2".to_owned()]);
+    assert_eq!(*rig.host.calls.lock().unwrap(), [format!("walk /tmp {}", u32::MAX), "walk /tmp 2".to_owned()]);
     for depth in ["0", "-1", "x"] {
         let (status, refusal) = answer(rig.call(Method::GET, &format!("/fs/dir?path=/&depth={depth}"))).await;
         assert_eq!((status, &refusal["code"]), (400, &json!("fs.bad_depth")));
@@ -90,7 +90,7 @@ async fn changes_are_told_in_order_and_an_overflow_is_one_of_them() {
         Ok(vec![moved, change(ChangeKind::Overflow, "/srv")]),
         Err(gone),
     ];
-    rig.host.beyond.changes.lock().unwrap().push_back(changes.into_iter().collect());
+    rig.host.changes.lock().unwrap().push_back(changes.into_iter().collect());
     let response = rig.call(Method::GET, "/fs/watch?path=/srv&recursive=1").send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
     assert_eq!(
@@ -103,7 +103,7 @@ async fn changes_are_told_in_order_and_an_overflow_is_one_of_them() {
          event: error\ndata: {\"error\":\"the watched path is gone\"}\n\n"
     );
     assert_eq!(answer(rig.call(Method::GET, "/fs/watch?path=/srv")).await.0, 404, "a refusal has a status of its own");
-    assert_eq!(*rig.host.asked(), ["watch /srv All", "watch /srv Only"]);
+    assert_eq!(*rig.host.calls.lock().unwrap(), ["watch /srv All", "watch /srv Only"]);
 }
 
 #[tokio::test]
@@ -116,6 +116,6 @@ async fn archives_pass_through() {
     assert!(broken.await.is_err(), "a part is not taken for the whole");
     let put = rig.call(Method::PUT, "/fs/tar?path=/srv").body(vec![0; 1024]);
     assert_eq!(answer(put).await, (200, json!({"path": "/srv", "entries": 2, "bytes": 1024})));
-    assert_eq!(*rig.host.asked(), ["write_tree /srv 1024"]);
+    assert_eq!(*rig.host.calls.lock().unwrap(), ["write_tree /srv 1024"]);
     assert_eq!(answer(rig.call(Method::PUT, "/fs/tar").body("")).await.1["code"], "fs.bad_path");
 }

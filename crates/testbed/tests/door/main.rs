@@ -12,7 +12,6 @@ mod raw;
 mod rig;
 mod routes;
 mod shares;
-mod slow;
 mod spans;
 mod strangers;
 mod trace;

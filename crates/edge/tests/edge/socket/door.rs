@@ -61,7 +61,7 @@ async fn a_sandbox_that_cannot_serve_is_a_status() {
         (FaultKind::Conflict, "sandbox.failed", 409),
         (FaultKind::Unavailable, "sandbox.wake_failed", 503),
     ] {
-        *rig.host.refusal.lock().unwrap() = Some(Fault::new(kind, code, "not now"));
+        rig.refuse_to_run(&Fault::new(kind, code, "not now"));
         for route in ROUTES {
             let (got, body) = refused(&rig, rig.socket_request(route)).await;
             assert_eq!((got, &body["code"], &body["error"]), (status, &json!(code), &json!("not now")), "{route}");
@@ -111,19 +111,18 @@ async fn a_request_that_wants_no_socket_is_told_so() {
 #[tokio::test]
 async fn a_socket_counts_as_a_use_until_it_is_gone() {
     let mut rig = Rig::start().await;
-    let present = std::sync::Arc::downgrade(&rig.host.present);
-    assert_eq!(present.strong_count(), 1);
+    assert_eq!(rig.host.presences(), 0);
     let mut peer = rig.open("/exec/ws").await;
-    assert_eq!(present.strong_count(), 2);
+    assert_eq!(rig.host.presences(), 1);
     // A command that wakes the sandbox renews the presence and does not add one.
     peer.say(json!({"id": "a", "cmd": "x"})).await;
     let played = rig.next_played().await;
     played.play([ExecEvent::Exit { code: 0 }]).await;
     peer.frame().await;
-    assert_eq!(present.strong_count(), 2);
+    assert_eq!(rig.host.presences(), 1);
     peer.leave().await;
     within("the end of the use", async {
-        while present.strong_count() > 1 {
+        while rig.host.presences() > 0 {
             tokio::task::yield_now().await;
         }
     })

@@ -158,7 +158,7 @@ async fn every_end_is_said_exactly_once() {
         assert_eq!(peer.frame().await, json!({"id": "a", "error": text}));
     }
     // A command that cannot start also gets exactly one terminal frame.
-    *rig.host.refusal.lock().unwrap() = Some(dead);
+    rig.refuse_to_run(&dead);
     peer.say(json!({"id": "a", "cmd": "x"})).await;
     assert_eq!(peer.frame().await, json!({"id": "a", "error": "the sandbox's machine ended"}));
 }

@@ -3,21 +3,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use pandastack_wire_fleet::{ExecControl, ExecEvent};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, stub::PlayedCommand};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::out;
-use crate::{
-    rig::{Rig, within},
-    stub::Played,
-};
+use crate::rig::{Rig, within};
 
 const PIECE: usize = 64 * 1024;
 
 /// Writes until no more output is accepted, and returns the number of accepted bytes.
-async fn fill(played: &Played) -> usize {
+async fn fill(played: &PlayedCommand) -> usize {
     let piece = Bytes::from(vec![b'x'; PIECE]);
     let mut taken = 0;
     while tokio::time::timeout(Duration::from_millis(500), played.events.send(ExecEvent::Stdout(piece.clone())))

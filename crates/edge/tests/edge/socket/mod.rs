@@ -7,7 +7,7 @@ mod terminal;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use pandastack_wire_fleet::ExecEvent;
+use pandastack_wire_fleet::{ExecEvent, stub::PlayedCommand};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_tungstenite::{
@@ -20,10 +20,7 @@ use tokio_tungstenite::{
     },
 };
 
-use crate::{
-    rig::{Rig, within},
-    stub::Played,
-};
+use crate::rig::{Rig, within};
 
 /// The client's end of a socket.
 pub struct Peer {
@@ -57,7 +54,7 @@ impl Rig {
     }
 
     /// Takes the host's end of the next command.
-    pub async fn next_played(&mut self) -> Played {
+    pub async fn next_played(&mut self) -> PlayedCommand {
         within("a command", self.played.recv()).await.unwrap()
     }
 }

@@ -1,0 +1,43 @@
+//! A control plane with two tenants, for the edge's tests.
+
+use async_trait::async_trait;
+use pandastack_model::{Fault, FaultKind, GuestPort, LINK_LABEL_BYTES, LinkLabel, PathRules, SandboxId};
+use pandastack_wire_fleet::{Caller, ControlPort, PreviewGrant, WorkspaceId};
+
+/// Every key is its own tenant. The sandbox belongs to `mine`.
+pub struct StubControl(pub SandboxId);
+
+#[async_trait]
+impl ControlPort for StubControl {
+    async fn authenticate(&self, token: Option<&str>) -> Result<Caller, Fault> {
+        let token = token.ok_or_else(|| Fault::new(FaultKind::Unauthorized, "unauthorized", "no key"))?;
+        Ok(Caller::of(WorkspaceId(token.to_owned())))
+    }
+
+    async fn admit(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
+        if caller.workspace.0 == "mine" && sandbox == self.0 { Ok(()) } else { Err(Fault::no_sandbox()) }
+    }
+
+    async fn admit_look(&self, caller: &Caller, sandbox: SandboxId) -> Result<(), Fault> {
+        self.admit(caller, sandbox).await
+    }
+
+    async fn admit_anyone(&self, sandbox: SandboxId) -> Result<(), Fault> {
+        if sandbox == self.0 { Ok(()) } else { Err(Fault::no_sandbox()) }
+    }
+
+    /// The tokens `all` and `docs` (one path) are valid. `gone` belongs to a deleted sandbox.
+    async fn open_preview(&self, token: &str) -> Result<PreviewGrant, Fault> {
+        let paths = match token {
+            "all" => Vec::new(),
+            "docs" => vec!["/docs".to_owned()],
+            "gone" => return Err(Fault::no_sandbox()),
+            _ => {
+                return Err(Fault::new(FaultKind::Unauthorized, "preview.bad_token", "this preview link is not valid"));
+            }
+        };
+        let port = GuestPort::try_from(3000).unwrap();
+        let label = LinkLabel::new([token.len() as u8; LINK_LABEL_BYTES]);
+        Ok(PreviewGrant { sandbox: self.0, port, paths: PathRules::new(paths).unwrap(), label })
+    }
+}

@@ -1,0 +1,87 @@
+//! Failures and waits that a test orders.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use pandastack_model::Fault;
+use tokio::sync::Semaphore;
+
+use super::StubHost;
+
+/// Faults that the test has ordered, by the name of the port's method.
+#[derive(Default)]
+pub(super) struct Orders {
+    once: Mutex<BTreeMap<&'static str, Fault>>,
+    always: Mutex<BTreeMap<&'static str, Fault>>,
+    /// Faults of the children of the next fork, by index.
+    children: Mutex<BTreeMap<usize, Fault>>,
+}
+
+/// Where requests wait while it is closed. It starts open.
+pub struct Gate {
+    closed: AtomicBool,
+    passes: Semaphore,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { closed: AtomicBool::new(false), passes: Semaphore::new(0) }
+    }
+}
+
+impl Gate {
+    /// Makes every later request wait.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets some of the waiting requests pass.
+    pub fn let_through(&self, requests: usize) {
+        self.passes.add_permits(requests);
+    }
+
+    pub(super) async fn pass(&self) {
+        if self.closed.load(Ordering::SeqCst) {
+            self.passes.acquire().await.unwrap().forget();
+        }
+    }
+}
+
+impl StubHost {
+    /// Makes the next call of a method fail.
+    pub fn fail_next(&self, verb: &'static str, fault: Fault) {
+        self.orders.once.lock().unwrap().insert(verb, fault);
+    }
+
+    /// Makes every later call of a method fail.
+    pub fn fail_always(&self, verb: &'static str, fault: Fault) {
+        self.orders.always.lock().unwrap().insert(verb, fault);
+    }
+
+    /// Makes children of the next fork fail, by index.
+    pub fn fail_children(&self, faults: impl IntoIterator<Item = (usize, Fault)>) {
+        self.orders.children.lock().unwrap().extend(faults);
+    }
+
+    /// Returns the fault that was ordered for this call.
+    pub(super) fn check(&self, verb: &'static str) -> Result<(), Fault> {
+        let once = self.orders.once.lock().unwrap().remove(verb);
+        let fault = once.or_else(|| self.orders.always.lock().unwrap().get(verb).cloned());
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// Waits at the gate, then checks.
+    pub(super) async fn enter(&self, verb: &'static str) -> Result<(), Fault> {
+        self.gate.pass().await;
+        self.check(verb)
+    }
+
+    pub(super) fn take_failing_children(&self) -> BTreeMap<usize, Fault> {
+        std::mem::take(&mut *self.orders.children.lock().unwrap())
+    }
+}

@@ -1,0 +1,237 @@
+//! The stub's side of the host port. The work is done in the files beside it.
+
+use async_trait::async_trait;
+use pandastack_model::{
+    Ask, Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, Origin,
+    SandboxId, VolumeId,
+};
+use tokio::sync::broadcast;
+
+use super::StubHost;
+use crate::{
+    AuditReport, BootAsk, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecSession,
+    FileBody, FileEntry, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
+    ListeningPort, MachineUsage, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+};
+
+#[async_trait]
+impl HostPort for StubHost {
+    async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
+        self.enter("ensure").await?;
+        match ask.spec.origin {
+            Origin::Template => self.start(ask, "standby"),
+            Origin::Layer(layer) => {
+                self.restore_processes(ask.id, layer);
+                self.start(ask, "snapshot")
+            }
+        }
+    }
+
+    async fn remove(&self, id: SandboxId) -> Result<(), Fault> {
+        self.check("remove")?;
+        self.sandboxes.lock().unwrap().remove(&id);
+        Ok(())
+    }
+
+    async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.step("pause", id, Ask::Pause)
+    }
+
+    async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.step("resume", id, Ask::Resume)
+    }
+
+    async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.step("sleep", id, Ask::Sleep)
+    }
+
+    async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault> {
+        self.step("wake", id, Ask::Wake)
+    }
+
+    async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
+        self.gate.pass().await;
+        self.seal_now(id, ask)
+    }
+
+    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
+        self.layer_defaults.lock().unwrap().insert(ask.layer, defaults);
+        self.seal(id, ask).await
+    }
+
+    async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
+        self.enter("fork").await?;
+        self.fork_now(ask)
+    }
+
+    async fn release(&self, layer: LayerId) -> Result<(), Fault> {
+        self.check("release")?;
+        self.layers.lock().unwrap().remove(&layer);
+        Ok(())
+    }
+
+    async fn set_egress(&self, id: SandboxId, egress: Egress) -> Result<(), Fault> {
+        self.enter("set_egress").await?;
+        self.egress.lock().unwrap().insert(id, egress);
+        Ok(())
+    }
+
+    async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault> {
+        self.enter("set_lifecycle").await?;
+        self.lifecycles.lock().unwrap().insert(id, lifecycle);
+        self.observe(id).await.ok_or_else(Fault::no_sandbox)
+    }
+
+    async fn make_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault> {
+        self.check("make_volume")?;
+        self.volumes.lock().unwrap().insert(volume, size);
+        Ok(self.volume_view(volume))
+    }
+
+    async fn grow_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault> {
+        self.check("grow_volume")?;
+        self.volumes.lock().unwrap().insert(volume, size);
+        Ok(self.volume_view(volume))
+    }
+
+    async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault> {
+        self.check("remove_volume")?;
+        self.remove_volume_now(volume)
+    }
+
+    async fn volumes(&self) -> Result<Vec<VolumeView>, Fault> {
+        let ids: Vec<_> = self.volumes.lock().unwrap().keys().copied().collect();
+        Ok(ids.into_iter().map(|id| self.volume_view(id)).collect())
+    }
+
+    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault> {
+        self.check("boot")?;
+        Ok(self.boot_now(&ask))
+    }
+
+    async fn audit(&self) -> Result<AuditReport, Fault> {
+        Ok(self.audit_report.lock().unwrap().clone())
+    }
+
+    async fn observe(&self, id: SandboxId) -> Option<SandboxView> {
+        self.sandboxes.lock().unwrap().get(&id).cloned()
+    }
+
+    async fn observe_all(&self) -> Vec<SandboxView> {
+        self.sandboxes.lock().unwrap().values().cloned().collect()
+    }
+
+    async fn status(&self) -> HostStatus {
+        HostStatus {
+            tier: *self.tier.lock().unwrap(),
+            sandboxes: self.count(),
+            standby: 3,
+            blanks: 2,
+            memory_promised: Size::mib(512),
+            disk_free: Size::mib(64),
+            disk_total: Size::gib(128),
+            resident: Size::mib(32),
+        }
+    }
+
+    async fn usage(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault> {
+        self.usage_now(id)
+    }
+
+    async fn usages(&self) -> Vec<MachineUsage> {
+        let ids: Vec<_> = self.sandboxes.lock().unwrap().keys().copied().collect();
+        ids.into_iter().filter_map(|id| self.usage_now(id).ok().flatten()).collect()
+    }
+
+    async fn console(&self, _: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+        self.read_console(ask)
+    }
+
+    async fn templates(&self) -> Vec<TemplateView> {
+        let template = |name: &str| TemplateView {
+            name: name.into(),
+            layer: "lyr_x".into(),
+            memory_mib: 512,
+            cpus: 2,
+            disk_mib: 1024,
+        };
+        vec![template("mini"), template("base")]
+    }
+
+    async fn attend(&self, id: SandboxId) -> Result<Presence, Fault> {
+        self.serve("attend", id)?;
+        Ok(self.presence())
+    }
+
+    async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+        self.serve("exec", id)?;
+        self.run_command(id, ask).await
+    }
+
+    async fn open_code(
+        &self,
+        id: SandboxId,
+        session: &CodeSessionId,
+        language: CodeLanguage,
+    ) -> Result<CodeSessionView, Fault> {
+        self.serve("open_code", id)?;
+        Ok(self.open_session(session, language))
+    }
+
+    async fn code_sessions(&self, id: SandboxId) -> Result<Vec<CodeSessionView>, Fault> {
+        self.serve("code_sessions", id)?;
+        Ok(self.sessions.lock().unwrap().clone())
+    }
+
+    async fn close_code(&self, id: SandboxId, session: &CodeSessionId) -> Result<(), Fault> {
+        self.serve("close_code", id)?;
+        self.check_session(session)?;
+        self.sessions.lock().unwrap().retain(|other| other.id != *session);
+        Ok(())
+    }
+
+    async fn run_cell(&self, id: SandboxId, ask: CellAsk) -> Result<CellStream, Fault> {
+        self.serve("run_cell", id)?;
+        self.run_played_cell(ask).await
+    }
+
+    async fn read_file(&self, id: SandboxId, path: &str) -> Result<FileBody, Fault> {
+        self.serve("read_file", id)?;
+        self.open_file(path)
+    }
+
+    async fn write_file(&self, id: SandboxId, ask: WriteAsk, body: ByteStream) -> Result<u64, Fault> {
+        self.serve("write_file", id)?;
+        self.keep_file(ask, body).await
+    }
+
+    async fn list_dir(&self, id: SandboxId, _: &str) -> Result<Vec<FileEntry>, Fault> {
+        self.serve("list_dir", id)?;
+        Ok(self.listing.lock().unwrap().clone())
+    }
+
+    async fn stat(&self, id: SandboxId, path: &str) -> Result<FileEntry, Fault> {
+        self.serve("stat", id)?;
+        self.stat_file(path)
+    }
+
+    async fn delete_path(&self, id: SandboxId, path: &str) -> Result<(), Fault> {
+        self.serve("delete_path", id)?;
+        self.files.lock().unwrap().remove(path);
+        Ok(())
+    }
+
+    async fn listening(&self, id: SandboxId) -> Result<Vec<ListeningPort>, Fault> {
+        self.serve("listening", id)?;
+        Ok(self.listening.lock().unwrap().clone())
+    }
+
+    async fn connect(&self, id: SandboxId, port: GuestPort) -> Result<GuestStream, Fault> {
+        self.serve("connect", id)?;
+        self.open_connection(id, port).await
+    }
+
+    fn events(&self) -> broadcast::Receiver<HostEvent> {
+        self.events.subscribe()
+    }
+}

@@ -1,0 +1,123 @@
+//! Sandboxes of the stub: started, changed, sealed and forked.
+
+use std::time::Duration;
+
+use pandastack_model::{
+    Access, Ask, Bytes as Size, Fault, FaultKind, Next, SandboxId, SandboxState, Tier, state::step,
+};
+
+use super::StubHost;
+use crate::{Ensure, ForkAsk, Forked, Hold, HostEvent, LayerView, MachineUsage, SandboxView, SealAsk};
+
+/// A running sandbox, started from a standby machine.
+fn sandbox_view(id: SandboxId) -> SandboxView {
+    SandboxView {
+        id,
+        state: SandboxState::Running,
+        isolation: Tier::Fake,
+        cpus: 2,
+        memory_mib: 512,
+        disk_mib: 1024,
+        guest_ip: "10.0.0.2".into(),
+        boot: Duration::from_millis(12),
+        prepared: Duration::from_millis(7),
+        boot_mode: "standby",
+        idle: Duration::from_secs(7),
+    }
+}
+
+impl StubHost {
+    /// Adds a running sandbox without a request.
+    pub fn add(&self, id: SandboxId) {
+        self.sandboxes.lock().unwrap().insert(id, sandbox_view(id));
+    }
+
+    /// Returns the number of sandboxes.
+    pub fn count(&self) -> usize {
+        self.sandboxes.lock().unwrap().len()
+    }
+
+    /// Returns the state of a sandbox.
+    pub fn state(&self, id: &str) -> SandboxState {
+        self.sandboxes.lock().unwrap()[&id.parse().unwrap()].state.clone()
+    }
+
+    /// Changes a sandbox as the host does on its own, and sends the event.
+    pub fn change(&self, id: SandboxId, change: impl FnOnce(&mut SandboxView)) -> SandboxView {
+        let view = {
+            let mut sandboxes = self.sandboxes.lock().unwrap();
+            let view = sandboxes.get_mut(&id).unwrap();
+            change(view);
+            view.clone()
+        };
+        let cause = *self.cause.lock().unwrap();
+        // Without a subscriber nobody needs the event.
+        let _ = self.events.send(HostEvent::Changed { view: view.clone(), cause: cause() });
+        view
+    }
+
+    /// Handles a request as the model's table of states says.
+    pub(super) fn step(&self, verb: &'static str, id: SandboxId, ask: Ask) -> Result<SandboxView, Fault> {
+        self.check(verb)?;
+        let now = self.sandboxes.lock().unwrap().get(&id).cloned().ok_or_else(Fault::no_sandbox)?;
+        let wrong =
+            || Fault::new(FaultKind::Conflict, "sandbox.invalid_state", format!("the sandbox is {}", now.state));
+        match step(&now.state, ask).map_err(|_| wrong())? {
+            Next::Halt => Ok(self.change(id, |view| view.state = SandboxState::Paused)),
+            Next::Continue => Ok(self.change(id, |view| view.state = SandboxState::Running)),
+            Next::PutToSleep => Ok(self.change(id, |view| view.state = SandboxState::Asleep)),
+            Next::Restore => Ok(self.change(id, |view| {
+                (view.state, view.boot_mode, view.boot) = (SandboxState::Running, "wake", Duration::from_millis(34));
+            })),
+            _ => Ok(now),
+        }
+    }
+
+    /// Prepares a sandbox to serve a request to its guest. Wakes it if it sleeps.
+    pub(super) fn serve(&self, verb: &'static str, id: SandboxId) -> Result<(), Fault> {
+        self.step(verb, id, Ask::Use).map(drop)
+    }
+
+    pub(super) fn start(&self, ask: Ensure, boot_mode: &'static str) -> Result<SandboxView, Fault> {
+        for mount in &ask.spec.volumes {
+            let users = self.volume_users(mount.volume);
+            let alone = mount.access == Access::ReadWrite;
+            if users.iter().any(|(_, access)| alone || *access == Access::ReadWrite) {
+                return Err(Fault::new(FaultKind::Conflict, "volume.in_use", "the volume has a writer"));
+            }
+        }
+        let view = SandboxView { boot_mode, isolation: *self.tier.lock().unwrap(), ..sandbox_view(ask.id) };
+        self.sandboxes.lock().unwrap().insert(ask.id, view.clone());
+        self.ensured.lock().unwrap().insert(ask.id, ask);
+        Ok(view)
+    }
+
+    pub(super) fn seal_now(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
+        self.step("seal", id, Ask::Seal)?;
+        self.layers.lock().unwrap().insert(ask.layer, ask.hold);
+        self.seal_processes(id, ask.layer);
+        Ok(LayerView { layer: ask.layer, own: Size::mib(24), pause: Duration::from_millis(5) })
+    }
+
+    pub(super) fn fork_now(&self, ask: ForkAsk) -> Result<Forked, Fault> {
+        let layer = self.seal_now(ask.parent, SealAsk { layer: ask.layer, hold: Hold::Passing })?;
+        let mut failing = self.take_failing_children();
+        let start = |(index, child)| failing.remove(&index).map_or_else(|| self.start(child, "fork"), Err);
+        Ok(Forked { layer, children: ask.children.into_iter().enumerate().map(start).collect() })
+    }
+
+    pub(super) fn usage_now(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault> {
+        let sandboxes = self.sandboxes.lock().unwrap();
+        let view = sandboxes.get(&id).ok_or_else(Fault::no_sandbox)?;
+        let usage = MachineUsage {
+            id,
+            pid: 77,
+            up: Duration::from_secs(9),
+            cpu: Duration::from_secs(1),
+            resident: Size::mib(10),
+            mapped: Size::mib(20),
+            threads: 4,
+        };
+        Ok((view.state == SandboxState::Running).then_some(usage))
+    }
+}
