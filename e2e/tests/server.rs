@@ -262,7 +262,7 @@ async fn emulation_is_warned_of_at_start_by_doctor_by_the_version_and_per_sandbo
         client(&server).get(&id).await.unwrap().isolation_warning.unwrap_or_default(),
     ];
     for said in &said {
-        assert_eq!(said.contains("QEMU gives no security promise"), is_emulated, "{said}");
+        assert_eq!(said.contains("QEMU gives no security guarantee"), is_emulated, "{said}");
     }
     assert_eq!(said[..2].iter().filter(|said| said.contains("--require-isolation kvm")).count() == 2, is_emulated);
 }
