@@ -91,7 +91,7 @@ async fn takes_files_alone(client: &Client, registry: &Registry) {
     assert!(again_log.contains("step 1/2 CACHED") && !again_log.contains("fetching"), "{again_log}");
     let dockerfile = format!("FROM mini\nCOPY --from={name} /nowhere /srv/\n");
     let missing = build(client, &[("name", "missing"), ("dockerfile", &dockerfile)], Some(auth)).await;
-    assert_failed(&missing, &name, "\"/nowhere\" is not in that image");
+    assert_failed(&missing, &name, "\"/nowhere\" does not exist in the image");
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_registry_near_the_server_is_out_of_reach_until_the_operator_allows_it
     assert_failed(&refused, &name, "template.image_not_allowed");
     let form = BuildForm { fields: fields(&[("name", "near"), ("image_ref", "No Such Name")]), files: Vec::new() };
     let fault = client.build_template(form).await.unwrap_err();
-    assert_eq!((fault.status(), fault.to_string().contains("no name of an image")), (Some(400), true), "{fault}");
+    assert_eq!((fault.status(), fault.to_string().contains("not a valid image name")), (Some(400), true), "{fault}");
     clean(&client).await;
 }
 
