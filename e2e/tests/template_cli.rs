@@ -101,7 +101,7 @@ async fn an_image_is_asked_for_with_the_password_of_the_environment() {
     fs::write(&dockerfile, format!("FROM {missing}\n")).unwrap();
     let words = ["tiny", "-f", dockerfile.to_str().unwrap(), "--registry-user", USER];
     let (good, _, shown) = build(&server, &words, &right);
-    assert!(!good && shown.contains("must say the registry"), "{shown}");
+    assert!(!good && shown.contains("must name its registry"), "{shown}");
     let (good, _, shown) = build(&server, &[&words[..], &["--registry", &registry.address]].concat(), &right);
     assert!(!good && shown.contains("template.image_not_found"), "{shown}");
     let (good, _, shown) = build(&server, &[&words[..], &["--registry", "other.example"]].concat(), &right);

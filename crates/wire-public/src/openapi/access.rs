@@ -26,12 +26,15 @@ pub fn operations() -> Vec<Operation> {
         sign("/v1/sandboxes/{id}/preview-token"),
         sign("/v1/sandboxes/{id}/preview"),
         route(TAG, "ANY", "/v1/sandboxes/{id}/proxy/{port}/{path}")
-            .notes("Bodies, upgrades and answers pass as they are, less the key.")
+            .notes("Forwards requests, upgrades and responses unchanged, except that the API key is removed.")
             .machine()
             .takes_content(anything(), false)
             .gives_content(0, "*/*", json!({})),
         route(TAG, "ANY", "/v1/p/{token}/{path}")
-            .notes("On the host name of the link, bodies, upgrades and answers pass as they are. On any other, `307` leads there.")
+            .notes(
+                "On the link's own host name, requests, upgrades and responses are forwarded unchanged. On any other \
+                 host name, the response is a `307` redirect to it.",
+            )
             .open()
             .machine()
             .refuses(&[401, 429])

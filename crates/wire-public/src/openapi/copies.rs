@@ -11,7 +11,7 @@ pub fn operations() -> Vec<Operation> {
     vec![
         route(TAG, "POST", "/v1/sandboxes/{id}/snapshots").once().machine().gives::<Snapshot>(201),
         route(TAG, "GET", "/v1/snapshots")
-            .with(query("sandbox_id", json!({"type": "string"}), "Only those of this sandbox."))
+            .with(query("sandbox_id", json!({"type": "string"}), "Lists only the snapshots of this sandbox."))
             .gives::<SnapshotList>(200),
         route(TAG, "GET", "/v1/snapshots/{snapshot}").gives::<Snapshot>(200),
         route(TAG, "DELETE", "/v1/snapshots/{snapshot}").refuses(&[409, 502, 503, 504]).gives_nothing(204),

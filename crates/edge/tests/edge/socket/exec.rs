@@ -120,7 +120,7 @@ async fn every_mistake_has_its_text_and_the_socket_goes_on() {
         (r#"{"id":"a","stdin":true}"#, "a", "cmd required"),
         (r#"{"id":"a","cmd":"x","timeout_seconds":-1}"#, "a", "timeout_seconds must be 0 or more"),
         (r#"{"id":"a","cmd":"x","cwd":"tmp"}"#, "a", "cwd must be an absolute path"),
-        (r#"{"id":"a","cmd":"x","user":"a b"}"#, "a", "user must be a plain user name"),
+        (r#"{"id":"a","cmd":"x","user":"a b"}"#, "a", "user must consist of letters, digits, '_', '-' and '.'"),
     ] {
         peer.send(Message::text(frame)).await;
         let said = peer.frame().await;
