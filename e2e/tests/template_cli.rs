@@ -43,7 +43,9 @@ async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
 
     let (good, printed, shown) = build(&server, &["mine", "-f", dockerfile, "--context", context], &[]);
     assert!(good && printed.is_empty(), "{printed} {shown}");
-    for line in ["step 2/4: COPY . .", "step 3/4: RUN find", "./.dockerignore ./kept.txt ./sub/b.txt", "it runs"] {
+    for line in
+        ["step 2/4: COPY . .", "step 3/4: RUN find", "./.dockerignore ./kept.txt ./sub/b.txt", "the command runs"]
+    {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     assert!(shown.trim_end().ends_with("template mine is ready"), "{shown}");

@@ -67,9 +67,9 @@ pub struct Control {
 pub enum OpenError {
     #[error("open the control database")]
     Database(#[source] StoreError),
-    #[error("open the folder of the builds")]
+    #[error("open the folder of builds")]
     Builds(#[source] std::io::Error),
-    #[error("compare the database with what the host runs")]
+    #[error("compare the database with the host")]
     Compare(#[source] StoreError),
 }
 

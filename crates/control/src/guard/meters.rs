@@ -85,21 +85,21 @@ impl Default for Meters {
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", meters.requests.clone());
-        let about = "Time to the head of an answer";
+        let about = "Time until the response headers";
         registry.register_with_unit("request_duration", about, Unit::Seconds, meters.durations.clone());
-        registry.register("rate_limited", "Requests refused because they came too fast", meters.refused.clone());
-        registry.register("boots", "Sandboxes that came up, by how their machine was come by", meters.boots.clone());
+        registry.register("rate_limited", "Requests rejected by the rate limit", meters.refused.clone());
+        registry.register("boots", "Started sandboxes by boot mode", meters.boots.clone());
         registry.register("sandboxes", "Sandboxes by state", meters.sandboxes.clone());
-        registry.register("machines", "Machines: in use, standing by, waiting for a layer", meters.machines.clone());
+        registry.register("machines", "Machines by use: serving, standby or blank", meters.machines.clone());
         registry.register_with_unit(
             "host",
-            "Memory promised to guests, and the data volume",
+            "Memory reserved for guests, and space of the data volume",
             Unit::Bytes,
             meters.bytes.clone(),
         );
-        let about = "Memory of the server's process";
+        let about = "Resident memory of the server process";
         registry.register_with_unit("process_resident_memory", about, Unit::Bytes, meters.resident.clone());
-        registry.register("spans", "Spans of requests: taken by the collector, or dropped", meters.spans.clone());
+        registry.register("spans", "Request spans: exported or dropped", meters.spans.clone());
         Self { registry, ..meters }
     }
 }

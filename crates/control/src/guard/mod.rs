@@ -148,7 +148,7 @@ impl Control {
     /// Queues an audit entry. Waits briefly for room; after that the request is only logged.
     async fn write_down(&self, entry: AuditRow) {
         if let Err(error) = self.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {
-            tracing::warn!(%error, "a request is missing in the audit trail");
+            tracing::warn!(%error, "could not add a request to the audit trail");
         }
     }
 }

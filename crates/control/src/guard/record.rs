@@ -43,7 +43,7 @@ pub fn begin(control: &Control, request: &Request, route: &str, here: Here) -> (
         work.note(SANDBOX, id.to_string());
     }
     // The default, until there is an answer: a client may disconnect.
-    work.fail(&"ended before its answer");
+    work.fail(&"ended before the response");
     (here, work)
 }
 
@@ -63,7 +63,7 @@ pub fn end(mut work: Work, here: &Here, status: u16) {
     work.note("http.response.status_code", i64::from(status));
     if status >= 500 {
         work.note("error.type", status.to_string());
-        work.fail(&format!("answered {status}"));
+        work.fail(&format!("status {status}"));
     } else {
         work.succeed();
     }
