@@ -139,8 +139,8 @@ async fn code_runs_in_a_session_that_everybody_shares() {
     let none = call(&rig, "run_code", json!({"code": "x", "session_id": "ctx_none"})).await;
     assert_eq!(said(&none), ("session not found", true));
     assert_eq!(call(&rig, "run_code", json!({"code": "x", "language": "cobol"})).await["error"]["code"], -32602);
-    let missing = Fault::new(FaultKind::Caller, "language.unavailable", "this sandbox has no node");
+    let missing = Fault::new(FaultKind::Caller, "language.unavailable", "node is not installed in this sandbox");
     *rig.host.refusal.lock().unwrap() = Some(missing);
     let refused = call(&rig, "run_code", json!({"code": "x", "language": "js"})).await;
-    assert_eq!(said(&refused), ("this sandbox has no node", true));
+    assert_eq!(said(&refused), ("node is not installed in this sandbox", true));
 }

@@ -111,7 +111,8 @@ async fn each_bad_end_of_a_cell_has_its_status_and_text() {
         assert!(said["error"].as_str().unwrap().contains(text), "{said}");
     };
     check(CellEvent::Ended(ended(CellEnd::Late)), 504, "cell timeout after 2s").await;
-    check(CellEvent::Ended(CellEnded { lost: true, ..ended(CellEnd::Late) }), 504, "left behind is lost").await;
+    check(CellEvent::Ended(CellEnded { lost: true, ..ended(CellEnd::Late) }), 504, "state of earlier cells is lost")
+        .await;
     check(CellEvent::Ended(ended(CellEnd::NeverBegun)), 504, "timeout").await;
     check(CellEvent::Ended(ended(CellEnd::KernelEnded { code: 137 })), 200, "killed by signal 9").await;
     let lost = Fault::new(FaultKind::Unavailable, "guest.lost", "the sandbox's machine ended during the request");
@@ -185,5 +186,5 @@ async fn code_is_run_once_by_its_interpreter() {
     *rig.host.refusal.lock().unwrap() =
         Some(Fault::new(FaultKind::Missing, "path.not_found", "run ruby: no such file"));
     let (status, said) = answer(rig.post("/repl", &json!({"language": "ruby", "code": "puts 1"}))).await;
-    assert_eq!((status, &said["error"]), (400, &json!("this sandbox has no ruby")));
+    assert_eq!((status, &said["error"]), (400, &json!("ruby is not installed in this sandbox")));
 }
