@@ -32,7 +32,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
     assert_eq!((made.status.as_str(), made.image_ref.as_ref()), ("done", Some(&name)), "{log}");
     assert!(log.contains("fetching layer 1/2") && log.contains("fetching layer 2/2"), "{log}");
     // Its command prints something and ends, which is not a failure.
-    assert!(log.contains("made of layers") && log.contains("it ended with exit status 0"), "{log}");
+    assert!(log.contains("made of layers") && log.contains("the command ended with exit status 0"), "{log}");
     let sandbox = create(&client, "tiny").await;
     assert_eq!((sandbox.memory_mb, sandbox.metadata["port.8080"].as_str()), (128, "exposed"));
     let said = run(&client, &sandbox.id, "tell; pwd; echo $GREETING; cat /etc/motd /etc/motd-too /old/new").await;
