@@ -418,7 +418,7 @@ fn a_bake_without_room_says_so_at_once_and_leaves_nothing() {
     let mut bake = Command::new(built("pandastack"));
     let ended = bake.args(["template", "bake", "mini", "--data-dir"]).arg(disk.data()).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.code() == Some(1) && said.contains("a first boot may take"), "{}: {said}", ended.status);
+    assert!(ended.status.code() == Some(1) && said.contains("a first boot may need"), "{}: {said}", ended.status);
     for folder in ["layers", "disks", "staging"] {
         assert_eq!(std::fs::read_dir(volume.join(folder)).unwrap().count(), 0, "{folder}");
     }

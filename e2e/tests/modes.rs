@@ -71,7 +71,7 @@ async fn a_start_closes_what_an_older_version_left_open_and_doctor_and_audit_see
         let seen = self::doctor(data.path());
         assert!(seen["ok"] == false && seen["fix"].as_str().unwrap().contains(name), "{seen}");
         let report = client.audit().await.unwrap();
-        let leak = format!("{} is open to other users (mode {mode:04o})", real(data.path()).join(name).display());
+        let leak = format!("{} is accessible to other users (mode {mode:04o})", real(data.path()).join(name).display());
         assert_eq!((&report.leaks, &report.repaired), (&vec![leak.clone()], &vec![leak]));
         assert_eq!(self::doctor(data.path())["ok"], true, "{name} is not repaired");
     }
