@@ -154,7 +154,7 @@ async fn requests_about_code_are_refused_before_anything_runs() {
     let long = json!({"code": "x".repeat(2 << 20)});
     assert_eq!(answer(rig.post(&format!("/repl/sessions/{session}/run"), &long)).await.0, 413);
     assert_eq!(answer(rig.post("/repl", &long)).await.0, 413);
-    let full = Fault::new(FaultKind::Quota, "session.too_many", "more than 8 sessions in one sandbox; close one first");
+    let full = Fault::new(FaultKind::Quota, "session.too_many", "this sandbox already has 8 sessions; close one first");
     *rig.host.refusal.lock().unwrap() = Some(full);
     let refused = rig.call(Method::POST, "/repl/sessions").send().await.unwrap();
     assert_eq!((refused.status().as_u16(), refused.headers().get("retry-after")), (429, None));
