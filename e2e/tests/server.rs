@@ -240,7 +240,7 @@ async fn a_tier_that_is_not_there_is_not_pretended() {
     let refused = Server::start(data.path(), &["--require-isolation", "kvm"]).err().expect("a refusal").to_string();
     assert!(refused.contains("isolation kvm is required") && refused.contains("emulated"), "{refused}");
     let refused = Server::start(data.path(), &["--tier", "kvm"]).err().expect("a refusal").to_string();
-    assert!(refused.contains("tier kvm was asked for"), "{refused}");
+    assert!(refused.contains("tier kvm was requested"), "{refused}");
 }
 
 #[tokio::test]
