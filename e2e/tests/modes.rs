@@ -113,7 +113,7 @@ fn a_folder_of_other_users_is_not_taken_for_data() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
     fs::write(folder.path().join("notes"), "somebody's").unwrap();
     let refused = Server::start(folder.path(), &[]).err().expect("a refusal").to_string();
-    assert!(refused.contains("holds files of others") && refused.contains("--data-dir"), "{refused}");
+    assert!(refused.contains("contains other files") && refused.contains("--data-dir"), "{refused}");
     assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o7777, 0o1777);
 }
 

@@ -179,7 +179,7 @@ async fn after_kill_9_sandboxes_run_on_and_what_nobody_owned_is_gone() {
     assert!(orphans.ledger.len() >= 2 && !orphans.network.is_empty(), "{orphans:?}");
 
     let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
-    assert!(server.said().contains("1 sandboxes run on"), "{}", server.said());
+    assert!(server.said().contains("1 sandboxes running"), "{}", server.said());
     let client = client(&server);
     assert_eq!(client.get(&one.id).await.unwrap().status, "running");
     assert_eq!(client.exec(&one.id, &line(&format!("kill -0 {pid} && echo on"))).await.unwrap().stdout, "on\n");

@@ -56,7 +56,7 @@ async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
     // Again: refused, then replaced, with JSON output, and without its command.
     let words = ["mine", "-f", dockerfile, "--context", context, "--json"];
     let (good, printed, shown) = build(&server, &words, &[]);
-    assert!(!good && printed.is_empty() && shown.contains("template mine exists"), "{printed} {shown}");
+    assert!(!good && printed.is_empty() && shown.contains("template mine already exists"), "{printed} {shown}");
     let (good, printed, shown) = build(&server, &[&words[..], &["--replace", "--no-start"]].concat(), &[]);
     let ended: Value = serde_json::from_str(&printed).unwrap();
     assert!(good && ended["status"] == "done" && ended["name"] == "mine", "{printed} {shown}");
