@@ -270,7 +270,7 @@ fn shortened(text: String) -> String {
     }
     let half = MCP_TEXT_BYTES_MAX / 2;
     let (head, tail) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len() - half));
-    format!("{}\n[{} bytes left out]\n{}", &text[..head], tail - head, &text[tail..])
+    format!("{}\n[{} bytes omitted]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
 #[cfg(test)]
