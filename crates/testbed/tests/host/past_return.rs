@@ -210,7 +210,7 @@ async fn any_call_may(trouble: Trouble, access: Access) {
                 (SandboxState::Failed { reason }, _) if disturbed => {
                     if let Err(fault) = outcome {
                         assert!(no_way_back, "call {nth}: {fault}");
-                        assert!(reason.contains("may have written"), "call {nth}: {reason}");
+                        assert!(reason.contains("may already have written"), "call {nth}: {reason}");
                         assert_eq!(fault.code, "sandbox.failed", "call {nth}: {fault}");
                     }
                     has_failed(bed, id, volume).await;
