@@ -46,7 +46,7 @@ async fn a_bake_that_is_killed_or_stopped_leaves_nothing() {
     let stopped_id = stopped.id();
     let ended = stopped.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.code() == Some(1) && said.contains("nothing is baked"), "{}: {said}", ended.status);
+    assert!(ended.status.code() == Some(1) && said.contains("no template was baked"), "{}: {said}", ended.status);
 
     let instance = data.path().canonicalize().unwrap().display().to_string();
     for process in [killed.id(), stopped_id] {

@@ -48,7 +48,7 @@ async fn a_dockerfile_becomes_a_template_and_its_unchanged_steps_are_not_run_aga
     let sandbox = create(&client, "demo").await;
     assert_eq!(sandbox.metadata["port.8080"], "exposed");
     // Its command runs already, with its user and folder, here and in every fork.
-    assert!(log.contains("it listens on port 8080"), "{log}");
+    assert!(log.contains("the command listens on port 8080"), "{log}");
     let asking = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8080/said.txt\").read())'";
     assert_eq!(run(&client, &sandbox.id, asking).await, "b'hello there\\n'\n");
     let processes = client.processes(&sandbox.id).await.unwrap();

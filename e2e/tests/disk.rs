@@ -248,7 +248,7 @@ async fn a_guest_waits_for_room_on_a_full_disk_and_loses_nothing() {
     let copy = "cp /dev/shm/big /root/big && sync && echo 3 > /proc/sys/vm/drop_caches && \
                 cat /root/big | sha256sum && cat /dev/shm/big | sha256sum && ! mount | grep ' / ' | grep -w ro";
     let meanwhile = async {
-        let waits = async || server.said().contains("no room left on the host's disk").then_some(());
+        let waits = async || server.said().contains("the host's disk may be full").then_some(());
         wait_for("the guest to wait", PATIENCE, waits).await;
         // A refused create has made nothing, and the waiting machine is not failed. Each create
         // writes to a full disk.
@@ -281,7 +281,7 @@ async fn a_guest_that_waits_for_room_outlives_its_server() {
     run(&before, &id, "head -c 48000000 /dev/urandom > /dev/shm/big").await;
     let filler = disk.fill(8 << 20);
     run(&before, &id, "(cp /dev/shm/big /root/big; sync; touch /dev/shm/done) >/dev/null 2>&1 </dev/null &").await;
-    let waits = async || server.said().contains("no room left on the host's disk").then_some(());
+    let waits = async || server.said().contains("the host's disk may be full").then_some(());
     wait_for("the guest to wait", PATIENCE, waits).await;
     server.kill().unwrap();
     std::fs::remove_file(&filler).unwrap();
@@ -338,7 +338,7 @@ async fn a_guest_in_an_image_waits_for_room_on_the_disk_under_it_and_loses_nothi
     let copy = "head -c 96000000 /dev/urandom | tee /root/big | sha256sum && sync && \
                 echo 3 > /proc/sys/vm/drop_caches && cat /root/big | sha256sum && ! mount | grep ' / ' | grep -w ro";
     let meanwhile = async {
-        let waits = async || server.said().contains("no room left on the host's disk").then_some(());
+        let waits = async || server.said().contains("the host's disk may be full").then_some(());
         wait_for("the guest to wait", PATIENCE, waits).await;
         let refused = client.create(&plain()).await.unwrap_err();
         assert_eq!((refused.status(), refused.code()), (Some(507), Some("host.storage")), "{refused}");
@@ -418,7 +418,7 @@ fn a_bake_without_room_says_so_at_once_and_leaves_nothing() {
     let mut bake = Command::new(built("pandastack"));
     let ended = bake.args(["template", "bake", "mini", "--data-dir"]).arg(disk.data()).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.code() == Some(1) && said.contains("a first boot may take"), "{}: {said}", ended.status);
+    assert!(ended.status.code() == Some(1) && said.contains("a first boot may need"), "{}: {said}", ended.status);
     for folder in ["layers", "disks", "staging"] {
         assert_eq!(std::fs::read_dir(volume.join(folder)).unwrap().count(), 0, "{folder}");
     }

@@ -34,7 +34,7 @@ async fn a_guest_whose_kernel_gave_up_says_why() {
     with_sandbox(async |bed, id| {
         let _crashing = start(bed, id, shell("echo c > /proc/sysrq-trigger")).await;
         let reason = failure(bed, id).await;
-        assert!(reason.contains("kernel gave up") && reason.contains("sysrq"), "{reason}");
+        assert!(reason.contains("kernel panicked") && reason.contains("sysrq"), "{reason}");
     })
     .await;
 }
@@ -52,7 +52,7 @@ x = [bytearray(1 << 20) for _ in range(1024)]'";
         assert_eq!(bed.out(id, "echo alive").await, "alive");
         let _ = bed.sh(id, &format!("echo 2 > /proc/sys/vm/panic_on_oom; {greed}")).await;
         let reason = failure(bed, id).await;
-        assert!(reason.contains("gave up") && reason.to_lowercase().contains("memory"), "{reason}");
+        assert!(reason.contains("panicked") && reason.to_lowercase().contains("memory"), "{reason}");
     })
     .await;
 }

@@ -181,7 +181,7 @@ async fn a_change_made_right_after_the_head_is_told() {
             seen.contains(&"created /srv/w/new".to_owned()) && seen.contains(&"deleted /srv/w/old".to_owned()),
             "{seen:?}"
         );
-        assert_eq!(last["error"], "the watched path is gone");
+        assert_eq!(last["error"], "the watched path was deleted or moved");
         assert_eq!(events.next().await, None);
         assert_eq!(answer(door.call(Method::GET, id, "/fs/watch?path=/srv/none")).await.0, 404);
         door.close().await;

@@ -32,7 +32,7 @@ async fn an_image_becomes_a_template_that_runs_what_is_in_it() {
     assert_eq!((made.status.as_str(), made.image_ref.as_ref()), ("done", Some(&name)), "{log}");
     assert!(log.contains("fetching layer 1/2") && log.contains("fetching layer 2/2"), "{log}");
     // Its command prints something and ends, which is not a failure.
-    assert!(log.contains("made of layers") && log.contains("it ended with exit status 0"), "{log}");
+    assert!(log.contains("made of layers") && log.contains("the command ended with exit status 0"), "{log}");
     let sandbox = create(&client, "tiny").await;
     assert_eq!((sandbox.memory_mb, sandbox.metadata["port.8080"].as_str()), (128, "exposed"));
     let said = run(&client, &sandbox.id, "tell; pwd; echo $GREETING; cat /etc/motd /etc/motd-too /old/new").await;
@@ -91,7 +91,7 @@ async fn takes_files_alone(client: &Client, registry: &Registry) {
     assert!(again_log.contains("step 1/2 CACHED") && !again_log.contains("fetching"), "{again_log}");
     let dockerfile = format!("FROM mini\nCOPY --from={name} /nowhere /srv/\n");
     let missing = build(client, &[("name", "missing"), ("dockerfile", &dockerfile)], Some(auth)).await;
-    assert_failed(&missing, &name, "\"/nowhere\" is not in that image");
+    assert_failed(&missing, &name, "\"/nowhere\" does not exist in the image");
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_registry_near_the_server_is_out_of_reach_until_the_operator_allows_it
     assert_failed(&refused, &name, "template.image_not_allowed");
     let form = BuildForm { fields: fields(&[("name", "near"), ("image_ref", "No Such Name")]), files: Vec::new() };
     let fault = client.build_template(form).await.unwrap_err();
-    assert_eq!((fault.status(), fault.to_string().contains("no name of an image")), (Some(400), true), "{fault}");
+    assert_eq!((fault.status(), fault.to_string().contains("not a valid image name")), (Some(400), true), "{fault}");
     clean(&client).await;
 }
 

@@ -227,7 +227,7 @@ async fn a_start_that_cannot_be_jailed_fails_unless_asked_for_less() {
     let (users_gone, no_jail) = (driver().with_users(7..7), driver().with_users(7..7).with_jail(Jail::None));
     rig.driver = users_gone;
     match rig.driver.restore(rig.place().await, &rig.layer.files).await {
-        Err(StartError::Jail { step, .. }) => assert_eq!(step, "take a user of its own"),
+        Err(StartError::Jail { step, .. }) => assert_eq!(step, "reserve a user id"),
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("a machine without a user of its own was started"),
     }

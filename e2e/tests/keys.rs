@@ -26,7 +26,7 @@ fn keys_are_made_listed_and_revoked_on_the_command_line() {
 
     let (good, key, told) = run(&server, &first, &["key", "create", "ci", "--expires-in-days", "7"]);
     let key = key.trim().to_owned();
-    assert!(good && key.starts_with("pds_") && key.len() == 36 && told.contains("shown only now"), "{key} {told}");
+    assert!(good && key.starts_with("pds_") && key.len() == 36 && told.contains("shown only once"), "{key} {told}");
     let (good, table, _) = run(&server, &key, &["key", "list"]);
     assert!(good && table.starts_with("ID") && table.contains("ci") && table.contains("(this one)"), "{table}");
     assert!(!table.contains(&key), "{table}");

@@ -71,7 +71,7 @@ async fn a_start_closes_what_an_older_version_left_open_and_doctor_and_audit_see
         let seen = self::doctor(data.path());
         assert!(seen["ok"] == false && seen["fix"].as_str().unwrap().contains(name), "{seen}");
         let report = client.audit().await.unwrap();
-        let leak = format!("{} is open to other users (mode {mode:04o})", real(data.path()).join(name).display());
+        let leak = format!("{} is accessible to other users (mode {mode:04o})", real(data.path()).join(name).display());
         assert_eq!((&report.leaks, &report.repaired), (&vec![leak.clone()], &vec![leak]));
         assert_eq!(self::doctor(data.path())["ok"], true, "{name} is not repaired");
     }
@@ -113,7 +113,7 @@ fn a_folder_of_other_users_is_not_taken_for_data() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
     fs::write(folder.path().join("notes"), "somebody's").unwrap();
     let refused = Server::start(folder.path(), &[]).err().expect("a refusal").to_string();
-    assert!(refused.contains("holds files of others") && refused.contains("--data-dir"), "{refused}");
+    assert!(refused.contains("contains other files") && refused.contains("--data-dir"), "{refused}");
     assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o7777, 0o1777);
 }
 

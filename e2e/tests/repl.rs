@@ -109,7 +109,7 @@ async fn once(client: &Client, id: &str) {
     assert_eq!((ran.language.as_str(), ran.stdout.as_str(), ran.exit_code), ("python", "é\n", 4));
     assert_eq!(client.run_once(id, &ask("sh", "echo $0 >&2")).await.unwrap().stderr, "sh\n");
     let refused = client.run_once(id, &ask("ruby", "puts 1")).await.unwrap_err();
-    assert_eq!((refused.status(), refused.to_string().as_str()), (Some(400), "this sandbox has no ruby"));
+    assert_eq!((refused.status(), refused.to_string().as_str()), (Some(400), "ruby is not installed in this sandbox"));
 }
 
 #[tokio::test]

@@ -179,7 +179,7 @@ async fn after_kill_9_sandboxes_run_on_and_what_nobody_owned_is_gone() {
     assert!(orphans.ledger.len() >= 2 && !orphans.network.is_empty(), "{orphans:?}");
 
     let mut server = Server::start(data.path(), &["--standby", "0", "--blanks", "0", "--on-stop", "remove"]).unwrap();
-    assert!(server.said().contains("1 sandboxes run on"), "{}", server.said());
+    assert!(server.said().contains("1 sandboxes running"), "{}", server.said());
     let client = client(&server);
     assert_eq!(client.get(&one.id).await.unwrap().status, "running");
     assert_eq!(client.exec(&one.id, &line(&format!("kill -0 {pid} && echo on"))).await.unwrap().stdout, "on\n");
@@ -240,7 +240,7 @@ async fn a_tier_that_is_not_there_is_not_pretended() {
     let refused = Server::start(data.path(), &["--require-isolation", "kvm"]).err().expect("a refusal").to_string();
     assert!(refused.contains("isolation kvm is required") && refused.contains("emulated"), "{refused}");
     let refused = Server::start(data.path(), &["--tier", "kvm"]).err().expect("a refusal").to_string();
-    assert!(refused.contains("tier kvm was asked for"), "{refused}");
+    assert!(refused.contains("tier kvm was requested"), "{refused}");
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn emulation_is_warned_of_at_start_by_doctor_by_the_version_and_per_sandbo
         client(&server).get(&id).await.unwrap().isolation_warning.unwrap_or_default(),
     ];
     for said in &said {
-        assert_eq!(said.contains("QEMU gives no security promise"), is_emulated, "{said}");
+        assert_eq!(said.contains("QEMU gives no security guarantee"), is_emulated, "{said}");
     }
     assert_eq!(said[..2].iter().filter(|said| said.contains("--require-isolation kvm")).count() == 2, is_emulated);
 }

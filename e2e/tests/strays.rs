@@ -43,7 +43,7 @@ async fn the_audit_ends_a_machine_process_that_no_ledger_line_names() {
         .unwrap();
     stray.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
     let (code, said) = audit();
-    assert!(said.contains(&format!("leak: machine process {machine} that no ledger line names (removed)")), "{said}");
+    assert!(said.contains(&format!("leak: machine process {machine} is not in the ledger (removed)")), "{said}");
     assert_eq!(code, Some(1));
     assert_eq!(stray.wait().unwrap().signal(), Some(9));
     let (code, said) = audit();

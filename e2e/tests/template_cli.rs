@@ -43,7 +43,9 @@ async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
 
     let (good, printed, shown) = build(&server, &["mine", "-f", dockerfile, "--context", context], &[]);
     assert!(good && printed.is_empty(), "{printed} {shown}");
-    for line in ["step 2/4: COPY . .", "step 3/4: RUN find", "./.dockerignore ./kept.txt ./sub/b.txt", "it runs"] {
+    for line in
+        ["step 2/4: COPY . .", "step 3/4: RUN find", "./.dockerignore ./kept.txt ./sub/b.txt", "the command runs"]
+    {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     assert!(shown.trim_end().ends_with("template mine is ready"), "{shown}");
@@ -54,7 +56,7 @@ async fn a_folder_is_sent_without_what_is_ignored_and_the_build_is_shown() {
     // Again: refused, then replaced, with JSON output, and without its command.
     let words = ["mine", "-f", dockerfile, "--context", context, "--json"];
     let (good, printed, shown) = build(&server, &words, &[]);
-    assert!(!good && printed.is_empty() && shown.contains("template mine exists"), "{printed} {shown}");
+    assert!(!good && printed.is_empty() && shown.contains("template mine already exists"), "{printed} {shown}");
     let (good, printed, shown) = build(&server, &[&words[..], &["--replace", "--no-start"]].concat(), &[]);
     let ended: Value = serde_json::from_str(&printed).unwrap();
     assert!(good && ended["status"] == "done" && ended["name"] == "mine", "{printed} {shown}");
@@ -101,7 +103,7 @@ async fn an_image_is_asked_for_with_the_password_of_the_environment() {
     fs::write(&dockerfile, format!("FROM {missing}\n")).unwrap();
     let words = ["tiny", "-f", dockerfile.to_str().unwrap(), "--registry-user", USER];
     let (good, _, shown) = build(&server, &words, &right);
-    assert!(!good && shown.contains("must say the registry"), "{shown}");
+    assert!(!good && shown.contains("must name its registry"), "{shown}");
     let (good, _, shown) = build(&server, &[&words[..], &["--registry", &registry.address]].concat(), &right);
     assert!(!good && shown.contains("template.image_not_found"), "{shown}");
     let (good, _, shown) = build(&server, &[&words[..], &["--registry", "other.example"]].concat(), &right);

@@ -42,8 +42,9 @@ fn from_arguments() -> Result<Settings, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--listen", listen, "--secret", secret] => {
-            let secret =
-                boot::bytes_of_hex(secret).filter(|secret| !secret.is_empty()).ok_or("the secret is not hex")?;
+            let secret = boot::bytes_of_hex(secret)
+                .filter(|secret| !secret.is_empty())
+                .ok_or("the secret must be hex digits")?;
             // Adopts orphaned descendants, as the first process would.
             nix::sys::prctl::set_child_subreaper(true)?;
             Ok(Settings { listen: listen.parse()?, secret, system: Box::<Bystander>::default() })

@@ -85,7 +85,7 @@ fn what_cannot_start_says_why() {
     let cases: Vec<(Start, ErrorKind, &str)> = vec![
         (argv(&[]), ErrorKind::Invalid, "empty"),
         (argv(&[""]), ErrorKind::Invalid, "empty"),
-        (argv(&["a\0b"]), ErrorKind::Invalid, "zero byte"),
+        (argv(&["a\0b"]), ErrorKind::Invalid, "NUL byte"),
         (argv(&["no-such-program-here"]), ErrorKind::Missing, "no-such-program-here"),
         (argv(&["/no/such"]), ErrorKind::Missing, "/no/such"),
         (argv(&["/etc/passwd"]), ErrorKind::Denied, "/etc/passwd"),

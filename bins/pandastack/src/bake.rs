@@ -85,19 +85,19 @@ impl Bake {
             None => builtin(&self.name)?,
         };
         if self.recipe.is_some() && recipe.name.as_str() != self.name {
-            bail!("the recipe calls itself {}, not {}", recipe.name, self.name);
+            bail!("the recipe has the name {}, not {}", recipe.name, self.name);
         }
         let agent = find_agent(self.agent.as_deref())?;
         let place = Place::open(&self.data_dir)?;
         let scope = Scope::new();
         let steps = Steps::new();
-        clear_killed(&place).await.context("clear what a killed bake left")?;
+        clear_killed(&place).await.context("clean up after a killed bake")?;
         let baked = tokio::select! {
             baked = bake_in(&place, &recipe, &agent, &self, &scope, &steps) => baked,
-            () = asked_to_stop() => Err(anyhow!("stopped; nothing is baked")),
+            () = asked_to_stop() => Err(anyhow!("stopped; no template was baked")),
         };
         if baked.is_err() {
-            Names::of(&place, std::process::id()).clear(&place).await.context("clear what this bake left")?;
+            Names::of(&place, std::process::id()).clear(&place).await.context("clean up after this bake")?;
         }
         steps.finish(baked.is_ok());
         // Deletes layers that no template name refers to. Only with the lock: a running server may
@@ -107,7 +107,7 @@ impl Bake {
         {
             match needed_layers(&place).await {
                 Ok(in_use) => drop(place.layers.collect(&in_use)),
-                Err(error) => steps.line(&format!("unused layers stay: {error:#}")),
+                Err(error) => steps.line(&format!("unused layers were not deleted: {error:#}")),
             }
         }
         place.volume.close();
@@ -119,7 +119,7 @@ impl Bake {
                 json!({ "layer": baked.layer, "names": names, "cached": baked.cached, "boot_ms": baked.boot.as_millis() as u64 })
             );
         } else {
-            let how = if baked.cached { "was ready" } else { "baked" };
+            let how = if baked.cached { "is up to date" } else { "baked" };
             println!("template {} {how}: {} (first boot {:.1} s)", recipe.name, baked.layer, baked.boot.as_secs_f32());
         }
         Ok(ExitCode::SUCCESS)
@@ -140,7 +140,7 @@ async fn bake_in(
     let tier = choose_tier(options.tier, None)?;
     steps.line(&tier.reason);
     if options.jail == Jail::None {
-        steps.line("WARNING: --jail none: the machine runs as root and sees this host");
+        steps.line("WARNING: --jail none: the machine process runs as root without isolation from this host");
     }
     let driver = QemuDriver::new(tier.tier, &place.bundles(), scope.clone())?.with_jail(options.jail);
     let driver: Arc<dyn Driver> = Arc::new(driver);
@@ -224,7 +224,7 @@ pub fn find_agent(told: Option<&Path>) -> Result<PathBuf> {
         return Ok(beside);
     }
     bail!(
-        "the guest agent is not beside this program ({}); build it with `make build` or name it with --agent",
+        "the guest agent is not next to this program ({}); build it with `make build` or name it with --agent",
         beside.display()
     )
 }

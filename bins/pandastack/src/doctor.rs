@@ -64,7 +64,7 @@ impl Doctor {
                 if sound {
                     "this machine is ready: `pandastack up`"
                 } else {
-                    "mend what is marked ✗, then run this again"
+                    "fix the checks marked ✗, then run this again"
                 }
             );
         }
@@ -105,7 +105,7 @@ fn look(data_dir: &Path) -> Vec<Finding> {
     }
     for (what, device, fix) in [
         ("tun", "/dev/net/tun", "modprobe tun"),
-        ("loop", "/dev/loop-control", "modprobe loop; without it sandboxes copy their disks"),
+        ("loop", "/dev/loop-control", "modprobe loop; without it each sandbox copies its whole disk"),
     ] {
         let open = std::fs::OpenOptions::new().read(true).write(true).open(device);
         let found = open.as_ref().map_or_else(|error| format!("{device}: {error}"), |_| device.to_owned());
@@ -149,7 +149,7 @@ fn data_folder(data_dir: &Path) -> Finding {
         what: "data folder",
         fine: free >= pandastack_model::Bytes::gib(2),
         found: format!("{} ({free} free)", data_dir.display()),
-        fix: "free some space or choose another folder with --data-dir; templates and sandboxes want 2 GiB at least"
+        fix: "free some space or choose another folder with --data-dir; templates and sandboxes need at least 2 GiB"
             .to_owned(),
         warning: None,
     }

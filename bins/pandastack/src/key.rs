@@ -40,11 +40,11 @@ impl Key {
             Key::Create(Create { key, data_dir: Some(data_dir) }) => {
                 let database = data_dir.join("control.db");
                 if !database.is_file() {
-                    bail!("{} is no data folder of a server: it has no control.db", data_dir.display());
+                    bail!("{} is not the data folder of a server: it has no control.db", data_dir.display());
                 }
                 let ask = KeyAsk::try_from(key.ask()).map_err(|fault| anyhow::anyhow!(fault.text))?;
                 let made = Control::make_key_offline(&database, &ask, SystemClock.now_ns()).await;
-                let made = made.context("make a key")?;
+                let made = made.context("create an API key")?;
                 let stored = &made.stored;
                 let shown = ApiKey {
                     id: stored.id.clone(),

@@ -79,8 +79,8 @@ fn refuse_shared(data_dir: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "the data folder {0} holds files of others and other users may enter it (mode {mode:04o}); choose a folder of its own with \
-         --data-dir, or close it with `chmod 700 {0}` if it is yours alone",
+        "the data folder {0} contains other files and is accessible to other users (mode {mode:04o}); choose an empty \
+         folder with --data-dir, or restrict it with `chmod 700 {0}` if only you use it",
         data_dir.display()
     )
 }
@@ -103,10 +103,10 @@ impl Place {
             bail!("machines, networks and mounts need root; run this with sudo");
         }
         refuse_shared(data_dir)?;
-        private::make_folder(data_dir).with_context(|| format!("make the data folder {}", data_dir.display()))?;
+        private::make_folder(data_dir).with_context(|| format!("create the data folder {}", data_dir.display()))?;
         let data_dir = data_dir.canonicalize().context("find the data folder")?;
-        private::make_folder(Path::new(RUN_FOLDER)).with_context(|| format!("make {RUN_FOLDER}"))?;
-        keep_namespaces_visible().context("make the folder of network namespaces")?;
+        private::make_folder(Path::new(RUN_FOLDER)).with_context(|| format!("create {RUN_FOLDER}"))?;
+        keep_namespaces_visible().context("create the folder of network namespaces")?;
         let free =
             nix::sys::statvfs::statvfs(&data_dir).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
         let volume = Volume::open(&data_dir, free / IMAGE_SHARE.1 * IMAGE_SHARE.0).context("open the data volume")?;

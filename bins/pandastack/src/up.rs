@@ -150,8 +150,8 @@ enum OnStop {
 }
 
 fn parse_warm(text: &str) -> Result<(TemplateName, usize)> {
-    let (name, count) = text.split_once('=').context("write it as NAME=COUNT")?;
-    Ok((name.parse()?, count.parse().context("COUNT is a number")?))
+    let (name, count) = text.split_once('=').context("use NAME=COUNT")?;
+    Ok((name.parse()?, count.parse().context("COUNT must be a number")?))
 }
 
 impl Up {
@@ -165,7 +165,7 @@ impl Up {
         // Bind before anything starts: a port in use must not affect the machines of another
         // server.
         let listener = TcpListener::bind(self.listen).await.with_context(|| {
-            format!("listen on {}; is another server running? choose one with --listen", self.listen)
+            format!("listen on {}; is another server running? Choose another address with --listen", self.listen)
         })?;
         let scope = Scope::new();
         // A separate scope: the tasks that supervise machines must outlive the last request,
@@ -176,7 +176,8 @@ impl Up {
         let spans = telemetry.map(|settings| start_telemetry(settings, &collecting));
         if self.jail == Jail::None {
             tell(
-                "WARNING: --jail none: machine processes run as root and see this host; a guest that breaks out owns it",
+                "WARNING: --jail none: machine processes run as root; a guest that escapes its machine controls this \
+                 host",
             );
         }
         if let Some(warning) = tier.tier.warning() {
@@ -280,7 +281,7 @@ impl Up {
     /// the host's memory minus the reserve, and the kernel kills them first.
     fn spare_the_server(&self, driver: QemuDriver) -> Result<QemuDriver> {
         if let Err(error) = oom::set_score(std::process::id(), oom::SERVER_SCORE) {
-            tracing::info!(%error, "this server is not spared when memory runs out");
+            tracing::info!(%error, "could not protect this server from the OOM killer");
         }
         let total = oom::host_memory().context("read the host's memory")?;
         Ok(match total.checked_sub(Bytes::mib(self.memory_reserve).get()) {
@@ -311,8 +312,8 @@ impl Up {
         if !host.recovered().is_empty() {
             let Recovered { adopted, asleep, machines, disks, folders: _ } = host.recovered();
             tell(&format!(
-                "went on after the last run: {adopted} sandboxes run on, {asleep} sleep; ended {machines} machines and \
-                 removed {disks} disks that nobody owned"
+                "recovered from the last run: {adopted} sandboxes running, {asleep} hibernated; ended {machines} \
+                 orphaned machines, removed {disks} orphaned disks"
             ));
         }
         Ok(host)
@@ -323,7 +324,7 @@ impl Up {
         if self.no_config {
             return Ok(None);
         }
-        let home = std::env::var_os("HOME").context("find the home folder; use --no-config without one")?;
+        let home = std::env::var_os("HOME").context("HOME is not set; set it or use --no-config")?;
         let key = match key {
             BootstrapKey::Given(key) | BootstrapKey::Made(key) => Some(key.reveal().as_str()),
             BootstrapKey::Kept { .. } | BootstrapKey::Revoked { .. } => None,
@@ -348,7 +349,7 @@ impl Up {
         match templates.is_empty() {
             true => writeln!(
                 out,
-                "  templates  none yet; `pandastack template bake base --data-dir {}` makes one",
+                "  templates  none; bake one with: pandastack template bake base --data-dir {}",
                 place.data_dir.display()
             ),
             false => writeln!(out, "  templates  {}", templates.join(", ")),
@@ -359,7 +360,7 @@ impl Up {
             // operator.
             Err(error) => {
                 let kept = keep_first_key(place, key)?;
-                return Err(error.context(format!("a key that was made now is in {}", kept.display())));
+                return Err(error.context(format!("the new API key is in {}", kept.display())));
             }
         };
         let is_terminal = std::io::stdout().is_terminal();
@@ -382,12 +383,12 @@ impl Up {
 fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
     match key {
         BootstrapKey::Given(_) => "as given in PANDASTACK_BOOTSTRAP_KEY".to_owned(),
-        BootstrapKey::Made(key) if is_terminal => format!("{} (shown only now)", key.reveal()),
-        BootstrapKey::Made(_) => format!("made now; it is in {}", kept.display()),
+        BootstrapKey::Made(key) if is_terminal => format!("{} (shown only once)", key.reveal()),
+        BootstrapKey::Made(_) => format!("created; stored in {}", kept.display()),
         BootstrapKey::Revoked { prefix } => {
             format!("{prefix}… from PANDASTACK_BOOTSTRAP_KEY was revoked and does not work")
         }
-        BootstrapKey::Kept { prefix } => format!("{prefix}… (made at an earlier start)"),
+        BootstrapKey::Kept { prefix } => format!("{prefix}… (created at an earlier start)"),
     }
 }
 
@@ -396,7 +397,7 @@ fn key_line(key: &BootstrapKey, is_terminal: bool, kept: &Path) -> String {
 fn keep_first_key(place: &Place, key: &BootstrapKey) -> Result<PathBuf> {
     let path = place.data_dir.join(FIRST_KEY);
     if let BootstrapKey::Made(key) = key {
-        private::replace(&path, format!("{}\n", key.reveal()).as_bytes()).context("keep the first key")?;
+        private::replace(&path, format!("{}\n", key.reveal()).as_bytes()).context("store the first API key")?;
     }
     Ok(path)
 }
@@ -414,14 +415,15 @@ fn raise_descriptors() -> Result<u64> {
     let descriptors = pandastack_sys::descriptors::raise_limit().context("raise the limit of open files")?;
     if descriptors < DESCRIPTORS_MIN {
         bail!(
-            "this process may open {descriptors} files; the server needs {DESCRIPTORS_MIN}: raise it with `ulimit -n`"
+            "this process may open only {descriptors} files, but the server needs {DESCRIPTORS_MIN}; raise the limit \
+             with `ulimit -n`"
         );
     }
     if ServeSettings::within(descriptors) != ServeSettings::default() {
         let connections = ServeSettings::within(descriptors).connections_max;
         tell(&format!(
-            "WARNING: this process may open only {descriptors} files, so it serves {connections} connections at once and \
-             fewer machines; raise the hard limit with `ulimit -Hn` or LimitNOFILE"
+            "WARNING: this process may open only {descriptors} files, so it serves only {connections} connections at \
+             once and fewer machines; raise the hard limit with `ulimit -Hn` or LimitNOFILE"
         ));
     }
     Ok(descriptors)
@@ -439,7 +441,7 @@ fn write_config(home: &Path, url: &str, key: Option<&str>) -> Result<PathBuf> {
         config["api_key"] = json!(key);
     }
     let folder = path.parent().context("find the configuration folder")?;
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).context("make the configuration folder")?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).context("create the configuration folder")?;
     private::replace(&path, &serde_json::to_vec_pretty(&config)?).context("write the clients' configuration")?;
     Ok(path)
 }

@@ -12,22 +12,22 @@ pub fn advise(error: ClientError) -> anyhow::Error {
 
 fn next_step(code: &str) -> Option<&'static str> {
     Some(match code {
-        "sandbox.not_found" => "see yours with: pandastack sandbox list",
-        "snapshot.not_found" => "see yours with: pandastack snapshot list",
-        "template.not_found" | "template.unknown" => "see yours with: pandastack template list",
+        "sandbox.not_found" => "list sandboxes with: pandastack sandbox list",
+        "snapshot.not_found" => "list snapshots with: pandastack snapshot list",
+        "template.not_found" | "template.unknown" => "list templates with: pandastack template list",
         "template.exists" => "replace it with: pandastack template build --replace",
-        "build.not_found" => "see yours with: pandastack template builds",
-        "volume.not_found" => "see yours with: pandastack volume list",
+        "build.not_found" => "list builds with: pandastack template builds",
+        "volume.not_found" => "list volumes with: pandastack volume list",
         "volume.exists" => "grow it with: pandastack volume grow",
-        "volume.in_use" | "volume.attached" => "see who uses a volume with: pandastack volume get",
-        "fork.no_tree" => "a tree comes from: pandastack sandbox fork --count 2 ID",
-        "key.not_found" => "see yours with: pandastack key list",
-        "key.last" => "on the command line: pandastack key revoke --force",
-        "quota.keys" => "revoke with: pandastack key revoke",
-        "quota.sandboxes" => "delete with: pandastack sandbox delete",
-        "quota.snapshots" => "delete with: pandastack snapshot delete",
-        "quota.volumes" => "delete with: pandastack volume delete",
-        "route.not_found" => "is the server of the same version? See: pandastack --version",
+        "volume.in_use" | "volume.attached" => "see which sandboxes use it with: pandastack volume get",
+        "fork.no_tree" => "create a tree with: pandastack sandbox fork --count 2 ID",
+        "key.not_found" => "list keys with: pandastack key list",
+        "key.last" => "to revoke it anyway: pandastack key revoke --force",
+        "quota.keys" => "use: pandastack key revoke",
+        "quota.sandboxes" => "use: pandastack sandbox delete",
+        "quota.snapshots" => "use: pandastack snapshot delete",
+        "quota.volumes" => "use: pandastack volume delete",
+        "route.not_found" => "check that client and server have the same version: pandastack --version",
         _ => return None,
     })
 }
@@ -44,7 +44,7 @@ mod tests {
             text: "no".into(),
             request_id: String::new(),
         };
-        assert_eq!(advise(refused("volume.not_found")).to_string(), "no; see yours with: pandastack volume list");
+        assert_eq!(advise(refused("volume.not_found")).to_string(), "no; list volumes with: pandastack volume list");
         assert_eq!(advise(refused("else")).to_string(), "no");
     }
 }

@@ -26,7 +26,7 @@ pub async fn audit(args: AuditArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
     if args.json {
         output::json(&trail)?;
     } else if trail.entries.is_empty() {
-        eprintln!("nothing was changed since {}", trail.since);
+        eprintln!("no changes since {}", trail.since);
     } else {
         let rows: Vec<_> = trail.entries.iter().map(row).collect();
         output::table(&["TIME", "METHOD", "PATH", "STATUS", "TOOK", "KEY", "REQUEST"], &rows)?;

@@ -6,8 +6,8 @@ pub fn mebibytes(text: &str) -> Result<i64, String> {
         text if text.ends_with('g') => (text.trim_end_matches('g').to_owned(), 1024),
         text => (text.trim_end_matches('m').to_owned(), 1),
     };
-    let number: i64 = number.parse().map_err(|_| "write it like 512, 512M or 2G".to_owned())?;
-    number.checked_mul(factor).ok_or_else(|| "that is too large".to_owned())
+    let number: i64 = number.parse().map_err(|_| "use a size such as 512, 512M or 2G".to_owned())?;
+    number.checked_mul(factor).ok_or_else(|| "the size is too large".to_owned())
 }
 
 #[cfg(test)]

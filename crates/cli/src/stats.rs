@@ -36,7 +36,7 @@ async fn boot(args: BootArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         output::json(&stats)?;
     } else if stats.total_samples == 0 {
-        eprintln!("no sandbox has come up since the server started");
+        eprintln!("no boots since the server started");
     } else {
         let modes = stats.by_mode.iter().map(|(mode, bucket)| row(&format!("mode {mode}"), bucket));
         let templates = stats.by_template.iter().map(|(name, bucket)| row(&format!("template {name}"), bucket));

@@ -88,7 +88,8 @@ impl Client {
     }
 
     fn address(&self, path: &[&str]) -> Result<Url, ClientError> {
-        let bad = || ClientError::Protocol { url: self.url.clone(), what: "a bad address".to_owned() };
+        let bad =
+            || ClientError::Protocol { url: self.url.clone(), what: "the server address is not valid".to_owned() };
         let mut url = Url::parse(&self.url).map_err(|_| bad())?;
         url.path_segments_mut().map_err(|()| bad())?.pop_if_empty().push("v1").extend(path);
         Ok(url)

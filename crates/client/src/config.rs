@@ -25,7 +25,7 @@ pub enum ConfigError {
         #[source]
         cause: io::Error,
     },
-    #[error("{} is not a JSON object with text in it", path.display())]
+    #[error("{} is not a JSON object of strings", path.display())]
     Parse {
         path: PathBuf,
         #[source]
@@ -94,7 +94,7 @@ fn read(path: PathBuf) -> Result<File, ConfigError> {
 /// Removes a trailing slash and `/v1`, which every request adds itself.
 fn normal(url: &str) -> Result<String, ConfigError> {
     let bad = |why| ConfigError::BadUrl { url: url.chars().take(200).collect(), why };
-    let parsed = reqwest::Url::parse(url).map_err(|_| bad("write it like http://127.0.0.1:8080"))?;
+    let parsed = reqwest::Url::parse(url).map_err(|_| bad("use an address such as http://127.0.0.1:8080"))?;
     match parsed.scheme() {
         "http" => {}
         "https" => return Err(bad("https is not supported by this client yet; use http")),

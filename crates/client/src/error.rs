@@ -17,25 +17,25 @@ pub enum ClientError {
         text: String,
         request_id: String,
     },
-    #[error("no answer from {url}; is the server running? Start one with: pandastack up")]
+    #[error("no response from {url}; is the server running? Start one with: pandastack up")]
     Unreachable {
         url: String,
         #[source]
         cause: reqwest::Error,
     },
-    #[error("the connection to {url} broke")]
+    #[error("the connection to {url} was lost")]
     Broken {
         url: String,
         #[source]
         cause: reqwest::Error,
     },
-    #[error("the socket to {url} broke")]
+    #[error("the WebSocket to {url} was lost")]
     Socket {
         url: String,
         #[source]
         cause: Box<tokio_tungstenite::tungstenite::Error>,
     },
-    #[error("{url} answered something that is not this API: {what}")]
+    #[error("unexpected response from {url}: {what}")]
     Protocol { url: String, what: String },
     #[error("{0}")]
     Exec(String),

@@ -32,7 +32,7 @@ impl EventReader {
         }
         self.line.extend_from_slice(unfinished);
         if self.line.len() + self.data.len() > EVENT_BYTES_MAX {
-            return Err("an event that is too long".to_owned());
+            return Err("an event is too long".to_owned());
         }
         Ok(events)
     }

@@ -63,7 +63,7 @@ impl Client {
         let is_socket = response.status() == StatusCode::SWITCHING_PROTOCOLS
             && accepted.is_some_and(|value| value.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());
         if !is_socket {
-            let what = format!("status {} where a socket was due", response.status());
+            let what = format!("status {} instead of a WebSocket", response.status());
             return Err(ClientError::Protocol { url: self.url().to_owned(), what });
         }
         let stream = response.upgrade().await.map_err(|cause| ClientError::sending(self.url(), cause))?;

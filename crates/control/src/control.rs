@@ -107,9 +107,9 @@ pub(crate) struct Front {
 pub enum OpenError {
     #[error("open the control database")]
     Database(#[source] StoreError),
-    #[error("open the folder of the builds")]
+    #[error("open the folder of builds")]
     Builds(#[source] std::io::Error),
-    #[error("compare the database with what the host runs")]
+    #[error("compare the database with the host")]
     Compare(#[source] StoreError),
 }
 
@@ -274,7 +274,7 @@ impl DoorBackend for Control {
     async fn record(&self, entry: AuditRow) {
         // Waits briefly for room; after that the request is only logged.
         if let Err(error) = self.front.audit_entries.send_timeout(entry, AUDIT_WAIT_MAX).await {
-            tracing::warn!(%error, "a request is missing in the audit trail");
+            tracing::warn!(%error, "could not add a request to the audit trail");
         }
     }
 

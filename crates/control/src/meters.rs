@@ -67,18 +67,18 @@ impl Default for Meters {
             registry: Registry::default(),
         };
         meters.requests.register(&mut registry);
-        registry.register("boots", "Sandboxes that started, by boot mode", meters.boots.clone());
+        registry.register("boots", "Started sandboxes by boot mode", meters.boots.clone());
         registry.register("sandboxes", "Sandboxes by state", meters.sandboxes.clone());
-        registry.register("machines", "Machines: in use, standing by, waiting for a layer", meters.machines.clone());
+        registry.register("machines", "Machines by use: serving, standby or blank", meters.machines.clone());
         registry.register_with_unit(
             "host",
-            "Memory promised to guests, and the data volume",
+            "Memory reserved for guests, and space of the data volume",
             Unit::Bytes,
             meters.bytes.clone(),
         );
-        let about = "Memory of the server's process";
+        let about = "Resident memory of the server process";
         registry.register_with_unit("process_resident_memory", about, Unit::Bytes, meters.resident.clone());
-        registry.register("spans", "Spans of requests: taken by the collector, or dropped", meters.spans.clone());
+        registry.register("spans", "Request spans: exported or dropped", meters.spans.clone());
         Self { registry, ..meters }
     }
 }

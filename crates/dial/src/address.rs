@@ -7,20 +7,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const REFUSED_V4: &[([u8; 4], u32, &str)] = &[
     ([0, 0, 0, 0], 8, "this network"),
     ([10, 0, 0, 0], 8, "private"),
-    ([100, 64, 0, 0], 10, "shared by a carrier"),
+    ([100, 64, 0, 0], 10, "carrier-grade NAT"),
     ([127, 0, 0, 0], 8, "loopback"),
-    ([169, 254, 0, 0], 16, "link-local, where metadata servers are"),
+    ([169, 254, 0, 0], 16, "link-local, used by metadata servers"),
     ([172, 16, 0, 0], 12, "private"),
     ([192, 0, 0, 0], 24, "reserved"),
-    ([192, 0, 2, 0], 24, "for documentation"),
+    ([192, 0, 2, 0], 24, "documentation"),
     ([192, 31, 196, 0], 24, "reserved"),
     ([192, 52, 193, 0], 24, "reserved"),
-    ([192, 88, 99, 0], 24, "a relay"),
+    ([192, 88, 99, 0], 24, "6to4 relay"),
     ([192, 168, 0, 0], 16, "private"),
     ([192, 175, 48, 0], 24, "reserved"),
-    ([198, 18, 0, 0], 15, "for benchmarks"),
-    ([198, 51, 100, 0], 24, "for documentation"),
-    ([203, 0, 113, 0], 24, "for documentation"),
+    ([198, 18, 0, 0], 15, "benchmarking"),
+    ([198, 51, 100, 0], 24, "documentation"),
+    ([203, 0, 113, 0], 24, "documentation"),
     ([224, 0, 0, 0], 4, "multicast"),
     ([240, 0, 0, 0], 4, "reserved"),
 ];
@@ -38,7 +38,7 @@ pub fn refused(address: IpAddr) -> Option<&'static str> {
 
 fn refused_v4(address: Ipv4Addr) -> Option<&'static str> {
     if METADATA_V4.contains(&address.octets()) {
-        return Some("a metadata server");
+        return Some("metadata server");
     }
     let bits = address.to_bits();
     let within = |network: &[u8; 4], length: u32| (bits ^ u32::from_be_bytes(*network)) >> (32 - length) == 0;
@@ -58,17 +58,17 @@ fn refused_v6(address: Ipv6Addr) -> Option<&'static str> {
             let [c, d] = low.to_be_bytes();
             refused_v4(Ipv4Addr::new(a, b, c, d))
         }
-        [0x64, 0xff9b, 1, ..] => Some("a private translation"),
-        [0x2001, 0, ..] => Some("a tunnel"),
+        [0x64, 0xff9b, 1, ..] => Some("local NAT64"),
+        [0x2001, 0, ..] => Some("Teredo tunnel"),
         [0x2001, second, ..] if second < 0x200 => Some("reserved"),
-        [0x2001, 0xdb8, ..] => Some("for documentation"),
-        [0x3fff, second, ..] if second < 0x1000 => Some("for documentation"),
+        [0x2001, 0xdb8, ..] => Some("documentation"),
+        [0x3fff, second, ..] if second < 0x1000 => Some("documentation"),
         [0x2620, 0x4f, 0x8000, ..] => Some("reserved"),
         [first, ..] if first & 0xe000 == 0x2000 => None,
         [first, ..] if first & 0xfe00 == 0xfc00 => Some("private"),
         [first, ..] if first & 0xffc0 == 0xfe80 => Some("link-local"),
         [first, ..] if first & 0xff00 == 0xff00 => Some("multicast"),
-        _ => Some("not of the public internet"),
+        _ => Some("not global unicast"),
     }
 }
 

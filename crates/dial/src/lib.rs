@@ -60,13 +60,13 @@ pub enum Roots {
 /// Why a file of certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
-    #[error("read certificates of {}", path.display())]
+    #[error("read certificates from {}", path.display())]
     Read {
         path: PathBuf,
         #[source]
         cause: pem::Error,
     },
-    #[error("{} holds no certificate in PEM", path.display())]
+    #[error("{} contains no PEM certificate", path.display())]
     Empty { path: PathBuf },
 }
 
@@ -106,17 +106,17 @@ pub enum DialError {
         #[source]
         cause: io::Error,
     },
-    #[error("the name {host} has no address")]
+    #[error("the name {host} has no IP address")]
     Nowhere { host: String },
-    #[error("the address is {why}, which is not allowed")]
+    #[error("connections to this address are not allowed ({why})")]
     NotAllowed { why: &'static str },
-    #[error("no connection")]
+    #[error("connection failed")]
     Connect(#[source] io::Error),
     #[error("this host has no certificate authorities to trust")]
     NoRoots,
-    #[error("TLS cannot be set up")]
+    #[error("TLS could not be set up")]
     Tls(#[source] tokio_rustls::rustls::Error),
-    #[error("no TLS connection")]
+    #[error("TLS handshake failed")]
     Handshake(#[source] io::Error),
 }
 
@@ -165,7 +165,7 @@ impl Dialer {
     fn refuse(&self, address: SocketAddr) -> Option<&'static str> {
         match self.reach {
             Reach::Private => None,
-            Reach::Public => refused(address.ip()).or_else(|| is_own(address).then_some("one of this host's own")),
+            Reach::Public => refused(address.ip()).or_else(|| is_own(address).then_some("an address of this host")),
         }
     }
 

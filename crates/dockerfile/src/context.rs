@@ -44,14 +44,14 @@ pub fn checked(path: &str) -> Result<String, String> {
         return refused(&format!("must have 1 to {CONTEXT_PATH_BYTES_MAX} bytes"));
     }
     if path.starts_with('/') || path.contains(['\0', '\\']) {
-        return refused("must be relative, with / between its parts");
+        return refused("must be relative and use / as the separator");
     }
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
-        return refused("leads outside of the context");
+        return refused("leads outside the build context");
     }
     if parts.is_empty() || path.ends_with('/') {
-        return refused("names no file");
+        return refused("does not name a file");
     }
     Ok(parts.join("/"))
 }
@@ -60,7 +60,7 @@ pub fn checked(path: &str) -> Result<String, String> {
 pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
     let parts: Vec<&str> = source.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
-        return Err(format!("{:?} leads outside of the context", shown(source)));
+        return Err(format!("{:?} leads outside the build context", shown(source)));
     }
     let pattern = parts.iter().any(|part| part.contains(['*', '?', '[']));
     let fitting: Vec<GlobMatcher> = parts.iter().map(|part| glob(part)).collect::<Result<_, _>>()?;
@@ -88,7 +88,7 @@ pub fn find(files: &[ContextFile], source: &str) -> Result<Matched, String> {
         }
     }
     if meant.is_empty() {
-        return Err(format!("{:?} is not in the build context", shown(source)));
+        return Err(format!("{:?} does not exist in the build context", shown(source)));
     }
     Ok(Matched { many, files: meant })
 }
@@ -131,7 +131,7 @@ mod tests {
         check("src/deep/y.py", &[(3, "y.py")], false);
         check("s*/x.py", &[(2, "x.py")], true);
         check(".", &[(0, "a.txt"), (1, "b.txt"), (2, "src/x.py"), (3, "src/deep/y.py"), (4, "Dockerfile")], true);
-        assert!(find(&files(&["a"]), "b").unwrap_err().contains("not in the build context"));
+        assert!(find(&files(&["a"]), "b").unwrap_err().contains("does not exist in the build context"));
         assert!(find(&files(&["a"]), "../a").unwrap_err().contains("outside"));
     }
 

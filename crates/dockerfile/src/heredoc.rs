@@ -51,5 +51,5 @@ pub fn read<'a>(begun: Begun, number: usize, lines: impl Iterator<Item = &'a str
         body.push('\n');
     }
     let name: String = name.chars().take(80).collect();
-    Err(DockerfileError::at(number, format!("the here-document <<{name} has no end")))
+    Err(DockerfileError::at(number, format!("the here-document <<{name} is not closed")))
 }

@@ -23,9 +23,9 @@ impl Ignored {
     /// Parses a list.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         if text.len() > IGNORE_BYTES_MAX {
-            return Err(format!("it has more than {IGNORE_BYTES_MAX} bytes"));
+            return Err(format!("the file is larger than {IGNORE_BYTES_MAX} bytes"));
         }
-        let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
+        let text = std::str::from_utf8(text).map_err(|_| "the file is not UTF-8".to_owned())?;
         let (mut patterns, mut back) = (GlobSet::builder(), Vec::new());
         for line in text.trim_start_matches('\u{feff}').lines().map(str::trim) {
             if line.is_empty() || line.starts_with('#') {
@@ -40,7 +40,7 @@ impl Ignored {
             patterns.add(compiled(&parts.join("/"))?);
             back.push(brings_back);
             if back.len() > IGNORE_PATTERNS_MAX {
-                return Err(format!("it has more than {IGNORE_PATTERNS_MAX} patterns"));
+                return Err(format!("the file has more than {IGNORE_PATTERNS_MAX} patterns"));
             }
         }
         Ok(Self { patterns: patterns.build().map_err(|error| error.to_string())?, back })
@@ -67,8 +67,9 @@ fn compiled(pattern: &str) -> Result<Glob, String> {
     // Braces are literal.
     let pattern = pattern.replace('{', "[{]").replace('}', "[}]");
     let built = GlobBuilder::new(&pattern).literal_separator(true).backslash_escape(true).build();
-    built
-        .map_err(|error| format!("{:?} is no pattern: {}", pattern.chars().take(200).collect::<String>(), error.kind()))
+    built.map_err(|error| {
+        format!("{:?} is not a valid pattern: {}", pattern.chars().take(200).collect::<String>(), error.kind())
+    })
 }
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
         {
             assert!(!glob(pattern).unwrap().is_match(name), "{pattern} {name}");
         }
-        assert!(glob("[a").unwrap_err().contains("no pattern"));
+        assert!(glob("[a").unwrap_err().contains("not a valid pattern"));
         assert!(!glob(&"*a".repeat(30)).unwrap().is_match("a".repeat(20)));
     }
 

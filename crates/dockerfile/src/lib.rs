@@ -51,8 +51,8 @@ impl Problem {
     /// The expanded variables exceed the limit of one Dockerfile.
     pub fn too_large() -> Self {
         let text = format!(
-            "with its variables replaced the Dockerfile has more than {DOCKERFILE_EXPANDED_BYTES_MAX} bytes; \
-             shorten the values of ARG and ENV, or use them less often"
+            "after variable expansion the Dockerfile is larger than {DOCKERFILE_EXPANDED_BYTES_MAX} bytes; shorten \
+             the values of ARG and ENV, or use them less often"
         );
         Self { text, code: "build.dockerfile_too_large" }
     }

@@ -129,7 +129,7 @@ pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
             (keyword, true) => {
                 return Err(DockerfileError::at(
                     number,
-                    format!("{} before FROM; only ARG may stand there", shown(keyword)),
+                    format!("{} before FROM; only ARG is allowed there", shown(keyword)),
                 ));
             }
             (_, false) => {
@@ -143,7 +143,11 @@ pub fn parse(text: &str) -> Result<Dockerfile, DockerfileError> {
             return Err(DockerfileError::at(number, format!("more than {BUILD_STEPS_MAX} steps")));
         }
     }
-    if stages.is_empty() { Err(DockerfileError::at(1, "there is no FROM")) } else { Ok(Dockerfile { globals, stages }) }
+    if stages.is_empty() {
+        Err(DockerfileError::at(1, "the Dockerfile has no FROM"))
+    } else {
+        Ok(Dockerfile { globals, stages })
+    }
 }
 
 fn from(line: &Line) -> Result<Stage, DockerfileError> {
@@ -151,7 +155,11 @@ fn from(line: &Line) -> Result<Stage, DockerfileError> {
     let (flags, words) = flags(&line.rest);
     for (name, value) in flags {
         if name != "platform" || value != "linux/amd64" {
-            return Err(at(format!("--{}={} is not supported; machines are linux/amd64", shown(&name), shown(&value))));
+            return Err(at(format!(
+                "--{}={} is not supported; only linux/amd64 is available",
+                shown(&name),
+                shown(&value)
+            )));
         }
     }
     match words.as_slice() {
@@ -226,7 +234,7 @@ fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfe
             "chmod" => mode = Some(value),
             "link" => {}
             "from" if kind == TransferKind::Copy => {
-                let none = || at(format!("--from={}: no stage before this one is called so", shown(&value)));
+                let none = || at(format!("--from={}: no earlier stage has this name or number", shown(&value)));
                 from = Some(taken(&value, stages).ok_or_else(none)?);
             }
             _ => return Err(at(format!("{} --{} is not supported", line.keyword, shown(&name)))),
@@ -237,7 +245,7 @@ fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfe
     {
         words = list;
     } else if words.first().is_some_and(|word| word.starts_with('[')) {
-        words = json(&words.join(" ")).ok_or_else(|| at("a list that is not JSON".to_owned()))?;
+        words = json(&words.join(" ")).ok_or_else(|| at("the list is not valid JSON".to_owned()))?;
     }
     let dest = words.pop().filter(|_| !words.is_empty());
     let dest = dest.ok_or_else(|| at(format!("{} needs a source and a destination", line.keyword)))?;
@@ -245,7 +253,7 @@ fn transfer(line: &Line, kind: TransferKind, stages: &[Stage]) -> Result<Transfe
     let sources = words.into_iter().map(|word| source(word, kind, &mut documents));
     let sources: Vec<Source> = sources.collect::<Result<_, _>>().map_err(at)?;
     if from.is_some() && sources.iter().any(|source| matches!(source, Source::Inline { .. })) {
-        return Err(at("text that stands in the Dockerfile is not in another stage".to_owned()));
+        return Err(at("a here-document cannot be combined with --from".to_owned()));
     }
     Ok(Transfer { kind, from, sources, dest, owner, mode })
 }
@@ -281,7 +289,7 @@ fn source<'a>(
     }
     let remote = ["http://", "https://", "git@", "git://"].iter().any(|scheme| word.starts_with(scheme));
     if remote {
-        let instead = "download it with RUN, where its failure can be seen and its contents checked";
+        let instead = "download it with RUN and check the result there";
         let verb = if kind == TransferKind::Add { "ADD" } else { "COPY" };
         return Err(format!("{verb} of a URL is not supported; {instead}"));
     }
@@ -313,7 +321,7 @@ fn pairs(line: &Line) -> Result<Vec<(String, String)>, DockerfileError> {
     }
     let pair = |word: &String| match word.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(DockerfileError::at(line.number, format!("{:?} is not NAME=VALUE", shown(word)))),
+        _ => Err(DockerfileError::at(line.number, format!("{:?} must have the form NAME=VALUE", shown(word)))),
     };
     words.iter().map(pair).collect()
 }
@@ -322,7 +330,7 @@ fn arguments(line: &Line) -> Result<Vec<Argument>, DockerfileError> {
     let argument = |word: &String| {
         let (name, default) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(DockerfileError::at(line.number, format!("{:?} is no name for an argument", shown(name))));
+            return Err(DockerfileError::at(line.number, format!("{:?} is not a valid argument name", shown(name))));
         }
         Ok(Argument { name: name.to_owned(), default: default.map(str::to_owned), line: line.number })
     };

@@ -140,7 +140,8 @@ impl Default for Budget {
 
 impl Budget {
     fn source(&mut self) -> Result<(), Problem> {
-        let over = || Problem::from(format!("more than {DOCKERFILE_SOURCES_MAX} sources of COPY and ADD in one file"));
+        let over =
+            || Problem::from(format!("the Dockerfile has more than {DOCKERFILE_SOURCES_MAX} sources in COPY and ADD"));
         self.sources = self.sources.checked_sub(1).ok_or_else(over)?;
         Ok(())
     }
@@ -148,8 +149,8 @@ impl Budget {
     fn place(&mut self, item: &Item) -> Result<(), Problem> {
         let over = || {
             let text = format!(
-                "the names of all copied files take more than {DOCKERFILE_PLACED_BYTES_MAX} bytes; \
-                 copy large folders once, or name files in .dockerignore"
+                "the names of all copied files take more than {DOCKERFILE_PLACED_BYTES_MAX} bytes; copy large \
+                 directories once, or exclude files with .dockerignore"
             );
             Problem { text, code: "build.dockerfile_too_large" }
         };
@@ -216,7 +217,7 @@ impl<'a> Planning<'a> {
         let at = |problem| DockerfileError::at(stage.base_line, problem);
         let name = budget.expander.expand(&stage.base, &|name| globals.get(name).map(String::as_str)).map_err(at)?;
         if name.is_empty() {
-            return Err(at("FROM names nothing".into()));
+            return Err(at("FROM is empty after variable expansion".into()));
         }
         // Only `COPY` accepts a stage's number: a template may be called `1`.
         let called = stage_called(&name, &file.stages[..number]);
@@ -313,7 +314,9 @@ impl Planner<'_> {
                 let values = self.values(pairs)?;
                 if let Some((name, _)) = values.iter().find(|(name, value)| bad_variable(name, value)) {
                     let name: String = name.chars().take(80).collect();
-                    return Err(format!("{name:?} is no name for a variable, or its value holds a zero byte").into());
+                    return Err(
+                        format!("{name:?} is not a valid variable name, or its value contains a NUL byte").into()
+                    );
                 }
                 self.settings.env.extend(values);
             }
@@ -340,7 +343,7 @@ impl Planner<'_> {
             Instruction::User(user) => {
                 let user = self.expand(user)?;
                 if user.len() > DOCKERFILE_USER_BYTES_MAX {
-                    return Err(format!("a user has at most {DOCKERFILE_USER_BYTES_MAX} bytes").into());
+                    return Err(format!("USER is longer than {DOCKERFILE_USER_BYTES_MAX} bytes").into());
                 }
                 self.settings.user = Some(user).filter(|user| !user.is_empty());
             }
@@ -358,7 +361,7 @@ impl Planner<'_> {
                 // Every `RUN` copies it.
                 if shell.iter().map(|word| word.len() + size_of::<String>()).sum::<usize>() > DOCKERFILE_SHELL_BYTES_MAX
                 {
-                    return Err(format!("SHELL takes more than {DOCKERFILE_SHELL_BYTES_MAX} bytes").into());
+                    return Err(format!("SHELL is longer than {DOCKERFILE_SHELL_BYTES_MAX} bytes").into());
                 }
                 self.shell.clone_from(shell);
             }
@@ -408,7 +411,7 @@ impl Planner<'_> {
     /// Resolves a path in the machine against the working directory.
     fn absolute(&self, path: &str) -> Result<String, Problem> {
         if path.is_empty() || path.contains('\0') {
-            return Err("the path is empty or holds a zero byte".into());
+            return Err("the path is empty or contains a NUL byte".into());
         }
         let start = if path.starts_with('/') { "" } else { self.settings.workdir.as_deref().unwrap_or_default() };
         let mut parts: Vec<&str> = Vec::new();
@@ -421,7 +424,7 @@ impl Planner<'_> {
         }
         let path = format!("/{}", parts.join("/"));
         if path.len() > DOCKERFILE_PATH_BYTES_MAX {
-            return Err(format!("a path has more than {DOCKERFILE_PATH_BYTES_MAX} bytes").into());
+            return Err(format!("a path is longer than {DOCKERFILE_PATH_BYTES_MAX} bytes").into());
         }
         Ok(path)
     }
@@ -430,7 +433,7 @@ impl Planner<'_> {
         let word = self.expand(word)?;
         let (ports, protocol) = word.split_once('/').unwrap_or((&word, "tcp"));
         let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
-        let bad = || Problem::from(format!("{:?} is no port", word.chars().take(80).collect::<String>()));
+        let bad = || Problem::from(format!("{:?} is not a valid port", word.chars().take(80).collect::<String>()));
         let (low, high): (u16, u16) = (low.parse().map_err(|_| bad())?, high.parse().map_err(|_| bad())?);
         if low == 0 || low > high || !["tcp", "udp"].contains(&protocol.to_ascii_lowercase().as_str()) {
             return Err(bad());
@@ -491,7 +494,7 @@ impl Planner<'_> {
                 let path = self.expand(path)?;
                 self.absolute(&format!("/{path}"))
             }
-            Source::Inline { .. } => Err("text that stands in the Dockerfile is not in another stage".into()),
+            Source::Inline { .. } => Err("a here-document cannot be combined with --from".into()),
         };
         transfer.sources.iter().map(path).collect()
     }
@@ -506,7 +509,7 @@ impl Planner<'_> {
             return Err(too_many_variables());
         }
         if self.settings.ports.len() > PORTS_MAX {
-            return Err(format!("more than {PORTS_MAX} ports").into());
+            return Err(format!("more than {PORTS_MAX} exposed ports").into());
         }
         let labels: usize = self.settings.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         if labels > VARIABLE_BYTES_MAX {
@@ -517,7 +520,7 @@ impl Planner<'_> {
 }
 
 fn too_many_variables() -> Problem {
-    format!("more than {VARIABLES_MAX} variables or {VARIABLE_BYTES_MAX} bytes of them").into()
+    format!("more than {VARIABLES_MAX} variables, or more than {VARIABLE_BYTES_MAX} bytes of variables").into()
 }
 
 fn bad_variable(name: &str, value: &str) -> bool {

@@ -65,7 +65,7 @@ fn here_documents_are_scripts_files_or_input() {
     let Instruction::Transfer(found) = steps(copy).remove(0) else { panic!("no transfer") };
     let inline = |name: &str, body: &str, expand| Source::Inline { name: name.into(), body: body.into(), expand };
     assert_eq!(found.sources, [inline("a.txt", "1\n", true), inline("b", "2\n", false)]);
-    refused("FROM mini\n\nRUN <<EOF\nx\n", 3, "no end");
+    refused("FROM mini\n\nRUN <<EOF\nx\n", 3, "not closed");
     assert_eq!(steps("FROM mini\nRUN cat <<<x\n"), [shell("cat <<<x")]);
 }
 
@@ -116,10 +116,10 @@ fn stages_have_names_and_numbers() {
     let file = parse("FROM a AS x\nCOPY --from=R.example/y:1 /x /y\n").unwrap();
     let Instruction::Transfer(transfer) = &file.stages[0].steps[0].instruction else { panic!("no transfer") };
     assert_eq!(transfer.from, Some(Taken::Named("R.example/y:1".to_owned())));
-    refused("FROM a AS x\nCOPY --from=x /x /y\n", 2, "no stage before");
-    refused("FROM a\nFROM b\nCOPY --from=1 /x /y\n", 3, "no stage before");
+    refused("FROM a AS x\nCOPY --from=x /x /y\n", 2, "no earlier stage");
+    refused("FROM a\nFROM b\nCOPY --from=1 /x /y\n", 3, "no earlier stage");
     refused("FROM a\nFROM b\nADD --from=0 /x /y\n", 3, "--from");
-    refused("FROM a\nFROM b\nCOPY --from=0 <<f /y\nx\nf\n", 3, "stands in the Dockerfile");
+    refused("FROM a\nFROM b\nCOPY --from=0 <<f /y\nx\nf\n", 3, "here-document");
 }
 
 #[test]

@@ -91,7 +91,7 @@ const DEPTH_MAX: usize = 8;
 impl Expansion<'_, '_> {
     fn text(&mut self, text: &str, depth: usize) -> Result<(), Problem> {
         if depth > DEPTH_MAX {
-            return Err("variables are nested too deep".into());
+            return Err("variables are nested too deeply".into());
         }
         let mut rest = text;
         let mut quote = None;
@@ -165,7 +165,7 @@ impl Expansion<'_, '_> {
         let mut rest = inside;
         let name = take_name(&mut rest);
         if name.is_empty() {
-            return Err("a ${} names no variable".into());
+            return Err("a ${} contains no variable name".into());
         }
         let value = (self.value)(name);
         let filled = value.filter(|value| !value.is_empty());
@@ -178,7 +178,7 @@ impl Expansion<'_, '_> {
             (Some("+"), _) => (value, None, Some(&rest[1..])),
             _ => {
                 let shown: String = inside.chars().take(80).collect();
-                let text = format!("${{{shown}}} is not understood; use ${{NAME:-word}} or ${{NAME:+word}}");
+                let text = format!("${{{shown}}} is not supported; use ${{NAME:-word}} or ${{NAME:+word}}");
                 return Err(text.into());
             }
         };

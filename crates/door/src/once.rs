@@ -80,7 +80,7 @@ impl IdempotencyKeys {
             Begun::InFlight => {
                 return conflict(
                     "idempotency.in_flight",
-                    "a request with this idempotency key is under way; ask again later",
+                    "a request with this idempotency key is in progress; try again later",
                 );
             }
             Begun::Other => return conflict(OTHER_REQUEST, "this idempotency key was used for another request"),
@@ -88,7 +88,8 @@ impl IdempotencyKeys {
             Begun::Answered { body: None, .. } => {
                 return conflict(
                     "idempotency.answer_lost",
-                    "the request was carried out, or begun, but its answer was not kept",
+                    "a request with this idempotency key was started, but its response was not kept; check the result \
+                     before you try again with a new key",
                 );
             }
         }
@@ -151,7 +152,7 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
 fn checked(key: &HeaderValue) -> Result<String, Fault> {
     let text = key.to_str().ok().map(str::trim).filter(|key| (1..=ATTEMPT_KEY_BYTES_MAX).contains(&key.len()));
     text.map(str::to_owned).ok_or_else(|| {
-        let text = format!("an idempotency key has 1 to {ATTEMPT_KEY_BYTES_MAX} printable ASCII characters");
+        let text = format!("an idempotency key must have 1 to {ATTEMPT_KEY_BYTES_MAX} printable ASCII characters");
         Fault::new(FaultKind::Caller, "idempotency.bad_key", text)
     })
 }

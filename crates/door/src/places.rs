@@ -64,19 +64,22 @@ impl Places {
         let Counted { name, quota, full } = self.0.counted;
         match refused {
             NoShare::Share { held, .. } if workspace.is_none() => {
-                let text = format!("callers without a key have {held} {name}, which is their share; try again later");
+                let text =
+                    format!("callers without an API key already have their share of {held} {name}; try again later");
                 Fault::new(FaultKind::Busy, full, text)
             }
             NoShare::Share { held, most } => {
                 let text = format!(
-                    "this workspace has {held} {name}, and its share is {most} now; end one that is no longer needed, or \
-                     try again later"
+                    "this workspace has {held} {name}, and its share is now {most}; end one that is no longer needed, \
+                     or try again later"
                 );
                 Fault::new(FaultKind::Quota, quota, text)
             }
-            NoShare::Full { total } => {
-                Fault::new(FaultKind::Busy, full, format!("all {total} {name} are taken; try again later"))
-            }
+            NoShare::Full { total } => Fault::new(
+                FaultKind::Busy,
+                full,
+                format!("the server's limit of {total} {name} is reached; try again later"),
+            ),
         }
     }
 

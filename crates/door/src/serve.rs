@@ -36,7 +36,7 @@ use crate::{
 };
 
 const REQUESTS: Counted =
-    Counted { name: "requests under way", quota: "quota.connections", full: "connection.too_many" };
+    Counted { name: "requests in progress", quota: "quota.connections", full: "connection.too_many" };
 
 /// Pause after a failed accept. Descriptors become free only while other tasks run.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -91,7 +91,7 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
         let stream = match stream {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "could not accept a connection");
                 tokio::select! {
                     // Closes an unused connection, so that its descriptor is free.
                     () = idle.give_one_up(), if is_out_of_descriptors(&error) => {}
@@ -112,7 +112,7 @@ pub async fn serve_with(listener: TcpListener, app: Router, scope: Scope, settin
         scope.start("connection", async move {
             tokio::select! {
                 () = cut.cancelled() => {}
-                () = given_up.cancelled() => tracing::debug!("an unused connection gave way"),
+                () = given_up.cancelled() => tracing::debug!("closed an idle connection to make room"),
                 ended = connection => if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended early");
                 }
@@ -155,7 +155,7 @@ async fn connection(
 ) -> hyper::Result<()> {
     // Small answers must not wait for a full packet.
     if let Err(error) = stream.stream.set_nodelay(true) {
-        tracing::debug!(%error, "no-delay could not be set");
+        tracing::debug!(%error, "could not set TCP_NODELAY");
     }
     let (app, kept) = (TowerToHyperService::new(app), stream.kept.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {

@@ -70,9 +70,9 @@ pub async fn repeat(context: Arc<HostContext>, driven: Driven) {
     let token = context.scope.token();
     loop {
         match audit(&context, &driven).await {
-            Ok(report) if report.leaks.is_empty() => tracing::debug!("audit: nothing leaks"),
+            Ok(report) if report.leaks.is_empty() => tracing::debug!("audit found no leaks"),
             Ok(report) => tracing::warn!(leaks = ?report.leaks, repaired = ?report.repaired, "audit found leaks"),
-            Err(error) => tracing::warn!(%error, "audit not made"),
+            Err(error) => tracing::warn!(%error, "audit failed"),
         }
         tokio::select! {
             () = tokio::time::sleep(context.settings.audit_every) => {}
@@ -110,7 +110,7 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     let folders: BTreeSet<String> = folders(&context.run_root).into_iter().collect();
     let (store, named) = (context.layers.clone(), context.layers.templates());
     let there = move || (store.disks(), store.layers(), store.drafts_before(own_start()));
-    let (disks, layers, drafts) = context.scope.block("look at layers", there).await?;
+    let (disks, layers, drafts) = context.scope.block("list layers", there).await?;
     let net::Leftovers { namespaces: slots, links, .. } = net::leftovers(&context.net.instance()).await?;
     let (pooled, stuck) = (context.net.present(), context.net.stuck());
     let machines = context.ledger.machines().await?;
@@ -272,22 +272,22 @@ async fn repair(context: &Arc<HostContext>, leak: &Leak) -> bool {
 impl std::fmt::Display for Leak {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Leak::Process(id) => write!(f, "machine process {id} that no ledger line names"),
-            Leak::Group(id) => write!(f, "control group of machine {id} that no ledger line names"),
-            Leak::Folder(name) => write!(f, "machine folder {name} that no ledger line names"),
-            Leak::Disk(name) => write!(f, "disk {name} that no ledger line names"),
-            Leak::Slot(name) => write!(f, "network namespace {name} that nobody has taken"),
-            Leak::Link(name) => write!(f, "network link {name} that leads to no namespace"),
-            Leak::Draft(name) => write!(f, "draft {name} of an earlier process"),
-            Leak::Machine(id) => write!(f, "machine {id} is recorded but nobody has it"),
-            Leak::Sandbox(id) => write!(f, "sandbox {id} is recorded but was never made, or is removed"),
-            Leak::Undriven(id) => write!(f, "sandbox {id} is recorded but nobody drives it: a person must look"),
+            Leak::Process(id) => write!(f, "machine process {id} is not in the ledger"),
+            Leak::Group(id) => write!(f, "control group of machine {id} is not in the ledger"),
+            Leak::Folder(name) => write!(f, "machine folder {name} is not in the ledger"),
+            Leak::Disk(name) => write!(f, "disk {name} is not in the ledger"),
+            Leak::Slot(name) => write!(f, "network namespace {name} is not in use"),
+            Leak::Link(name) => write!(f, "network link {name} has no namespace"),
+            Leak::Draft(name) => write!(f, "draft layer {name} was left by an earlier process"),
+            Leak::Machine(id) => write!(f, "machine {id} is recorded but not in use"),
+            Leak::Sandbox(id) => write!(f, "sandbox {id} is recorded but was never created, or was removed"),
+            Leak::Undriven(id) => write!(f, "sandbox {id} is recorded but has no driver task; inspect it by hand"),
             Leak::UndrivenMachine(id) => {
-                write!(f, "machine {id} serves a sandbox that nobody drives: a person must look")
+                write!(f, "machine {id} serves a sandbox without a driver task; inspect it by hand")
             }
-            Leak::Layer(id) => write!(f, "layer {id} that no ledger line names"),
-            Leak::VolumeUse(id) => write!(f, "volumes held by sandbox {id} that is not here"),
-            Leak::MissingLayer(id) => write!(f, "layer {id} is recorded but not there"),
+            Leak::Layer(id) => write!(f, "layer {id} is not in the ledger"),
+            Leak::VolumeUse(id) => write!(f, "volumes are held by sandbox {id}, which does not exist"),
+            Leak::MissingLayer(id) => write!(f, "layer {id} is recorded but missing"),
             Leak::Open(open) => open.fmt(f),
         }
     }

@@ -141,12 +141,12 @@ impl Consoles {
             match self.cut_one(&folder) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => tracing::warn!(%error, folder, "console not cut"),
+                Err(error) => tracing::warn!(%error, folder, "could not truncate a console"),
             }
             // The log of the machine's process. It has no followers.
             match cut(&self.run_root.join(&folder).join("machine.log")) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(%error, folder, "machine log not cut");
+                    tracing::warn!(%error, folder, "could not truncate a machine log");
                 }
                 _ => {}
             }

@@ -66,13 +66,13 @@ pub struct HostSetup {
 pub enum StartUpError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    #[error("go on after the last run")]
+    #[error("recover from the last run")]
     Recover(#[from] RecoverError),
     #[error("set up the network")]
     Net(#[from] NetError),
     #[error("open the volumes")]
     Volumes(#[from] VolumesError),
-    #[error("make the machines' folder")]
+    #[error("create the folder of machines")]
     Io(#[from] std::io::Error),
 }
 
@@ -203,7 +203,7 @@ impl Host {
             },
         };
         if let Err(error) = released {
-            tracing::warn!(%error, "network not released; the next start cleans up");
+            tracing::warn!(%error, "could not release the network; the next start cleans up");
         }
         self.context.ledger.close().await;
         let _ = std::fs::remove_dir(&self.context.run_root);
@@ -272,7 +272,7 @@ impl Host {
                 Ok(Next::Restore) => {
                     trace::span("sandbox.auto_wake", about(id), ask(&entry, since, Request::Wake)).await?;
                 }
-                Ok(_) => return Err(Fault::bug("a settled sandbox neither serves nor refuses")),
+                Ok(_) => return Err(Fault::bug("a settled sandbox neither serves nor refuses requests")),
                 Err(refusal) => return Err(refusal_fault(refusal, &now.view.state)),
             }
         }
@@ -310,7 +310,7 @@ pub(crate) async fn settled(entry: &Entry) -> Result<Condition, Fault> {
     };
     let now = match condition.wait_for(is_settled).await {
         Ok(now) => now.clone(),
-        Err(_) => return Err(Fault::bug("a sandbox's driver ended without a word")),
+        Err(_) => return Err(Fault::bug("a sandbox's driver task ended without a result")),
     };
     match now.refused {
         Some(fault) => Err(fault),

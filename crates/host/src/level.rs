@@ -22,7 +22,7 @@ pub async fn repeat(context: Arc<HostContext>) {
         if let Err(error) = &levelled
             && !is_known
         {
-            tracing::warn!(%error, "the data volume may promise more than is there");
+            tracing::warn!(%error, "could not limit the data volume to the space of the disk below it");
         }
         is_known = levelled.is_err();
     }

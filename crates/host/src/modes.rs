@@ -18,7 +18,7 @@ pub struct OpenPath {
 
 impl fmt::Display for OpenPath {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} is open to other users (mode {:04o})", self.path.display(), self.mode)
+        write!(out, "{} is accessible to other users (mode {:04o})", self.path.display(), self.mode)
     }
 }
 

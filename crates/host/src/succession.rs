@@ -21,7 +21,7 @@ use crate::{
 /// Maximum drivers of one sandbox. After the last panic it has no driver, and the audit reports it.
 const DRIVERS_MAX: usize = 3;
 
-const REASON: &str = "its machine was ended: the part of the host that drove it had a defect";
+const REASON: &str = "the machine was ended because of an internal error of the host";
 
 /// Supervises the drivers of one sandbox.
 pub(crate) struct Supervisor {
@@ -44,7 +44,7 @@ impl Supervisor {
                 fault = ended.err();
                 break;
             }
-            tracing::error!(sandbox = %id, "a sandbox's driver panicked");
+            tracing::error!(sandbox = %id, "the driver task of a sandbox panicked");
             // The link of a stopped machine stays silent instead of breaking. Close it, so that
             // callers stop waiting on it.
             let session = tell.borrow().session.clone();
@@ -54,7 +54,7 @@ impl Supervisor {
             for undo in held {
                 undo.unwind().await;
             }
-            fault = Some(Fault::bug("a sandbox's driver panicked"));
+            fault = Some(Fault::bug("the driver task of a sandbox panicked"));
             let Some((row, start)) = self.what_is_left(id).await else { break };
             assignment = self.appoint(row, start, &tell);
         }
@@ -69,7 +69,8 @@ impl Supervisor {
     async fn what_is_left(&self, id: SandboxId) -> Option<(SandboxRow, Start)> {
         let context = &self.context;
         let read = context.ledger.sandboxes().await;
-        let rows = read.inspect_err(|error| tracing::error!(sandbox = %id, %error, "ledger not read")).ok()?;
+        let rows =
+            read.inspect_err(|error| tracing::error!(sandbox = %id, %error, "could not read the ledger")).ok()?;
         let row = rows.into_iter().find(|row| row.id == id)?;
         let plan = Plan::of(vec![row], Vec::new());
         if let Some(row) = plan.asleep.into_iter().next() {
@@ -77,7 +78,7 @@ impl Supervisor {
             return Some((row, Start::Asleep(layer)));
         }
         if let Err(fault) = context.volumes.release(id).await {
-            tracing::error!(sandbox = %id, %fault, "volumes not let go");
+            tracing::error!(sandbox = %id, %fault, "could not release the volumes of a sandbox");
         }
         let left = match plan.failed.into_iter().next() {
             Some((row, _)) => {
@@ -97,7 +98,7 @@ impl Supervisor {
             }
         };
         if let Err(error) = left.0 {
-            tracing::error!(sandbox = %id, %error, "ledger line not written");
+            tracing::error!(sandbox = %id, %error, "could not write a ledger line");
         }
         context.collect_layers().await;
         left.1

@@ -44,7 +44,7 @@ pub async fn repeat(context: Arc<HostContext>) {
         let trimmed = context.scope.block("trim", move || of.volume.trim(rest, || over.is_cancelled())).await;
         match trimmed {
             Ok(Ok(())) => tracing::debug!(?slack, after = ?context.volume.slack(), "trimmed the data volume"),
-            Ok(Err(error)) => tracing::warn!(%error, "the data volume could not be trimmed"),
+            Ok(Err(error)) => tracing::warn!(%error, "could not trim the data volume"),
             Err(_) => return,
         }
     }

@@ -101,7 +101,7 @@ impl Volumes {
             let _room = room;
             store.make(volume, size)
         };
-        let size = self.on_store("make a volume", make).await?;
+        let size = self.on_store("create a volume", make).await?;
         Ok(VolumeView { volume, size, users: self.users(volume).await? })
     }
 
@@ -183,12 +183,11 @@ impl Volumes {
         }
         match self.ledger.claim_volumes(sandbox, &uses).await? {
             Claimed::Yes => {}
-            Claimed::Otherwise => return Err(Fault::bug(format!("sandbox {sandbox} uses other volumes already"))),
+            Claimed::Otherwise => return Err(Fault::bug(format!("sandbox {sandbox} already uses other volumes"))),
             Claimed::Taken { by, access, .. } => return Err(taken(by, access)),
             Claimed::Going { .. } => return Err(no_volume()),
         }
-        let checked =
-            self.on_store("look at volumes", move |store| check(store, uses)).await.and_then(|checked| checked);
+        let checked = self.on_store("check volumes", move |store| check(store, uses)).await.and_then(|checked| checked);
         match checked {
             Ok(uses) => Ok(self.claimed(uses)),
             Err(fault) => {
@@ -207,7 +206,7 @@ impl Volumes {
         let sized = move |store: &VolumeStore| {
             uses.into_iter().map(|used| Ok((used.clone(), store.size(used.volume)?))).collect()
         };
-        Ok(self.claimed(self.on_store("look at volumes", sized).await?))
+        Ok(self.claimed(self.on_store("check volumes", sized).await?))
     }
 
     /// Lists the mounts of a sandbox. A child that gets its parent's read-only volumes, all of them
@@ -312,8 +311,8 @@ impl Claim {
             session.quiesce().await.map_err(|error: LinkError| error.to_string())
         };
         let flushed = tokio::time::timeout(FLUSH_DEADLINE, flushing).await;
-        if let Err(reason) = flushed.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
-            tracing::info!(reason, "volumes end without their guest's last flush");
+        if let Err(reason) = flushed.unwrap_or_else(|_| Err("no response in time".to_owned())) {
+            tracing::info!(reason, "the guest could not flush its volumes before it stopped");
         }
     }
 
@@ -359,9 +358,11 @@ pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
     };
     let writes = mounts.iter().find(|mount| mount.access == Access::ReadWrite);
     match (writes, mounts.first(), hold) {
-        (Some(mount), _, _) => refused(mount, "a volume has one writer; fork or snapshot a sandbox without it"),
+        (Some(mount), _, _) => {
+            refused(mount, "a volume can have only one writer; fork or snapshot a sandbox without it")
+        }
         (None, Some(mount), Hold::Kept) => {
-            refused(mount, "a snapshot keeps no volumes; take it of a sandbox without them")
+            refused(mount, "a snapshot cannot include volumes; use a sandbox without volumes")
         }
         (None, Some(_), Hold::Passing) | (None, None, _) => Ok(()),
     }
@@ -393,7 +394,7 @@ pub fn check_size(size: Bytes) -> Result<(), Fault> {
     if (VOLUME_BYTES_MIN..=VOLUME_BYTES_MAX).contains(&size) {
         return Ok(());
     }
-    let text = format!("a volume has {VOLUME_BYTES_MIN} to {VOLUME_BYTES_MAX}, not {size}");
+    let text = format!("a volume must have {VOLUME_BYTES_MIN} to {VOLUME_BYTES_MAX}, not {size}");
     Err(Fault::new(FaultKind::Caller, "volume.size", text))
 }
 
@@ -415,13 +416,15 @@ fn taken(by: SandboxId, access: Access) -> Fault {
 
 fn unfinished(volume: VolumeId) -> Fault {
     let text = format!(
-        "the last writer of volume {volume} ended without unmounting it; attach it read-write once, then it can be shared"
+        "the last writer of volume {volume} ended without unmounting it; attach it read-write once to repair it, then \
+         it can be shared"
     );
     Fault::new(FaultKind::Conflict, "volume.unfinished", text)
 }
 
 fn machine_fault(error: MachineError) -> Fault {
-    Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not do as told").with_detail(error)
+    Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not carry out a command")
+        .with_detail(error)
 }
 
 fn store_fault(error: VolumeStoreError) -> Fault {
@@ -429,10 +432,10 @@ fn store_fault(error: VolumeStoreError) -> Fault {
     match &error {
         VolumeStoreError::Missing { .. } => no_volume(),
         VolumeStoreError::OtherSize { present, .. } => {
-            Fault::new(FaultKind::Conflict, "volume.exists", format!("the volume exists already, with {present}"))
+            Fault::new(FaultKind::Conflict, "volume.exists", format!("the volume already exists with {present}"))
         }
         VolumeStoreError::Shrink { present, .. } => {
-            let text = format!("a volume only grows; this one has {present}");
+            let text = format!("a volume cannot shrink; this one has {present}");
             Fault::new(FaultKind::Caller, "volume.shrink", text)
         }
         VolumeStoreError::Io { cause, .. } if matches!(cause.kind(), StorageFull | QuotaExceeded) => {

@@ -41,9 +41,9 @@ pub struct Flat {
 pub enum FlattenError {
     #[error("layer {layer}: {problem}")]
     Layer { layer: usize, problem: String },
-    #[error("unpacked its layers take more than {IMAGE_UNPACKED_BYTES_MAX} bytes")]
+    #[error("the unpacked layers are larger than {IMAGE_UNPACKED_BYTES_MAX} bytes")]
     TooLarge,
-    #[error("the build was stopped")]
+    #[error("the build was cancelled")]
     Stopped,
 }
 
@@ -76,7 +76,7 @@ pub fn look(layers: &[Layer], folder: Option<&str>, stop: &CancellationToken) ->
         }
         unpacked += reader.bytes;
         if Digest::of(&reader.hasher.finalize()) != *wanted {
-            let problem = "what is in it has another digest than the configuration says".to_owned();
+            let problem = "the digest of its contents does not match the image configuration".to_owned();
             return Err(FlattenError::Layer { layer: number + 1, problem });
         }
     }
@@ -95,7 +95,8 @@ pub fn write(
     to: impl Write,
     stop: &CancellationToken,
 ) -> Result<(), FlattenError> {
-    let out = |error: io::Error| FlattenError::Layer { layer: 0, problem: format!("writing it out: {error}") };
+    let out =
+        |error: io::Error| FlattenError::Layer { layer: 0, problem: format!("write the merged archive: {error}") };
     let mut builder = Builder::new(to);
     let (mut files, mut later) = (HashMap::new(), Vec::new());
     for (number, entry) in listing.entries().iter().enumerate() {
@@ -185,13 +186,13 @@ impl Part {
             EntryType::Regular if self.path.ends_with(b"/") => Brought::Folder,
             EntryType::Regular | EntryType::Continuous => Brought::File { spot, bytes: self.bytes },
             EntryType::Symlink if self.link.is_empty() || self.link.len() > 4095 || self.link.contains(&0) => {
-                return Err(format!("{} is a link to nothing", shown(&self.path)));
+                return Err(format!("the symbolic link {} has an invalid target", shown(&self.path)));
             }
             EntryType::Symlink => Brought::Link(self.link.clone()),
             EntryType::Link => Brought::Same(self.link.clone()),
             EntryType::Fifo => Brought::Pipe,
             EntryType::Char | EntryType::Block => return Ok(None),
-            other => return Err(format!("{} is of the unknown kind {other:?}", shown(&self.path))),
+            other => return Err(format!("{} has the unsupported entry type {other:?}", shown(&self.path))),
         }))
     }
 }
@@ -208,7 +209,7 @@ struct Ahead {
 /// Walks through an archive. Reads extension headers itself, within a limit: the library would read
 /// any size of them into memory.
 fn walk(from: &mut impl Read, mut each: impl FnMut(&Part, &mut dyn Read) -> Result<(), String>) -> Result<(), String> {
-    let broken = |error: io::Error| format!("no archive: {error}");
+    let broken = |error: io::Error| format!("not a valid tar archive: {error}");
     let mut archive = Archive::new(from);
     let mut ahead = Ahead::default();
     for (number, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
@@ -246,10 +247,10 @@ fn part(entry: &Entry<'_, impl Read>, number: usize, kind: EntryType, ahead: Ahe
 
 fn extension(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, String> {
     if entry.size() > IMAGE_EXTENSION_BYTES_MAX {
-        return Err(format!("a long name or extended header has more than {IMAGE_EXTENSION_BYTES_MAX} bytes"));
+        return Err(format!("a long name or extended header is larger than {IMAGE_EXTENSION_BYTES_MAX} bytes"));
     }
     let mut bytes = Vec::new();
-    entry.read_to_end(&mut bytes).map_err(|error| format!("no archive: {error}"))?;
+    entry.read_to_end(&mut bytes).map_err(|error| format!("not a valid tar archive: {error}"))?;
     Ok(bytes)
 }
 
@@ -269,8 +270,8 @@ fn read_pax(bytes: &[u8], ahead: &mut Ahead) -> Result<(), String> {
             b"linkpath" => ahead.link = Some(record.value_bytes().to_vec()),
             b"uid" => ahead.owner = number(),
             b"gid" => ahead.group = number(),
-            b"size" => return Err("an entry has more bytes than its header can say".to_owned()),
-            key if key.starts_with(b"GNU.sparse.") => return Err("files with holes are not supported".to_owned()),
+            b"size" => return Err("an entry gives its size in an extended header, which is not supported".to_owned()),
+            key if key.starts_with(b"GNU.sparse.") => return Err("sparse files are not supported".to_owned()),
             _ => {}
         }
     }

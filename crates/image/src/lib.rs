@@ -42,19 +42,21 @@ pub struct Images {
 /// Why a pull failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    #[error("the registry has no such image")]
+    #[error("the image does not exist in the registry")]
     NotFound,
-    #[error("the registry refuses it: it is private, or there is no such image; send registry_auth")]
+    #[error(
+        "the registry denied access: the image is private or does not exist; send registry_auth for a private image"
+    )]
     Denied,
     #[error("{0}")]
     Unreachable(String),
-    #[error("{0}; the operator allows such registries with --image-allow-private")]
+    #[error("{0}; the operator can allow such registries with --image-allow-private")]
     NotAllowed(String),
     #[error("{0}")]
     Bad(String),
     #[error("{0}")]
     NoRoom(#[from] NoRoom),
-    #[error("write what was fetched")]
+    #[error("write a downloaded layer")]
     Spool(#[source] io::Error),
 }
 
@@ -75,7 +77,7 @@ impl PullError {
 
 /// The spool has no room for the fetched bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("insufficient host storage for uploads; try again when other builds have ended")]
+#[error("insufficient host storage for uploads; try again when other builds have finished")]
 pub struct NoRoom;
 
 /// Storage for layers until they are used.
@@ -111,7 +113,7 @@ impl From<DialError> for PullError {
 
 impl From<hyper::Error> for PullError {
     fn from(error: hyper::Error) -> Self {
-        Self::Unreachable(format!("no answer in HTTP: {error}"))
+        Self::Unreachable(format!("the registry sent no valid HTTP response: {error}"))
     }
 }
 
@@ -141,13 +143,16 @@ impl Images {
     fn place(&self, url: &Url) -> Result<Place, PullError> {
         let tls = url.scheme() == "https";
         if !tls && (url.scheme() != "http" || !self.may_be_plain(url)) {
-            return Err(PullError::Bad(format!("{} is not spoken to without TLS", url.host_str().unwrap_or_default())));
+            return Err(PullError::Bad(format!(
+                "{} is not allowed without TLS; the operator can allow it with --image-plain-http",
+                url.host_str().unwrap_or_default()
+            )));
         }
         let host = match url.host() {
             Some(Host::Domain(name)) => name.to_owned(),
             Some(Host::Ipv4(address)) => address.to_string(),
             Some(Host::Ipv6(address)) => address.to_string(),
-            None => return Err(PullError::Bad("an address without a host".to_owned())),
+            None => return Err(PullError::Bad("the URL has no host".to_owned())),
         };
         Ok(Place { host, port: url.port_or_known_default().unwrap_or(443), tls })
     }

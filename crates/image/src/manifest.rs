@@ -15,7 +15,8 @@ use crate::{
 
 /// Accepted media types: images and indexes, of OCI and of Docker.
 pub const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
-    application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
+                            application/vnd.docker.distribution.manifest.list.v2+json, \
+                            application/vnd.docker.distribution.manifest.v2+json";
 
 /// The document that an image's name resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,52 +101,53 @@ struct RawSettings {
 
 /// Parses the document that a registry returned.
 pub fn document(bytes: &[u8]) -> Result<Document, String> {
-    let raw: RawDocument = serde_json::from_slice(bytes).map_err(|error| format!("its manifest: {error}"))?;
+    let raw: RawDocument = serde_json::from_slice(bytes).map_err(|error| format!("invalid manifest: {error}"))?;
     if raw.schema_version != 2 {
-        return Err(format!("its manifest is of version {}, not 2", raw.schema_version));
+        return Err(format!("unsupported manifest version {}; only version 2 is supported", raw.schema_version));
     }
     match raw {
         RawDocument { manifests: Some(manifests), .. } => {
             let ours = |blob: &&RawBlob| {
                 blob.platform.as_ref().is_some_and(|on| on.os == "linux" && on.architecture == "amd64")
             };
-            let found = manifests.iter().find(ours).ok_or("it has no version for linux/amd64")?;
+            let found = manifests.iter().find(ours).ok_or("the image has no version for linux/amd64")?;
             Ok(Document::Index(blob(found)?.digest))
         }
         RawDocument { config: Some(config), layers: Some(layers), .. } => {
             if layers.len() > IMAGE_LAYERS_MAX {
-                return Err(format!("it has more than {IMAGE_LAYERS_MAX} layers"));
+                return Err(format!("the image has more than {IMAGE_LAYERS_MAX} layers"));
             }
             let layers: Vec<Blob> = layers.iter().map(blob).collect::<Result<_, _>>()?;
             let total = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.bytes));
             if total.is_none_or(|total| total > IMAGE_BYTES_MAX) {
-                return Err(format!("its layers take more than {IMAGE_BYTES_MAX} bytes"));
+                return Err(format!("the layers of the image are larger than {IMAGE_BYTES_MAX} bytes"));
             }
             let config = blob(&config)?;
             if config.bytes > IMAGE_DOCUMENT_BYTES_MAX as u64 {
-                return Err(format!("its configuration takes more than {IMAGE_DOCUMENT_BYTES_MAX} bytes"));
+                return Err(format!("the image configuration is larger than {IMAGE_DOCUMENT_BYTES_MAX} bytes"));
             }
             Ok(Document::Image { config, layers })
         }
-        _ => Err("its manifest is neither of an image nor of a list".to_owned()),
+        _ => Err("the manifest describes neither an image nor a list of images".to_owned()),
     }
 }
 
 fn blob(raw: &RawBlob) -> Result<Blob, String> {
-    let digest = Digest::parse(&raw.digest).ok_or("a digest in its manifest is none of SHA-256")?;
+    let digest = Digest::parse(&raw.digest).ok_or("a digest in the manifest is not a SHA-256 digest")?;
     Ok(Blob { digest, bytes: raw.size })
 }
 
 /// Parses the configuration of an image with this many layers.
 pub fn config(bytes: &[u8], layers: usize) -> Result<Said, String> {
-    let raw: RawConfig = serde_json::from_slice(bytes).map_err(|error| format!("its configuration: {error}"))?;
+    let raw: RawConfig =
+        serde_json::from_slice(bytes).map_err(|error| format!("invalid image configuration: {error}"))?;
     let RawConfig { os, architecture, config, rootfs } = raw;
     if os != "linux" || architecture != "amd64" {
-        return Err(format!("it is for {os:?} on {architecture:?}; machines are linux/amd64"));
+        return Err(format!("the image is for {os:?} on {architecture:?}; only linux/amd64 is supported"));
     }
     let unpacked: Option<Vec<Digest>> = rootfs.diff_ids.iter().map(|text| Digest::parse(text)).collect();
     let unpacked = unpacked.filter(|unpacked| unpacked.len() == layers);
-    let unpacked = unpacked.ok_or("its configuration and its manifest name different layers")?;
+    let unpacked = unpacked.ok_or("the image configuration and the manifest list different layers")?;
     Ok(Said { settings: settings(config.unwrap_or_default())?, unpacked })
 }
 
@@ -156,7 +158,7 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
     for pair in env.unwrap_or_default() {
         let (name, value) = pair.split_once('=').unwrap_or((&pair, ""));
         if name.is_empty() || pair.contains('\0') {
-            return Err("its environment has a variable without a name, or a zero byte".to_owned());
+            return Err("the environment of the image has a variable without a name or with a NUL byte".to_owned());
         }
         known.insert(name.to_owned(), value.to_owned());
     }
@@ -166,7 +168,8 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
     let label_bytes: usize = size(&labels);
     if known.len() > VARIABLES_MAX || env_bytes > VARIABLE_BYTES_MAX || label_bytes > VARIABLE_BYTES_MAX {
         return Err(format!(
-            "it has more than {VARIABLES_MAX} variables, or {VARIABLE_BYTES_MAX} bytes of them or of labels"
+            "the image has more than {VARIABLES_MAX} variables, or more than {VARIABLE_BYTES_MAX} bytes of variables \
+             or labels"
         ));
     }
     let mut ports = BTreeSet::new();
@@ -175,15 +178,17 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
         // Only TCP ports can be reached from outside.
         if protocol.eq_ignore_ascii_case("tcp") {
             let port = port.parse().ok().filter(|port| *port != 0);
-            ports.insert(port.ok_or_else(|| format!("{:?} is no port", word.chars().take(32).collect::<String>()))?);
+            ports.insert(
+                port.ok_or_else(|| format!("{:?} is not a valid port", word.chars().take(32).collect::<String>()))?,
+            );
         }
     }
     if ports.len() > PORTS_MAX {
-        return Err(format!("it has more than {PORTS_MAX} ports"));
+        return Err(format!("the image exposes more than {PORTS_MAX} ports"));
     }
     let workdir = working_dir.filter(|path| !path.is_empty());
     if workdir.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
-        return Err("its working folder is not an absolute path".to_owned());
+        return Err("the working directory of the image is not an absolute path".to_owned());
     }
     Ok(Settings {
         env: known,
@@ -222,7 +227,7 @@ mod tests {
         let list = json!({"schemaVersion": 2, "manifests": [other, ours]});
         assert_eq!(read(&list), Ok(Document::Index(Digest::parse(&sum('b')).unwrap())));
         let list = json!({"schemaVersion": 2, "manifests": [other]});
-        assert_eq!(read(&list), Err("it has no version for linux/amd64".to_owned()));
+        assert_eq!(read(&list), Err("the image has no version for linux/amd64".to_owned()));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub fn pick(tree: &Tree, sources: &[String]) -> Result<Picked, String> {
 
 /// Resolves a source to entries, each with its last name.
 fn meant(tree: &Tree, source: &str) -> Result<Vec<(Vec<u8>, usize)>, String> {
-    let missing = |path: &[u8]| format!("{} is not in that image", shown(path));
+    let missing = |path: &[u8]| format!("{} does not exist in the image", shown(path));
     let found = |from: Vec<usize>, path: &[u8]| {
         let trail = tree.walk(from, path)?.ok_or_else(|| missing(path))?;
         let name = parts(path).next_back().unwrap_or_default().to_vec();
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(picked(&["/bin/c"]).unwrap().0, "c:2");
         assert_eq!(picked(&["/bin"]).unwrap(), picked(&["/usr/bin"]).unwrap());
         assert_eq!(picked(&["/../../tool"]).unwrap().0, "tool:2");
-        assert!(picked(&["/etc/round"]).unwrap_err().contains("more than 40 links"));
+        assert!(picked(&["/etc/round"]).unwrap_err().contains("more than 40 symbolic links"));
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(picked(&["/usr/bin/?"]).unwrap(), ("a:3 b=a c:2".to_owned(), 3, false));
         assert_eq!(picked(&["/bin/[ab]"]).unwrap().0, "a:3 b=a");
         assert_eq!(picked(&["/usr/bin*"]).unwrap().1, 2);
-        assert!(picked(&["/usr/z*"]).unwrap_err().contains("not in that image"));
+        assert!(picked(&["/usr/z*"]).unwrap_err().contains("does not exist in the image"));
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_named() {
         for path in ["/nowhere", "/tool/x", "/etc/motd/../motd", "/nowhere/*"] {
-            assert!(picked(&[path]).unwrap_err().contains("is not in that image"), "{path}");
+            assert!(picked(&[path]).unwrap_err().contains("does not exist in the image"), "{path}");
         }
     }
 

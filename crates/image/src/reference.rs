@@ -73,12 +73,13 @@ impl Reference {
     pub fn parse(text: &str, usual: Option<&str>) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() || text.len() > IMAGE_REFERENCE_BYTES_MAX {
-            return Err(format!("the name of an image has 1 to {IMAGE_REFERENCE_BYTES_MAX} bytes"));
+            return Err(format!("an image name must have 1 to {IMAGE_REFERENCE_BYTES_MAX} bytes"));
         }
-        let bad = |why: &str| format!("{text:?} is no name of an image: {why}");
+        let bad = |why: &str| format!("{text:?} is not a valid image name: {why}");
         let (name, digest) = match text.split_once('@') {
             Some((name, digest)) => {
-                let digest = Digest::parse(digest).ok_or_else(|| bad("after @ stands sha256: and 64 digits"))?;
+                let digest =
+                    Digest::parse(digest).ok_or_else(|| bad("a digest must be sha256: followed by 64 hex digits"))?;
                 (name, Some(digest))
             }
             None => (text, None),
@@ -89,23 +90,23 @@ impl Reference {
             _ => (name, None),
         };
         if tag.is_some_and(|tag| !is_tag(tag)) {
-            return Err(bad("its tag has letters, digits and . _ - only"));
+            return Err(bad("a tag may contain only letters, digits, . _ and -"));
         }
         let (registry, path) = match name.split_once('/') {
             Some((host, path)) if host.contains(['.', ':', '[']) || host == "localhost" => (host.to_owned(), path),
             _ => {
-                let none = || bad("it says no registry, and this server knows none for such names");
+                let none = || bad("it names no registry, and this server has no default registry");
                 (usual.ok_or_else(none)?.to_owned(), name)
             }
         };
         let registry = at(&registry).to_owned();
         let hub = registry == HUB_ADDRESS;
         if !is_host(&registry) {
-            return Err(bad("its registry is no host"));
+            return Err(bad("the registry is not a valid host name"));
         }
         let repository = if hub && !path.contains('/') { format!("library/{path}") } else { path.to_owned() };
         if !repository.split('/').all(is_part) {
-            return Err(bad("its parts have small letters, digits and . _ - between them"));
+            return Err(bad("each part must consist of lowercase letters and digits, separated by . _ or -"));
         }
         let version = match (digest, tag) {
             // A digest is exact. A tag next to it is only for people.

@@ -74,7 +74,7 @@ impl<'a> Registry<'a> {
             (digest, document) = self.manifest(&Version::Digest(ours)).await?;
         }
         let Document::Image { config, layers } = document else {
-            return Err(PullError::Bad("its list leads to another list".to_owned()));
+            return Err(PullError::Bad("the image list refers to another list".to_owned()));
         };
         let answer = self.get(&format!("blobs/{}", config.digest.as_str()), "*/*").await?;
         let bytes = read(answer, IMAGE_DOCUMENT_BYTES_MAX).await?;
@@ -101,7 +101,7 @@ impl<'a> Registry<'a> {
         while let Some(piece) = next(&mut answer).await? {
             bytes += piece.len() as u64;
             if bytes > blob.bytes {
-                return Err(PullError::Bad(format!("{} has more bytes than its manifest says", blob.digest.short())));
+                return Err(PullError::Bad(format!("blob {} is larger than its manifest says", blob.digest.short())));
             }
             spool.charge(piece.len() as u64)?;
             hasher.update(&piece);
@@ -109,7 +109,8 @@ impl<'a> Registry<'a> {
         }
         to.flush().await.map_err(PullError::Spool)?;
         if bytes != blob.bytes {
-            let text = format!("{} ended after {bytes} of {} bytes", blob.digest.short(), blob.bytes);
+            let text =
+                format!("the download of blob {} ended after {bytes} of {} bytes", blob.digest.short(), blob.bytes);
             return Err(PullError::Unreachable(text));
         }
         same(&blob.digest, &Digest::of(&hasher.finalize()))
@@ -148,13 +149,13 @@ impl<'a> Registry<'a> {
             let to = answer.response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             match to {
                 Some(to) if answer.response.status().is_redirection() => {
-                    let bad = |_| PullError::Bad("the registry redirects to no address".to_owned());
+                    let bad = |_| PullError::Bad("the registry redirects to an invalid URL".to_owned());
                     url = url.join(to).map_err(bad)?;
                 }
                 _ => return Ok(answer),
             }
         }
-        Err(PullError::Unreachable(format!("the registry redirects more than {REGISTRY_REDIRECTS_MAX} times")))
+        Err(PullError::Unreachable(format!("the registry redirected more than {REGISTRY_REDIRECTS_MAX} times")))
     }
 
     /// Makes the `Authorization` header that the registry demands.
@@ -167,7 +168,7 @@ impl<'a> Registry<'a> {
         match wanted.ok_or(PullError::Denied)? {
             Challenge::Basic => basic.ok_or(PullError::Denied),
             Challenge::Bearer { realm, service } => {
-                let bad = |_| PullError::Bad("the registry names no server for tokens".to_owned());
+                let bad = |_| PullError::Bad("the registry names no valid token server".to_owned());
                 let mut url = Url::parse(&realm).map_err(bad)?;
                 if let Some(service) = service {
                     url.query_pairs_mut().append_pair("service", &service);
@@ -189,7 +190,7 @@ impl<'a> Registry<'a> {
     /// One request over its own connection.
     async fn ask(&self, url: &Url, accept: &str, pass: Option<&str>) -> Result<Answer, PullError> {
         let place = self.images.place(url)?;
-        let slow = |what: &str| PullError::Unreachable(format!("{}: no {what} in time", place.host));
+        let slow = |what: &str| PullError::Unreachable(format!("{}: no {what} within the time limit", place.host));
         let opened = timeout(REGISTRY_CONNECT_MAX, self.images.dialer.open(&place)).await;
         let stream = opened.map_err(|_| slow("connection"))?.map_err(PullError::from)?;
         let mut builder = http1::Builder::new();
@@ -219,7 +220,7 @@ impl<'a> Registry<'a> {
 async fn next(answer: &mut Answer) -> Result<Option<Bytes>, PullError> {
     loop {
         let frame = timeout(REGISTRY_QUIET_MAX, answer.response.body_mut().frame()).await;
-        let frame = frame.map_err(|_| PullError::Unreachable("the registry said nothing more".to_owned()))?;
+        let frame = frame.map_err(|_| PullError::Unreachable("the registry stopped sending data".to_owned()))?;
         match frame.transpose()? {
             None => return Ok(None),
             Some(frame) => match frame.into_data() {
@@ -234,7 +235,7 @@ async fn read(mut answer: Answer, bytes_max: usize) -> Result<Vec<u8>, PullError
     let mut bytes = Vec::new();
     while let Some(piece) = next(&mut answer).await? {
         if bytes.len() + piece.len() > bytes_max {
-            return Err(PullError::Bad(format!("a document of it has more than {bytes_max} bytes")));
+            return Err(PullError::Bad(format!("a response of the registry is larger than {bytes_max} bytes")));
         }
         bytes.extend_from_slice(&piece);
     }
@@ -248,7 +249,9 @@ fn check(wanted: &Digest, bytes: &[u8]) -> Result<(), PullError> {
 fn same(wanted: &Digest, is: &Digest) -> Result<(), PullError> {
     match wanted == is {
         true => Ok(()),
-        false => Err(PullError::Bad(format!("what came as {} has the digest {}", wanted.as_str(), is.as_str()))),
+        false => {
+            Err(PullError::Bad(format!("digest mismatch: expected {}, received {}", wanted.as_str(), is.as_str())))
+        }
     }
 }
 

@@ -163,7 +163,7 @@ impl Tree {
             return Ok(());
         };
         if name == b".." || name.len() > NAME_BYTES_MAX || path.contains(&0) {
-            return Err(format!("{} is no path", shown(path)));
+            return Err(format!("{} is not a valid path", shown(path)));
         }
         if name == OPAQUE {
             if let Some(folder) = self.folder(folder, path, Missing::Stays)? {
@@ -277,7 +277,8 @@ impl Tree {
     /// tree.
     pub fn copy(&mut self, from: (&Self, usize), to: (usize, &[u8]), copied: &mut Copied) -> Result<(), String> {
         let ((tree, node), (folder, name)) = (from, to);
-        copied.left = copied.left.checked_sub(1).ok_or("the sources name too many files; name each one once")?;
+        copied.left =
+            copied.left.checked_sub(1).ok_or("the sources contain too many files; name each file only once")?;
         let Node { kind, marks } = &tree.nodes[node];
         let Kind::Folder(_) = kind else {
             // Hard links to one file stay hard links.
@@ -343,7 +344,7 @@ impl Tree {
 
     fn take_away(&mut self, folder: &[u8], name: &[u8], path: &[u8]) -> Result<(), String> {
         if name.is_empty() || name == b"." || name == b".." {
-            return Err(format!("{} is no path", shown(path)));
+            return Err(format!("{} is not a valid path", shown(path)));
         }
         // Names of this form belong to tools and hide no file.
         if name.starts_with(WHITEOUT) {
@@ -378,7 +379,7 @@ impl Tree {
 
     /// Finds the target of a hard link.
     fn file_at(&mut self, target: &[u8], path: &[u8]) -> Result<usize, String> {
-        let none = || format!("{} is another name of a file that is not there", shown(path));
+        let none = || format!("the hard link {} refers to a missing file", shown(path));
         let (folder, name) = split(target).ok_or_else(none)?;
         let folder = self.folder(folder, path, Missing::Stays)?.ok_or_else(none)?;
         let Name { node, .. } = self.child(folder, name).ok_or_else(none)?;
@@ -403,7 +404,7 @@ impl Tree {
                 (Some(node), _) => node,
                 (None, Missing::Stays) => return Ok(None),
                 (None, Missing::Made) if name.len() > NAME_BYTES_MAX => {
-                    return Err(format!("{} is no path", shown(path)));
+                    return Err(format!("{} is not a valid path", shown(path)));
                 }
                 (None, Missing::Made) => {
                     let node = self.add(Node { kind: Kind::Folder(Folder::default()), marks: MADE_FOLDER })?;
@@ -425,11 +426,11 @@ impl Tree {
                 }
                 Kind::File { .. } | Kind::Pipe if missing == Missing::Stays => return Ok(None),
                 Kind::File { .. } | Kind::Pipe => {
-                    return Err(format!("{} leads through something that is no folder", shown(path)));
+                    return Err(format!("{} contains a part that is not a directory", shown(path)));
                 }
             }
             if trail.len() > IMAGE_LEVELS_MAX || ahead.len() > 16 * IMAGE_LEVELS_MAX {
-                return Err(format!("{} is deeper than {IMAGE_LEVELS_MAX} folders", shown(path)));
+                return Err(format!("{} is nested deeper than {IMAGE_LEVELS_MAX} directories", shown(path)));
             }
         }
         Ok(trail.last().copied())
@@ -450,11 +451,11 @@ impl Copied {
 }
 
 fn too_long(path: &[u8]) -> String {
-    format!("{}: its path has more than {IMAGE_PATH_BYTES_MAX} bytes, which no Linux file system allows", shown(path))
+    format!("{}: the path is longer than {IMAGE_PATH_BYTES_MAX} bytes, the limit of Linux", shown(path))
 }
 
 fn too_many_links(path: &[u8]) -> String {
-    format!("{} leads through more than {IMAGE_LINKS_MAX} links", shown(path))
+    format!("{} follows more than {IMAGE_LINKS_MAX} symbolic links", shown(path))
 }
 
 /// Whether a missing folder is made.

@@ -51,7 +51,7 @@ impl Read for Unpacked {
         self.bytes += count as u64;
         if self.bytes > self.bytes_max {
             self.over = true;
-            return Err(io::Error::other("too much"));
+            return Err(io::Error::other("the unpacked size exceeds the limit"));
         }
         self.hasher.update(&into[..count]);
         Ok(count)
@@ -99,11 +99,13 @@ impl<R: BufRead> Zstd<R> {
                 let skipped = io::copy(&mut self.from.by_ref().take(u64::from(length)), &mut io::sink())?;
                 match skipped == u64::from(length) {
                     true => Ok(()),
-                    false => Err(io::Error::other("zstd: it ends in the middle of a frame")),
+                    false => Err(io::Error::other("zstd: the data ends in the middle of a frame")),
                 }
             }
             Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
-                let text = format!("zstd: a frame needs {requested} bytes of memory, and may {IMAGE_WINDOW_BYTES_MAX}");
+                let text = format!(
+                    "zstd: a frame needs {requested} bytes of memory; at most {IMAGE_WINDOW_BYTES_MAX} are allowed"
+                );
                 Err(io::Error::other(text))
             }
             Err(error) => Err(broken(error)),

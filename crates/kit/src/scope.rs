@@ -14,7 +14,7 @@ use crate::trace;
 pub enum ScopeError {
     #[error("task {name} panicked")]
     Panicked { name: &'static str },
-    #[error("task {name} was ended by shutdown")]
+    #[error("task {name} was cancelled by shutdown")]
     Cancelled { name: &'static str },
 }
 

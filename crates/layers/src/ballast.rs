@@ -66,7 +66,7 @@ impl Ballast {
         let Some(want) = wanted(have, free(mount_point)?, under.saturating_sub(unwritten_bytes()?)) else {
             return Ok(());
         };
-        tracing::debug!(have, want, "the data volume's ballast");
+        tracing::debug!(have, want, "resizing the data volume's ballast");
         if want < have {
             return self.file.set_len(want);
         }

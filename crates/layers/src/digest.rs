@@ -15,7 +15,7 @@ const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A file could not be read completely.
 #[derive(Debug, thiserror::Error)]
-#[error("read {path} for its digest")]
+#[error("compute the digest of {path}")]
 pub struct DigestError {
     path: PathBuf,
     #[source]

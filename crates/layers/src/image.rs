@@ -87,7 +87,7 @@ impl Image {
 
     /// Mounts the image, and makes it first if there is none.
     pub fn mount(&self, mount_point: &Path, bytes: u64) -> Result<(), VolumeError> {
-        private::make_folder(mount_point).map_err(io("make the mount point"))?;
+        private::make_folder(mount_point).map_err(io("create the mount point"))?;
         let is_new = !self.exists();
         if is_new {
             self.make(bytes)?;
@@ -96,7 +96,7 @@ impl Image {
         loop {
             match self.attach_and_mount(mount_point) {
                 Err(error) if Instant::now() < deadline => {
-                    tracing::debug!(%error, "the data volume is not free yet");
+                    tracing::debug!(%error, "the data volume is still in use; trying again");
                     std::thread::sleep(MOUNT_PAUSE);
                 }
                 outcome => {
@@ -106,19 +106,19 @@ impl Image {
             }
         }
         if is_new && let Err(error) = used(mount_point).and_then(|used| self.note(used)) {
-            tracing::info!(%error, "a new volume may be trimmed for nothing once");
+            tracing::info!(%error, "could not record the trim state of a new volume");
         }
         Ok(())
     }
 
     fn make(&self, bytes: u64) -> Result<(), VolumeError> {
         let fresh = self.file.with_extension("new");
-        let file = private::file().write(true).truncate(true).open(&fresh).map_err(io("make the volume image"))?;
-        file.set_len(bytes).map_err(io("size the volume image"))?;
+        let file = private::file().write(true).truncate(true).open(&fresh).map_err(io("create the volume image"))?;
+        file.set_len(bytes).map_err(io("set the size of the volume image"))?;
         let log = format!("size={LOG_BYTES}");
         let options = ["-q", "-m", "reflink=1,rmapbt=0", "-i", "sparse=1", "-l", &log].map(OsStr::new);
         run("mkfs.xfs", &[&options[..], &[fresh.as_os_str()]].concat())?;
-        fs::rename(&fresh, &self.file).map_err(io("name the volume image"))
+        fs::rename(&fresh, &self.file).map_err(io("rename the volume image"))
     }
 
     fn attach_and_mount(&self, mount_point: &Path) -> Result<(), VolumeError> {
@@ -166,7 +166,7 @@ impl Image {
     /// Adjusts the ballast. See [`crate::Volume::level`].
     pub fn level(&self, mount_point: &Path) -> Result<(), VolumeError> {
         let Some(ballast) = Ballast::open_if_free(mount_point)? else { return Ok(()) };
-        ballast.level(mount_point).map_err(io("level the volume"))
+        ballast.level(mount_point).map_err(io("resize the ballast of the volume"))
     }
 
     /// Returns unused space to the disk under the image, in steps. See [`crate::Volume::trim`].
@@ -178,7 +178,7 @@ impl Image {
             Err((_, Errno::EWOULDBLOCK)) => return Ok(()),
             Err((_, errno)) => return Err(io("lock the volume")(errno.into())),
         };
-        let length = fs::metadata(&self.file).map_err(io("look at the volume image"))?.len();
+        let length = fs::metadata(&self.file).map_err(io("read the size of the volume image"))?.len();
         let before = used(mount_point)?;
         let mut trimmed = Ok(());
         for piece in pieces(0..length) {
@@ -206,16 +206,18 @@ impl Image {
         let ballast = Ballast::open(mount_point)?;
         let file = fs::File::options().write(true).open(&self.file).map_err(io("open the volume image"))?;
         let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        for piece in ballast.places().map_err(io("look at the volume's ballast"))?.into_iter().flat_map(pieces) {
+        for piece in
+            ballast.places().map_err(io("read the extents of the volume's ballast"))?.into_iter().flat_map(pieces)
+        {
             let (start, length) = (piece.start.cast_signed(), (piece.end - piece.start).cast_signed());
             fallocate(file.as_fd(), how, start, length).map_err(|errno| io("trim the ballast")(errno.into()))?;
         }
-        ballast.level(mount_point).map_err(io("level the volume"))
+        ballast.level(mount_point).map_err(io("resize the ballast of the volume"))
     }
 
     /// Bytes that the image takes from the disk under it.
     fn taken(&self) -> Result<i64, VolumeError> {
-        let image = fs::metadata(&self.file).map_err(io("look at the volume image"))?;
+        let image = fs::metadata(&self.file).map_err(io("read the size of the volume image"))?;
         Ok((image.blocks() * 512).cast_signed())
     }
 
@@ -224,7 +226,7 @@ impl Image {
     fn note(&self, used: i64) -> Result<(), VolumeError> {
         let usual = format!("{:>20}", self.taken()? - used);
         let mark = private::file().write(true).truncate(false).open(&self.trimmed);
-        mark.and_then(|mark| mark.write_all_at(usual.as_bytes(), 0)).map_err(io("note that the volume is trimmed"))
+        mark.and_then(|mark| mark.write_all_at(usual.as_bytes(), 0)).map_err(io("record the volume's trim state"))
     }
 
     /// The recorded difference.
@@ -240,7 +242,7 @@ fn pieces(stretch: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 
 /// Used bytes of a file system, without the ballast.
 fn used(mount_point: &Path) -> Result<i64, VolumeError> {
-    let inside = statvfs(mount_point).map_err(|errno| io("look at the volume")(errno.into()))?;
+    let inside = statvfs(mount_point).map_err(|errno| io("read the free space of the volume")(errno.into()))?;
     let used = inside.blocks().saturating_sub(inside.blocks_free()) * inside.fragment_size();
     Ok(used.cast_signed() - ballast::bytes(mount_point).cast_signed())
 }

@@ -84,9 +84,9 @@ pub struct Digests {
 pub enum ManifestError {
     #[error("read the manifest")]
     Read(#[source] io::Error),
-    #[error("the manifest is not what we wrote")]
+    #[error("the manifest does not parse")]
     Parse(#[source] serde_json::Error),
-    #[error("manifest format {found} is not known here; this build reads up to {FORMAT}")]
+    #[error("manifest format {found} is not supported; this build reads formats up to {FORMAT}")]
     Format { found: u64 },
 }
 

@@ -60,9 +60,9 @@ pub struct BootKit {
 /// A layer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("no template {0}")]
+    #[error("template {0} not found")]
     NoTemplate(TemplateName),
-    #[error("layer {layer} is not here")]
+    #[error("layer {layer} does not exist")]
     Missing { layer: LayerId },
     #[error("layer {layer}")]
     Manifest {
@@ -104,7 +104,7 @@ impl LayerStore {
     pub fn open(root: &Path) -> Result<Self, OpenError> {
         for folder in ["layers", "templates", "staging", "disks"] {
             // Manifests hold link secrets, and memory and disks hold user data.
-            private::make_folder(&root.join(folder)).map_err(opening("make the store's folders"))?;
+            private::make_folder(&root.join(folder)).map_err(opening("create the store's folders"))?;
         }
         Ok(Self { root: root.to_owned(), verified: Arc::default() })
     }
@@ -141,7 +141,7 @@ impl LayerStore {
     /// Starts a new layer with the caller's id.
     pub fn draft_of(&self, id: LayerId) -> Result<Draft, SealError> {
         let folder = self.root.join("staging").join(id.to_string());
-        fs::create_dir_all(&folder).map_err(sealing("make the draft's folder"))?;
+        fs::create_dir_all(&folder).map_err(sealing("create the draft's folder"))?;
         Ok(Draft { id, folder, layers: self.root.join("layers"), sealed: false })
     }
 
@@ -190,8 +190,9 @@ impl LayerStore {
     /// Names a layer as a template, and replaces an earlier layer of that name.
     pub fn name_template(&self, name: &TemplateName, layer: LayerId) -> Result<(), SealError> {
         let fresh = self.root.join("staging").join(format!("name-{name}"));
-        fs::write(&fresh, format!("{layer}\n")).map_err(sealing("write the template's name"))?;
-        fs::rename(&fresh, self.root.join("templates").join(name.as_str())).map_err(sealing("name the template"))
+        fs::write(&fresh, format!("{layer}\n")).map_err(sealing("write the template's entry"))?;
+        fs::rename(&fresh, self.root.join("templates").join(name.as_str()))
+            .map_err(sealing("rename the template's entry"))
     }
 
     /// Lists every template by name. Unreadable entries are skipped and logged.
@@ -203,7 +204,7 @@ impl LayerStore {
                 match self.template(&name) {
                     Ok(layer) => Some((name, layer)),
                     Err(error) => {
-                        tracing::warn!(%error, "template left out");
+                        tracing::warn!(%error, "skipping an unreadable template");
                         None
                     }
                 }
@@ -263,7 +264,7 @@ impl LayerStore {
             copied => copied?,
         };
         if copied == Copied::Whole {
-            tracing::debug!(name, "disk copied whole: the data volume cannot share blocks");
+            tracing::debug!(name, "copied the whole disk: the data volume does not support reflinks");
         }
         Ok(disk)
     }
@@ -284,7 +285,7 @@ impl LayerStore {
         if let Err(error) = fs::remove_file(self.disk(name))
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, name, "disk not removed");
+            tracing::warn!(%error, name, "could not remove a disk");
         }
     }
 
@@ -326,14 +327,14 @@ impl Draft {
         let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
         fs::write(self.folder.join("manifest.json"), text).map_err(sealing("write the manifest"))?;
         if durability == Durability::Now {
-            flush(&self.folder).map_err(sealing("make a layer durable"))?;
+            flush(&self.folder).map_err(sealing("flush a layer to disk"))?;
         }
         let folder = self.layers.join(self.id.to_string());
         fs::rename(&self.folder, &folder).map_err(sealing("move the layer into the store"))?;
         self.sealed = true;
         if durability == Durability::Now {
             let synced = fs::File::open(&self.layers).and_then(|layers| layers.sync_all());
-            synced.map_err(sealing("make the store durable"))?;
+            synced.map_err(sealing("flush the store to disk"))?;
         }
         Ok(Layer { manifest, files: LayerFiles::in_folder(&folder) })
     }

@@ -59,14 +59,14 @@ pub enum VolumeError {
 impl Volume {
     /// Finds or makes the volume of a data folder. `image_bytes` is the maximum size of an image.
     pub fn open(data_dir: &Path, image_bytes: u64) -> Result<Self, VolumeError> {
-        private::make_folder(data_dir).map_err(io("make the data folder"))?;
+        private::make_folder(data_dir).map_err(io("create the data folder"))?;
         let mounting = lock_file(data_dir, "volume.mounting", FlockArg::LockExclusive)?;
         let (root, kind) = Self::find_or_make(data_dir, image_bytes)?;
         let users = lock_file(data_dir, "volume.users", FlockArg::LockShared)?;
         drop(mounting);
         let volume = Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) };
         if let Err(error) = volume.level() {
-            tracing::warn!(%error, "the data volume may promise more than is there");
+            tracing::warn!(%error, "could not limit the data volume to the space of the disk below it");
         }
         Ok(volume)
     }
@@ -74,7 +74,7 @@ impl Volume {
     /// Uses the data folder as it is: nothing is mounted, and disks are copied whole. For tests
     /// with tiny layers.
     pub fn copies(data_dir: &Path) -> Result<Self, VolumeError> {
-        private::make_folder(data_dir).map_err(io("make the data folder"))?;
+        private::make_folder(data_dir).map_err(io("create the data folder"))?;
         let (root, kind) = Self::plain(data_dir, VolumeKind::Copies)?;
         let users = lock_file(data_dir, "volume.users", FlockArg::LockShared)?;
         Ok(Self { root, kind, data_dir: data_dir.to_owned(), users: Mutex::new(Some(users)) })
@@ -94,7 +94,7 @@ impl Volume {
             // An existing image holds data. Continuing without it would look like data loss.
             Err(error) if image.exists() && !image.is_fresh() => Err(error),
             Err(error) => {
-                tracing::warn!(%error, "no reflink volume: sandboxes copy their disks");
+                tracing::warn!(%error, "no data volume with reflinks: each sandbox copies its whole disk");
                 image.remove();
                 Self::plain(data_dir, VolumeKind::Copies)
             }
@@ -103,7 +103,7 @@ impl Volume {
 
     fn plain(data_dir: &Path, kind: VolumeKind) -> Result<(PathBuf, VolumeKind), VolumeError> {
         let root = data_dir.join("volume");
-        private::make_folder(&root).map_err(io("make the volume folder"))?;
+        private::make_folder(&root).map_err(io("create the volume folder"))?;
         Ok((root, kind))
     }
 
@@ -183,7 +183,7 @@ impl Volume {
             run("umount", &[self.root.as_os_str()]).map(drop)
         };
         if let Err(error) = unmount() {
-            tracing::info!(%error, "the data volume stays mounted");
+            tracing::info!(%error, "could not unmount the data volume");
         }
     }
 }

@@ -61,9 +61,9 @@ pub enum Condition {
 /// A volume could not be made, found, grown or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeStoreError {
-    #[error("volume {volume} is not here")]
+    #[error("volume {volume} does not exist")]
     Missing { volume: VolumeId },
-    #[error("volume {volume} exists with {present}, not {wanted}")]
+    #[error("volume {volume} already exists with {present} instead of {wanted}")]
     OtherSize { volume: VolumeId, present: Bytes, wanted: Bytes },
     #[error("volume {volume} has {present} and cannot shrink to {wanted}")]
     Shrink { volume: VolumeId, present: Bytes, wanted: Bytes },
@@ -81,7 +81,7 @@ impl VolumeStore {
     /// Opens the store of a data volume.
     pub fn open(root: &Path) -> Result<Self, VolumeStoreError> {
         let root = root.join("volumes");
-        private::make_folder(&root).map_err(io("make the folder of volumes"))?;
+        private::make_folder(&root).map_err(io("create the folder of volumes"))?;
         Ok(Self { root })
     }
 
@@ -106,10 +106,10 @@ impl VolumeStore {
         }
         let draft = self.root.join(format!("making-{volume}"));
         let _ = fs::remove_dir_all(&draft);
-        let made = fs::create_dir(&draft).map_err(io("make a volume's folder")).and_then(|()| {
+        let made = fs::create_dir(&draft).map_err(io("create a volume's folder")).and_then(|()| {
             write_empty(&draft.join("disk"), size)?;
             sync_folder(&draft)?;
-            fs::rename(&draft, self.root.join(volume.to_string())).map_err(io("name a volume"))?;
+            fs::rename(&draft, self.root.join(volume.to_string())).map_err(io("rename a volume's folder"))?;
             sync_folder(&self.root)
         });
         if made.is_err() {
@@ -123,7 +123,7 @@ impl VolumeStore {
         match fs::metadata(self.file(volume)) {
             Ok(meta) => Ok(Bytes::new(meta.len())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(VolumeStoreError::Missing { volume }),
-            Err(cause) => Err(VolumeStoreError::Io { action: "look at a volume", cause }),
+            Err(cause) => Err(VolumeStoreError::Io { action: "read a volume's size", cause }),
         }
     }
 
@@ -136,7 +136,7 @@ impl VolumeStore {
         if wanted > present {
             let file = OpenOptions::new().write(true).open(self.file(volume)).map_err(io("open a volume"))?;
             file.set_len(wanted.get()).map_err(io("grow a volume"))?;
-            file.sync_all().map_err(io("make a volume's size durable"))?;
+            file.sync_all().map_err(io("flush a volume's size to disk"))?;
         }
         Ok(wanted)
     }
@@ -146,7 +146,7 @@ impl VolumeStore {
         let going = self.root.join(format!("going-{volume}"));
         match fs::rename(self.root.join(volume.to_string()), &going) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(VolumeStoreError::Io { action: "take a volume's name away", cause: error });
+                return Err(VolumeStoreError::Io { action: "rename a volume for removal", cause: error });
             }
             _ => {}
         }
@@ -190,8 +190,8 @@ fn rounded(size: Bytes) -> Bytes {
 
 /// Makes a sparse file with an empty file system, durably.
 fn write_empty(disk: &Path, size: Bytes) -> Result<(), VolumeStoreError> {
-    let file = File::create_new(disk).map_err(io("make a volume's file"))?;
-    file.set_len(size.get()).map_err(io("size a volume's file"))?;
+    let file = File::create_new(disk).map_err(io("create a volume's file"))?;
+    file.set_len(size.get()).map_err(io("set the size of a volume's file"))?;
     let journal = if size < LARGE_FROM { JOURNAL_SMALL } else { JOURNAL_LARGE };
     // The file is new and all zeros, so neither the host nor the first guest must initialize tables
     // or journal.
@@ -210,11 +210,11 @@ fn write_empty(disk: &Path, size: Bytes) -> Result<(), VolumeStoreError> {
         let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(VolumeStoreError::Format { reason });
     }
-    file.sync_all().map_err(io("make a volume durable"))
+    file.sync_all().map_err(io("flush a volume to disk"))
 }
 
 fn sync_folder(folder: &Path) -> Result<(), VolumeStoreError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("make a folder durable"))
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("flush a folder to disk"))
 }
 
 fn io(action: &'static str) -> impl FnOnce(io::Error) -> VolumeStoreError {

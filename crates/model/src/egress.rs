@@ -65,14 +65,14 @@ impl FromStr for EgressRule {
             None => (text, None),
         };
         if let Ok(address) = address.parse::<Ipv4Addr>() {
-            let bits = bits.map_or(Ok(32), str::parse::<u8>).map_err(|_| bad("the prefix length is no number"))?;
+            let bits = bits.map_or(Ok(32), str::parse::<u8>).map_err(|_| bad("the prefix length is not a number"))?;
             if bits > 32 {
                 return Err(bad("the prefix length is over 32"));
             }
             let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
             return match address.to_bits() & !mask {
                 0 => Ok(EgressRule::Net { address, bits }),
-                _ => Err(bad("the address has bits beyond its prefix")),
+                _ => Err(bad("the address has bits set beyond its prefix length")),
             };
         }
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
@@ -97,17 +97,17 @@ impl fmt::Display for EgressRule {
 
 fn host_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > 253 {
-        return Err("a name has 1 to 253 bytes");
+        return Err("a name must have 1 to 253 bytes");
     }
     for label in name.split('.') {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if label.is_empty() || label.len() > 63 || !label.bytes().all(known) {
-            return Err("labels have 1 to 63 letters, digits, `-` or `_`");
+            return Err("labels must have 1 to 63 letters, digits, `-` or `_`");
         }
     }
     // Resolvers would read a name whose last label is a number as an address.
     if name.split('.').next_back().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
-        return Err("the last label is a number");
+        return Err("the last label must not be a number");
     }
     Ok(())
 }

@@ -15,11 +15,11 @@ pub struct PathRules(Vec<String>);
 /// A list that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPathRule {
-    #[error("at most {PATH_RULES_MAX} paths fit")]
+    #[error("at most {PATH_RULES_MAX} paths are allowed")]
     TooMany,
     #[error("a path is longer than {PATH_RULE_BYTES_MAX} bytes")]
     TooLong,
-    #[error("{0:?} is no path prefix: no '|', ',', '?', '#', '..', '//' or backslash")]
+    #[error("{0:?} is not a valid path prefix; it must not contain '|', ',', '?', '#', '..', '//' or a backslash")]
     Unclear(String),
 }
 

@@ -14,7 +14,7 @@ pub struct GuestPort(u16);
 pub enum BadPort {
     #[error("port must be 1 to 65535")]
     Range,
-    #[error("port {AGENT_PORT} belongs to the sandbox's own agent")]
+    #[error("port {AGENT_PORT} is reserved for the sandbox's agent")]
     Agent,
 }
 

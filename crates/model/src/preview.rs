@@ -23,7 +23,7 @@ pub struct PreviewSuffix(String);
 
 /// Text that cannot be a suffix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no domain for previews: write it like preview.example.com, without a port")]
+#[error("{0:?} is not a preview domain; write it like preview.example.com, without a port")]
 pub struct BadSuffix(String);
 
 /// The parsed name of a preview.
@@ -41,7 +41,7 @@ pub struct LinkLabel([u8; LINK_LABEL_BYTES]);
 /// A name that has the form of a preview but is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPreview {
-    #[error("the name has no sandbox's id in it")]
+    #[error("the host name contains no sandbox id")]
     Sandbox,
     #[error(transparent)]
     Port(#[from] BadPort),

@@ -29,9 +29,9 @@ impl Tier {
     }
 }
 
-/// Warning for the tier that QEMU gives no security promise for.
-const EMULATION_WARNING: &str = "QEMU gives no security promise for emulated machines: only the jail stands between the code in a \
-                                 sandbox and the host. Use a host with hardware virtualization for untrusted code";
+/// Warning for the tier that QEMU gives no security guarantee for.
+const EMULATION_WARNING: &str = "QEMU gives no security guarantee for emulated machines: only the jail separates a \
+                                 sandbox from the host. Use a host with hardware virtualization for untrusted code";
 
 impl Tier {
     /// Returns a warning for users who run untrusted code at this tier. `None` if it is built for

@@ -32,7 +32,7 @@ pub struct Limits {
 /// Groups cannot be made on this host.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    #[error("the host has no control groups for {0}")]
+    #[error("this host lacks cgroup support for {0}")]
     Missing(String),
     #[error("{action} {path}")]
     Io {

@@ -94,7 +94,7 @@ pub enum Step {
 /// A program that did not start. No process is left.
 #[derive(Debug, thiserror::Error)]
 pub enum JailError {
-    #[error("make a process")]
+    #[error("create a process")]
     Clone(#[source] io::Error),
     #[error("prepare the process ({step:?})")]
     Child { step: Step, cause: io::Error },

@@ -20,11 +20,11 @@ const IRET: u8 = 0xcf;
 /// Why KVM cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KvmUnusable {
-    #[error("the CPU shows neither vmx nor svm")]
+    #[error("the CPU reports neither vmx nor svm")]
     NoCpuSupport,
     #[error("/dev/kvm cannot be opened: {0}")]
     NoDevice(String),
-    #[error("a probe machine could not be made: {0}")]
+    #[error("a probe machine could not be created: {0}")]
     NoMachine(String),
     #[error("a probe machine ended with {0} instead of halting")]
     WrongExit(String),

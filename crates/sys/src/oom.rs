@@ -21,7 +21,7 @@ pub fn host_memory() -> io::Result<u64> {
     let kibibytes =
         text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
     let bytes = kibibytes.and_then(|kibibytes: u64| kibibytes.checked_mul(1024));
-    bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo names no MemTotal"))
+    bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo has no MemTotal"))
 }
 
 #[cfg(test)]

@@ -123,7 +123,10 @@ impl Mapping {
             let (part, rest) = into.split_at_mut(wanted);
             let read = process_vm_readv(Pid::from_raw(self.pid), &mut [IoSliceMut::new(part)], &remote)?;
             if read != wanted {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the process has lost a page"));
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the process unmapped a page while it was read",
+                ));
             }
             into = rest;
         }

@@ -64,7 +64,7 @@ pub enum Step {
 /// A process that did not start. No process is left.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    #[error("make a process")]
+    #[error("create a process")]
     Clone(#[source] io::Error),
     #[error("prepare the process ({step:?})")]
     Child { step: Step, cause: io::Error },

@@ -33,7 +33,9 @@ fn measure(who: &str) -> io::Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{who}/stat"))?;
     let status = fs::read_to_string(format!("/proc/{who}/status"))?;
     let uptime = fs::read_to_string("/proc/uptime")?;
-    parse(&stat, &status, &uptime).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable process"))
+    parse(&stat, &status, &uptime).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "the process statistics in /proc could not be parsed")
+    })
 }
 
 fn parse(stat: &str, status: &str, uptime: &str) -> Option<Usage> {

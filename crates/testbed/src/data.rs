@@ -28,7 +28,8 @@ pub struct DataFolder {
 impl DataFolder {
     /// Makes the folder on the volume of the baked templates, and shares their blocks.
     pub fn with_templates() -> Result<Self> {
-        let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+        let shared =
+            Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
         let path = shared.root().join("tests").join(SandboxId::random().to_string());
         let from = shared.root().to_owned();
         let folder = Self { path, shared: Some(shared) };
@@ -41,7 +42,8 @@ impl DataFolder {
     /// Makes the folder on the test's own file system, which supports reflinks.
     pub fn on(file_system: &Path) -> Result<Self> {
         let folder = Self { path: file_system.join("data"), shared: None };
-        let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+        let shared =
+            Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
         let copied = copy_template(shared.root(), &folder.path.join("volume"));
         shared.close();
         copied?;
@@ -64,7 +66,8 @@ impl DataFolder {
     fn with_image(path: PathBuf) -> Result<Self> {
         let folder = Self { path, shared: None };
         let own = Volume::open(&folder.path, IMAGE_BYTES)?;
-        let shared = Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
+        let shared =
+            Volume::open(&template_data_dir(), 0).context("open the templates; `make test-build` bakes them")?;
         let copied = copy_template(shared.root(), own.root());
         shared.close();
         own.close();

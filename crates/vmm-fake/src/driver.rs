@@ -124,7 +124,7 @@ impl FakeDriver {
             fs::read(path).map_err(|cause| StartError::Load { reason: format!("read {}: {cause}", path.display()) })
         };
         if !read(&layer.dev)?.starts_with(DEVICES) {
-            return Err(StartError::Load { reason: "the saved state does not fit this machine".to_owned() });
+            return Err(StartError::Load { reason: "the saved state does not match this machine".to_owned() });
         }
         fs::metadata(&spec.disk)
             .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", spec.disk.display()) })?;

@@ -285,7 +285,7 @@ impl Machine for FakeMachine {
         self.body.check_alive()?;
         match self.body.slots().get_mut(&slot) {
             Some((file, known)) => {
-                let io = |cause| MachineError::Io { action: format!("look at {}", file.display()), cause };
+                let io = |cause| MachineError::Io { action: format!("read the size of {}", file.display()), cause };
                 let present = Bytes::new(std::fs::metadata(&*file).map_err(io)?.len());
                 self.body.told().push(ToldSize { size, present });
                 *known = size;

@@ -152,7 +152,7 @@ fn hand_over(listener: Listener, memory: File, scope: &Scope) {
     scope.start("machine-memory", async move {
         let answer = move || listener.answer_with(memory.as_fd(), START_DEADLINE);
         if let Ok(Err(error)) = inner.block("machine-memory", answer).await {
-            tracing::warn!(%error, "a machine process was not given its memory");
+            tracing::warn!(%error, "could not pass a machine process its memory");
         }
     });
 }
@@ -169,14 +169,14 @@ async fn load(qmp: &Qmp) -> Result<(), StartError> {
                     Some("completed") => return Ok(()),
                     Some("failed") => {
                         return Err(StartError::Load {
-                            reason: "the saved state does not fit this machine".to_owned(),
+                            reason: "the saved state does not match this machine".to_owned(),
                         });
                     }
                     _ => {}
                 },
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => {
-                    return Err(MachineError::Dead { reason: "the monitor closed".to_owned() }.into());
+                    return Err(MachineError::Dead { reason: "the monitor connection was closed".to_owned() }.into());
                 }
             }
         }

@@ -43,7 +43,7 @@ const EMULATED_CLOCK: &str = ",+invtsc";
 pub enum SetUpError {
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    #[error("the host does not tell its clock frequency in /proc/cpuinfo")]
+    #[error("/proc/cpuinfo does not report the clock frequency")]
     NoClock,
 }
 
@@ -169,7 +169,7 @@ impl View {
         let mut mounts = Vec::new();
         let mut show = |file: &Path, at: &str| -> Result<PathBuf, StartError> {
             if jail == Jail::Full {
-                mounts.push(show(file, at).map_err(failed("show the process a file"))?);
+                mounts.push(show(file, at).map_err(failed("mount a file for the process"))?);
                 return Ok(at.into());
             }
             Ok(file.to_owned())

@@ -68,7 +68,7 @@ impl FromStr for Jail {
         match text {
             "full" => Ok(Jail::Full),
             "none" => Ok(Jail::None),
-            _ => Err(format!("{text} is neither full nor none")),
+            _ => Err(format!("{text:?} is not a jail mode; use full or none")),
         }
     }
 }
@@ -133,7 +133,7 @@ impl User {
             }
             window = window.saturating_mul(4).min(count);
         }
-        Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("no user is free in {range:?}")))
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("no free user id in {range:?}")))
     }
 
     /// The lock that the process inherits to keep its id.

@@ -34,7 +34,7 @@ pub async fn dial(netns: &Netns, network: &NetworkPort) -> io::Result<TcpStream>
 pub async fn take_up(netns: &Netns, network: &NetworkPort, state: &LinkState) -> io::Result<TcpStream> {
     let connection = connection_of(state);
     if !connection.leads_to(agent(network)) {
-        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "the link leads to another guest"));
+        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "the link belongs to another guest"));
     }
     carrier(netns, &network.tap).await?;
     let socket = tcp_repair::set_up(netns, &connection)?;

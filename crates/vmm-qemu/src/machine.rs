@@ -126,11 +126,11 @@ impl Machine for QemuMachine {
     async fn take_up(&self, state: &LinkState) -> Result<Box<dyn Link>, MachineError> {
         self.living()?;
         let taken_up = link::take_up(&self.netns, &self.network, state).await;
-        Ok(Box::new(taken_up.map_err(Self::io("take a sealed link up"))?))
+        Ok(Box::new(taken_up.map_err(Self::io("restore a sealed link"))?))
     }
 
     async fn save_devices(&self, to: &Path) -> Result<(), MachineError> {
-        let (buffer, lent) = StateBuffer::make().map_err(Self::io("make room for the device state"))?;
+        let (buffer, lent) = StateBuffer::make().map_err(Self::io("allocate memory for the device state"))?;
         let saved = async {
             self.qmp.give_file(lent.as_fd(), SAVED_STATE).await?;
             let arguments = json!({ "filename": inherited(SAVED_STATE as i32), "live": true });
@@ -142,14 +142,14 @@ impl Machine for QemuMachine {
         let answer = saved.await;
         self.explain(answer).await?;
         let to = to.to_owned();
-        let kept = self.scope.block("keep device state", move || buffer.keep(&to)).await;
-        flat("keep the device state", kept)
+        let kept = self.scope.block("store device state", move || buffer.keep(&to)).await;
+        flat("store the device state", kept)
     }
 
     async fn memory_use(&self, base: &Path) -> Result<MemoryUse, MachineError> {
         let (pid, base) = (self.process.pid(), base.to_owned());
-        let read = self.scope.block("look at memory", move || memory::usage(pid, &base)).await;
-        self.explain(flat("look at guest memory", read)).await
+        let read = self.scope.block("read memory usage", move || memory::usage(pid, &base)).await;
+        self.explain(flat("read the memory usage of the guest", read)).await
     }
 
     async fn hold_memory(

@@ -15,9 +15,9 @@ pub struct Choice {
 /// This host cannot provide the requested tier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
-    #[error("tier kvm was asked for, but {0}")]
+    #[error("tier kvm was requested, but {0}")]
     NoKvm(KvmUnusable),
-    #[error("isolation {required} is required, but this host gives {present}: {reason}")]
+    #[error("isolation {required} is required, but this host provides only {present}: {reason}")]
     BelowRequired { required: Tier, present: Tier, reason: String },
 }
 
@@ -38,8 +38,10 @@ fn ask_cpu() -> Result<(), KvmUnusable> {
 fn decide(pinned: Option<Tier>, required: Option<Tier>, kvm: &Result<(), KvmUnusable>) -> Result<Choice, TierError> {
     let choice = match (pinned, kvm) {
         (Some(Tier::Kvm), Err(cause)) => return Err(TierError::NoKvm(cause.clone())),
-        (Some(Tier::Kvm), Ok(())) => Choice { tier: Tier::Kvm, reason: "pinned, and the probe machine ran".to_owned() },
-        (Some(tier), _) => Choice { tier, reason: "pinned by option".to_owned() },
+        (Some(Tier::Kvm), Ok(())) => {
+            Choice { tier: Tier::Kvm, reason: "selected by an option, and the probe machine ran".to_owned() }
+        }
+        (Some(tier), _) => Choice { tier, reason: "selected by an option".to_owned() },
         (None, Ok(())) => Choice { tier: Tier::Kvm, reason: "the probe machine ran".to_owned() },
         (None, Err(cause)) => Choice { tier: Tier::Emulated, reason: format!("KVM is not usable: {cause}") },
     };

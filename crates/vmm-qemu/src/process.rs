@@ -108,7 +108,7 @@ impl Process {
         let entrances = match &group {
             Some(group) if launch.limited == Limited::FromTheStart => {
                 let open = limit(group, &limits(spec), launch.memory_of_all).and_then(|()| group.entrances());
-                unless(jail, "make its control groups", open)?.unwrap_or_default()
+                unless(jail, "create its control groups", open)?.unwrap_or_default()
             }
             _ => Vec::new(),
         };
@@ -123,7 +123,7 @@ impl Process {
         };
         // The process inherited the server's score, which protects it from the OOM killer.
         if let Err(error) = oom::set_score(started.pid, oom::MACHINE_SCORE) {
-            tracing::debug!(pid = started.pid, %error, "machine process keeps the server's score");
+            tracing::debug!(pid = started.pid, %error, "could not set the OOM score of a machine process");
         }
         let entering = match &group {
             Some(group) if launch.limited == Limited::Meanwhile => {
@@ -192,11 +192,11 @@ impl Process {
     pub async fn kill(&self) {
         let mut state = self.state.clone();
         if let Err(error) = self.handle.get_ref().kill() {
-            tracing::error!(pid = self.pid, %error, "machine process cannot be killed");
+            tracing::error!(pid = self.pid, %error, "could not kill a machine process");
         }
         let dead = state.wait_for(|state| *state != MachineState::Alive);
         if tokio::time::timeout(KILL_DEADLINE, dead).await.is_err() {
-            tracing::error!(pid = self.pid, "machine process survives SIGKILL");
+            tracing::error!(pid = self.pid, "a machine process survived SIGKILL");
         }
     }
 }
@@ -219,7 +219,7 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
     let output = open_log(log).map_err(StartError::Spawn)?;
     let monitor = UnixListener::bind(monitor_socket(&spec.run_dir)).map_err(StartError::Spawn)?;
     let files = Files::open(spec, launch.netns)?;
-    let user = jailed.then(|| User::take(launch.users)).transpose().map_err(failed("take a user of its own"))?;
+    let user = jailed.then(|| User::take(launch.users)).transpose().map_err(failed("reserve a user id"))?;
     let state = launch.state.as_ref().map_or(null.as_fd(), AsFd::as_fd);
     let lock = user.as_ref().map_or(null.as_fd(), User::lock);
     let mut descriptors: Vec<BorrowedFd<'_>> = vec![null.as_fd(), null.as_fd(), output.as_fd()];
@@ -272,7 +272,7 @@ fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CStrin
 
 fn refused(error: JailError, spec: &MachineSpec) -> StartError {
     match error {
-        JailError::Clone(cause) => StartError::Jail { step: "make a process".to_owned(), cause },
+        JailError::Clone(cause) => StartError::Jail { step: "create a process".to_owned(), cause },
         JailError::Child { step: jail::Step::Program | jail::Step::Session, cause } => StartError::Spawn(cause),
         JailError::Child { step: jail::Step::Network, cause } => {
             StartError::Network { netns: spec.network.netns.clone(), cause }
@@ -328,7 +328,7 @@ async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState
     let reason = match handle.readable().await {
         // A process of an earlier host process is not our child, so its exit status is unknown.
         Ok(_) => watched.explain(handle.get_ref().reap().ok().flatten()),
-        Err(error) => format!("cannot be waited for: {error}"),
+        Err(error) => format!("could not wait for the process: {error}"),
     };
     if let Some(group) = &watched.group {
         group.remove();
@@ -340,7 +340,7 @@ impl Watched {
     fn explain(&self, exit: Option<Exit>) -> String {
         let killed_for_memory = self.group.as_ref().filter(|group| group.memory_kills() > 0);
         if killed_for_memory.is_some_and(|group| !group.reached_memory_limit()) {
-            return "killed: all machines of the host together used more memory than they may".to_owned();
+            return "killed: the machines of the host together used more memory than allowed".to_owned();
         }
         if killed_for_memory.is_some() {
             return format!("killed: the machine used more than its {} MiB", self.memory.as_mib());
@@ -349,14 +349,14 @@ impl Watched {
         if matches!(exit, Some(Exit::Status(0)) | None)
             && let Some(last_words) = panic_in(&tail(&self.console, CONSOLE_TAIL_BYTES))
         {
-            return format!("the guest's kernel gave up: {last_words}");
+            return format!("the guest's kernel panicked: {last_words}");
         }
         let how = match exit {
             Some(Exit::Signal(9)) => "killed by signal 9".to_owned(),
             Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
             Some(Exit::Status(0)) => "the guest powered off".to_owned(),
             Some(Exit::Status(status)) => format!("exited with status {status}"),
-            None => "ended, nobody saw how".to_owned(),
+            None => "ended with an unknown status".to_owned(),
         };
         match tail(&self.log, LOG_TAIL_BYTES).lines().last() {
             Some(last) => format!("{how}: {last}"),
@@ -381,7 +381,7 @@ fn tail(log: &Path, bytes_max: u64) -> String {
         file.take(bytes_max).read_to_end(&mut bytes)
     });
     if let Err(error) = read {
-        tracing::debug!(%error, log = %log.display(), "no last words");
+        tracing::debug!(%error, log = %log.display(), "could not read the end of a log");
     }
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }

@@ -41,7 +41,9 @@ impl Qmp {
         let mut greeting = String::new();
         (&mut read).take(QMP_LINE_BYTES_MAX as u64).read_line(&mut greeting).await.map_err(io)?;
         if !greeting.contains("\"QMP\"") {
-            return Err(MachineError::Dead { reason: "the monitor closed before its greeting".to_owned() });
+            return Err(MachineError::Dead {
+                reason: "the monitor connection was closed before its greeting".to_owned(),
+            });
         }
         let (events, _) = broadcast::channel(64);
         let waiting = std::sync::Arc::new(Mutex::new(VecDeque::new()));
@@ -129,7 +131,7 @@ impl Qmp {
         match rx.await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(reason)) => Err(MachineError::Refused { command: command.to_owned(), reason }),
-            Err(_) => Err(MachineError::Dead { reason: "the monitor closed".to_owned() }),
+            Err(_) => Err(MachineError::Dead { reason: "the monitor connection was closed".to_owned() }),
         }
     }
 }

@@ -96,10 +96,10 @@ impl Watcher {
                 return;
             }
             waits = false;
-            tracing::warn!(machine = %id, "a guest waits: there may be no room left on the host's disk");
+            tracing::warn!(machine = %id, "a guest is paused: the host's disk may be full");
             match self.wait_for_room().await {
                 Outcome::WentOn => {
-                    tracing::info!(machine = %id, "there is room again: the guest goes on");
+                    tracing::info!(machine = %id, "the disk has space again: the guest continues");
                     went_on.send_modify(|times| *times += 1);
                 }
                 Outcome::Paused => {}
@@ -142,7 +142,7 @@ impl Watcher {
 
     /// Resumes the machine, unless a pause was requested.
     async fn try_again(&self) -> Result<bool, MachineError> {
-        let gone = || MachineError::Dead { reason: "nobody has it any more".to_owned() };
+        let gone = || MachineError::Dead { reason: "the machine is no longer in use".to_owned() };
         let qmp = self.qmp.upgrade().ok_or_else(gone)?;
         let wanted = self.wanted.lock().await;
         if *wanted == Power::Paused {

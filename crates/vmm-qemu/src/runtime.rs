@@ -59,7 +59,7 @@ impl Runtimes {
         };
         let bundle = self.find(digest).ok_or_else(missing)?;
         let root = (jail == Jail::Full).then(|| jail::root(&bundle, tier)).transpose();
-        let root = root.map_err(failed("make a root with nothing but the runtime"))?;
+        let root = root.map_err(failed("create the root folder of the runtime"))?;
         let runtime = Arc::new(Runtime { bundle, root });
         ready.insert(digest.to_owned(), runtime.clone());
         Ok(runtime)

@@ -32,7 +32,7 @@ impl StateBuffer {
         let copied = io::copy(&mut Read::by_ref(&mut self.0).take(length), &mut File::create(to)?)?;
         match copied == length {
             true => Ok(()),
-            false => Err(io::Error::other("the device state was cut while it was copied")),
+            false => Err(io::Error::other("the device state was truncated while it was copied")),
         }
     }
 }
@@ -42,7 +42,7 @@ pub fn check_length(length: u64) -> io::Result<()> {
     match length <= DEVICE_STATE_BYTES_MAX {
         true => Ok(()),
         false => {
-            let text = format!("the device state has {length} bytes, and {DEVICE_STATE_BYTES_MAX} are the most");
+            let text = format!("the device state has {length} bytes; at most {DEVICE_STATE_BYTES_MAX} are allowed");
             Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
         }
     }

@@ -59,7 +59,7 @@ fn check_size(slot: VolumeSlot, size: u64) -> Result<(), MachineError> {
     if slot.access() == Access::ReadOnly || size <= FILE_BYTES_MAX {
         return Ok(());
     }
-    let reason = format!("the volume in {slot} has {size} bytes, and a machine may write {FILE_BYTES_MAX}");
+    let reason = format!("the volume in {slot} has {size} bytes; a machine can write at most {FILE_BYTES_MAX}");
     Err(MachineError::Refused { command: "attach a volume".to_owned(), reason })
 }
 
@@ -74,7 +74,7 @@ async fn present_bytes(qmp: &Qmp, pid: u32, node: &str) -> Result<u64, MachineEr
     };
     let file = format!("/proc/{pid}/fd/{number}");
     let size = std::fs::metadata(&file).map(|meta| meta.len());
-    size.map_err(|cause| MachineError::Io { action: format!("look at {file}"), cause })
+    size.map_err(|cause| MachineError::Io { action: format!("read the size of {file}"), cause })
 }
 
 /// Finds the descriptor of a disk's file in QEMU's lists of disks and files.
@@ -122,7 +122,7 @@ async fn resize(qmp: &Qmp, node: &str, bytes: u64) -> Result<Value, MachineError
 async fn ring(qmp: &Qmp, slot: VolumeSlot) -> Result<String, MachineError> {
     let bell = format!("{slot}-bell");
     let memory =
-        memory_file().map_err(|cause| MachineError::Io { action: "make a disk in memory".to_owned(), cause })?;
+        memory_file().map_err(|cause| MachineError::Io { action: "create a disk in memory".to_owned(), cause })?;
     add_disk(qmp, &bell, &memory, Access::ReadWrite).await?;
     exchange(qmp, slot, &bell).await?;
     resize(qmp, &bell, BELL_BYTES).await?;

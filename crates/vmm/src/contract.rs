@@ -123,9 +123,9 @@ pub enum StartError {
         #[source]
         cause: std::io::Error,
     },
-    #[error("machine process ended during start: {log}")]
+    #[error("the machine process ended while starting: {log}")]
     Died { log: String },
-    #[error("machine did not answer within {deadline_ms} ms")]
+    #[error("the machine did not respond within {deadline_ms} ms")]
     Deadline { deadline_ms: u64 },
     #[error("load device state: {reason}")]
     Load { reason: String },
@@ -137,7 +137,7 @@ pub enum StartError {
     },
     #[error("process {pid} is not the machine that was recorded")]
     Stranger { pid: u32 },
-    #[error("layer needs {needed}, this host has {present}")]
+    #[error("the layer needs {needed}, but this host has {present}")]
     Profile { needed: String, present: String },
     #[error(transparent)]
     Machine(#[from] MachineError),
@@ -146,11 +146,11 @@ pub enum StartError {
 /// A running machine refused a request or did not answer it.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    #[error("the machine process is gone: {reason}")]
+    #[error("the machine process has ended: {reason}")]
     Dead { reason: String },
-    #[error("{command} was refused: {reason}")]
+    #[error("{command} failed: {reason}")]
     Refused { command: String, reason: String },
-    #[error("{command} was not answered within {deadline_ms} ms")]
+    #[error("{command} got no response within {deadline_ms} ms")]
     Deadline { command: String, deadline_ms: u64 },
     #[error("{action}")]
     Io {
@@ -247,14 +247,14 @@ pub trait Machine: Send + Sync {
     /// Opens a stream to the guest agent that can be sealed with the guest, if the driver supports
     /// it.
     async fn dial_kept(&self) -> Result<Box<dyn KeptLink>, MachineError> {
-        Err(no_kept_links("dial a link to keep"))
+        Err(no_kept_links("open a link that can be sealed"))
     }
 
     /// Continues a stream that was sealed with the guest this machine was restored from. Does not
     /// contact the guest, so only an answer proves that the guest still knows the stream. Without
     /// an answer the caller dials.
     async fn take_up(&self, _state: &LinkState) -> Result<Box<dyn Link>, MachineError> {
-        Err(no_kept_links("take a sealed link up"))
+        Err(no_kept_links("restore a sealed link"))
     }
 
     /// Writes device state to a file. The machine must be paused.
@@ -290,5 +290,8 @@ pub trait Machine: Send + Sync {
 }
 
 fn no_kept_links(command: &str) -> MachineError {
-    MachineError::Refused { command: command.to_owned(), reason: "this driver seals no links".to_owned() }
+    MachineError::Refused {
+        command: command.to_owned(),
+        reason: "this driver does not support sealed links".to_owned(),
+    }
 }

@@ -127,5 +127,5 @@ pub enum Afterwards {
 }
 
 fn cannot<T>() -> Result<T, Fault> {
-    Err(Fault::new(FaultKind::Conflict, "host.cannot", "this host does not keep processes"))
+    Err(Fault::new(FaultKind::Conflict, "host.cannot", "this host does not support background processes"))
 }

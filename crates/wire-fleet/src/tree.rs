@@ -113,5 +113,5 @@ pub trait TreePort: Send + Sync + 'static {
 }
 
 fn cannot<T>() -> Result<T, Fault> {
-    Err(Fault::new(FaultKind::Conflict, "host.cannot", "this host does not handle folders as wholes"))
+    Err(Fault::new(FaultKind::Conflict, "host.cannot", "this host does not support directory operations"))
 }

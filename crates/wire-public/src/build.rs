@@ -149,7 +149,7 @@ impl TryFrom<BuildFields> for BuildAsk {
         let name = name.filter(|name| !name.is_empty()).ok_or_else(|| bad("build.no_name", "name required"))?;
         let name: TemplateName = name.parse().map_err(|error| bad("template.bad_name", format!("{error}")))?;
         if RESERVED.contains(&name.as_str()) {
-            return Err(bad("template.bad_name", format!("a template cannot be called {name}")));
+            return Err(bad("template.bad_name", format!("the template name {name} is reserved")));
         }
         let size_mb = number("size_mb", size_mb, 1..=BUILD_SIZE_MB_MAX)?.unwrap_or(BUILD_SIZE_MB_DEFAULT);
         let cpu = number("cpu", cpu, 1..=BUILD_CPUS_MAX)?.and_then(|cpu| u32::try_from(cpu).ok());
@@ -188,13 +188,15 @@ impl TryFrom<BuildFields> for BuildAsk {
 fn auth(text: &Hidden, source: &BuildSource) -> Result<RegistryAuth, Fault> {
     let wrong = |text: &str| bad("build.bad_registry_auth", text);
     let read = serde_json::from_str::<RegistryAuth>(&text.0);
-    let auth = read.map_err(|_| wrong("registry_auth is JSON: {\"registry\"?, \"username\", \"password\"}"))?;
+    let auth = read.map_err(|_| wrong("registry_auth must be JSON: {\"registry\"?, \"username\", \"password\"}"))?;
     if auth.username.contains(':') || auth.username.chars().chain(auth.password.0.chars()).any(char::is_control) {
-        return Err(wrong("a username has no colon, and neither it nor the password has control characters"));
+        return Err(wrong(
+            "the username in registry_auth must not contain a colon, and neither value may contain control characters",
+        ));
     }
     // A Dockerfile may use several registries, and the password is for one of them.
     if auth.registry.is_none() && !matches!(source, BuildSource::Image(_)) {
-        return Err(wrong("registry_auth must say the registry it is for, unless there is an image_ref"));
+        return Err(wrong("registry_auth must name its registry, unless image_ref is given"));
     }
     Ok(auth)
 }

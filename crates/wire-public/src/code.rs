@@ -154,7 +154,7 @@ impl TryFrom<RunOnce> for OnceSpec {
         let interpreter = interpreter(name).ok_or_else(|| unsupported(name, "python, javascript, bash, sh or ruby"))?;
         let code = checked_code(code, ONCE_CODE_BYTES_MAX)?;
         if code.contains('\0') {
-            return Err(bad("code.bad_request", "the code has a NUL byte"));
+            return Err(bad("code.bad_request", "the code contains a NUL byte"));
         }
         Ok(Self { interpreter, code, timeout: cell_timeout(timeout_ms)? })
     }
@@ -179,7 +179,7 @@ fn unsupported(name: &str, known: &str) -> Fault {
 fn checked_code(code: Option<String>, bytes_max: usize) -> Result<String, Fault> {
     let code = code.filter(|code| !code.is_empty()).ok_or_else(|| bad("code.bad_request", "code required"))?;
     if code.len() > bytes_max {
-        let text = format!("the code is longer than {bytes_max} bytes; write it to a file and run that");
+        let text = format!("the code is longer than {bytes_max} bytes; write it to a file and run the file");
         return Err(Fault::new(FaultKind::TooLarge, "code.too_large", text));
     }
     Ok(code)

@@ -27,8 +27,12 @@ impl TryFrom<SetEgress> for Egress {
 
     fn try_from(ask: SetEgress) -> Result<Self, Fault> {
         let SetEgress { egress_allowlist } = ask;
-        let missing =
-            || bad("egress.required", "egress_allowlist required: a list of hosts, [] for nothing, null for all");
+        let missing = || {
+            bad(
+                "egress.required",
+                "egress_allowlist required: a list of hosts, [] to block everything, or null to remove the list",
+            )
+        };
         egress_of(egress_allowlist.ok_or_else(missing)?)
     }
 }
@@ -45,7 +49,7 @@ pub fn egress_list(egress: &Egress) -> Option<Vec<String>> {
 pub(crate) fn egress_of(asked: Option<Vec<String>>) -> Result<Egress, Fault> {
     let Some(asked) = asked else { return Ok(Egress::Open) };
     if asked.len() > EGRESS_RULES_MAX {
-        let text = format!("egress_allowlist has {} entries; at most {EGRESS_RULES_MAX} fit", asked.len());
+        let text = format!("egress_allowlist has {} entries; at most {EGRESS_RULES_MAX} are allowed", asked.len());
         return Err(bad("egress.too_many", text));
     }
     let rule =

@@ -104,7 +104,7 @@ impl TryFrom<ExecRequest> for ExecSpec {
         let user = user.filter(|user| !user.is_empty());
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if user.as_ref().is_some_and(|user| user.len() > USER_BYTES_MAX || !user.chars().all(plain)) {
-            return Err(bad("user must be a plain user name"));
+            return Err(bad("user must consist of letters, digits, '_', '-' and '.'"));
         }
         Ok(ExecSpec { command: command(cmd, argv)?, cwd, env, user, stdin, timeout: timeout(timeout_seconds)? })
     }
@@ -126,10 +126,10 @@ fn command(cmd: Option<String>, argv: Option<Vec<String>>) -> Result<Command, Fa
         Command::Argv(argv) => argv[0].is_empty() || argv.iter().any(|word| word.contains('\0')),
     };
     if nul {
-        return Err(bad("the command has an empty program name or a NUL byte"));
+        return Err(bad("the command has an empty program name or contains a NUL byte"));
     }
     if bytes > COMMAND_BYTES_MAX {
-        let text = format!("the command is longer than {COMMAND_BYTES_MAX} bytes; write it to a file and run that");
+        let text = format!("the command is longer than {COMMAND_BYTES_MAX} bytes; write it to a file and run the file");
         return Err(Fault::new(FaultKind::TooLarge, "exec.command_too_large", text));
     }
     Ok(command)
@@ -198,9 +198,9 @@ mod tests {
         check("{}", Err("cmd required"));
         check(r#"{"cmd":""}"#, Err("cmd required"));
         check(r#"{"cmd":"a","argv":["a"]}"#, Err("send cmd or argv, not both"));
-        check(r#"{"cmd":"a\u0000b"}"#, Err("the command has an empty program name or a NUL byte"));
+        check(r#"{"cmd":"a\u0000b"}"#, Err("the command has an empty program name or contains a NUL byte"));
         check(r#"{"cmd":"a","timeout_seconds":-1}"#, Err("timeout_seconds must be 0 or more"));
         check(r#"{"cmd":"a","cwd":"tmp"}"#, Err("cwd must be an absolute path"));
-        check(r#"{"cmd":"a","user":"root; rm"}"#, Err("user must be a plain user name"));
+        check(r#"{"cmd":"a","user":"root; rm"}"#, Err("user must consist of letters, digits, '_', '-' and '.'"));
     }
 }

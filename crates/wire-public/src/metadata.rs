@@ -39,19 +39,25 @@ pub fn visible_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<String,
 pub(crate) fn metadata_of(asked: BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, Fault> {
     const CODE: &str = "sandbox.bad_metadata";
     if asked.len() > METADATA_ENTRIES_MAX {
-        return Err(bad(CODE, format!("metadata has {} entries; at most {METADATA_ENTRIES_MAX} fit", asked.len())));
+        return Err(bad(
+            CODE,
+            format!("metadata has {} entries; at most {METADATA_ENTRIES_MAX} are allowed", asked.len()),
+        ));
     }
     let mut metadata = BTreeMap::new();
     for (key, value) in asked {
         let shown = short(&key);
         let Value::String(value) = value else {
-            return Err(bad(CODE, format!("metadata {shown:?} must be a string")));
+            return Err(bad(CODE, format!("the value of metadata {shown:?} must be a string")));
         };
         if key.is_empty() || key.len() > METADATA_KEY_BYTES_MAX {
             return Err(bad(CODE, format!("metadata key {shown:?} must have 1 to {METADATA_KEY_BYTES_MAX} bytes")));
         }
         if value.len() > METADATA_VALUE_BYTES_MAX {
-            return Err(bad(CODE, format!("metadata {shown:?} is longer than {METADATA_VALUE_BYTES_MAX} bytes")));
+            return Err(bad(
+                CODE,
+                format!("the value of metadata {shown:?} is longer than {METADATA_VALUE_BYTES_MAX} bytes"),
+            ));
         }
         if !SERVER_KEYS.contains(&key.as_str()) && !key.starts_with(PORT_PREFIX) {
             metadata.insert(key, value);

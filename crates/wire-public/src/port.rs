@@ -67,7 +67,7 @@ impl TryFrom<DeclarePort> for DeclaredPort {
         }
         let port = checked_port(port)?;
         if is_hidden(port) {
-            return Err(bad("port.bad_port", format!("port {port} cannot be declared")));
+            return Err(bad("port.bad_port", format!("port {port} is reserved and cannot be declared")));
         }
         Ok(Self { port, label })
     }

@@ -187,11 +187,11 @@ pub(crate) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Fault> {
     if env.len() > ENV_ENTRIES_MAX || bytes > ENV_BYTES_MAX {
         return Err(bad(
             CODE,
-            format!("env is too large: at most {ENV_ENTRIES_MAX} variables of {ENV_BYTES_MAX} bytes in all"),
+            format!("env is too large: at most {ENV_ENTRIES_MAX} variables with {ENV_BYTES_MAX} bytes in total"),
         ));
     }
     match env.iter().find(|(name, value)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')) {
-        Some((name, _)) => Err(bad(CODE, format!("env {:?} has a bad name or a NUL byte", short(name)))),
+        Some((name, _)) => Err(bad(CODE, format!("env {:?} has an invalid name or contains a NUL byte", short(name)))),
         None => Ok(()),
     }
 }
@@ -254,7 +254,7 @@ mod tests {
         refused(r#"{"template":"a","ttl_seconds":-1}"#, "sandbox.bad_ttl", "ttl_seconds");
         refused(r#"{"template":"a","ttl_seconds":99999999999}"#, "sandbox.bad_ttl", "ttl_seconds exceeds tier maximum");
         refused(r#"{"template":"a","metadata":{"n":1}}"#, "sandbox.bad_metadata", "\"n\" must be a string");
-        refused(r#"{"template":"a","env":{"A=B":"1"}}"#, "env.bad", "bad name");
+        refused(r#"{"template":"a","env":{"A=B":"1"}}"#, "env.bad", "invalid name");
         refused(r#"{"template":"a","env":{"A":"\u0000"}}"#, "env.bad", "NUL");
         refused(r#"{"template":"a","egress_allowlist":["http://x"]}"#, "egress.bad_rule", "http://x");
         refused(r#"{"template":"a","egress_mbps":0}"#, "egress.bad_mbps", "egress_mbps");

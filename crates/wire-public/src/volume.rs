@@ -120,7 +120,9 @@ fn checked_size(size_mb: i64) -> Result<Bytes, Fault> {
 pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>, Fault> {
     let readers = asked.iter().filter(|volume| volume.read_only == Some(true)).count();
     if readers > VOLUMES_PER_ACCESS_MAX || asked.len() - readers > VOLUMES_PER_ACCESS_MAX {
-        let text = format!("a sandbox has at most {VOLUMES_PER_ACCESS_MAX} volumes to write and as many to read");
+        let text = format!(
+            "a sandbox can have at most {VOLUMES_PER_ACCESS_MAX} read-write volumes and as many read-only volumes"
+        );
         return Err(bad("volume.too_many", text));
     }
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
@@ -130,7 +132,7 @@ pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>,
         let path = mount_path.filter(|path| !path.is_empty()).unwrap_or_else(|| format!("/mnt/{name}"));
         let path = checked_mount(&path)?;
         if !names.insert(name.clone()) || !paths.insert(path.clone()) {
-            let text = format!("volume {name} at {path}: each volume and each mount path may be named once");
+            let text = format!("volume {name} at {path}: each volume and each mount path may be used only once");
             return Err(bad("sandbox.bad_volumes", text));
         }
         let access = if read_only == Some(true) { Access::ReadOnly } else { Access::ReadWrite };
@@ -146,7 +148,7 @@ fn checked_mount(path: &str) -> Result<String, Fault> {
     let fine =
         trimmed.len() < PATH_BYTES_MAX && trimmed.strip_prefix('/').is_some_and(|rest| rest.split('/').all(straight));
     let refused = || {
-        let text = format!("mount_path {:?} must be absolute, below the root, without `.` and `..`", short(path));
+        let text = format!("mount_path {:?} must be an absolute path below `/`, without `.` and `..`", short(path));
         bad("volume.bad_mount_path", text)
     };
     fine.then(|| trimmed.to_owned()).ok_or_else(refused)

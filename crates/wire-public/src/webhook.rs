@@ -182,7 +182,7 @@ impl FromStr for EventPattern {
             return Ok(pattern);
         }
         let kinds: Vec<_> = EventKind::delivered().map(EventKind::as_str).collect();
-        let text = format!("no event is like {:?}: use *, sandbox.* or one of {}", short(text), kinds.join(", "));
+        let text = format!("unknown event {:?}: use *, sandbox.* or one of {}", short(text), kinds.join(", "));
         Err(bad("webhook.bad_events", text))
     }
 }
@@ -208,7 +208,7 @@ pub fn checked_description(text: String) -> Result<String, Fault> {
     if text.len() <= WEBHOOK_DESCRIPTION_BYTES_MAX {
         return Ok(text);
     }
-    let text = format!("a description has at most {WEBHOOK_DESCRIPTION_BYTES_MAX} bytes");
+    let text = format!("description must have at most {WEBHOOK_DESCRIPTION_BYTES_MAX} bytes");
     Err(bad("webhook.bad_description", text))
 }
 

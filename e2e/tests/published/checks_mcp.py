@@ -40,7 +40,7 @@ async def use(url):
                 try:
                     await session.call_tool("fly", {})
                 except Exception as error:
-                    assert "no tool" in str(error), error
+                    assert "unknown tool" in str(error), error
                 else:
                     raise AssertionError("a tool that is not there was called")
                 await session.send_ping()

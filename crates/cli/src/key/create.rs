@@ -39,7 +39,7 @@ pub fn show(args: &CreateKeyArgs, key: &ApiKey) -> anyhow::Result<ExitCode> {
         output::json(key)?;
     } else {
         output::line(key.token.as_deref().unwrap_or_default())?;
-        eprintln!("the key is shown only now; take it back with: pandastack key revoke {}", key.id);
+        eprintln!("the key is shown only once; revoke it with: pandastack key revoke {}", key.id);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -22,7 +22,7 @@ pub struct ListArgs {
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let keys = connect(global)?.keys().await.map_err(advise)?;
     let head = &["ID", "PREFIX", "LABEL", "CREATED", "BY", "LAST USED", "EXPIRES"];
-    args.form.print(&keys, Listing { head, row, empty: "no keys; make one with: pandastack key create" })
+    args.form.print(&keys, Listing { head, row, empty: "no keys; create one with: pandastack key create" })
 }
 
 fn row(key: &ApiKey) -> Vec<String> {

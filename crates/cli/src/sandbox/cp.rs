@@ -37,8 +37,8 @@ pub async fn cp(args: CpArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
         (Some((id, path)), None, true) => download_tree(&client, id, path, &args.to).await?,
         (None, Some((id, path)), false) => upload(&client, &args.from, id, path).await?,
         (Some((id, path)), None, false) => download(&client, id, path, &args.to).await?,
-        (Some(_), Some(_), _) => bail!("only one of the two can be in a sandbox"),
-        (None, None, _) => bail!("one of the two must be SANDBOX:PATH"),
+        (Some(_), Some(_), _) => bail!("only one of FROM and TO can be in a sandbox"),
+        (None, None, _) => bail!("one of FROM and TO must be SANDBOX:PATH"),
     };
     if !args.quiet {
         output::line(&told)?;
@@ -79,7 +79,7 @@ async fn download(client: &Client, id: &str, path: &str, to: &str) -> anyhow::Re
         bytes += piece.len();
     }
     file.flush().await?;
-    tokio::fs::rename(&draft, to).await.with_context(|| format!("put {to} in place"))?;
+    tokio::fs::rename(&draft, to).await.with_context(|| format!("rename the download to {to}"))?;
     Ok(format!("{bytes} bytes to {to}"))
 }
 
@@ -97,7 +97,7 @@ async fn upload_tree(client: &Client, from: &str, id: &str, path: &str) -> anyho
 
 async fn download_tree(client: &Client, id: &str, path: &str, to: &str) -> anyhow::Result<String> {
     let mut archive = pin!(client.read_tree(id, path).await?);
-    tokio::fs::create_dir_all(to).await.with_context(|| format!("make {to}"))?;
+    tokio::fs::create_dir_all(to).await.with_context(|| format!("create {to}"))?;
     let mut tar = tar(["-xf", "-", "-C", to, "--no-same-owner"], Stdio::piped(), Stdio::null())?;
     let mut sink = tar.stdin.take().context("write to tar")?;
     let mut bytes = 0;
@@ -111,7 +111,7 @@ async fn download_tree(client: &Client, id: &str, path: &str, to: &str) -> anyho
     }
     drop(sink);
     ended(tar).await?;
-    Ok(format!("{bytes} bytes of archive to {to}"))
+    Ok(format!("{bytes} bytes (tar archive) to {to}"))
 }
 
 fn tar<const N: usize>(arguments: [&str; N], stdin: Stdio, stdout: Stdio) -> anyhow::Result<Child> {

@@ -35,7 +35,7 @@ pub async fn events(args: EventsArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     if args.json {
         output::json(&events)?;
     } else if events.is_empty() {
-        eprintln!("nothing has happened since the server started");
+        eprintln!("no events since the server started");
     } else {
         let rows: Vec<_> = events.iter().map(row).collect();
         output::table(&["TIME", "EVENT", "ABOUT"], &rows)?;

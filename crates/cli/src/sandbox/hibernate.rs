@@ -20,7 +20,7 @@ pub struct HibernateArgs {
 pub async fn hibernate(args: HibernateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let HibernateArgs { id, json } = args;
     let client = connect(global)?;
-    let spinner = Spinner::start("putting it to sleep");
+    let spinner = Spinner::start("hibernating");
     let status = client.hibernate(&id).await.map_err(advise)?.status;
     drop(spinner);
     if json {

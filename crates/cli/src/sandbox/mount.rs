@@ -4,7 +4,7 @@ use pandastack_client::wire::VolumeAttachment;
 
 /// Reads an attachment of a volume.
 pub fn mount(text: &str) -> Result<VolumeAttachment, String> {
-    const FORM: &str = "write it as NAME, NAME:/PATH, NAME:ro or NAME:/PATH:ro";
+    const FORM: &str = "use NAME, NAME:/PATH, NAME:ro or NAME:/PATH:ro";
     let mut parts = text.split(':');
     let name = parts.next().filter(|name| !name.is_empty()).ok_or(FORM)?;
     let mut mount = VolumeAttachment { name: name.to_owned(), read_only: None, mount_path: None };

@@ -26,7 +26,7 @@ pub async fn pause(args: PauseArgs, global: &GlobalArgs) -> anyhow::Result<ExitC
     if json {
         output::json(&json!({"id": id, "status": "paused"}))?;
     } else {
-        output::line(&format!("paused {id}; go on with: pandastack sandbox resume {id}"))?;
+        output::line(&format!("paused {id}; resume it with: pandastack sandbox resume {id}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ pub struct SnapshotArgs {
 /// Saves a sandbox's memory and disk.
 pub async fn snapshot(args: SnapshotArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    let spinner = Spinner::start("making a snapshot");
+    let spinner = Spinner::start("creating snapshot");
     let snapshot = client.snapshot(&args.id).await.map_err(advise)?;
     drop(spinner);
     if args.json {

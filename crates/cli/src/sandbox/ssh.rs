@@ -90,7 +90,7 @@ pub(super) fn keys() -> anyhow::Result<mpsc::Receiver<Vec<u8>>> {
             && tx.blocking_send(buffer[..count].to_vec()).is_ok()
         {}
     };
-    std::thread::Builder::new().name("keys".to_owned()).spawn(read).context("read the keyboard")?;
+    std::thread::Builder::new().name("keys".to_owned()).spawn(read).context("read from the terminal")?;
     Ok(rx)
 }
 

@@ -26,8 +26,10 @@ pub struct ListArgs {
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let snapshots = connect(global)?.snapshots(args.sandbox.as_deref()).await.map_err(advise)?;
     let head = &["ID", "SANDBOX", "TEMPLATE", "SIZE", "CREATED"];
-    args.form
-        .print(&snapshots, Listing { head, row, empty: "no snapshots; make one with: pandastack sandbox snapshot ID" })
+    args.form.print(
+        &snapshots,
+        Listing { head, row, empty: "no snapshots; create one with: pandastack sandbox snapshot ID" },
+    )
 }
 
 fn row(snapshot: &Snapshot) -> Vec<String> {

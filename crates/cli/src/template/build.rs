@@ -142,7 +142,9 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) -> an
             let name = path.strip_prefix(root).ok().and_then(Path::to_str).map(str::to_owned);
             match name.filter(|name| !name.contains(['"', '\r', '\n'])) {
                 Some(name) => files.push((name, path)),
-                None => bail!("{} has a name that cannot be sent", path.display()),
+                None => {
+                    bail!("the file name {} contains a quote or a line break, which cannot be sent", path.display())
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ pub struct BuildsArgs {
 pub async fn builds(args: BuildsArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let builds = connect(global)?.builds().await.map_err(advise)?;
     let head = &["ID", "TEMPLATE", "STATUS", "STARTED", "ERROR"];
-    args.form.print(&builds, Listing { head, row, empty: "no builds; begin one with: pandastack template build NAME" })
+    args.form.print(&builds, Listing { head, row, empty: "no builds; start one with: pandastack template build NAME" })
 }
 
 fn row(build: &Build) -> Vec<String> {

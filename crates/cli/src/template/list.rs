@@ -23,10 +23,8 @@ pub struct ListArgs {
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let templates = connect(global)?.templates().await.map_err(advise)?;
     let head = &["NAME", "CPU", "MEMORY", "DISK", "FROM", "OWNER"];
-    args.form.print(
-        &templates,
-        Listing { head, row, empty: "no templates yet; make one with: pandastack template bake mini" },
-    )
+    args.form
+        .print(&templates, Listing { head, row, empty: "no templates; bake one with: pandastack template bake mini" })
 }
 
 fn row(template: &Template) -> Vec<String> {

@@ -14,7 +14,7 @@ pub async fn pick(client: &Client, named: Option<String>) -> anyhow::Result<Stri
     let names: Vec<_> = client.templates().await?.into_iter().map(|template| template.name).collect();
     match choose(&names) {
         Some(name) => Ok(name.to_owned()),
-        None => bail!("the server has no template yet; make one with: pandastack template bake"),
+        None => bail!("the server has no templates; bake one with: pandastack template bake"),
     }
 }
 

@@ -22,7 +22,7 @@ pub struct CreateArgs {
 /// Creates a volume.
 pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    let spinner = Spinner::start("making a volume");
+    let spinner = Spinner::start("creating volume");
     let ask = CreateVolume { name: args.name, size_mb: Some(args.size) };
     let volume = client.create_volume(&ask).await.map_err(advise)?;
     drop(spinner);

@@ -20,7 +20,7 @@ pub struct GrowArgs {
 /// Grows a volume.
 pub async fn grow(args: GrowArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let client = connect(global)?;
-    let spinner = Spinner::start("growing the volume");
+    let spinner = Spinner::start("growing volume");
     let volume = client.grow_volume(&args.name, args.size).await.map_err(advise)?;
     drop(spinner);
     if args.json {

@@ -22,7 +22,8 @@ pub struct ListArgs {
 pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
     let volumes = connect(global)?.volumes().await.map_err(advise)?;
     let head = &["NAME", "SIZE", "USED BY", "CREATED"];
-    args.form.print(&volumes, Listing { head, row, empty: "no volumes; make one with: pandastack volume create NAME" })
+    args.form
+        .print(&volumes, Listing { head, row, empty: "no volumes; create one with: pandastack volume create NAME" })
 }
 
 fn row(volume: &Volume) -> Vec<String> {

@@ -34,7 +34,7 @@ pub async fn create(args: CreateArgs, global: &GlobalArgs) -> anyhow::Result<Exi
         output::json(&webhook)?;
     } else {
         output::line(&format!("{}  {}", webhook.id, webhook.secret.as_deref().unwrap_or_default()))?;
-        eprintln!("the secret is shown only now; try it with: pandastack webhook ping {}", webhook.id);
+        eprintln!("the secret is shown only once; test the webhook with: pandastack webhook ping {}", webhook.id);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -36,7 +36,7 @@ pub async fn deliveries(args: DeliveriesArgs, global: &GlobalArgs) -> anyhow::Re
     };
     let found = found.map_err(advise)?;
     let head = &["ID", "EVENT", "STATUS", "TRIES", "LAST", "CREATED"];
-    args.form.print(&found, Listing { head, row, empty: "no such deliveries" })
+    args.form.print(&found, Listing { head, row, empty: "no deliveries" })
 }
 
 fn row(delivery: &Delivery) -> Vec<String> {

@@ -23,7 +23,7 @@ pub async fn list(args: ListArgs, global: &GlobalArgs) -> anyhow::Result<ExitCod
     let webhooks = connect(global)?.webhooks().await.map_err(advise)?;
     let head = &["ID", "STATE", "EVENTS", "URL"];
     args.form
-        .print(&webhooks, Listing { head, row, empty: "no webhooks; make one with: pandastack webhook create URL" })
+        .print(&webhooks, Listing { head, row, empty: "no webhooks; create one with: pandastack webhook create URL" })
 }
 
 fn row(webhook: &Webhook) -> Vec<String> {

@@ -23,7 +23,7 @@ pub async fn ping(args: PingArgs, global: &GlobalArgs) -> anyhow::Result<ExitCod
     if args.json {
         output::json(&ping)?;
     } else {
-        let status = ping.attempt.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+        let status = ping.attempt.status.map_or_else(|| "no response".to_owned(), |status| status.to_string());
         output::line(&format!("{status}  {} ms  {}", ping.attempt.latency_ms, ping.attempt.answer.trim_end()))?;
         if let Some(error) = &ping.attempt.error {
             eprintln!("error: {error}");

@@ -29,7 +29,7 @@ pub async fn rotate(args: RotateArgs, global: &GlobalArgs) -> anyhow::Result<Exi
     }
     output::line(webhook.secret.as_deref().unwrap_or_default())?;
     if let Some(until) = webhook.old_secret_expires_at {
-        eprintln!("the old secret signs too until {until}");
+        eprintln!("deliveries are also signed with the old secret until {until}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,11 @@ impl Control {
     /// report names resources of every tenant.
     pub(crate) async fn audit(&self, caller: &Caller) -> Result<AuditReport, Fault> {
         if caller.workspace.0 != FIRST_WORKSPACE {
-            return Err(Fault::new(FaultKind::Missing, "route.not_found", "no such route for this key"));
+            return Err(Fault::new(
+                FaultKind::Missing,
+                "route.not_found",
+                "this route is only for the API keys of the operator",
+            ));
         }
         self.host.audit().await
     }

@@ -105,7 +105,7 @@ impl Control {
     pub(crate) async fn caller(&self, token: Option<&str>) -> Result<Caller, Fault> {
         let token = token.ok_or_else(|| unauthorized("no credential: send Authorization: Bearer <API key>"))?;
         if !is_key(token) {
-            return Err(unauthorized("not an API key: a key is pds_ and 32 lowercase hex digits"));
+            return Err(unauthorized("not a valid API key: a key is pds_ followed by 32 lowercase hex digits"));
         }
         let (hash, now_ns) = (key_hash(token), self.clock.now_ns());
         if let Some((workspace, key)) = self.access.keys.get(&hash, now_ns) {
@@ -131,7 +131,7 @@ impl Control {
         let (store, hash) = (self.store.clone(), hash.to_owned());
         self.scope.start("key use", async move {
             if let Err(error) = store.touch_key(&hash, now_ns).await {
-                tracing::debug!(%error, "the use of a key was not noted");
+                tracing::debug!(%error, "could not record an API key's last use");
             }
         });
     }

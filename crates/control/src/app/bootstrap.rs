@@ -43,9 +43,9 @@ impl BootstrapKey {
 /// Why there is no first key.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    #[error("the given key must be pds_ and 32 lowercase hex digits")]
+    #[error("the given API key must be pds_ followed by 32 lowercase hex digits")]
     BadKey,
-    #[error("keep the first key")]
+    #[error("store the first API key")]
     Keep(#[source] StoreError),
 }
 

@@ -40,8 +40,10 @@ impl Control {
         match tokio::time::timeout(time, self.scope.run(name, work)).await {
             Ok(done) => done.map_err(Fault::bug)?,
             Err(_) => {
-                let text =
-                    format!("timeout: {name} takes longer than {}s and goes on; look again later", time.as_secs());
+                let text = format!(
+                    "timeout: {name} takes longer than {}s and continues in the background; check the state later",
+                    time.as_secs()
+                );
                 Err(Fault::new(FaultKind::Timeout, "sandbox.slow", text))
             }
         }

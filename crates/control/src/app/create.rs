@@ -110,7 +110,7 @@ impl Control {
         let seen = match tokio::time::timeout(CREATE_MAX, asked).await {
             Ok(answer) => answer.map_err(Fault::bug)??,
             Err(_) => {
-                let text = format!("create timeout after {}s; nothing was kept, try again", CREATE_MAX.as_secs());
+                let text = format!("create timeout after {}s; nothing was created, try again", CREATE_MAX.as_secs());
                 return Err(Fault::new(FaultKind::Timeout, "sandbox.create_timeout", text));
             }
         };
@@ -124,16 +124,16 @@ impl Control {
     /// still clean up.
     pub(super) async fn undo_create(&self, id: SandboxId) {
         if let Err(fault) = self.host.remove(id).await {
-            tracing::warn!(sandbox = %id, %fault, "a failed create could not be removed from the host");
-            let reason = "its creation failed and could not be undone; delete it";
+            tracing::warn!(sandbox = %id, %fault, "could not remove a failed sandbox from the host");
+            let reason = "the creation failed and could not be undone; delete the sandbox";
             let kept = self.store.mark_failed(id, reason, self.clock.now_ns()).await;
             if let Err(error) = kept {
-                tracing::error!(sandbox = %id, %error, "a failed create could not be marked");
+                tracing::error!(sandbox = %id, %error, "could not record that a create failed");
             }
             return;
         }
         if let Err(error) = self.store.forget(id).await {
-            tracing::error!(sandbox = %id, %error, "a failed create could not be forgotten yet");
+            tracing::error!(sandbox = %id, %error, "could not delete the row of a failed create; trying again");
             self.forget_later(id);
         }
     }

@@ -25,7 +25,7 @@ impl Control {
             Ok(()) => {}
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::error!(delivery = %id, %error, ?cause, "an attempt could not be recorded");
+                tracing::error!(delivery = %id, %error, ?cause, "could not record a delivery attempt");
                 // The delivery is still due. Without a pause it would be sent in a tight loop.
                 self.scope.token().run_until_cancelled(tokio::time::sleep(WEBHOOK_LOOK_EVERY)).await;
             }
@@ -50,7 +50,7 @@ impl Control {
             dice: u16::from_be_bytes([one, two]),
         });
         if let Some(reason) = &verdict.disable {
-            tracing::info!(webhook = %webhook.id, %reason, "webhook switched off");
+            tracing::info!(webhook = %webhook.id, %reason, "webhook disabled");
         }
         self.store.record_attempt(&delivery, attempt, &verdict).await
     }
@@ -83,7 +83,7 @@ impl Control {
         let webhook = self.webhook(caller, id).await?;
         let place = (webhook.id, DeliveryId::random());
         let flight = self.webhooks.flights.start(self.store.outbox(), &caller.workspace, place).ok_or_else(|| {
-            let text = "as many deliveries as may be are on their way; try again later";
+            let text = "too many deliveries are in progress; try again later";
             Fault::new(FaultKind::Busy, "webhook.busy", text)
         })?;
         let (event, control) = (EventId::random(), self.clone());
@@ -113,7 +113,7 @@ impl Control {
         let delivery = self.delivery(caller, id).await?;
         let webhook = self.webhook(caller, delivery.webhook).await?;
         if !webhook.enabled {
-            let text = "the webhook is switched off; switch it on first";
+            let text = "the webhook is disabled; enable it first";
             return Err(Fault::new(FaultKind::Conflict, "webhook.disabled", text));
         }
         let now_ns = self.clock.now_ns();
@@ -124,5 +124,5 @@ impl Control {
 
 /// The fault for a delivery that does not exist or belongs to another workspace.
 pub(crate) fn no_delivery() -> Fault {
-    Fault::new(FaultKind::Missing, "delivery.not_found", "delivery not found; only the last ones are kept")
+    Fault::new(FaultKind::Missing, "delivery.not_found", "delivery not found; only the most recent deliveries are kept")
 }

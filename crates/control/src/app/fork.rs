@@ -78,7 +78,7 @@ impl Control {
                 wait.close();
                 // The result may have arrived just before the close.
                 wait.try_recv().unwrap_or_else(|_| {
-                    let text = format!("fork timeout after {}s; nothing was kept, try again", FORK_MAX.as_secs());
+                    let text = format!("fork timeout after {}s; nothing was created, try again", FORK_MAX.as_secs());
                     Err(Fault::new(FaultKind::Timeout, "sandbox.fork_timeout", text))
                 })
             }
@@ -150,7 +150,7 @@ impl Control {
         };
         let mut outcomes = outcomes.into_iter();
         for (index, child) in planned.into_iter().enumerate() {
-            let outcome = outcomes.next().unwrap_or_else(|| Err(Fault::bug("the host said nothing about a child")));
+            let outcome = outcomes.next().unwrap_or_else(|| Err(Fault::bug("the host returned no result for a child")));
             match self.record(child, outcome).await {
                 Ok(child) => forks.children.push(child),
                 Err(fault) => {
@@ -162,7 +162,7 @@ impl Control {
         }
         if forks.children.is_empty() {
             let first = forks.failures.into_iter().next();
-            return Err(first.map_or_else(|| Fault::bug("a fork without children"), |(_, fault)| fault));
+            return Err(first.map_or_else(|| Fault::bug("a fork returned no children"), |(_, fault)| fault));
         }
         self.note(&forks).await;
         Ok(forks)
@@ -197,7 +197,7 @@ impl Control {
     }
 
     async fn take_back(&self, forks: Forks) {
-        tracing::warn!(parent = %forks.parent, "a fork came too late and is taken back");
+        tracing::warn!(parent = %forks.parent, "a fork finished after its time limit; deleting its children");
         self.undo_all(&forks.children).await;
     }
 

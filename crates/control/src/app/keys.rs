@@ -31,7 +31,9 @@ pub struct MadeKey {
 pub enum OfflineKeyError {
     #[error("open the control database")]
     Database(#[source] StoreError),
-    #[error("the workspace has {KEYS_PER_WORKSPACE_MAX} keys; revoke one first with \"pandastack key revoke\"")]
+    #[error(
+        "the workspace already has {KEYS_PER_WORKSPACE_MAX} API keys; revoke one first with \"pandastack key revoke\""
+    )]
     Full,
 }
 
@@ -42,7 +44,7 @@ impl Control {
         let now_ns = self.clock.now_ns();
         let made = add(&self.store, &caller.workspace, ask, created_by, now_ns).await?;
         made.ok_or_else(|| {
-            let text = format!("a workspace has at most {KEYS_PER_WORKSPACE_MAX} API keys; revoke one first");
+            let text = format!("the workspace already has {KEYS_PER_WORKSPACE_MAX} API keys; revoke one first");
             Fault::new(FaultKind::Quota, "quota.keys", text)
         })
     }
@@ -65,7 +67,7 @@ impl Control {
             KeyRevoked::Missing => Err(Fault::new(FaultKind::Missing, "key.not_found", "API key not found")),
             KeyRevoked::Last => {
                 let text =
-                    "this is the last API key of the workspace that works: make another one first, or say force=true";
+                    "this is the last valid API key of the workspace; create another one first, or send force=true";
                 Err(Fault::new(FaultKind::Conflict, "key.last", text))
             }
         }

@@ -43,7 +43,7 @@ impl Control {
                 Ok(SeenPort { port, label: Some(label), listener })
             }
             Declared::Full => {
-                let text = format!("{DECLARED_PORTS_MAX} ports are declared already; take one back first");
+                let text = format!("{DECLARED_PORTS_MAX} ports are already declared; delete one first");
                 Err(Fault::new(FaultKind::Caller, "port.too_many", text))
             }
         }

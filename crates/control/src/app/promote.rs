@@ -33,7 +33,7 @@ impl Promotions {
         if self.trees().insert(tree.to_owned()) {
             return Ok(Turn { trees: self.clone(), tree: tree.to_owned() });
         }
-        let text = "another sandbox of this tree is being promoted; look at the tree again";
+        let text = "another sandbox of this tree is being promoted; check the tree and try again";
         Err(Fault::new(FaultKind::Conflict, "fork.promoting", text))
     }
 
@@ -102,7 +102,7 @@ impl Control {
             match ended {
                 Ok(()) => deleted.push(id.to_string()),
                 Err(fault) => {
-                    tracing::warn!(sandbox = %id, %fault, "a sibling of a promoted sandbox could not be deleted");
+                    tracing::warn!(sandbox = %id, %fault, "could not delete a sibling of a promoted sandbox");
                     failures.insert(id.to_string(), fault.text);
                 }
             }
@@ -118,9 +118,9 @@ fn which_tree(own: Option<String>, ask: &PromoteRequest) -> Result<Option<String
     match (own, named) {
         (None, Some(_)) => refused("fork.other_tree", "the sandbox does not belong to that tree"),
         (Some(own), Some(named)) if own != named => {
-            refused("fork.other_tree", "the sandbox belongs to another tree; leave tree_id out")
+            refused("fork.other_tree", "the sandbox belongs to another tree; omit tree_id")
         }
-        (None, None) if ask.cleanup_siblings => refused("fork.no_tree", "the sandbox belongs to no fork tree"),
+        (None, None) if ask.cleanup_siblings => refused("fork.no_tree", "the sandbox does not belong to a fork tree"),
         (own, _) => Ok(own),
     }
 }

@@ -42,14 +42,14 @@ impl Control {
                 self.store.finish_snapshot(layer, sealed.own).await?;
                 // Sealing wakes a sleeping sandbox.
                 self.settle(snapshot.sandbox).await;
-                tracing::info!(sandbox = %snapshot.sandbox, %layer, pause = ?sealed.pause, "snapshot made");
+                tracing::info!(sandbox = %snapshot.sandbox, %layer, pause = ?sealed.pause, "snapshot created");
                 Ok(snapshot)
             }
             Err(fault) => {
                 // If the release fails, the row stays and the next start tries again.
                 match self.give_up(layer).await {
                     Ok(()) => {}
-                    Err(cause) => tracing::warn!(%layer, %cause, "a failed snapshot could not be taken back yet"),
+                    Err(cause) => tracing::warn!(%layer, %cause, "could not release a failed snapshot yet"),
                 }
                 Err(fault)
             }
@@ -83,8 +83,9 @@ fn without_volumes(intent: &Intent) -> Result<(), Fault> {
     match intent.volume_names.first() {
         None => Ok(()),
         Some(name) => {
-            let text =
-                format!("volume {name} is attached, and a snapshot cannot hold it; use a sandbox without volumes");
+            let text = format!(
+                "volume {name} is attached, and a snapshot cannot include volumes; use a sandbox without volumes"
+            );
             Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
         }
     }

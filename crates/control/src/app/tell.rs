@@ -15,7 +15,7 @@ impl Control {
     /// Like `tell`, but logs an error instead of returning it.
     pub(crate) async fn tell_or_log(&self, id: SandboxId, kind: EventKind, payload: Value) {
         if let Err(error) = self.tell(id, kind, payload).await {
-            tracing::error!(sandbox = %id, %kind, %error, "an event could not be queued for webhooks");
+            tracing::error!(sandbox = %id, %kind, %error, "could not queue an event for webhooks");
         }
     }
 }

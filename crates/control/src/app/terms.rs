@@ -79,8 +79,8 @@ impl Control {
         for (id, term) in self.store.unapplied_terms().await? {
             let _lock = self.locks.terms.lock(id).await;
             match self.reapply(id, term).await {
-                Ok(()) => tracing::info!(sandbox = %id, ?term, "terms applied that an earlier run had not"),
-                Err(fault) => tracing::warn!(sandbox = %id, ?term, %fault, "terms could not be applied; next time"),
+                Ok(()) => tracing::info!(sandbox = %id, ?term, "applied terms that were still pending"),
+                Err(fault) => tracing::warn!(sandbox = %id, ?term, %fault, "could not apply terms; trying again later"),
             }
         }
         Ok(())

@@ -48,7 +48,7 @@ impl Control {
         match named {
             Named::Yes => {}
             Named::Taken => {
-                let text = format!("volume {} exists already", volume.name);
+                let text = format!("volume {} already exists", volume.name);
                 return Err(Fault::new(FaultKind::Conflict, "volume.exists", text));
             }
             Named::Full => {
@@ -60,12 +60,12 @@ impl Control {
             Ok(seen) => {
                 volume.size = seen.size;
                 self.store.show_volume(volume.id, seen.size).await?;
-                tracing::info!(volume = %volume.id, size = %seen.size, "volume made");
+                tracing::info!(volume = %volume.id, size = %seen.size, "volume created");
                 Ok(SeenVolume { volume, seen: Some(seen) })
             }
             Err(fault) => {
                 if let Err(cause) = self.unmake(volume.id).await {
-                    tracing::warn!(volume = %volume.id, %cause, "a failed volume could not be taken back yet");
+                    tracing::warn!(volume = %volume.id, %cause, "could not remove a failed volume yet");
                 }
                 Err(fault)
             }
@@ -90,7 +90,7 @@ impl Control {
     pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: Bytes) -> Result<SeenVolume, Fault> {
         let mut volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         if size < volume.size {
-            let text = format!("volume {name} has {} and never shrinks; make a smaller one instead", volume.size);
+            let text = format!("volume {name} has {} and cannot shrink; create a smaller volume instead", volume.size);
             return Err(Fault::new(FaultKind::Caller, "volume.shrink", text));
         }
         let control = self.clone();
@@ -131,8 +131,8 @@ impl Control {
         let Err(NoShare::Share { held, most }) = admit_share(total, all - own, own, more.get()) else { return Ok(()) };
         let [held, most] = [held, most].map(Bytes::new);
         let text = format!(
-            "volumes of this workspace have {held}, and its share of this host is {most} now; {more} more do not fit: \
-             delete a volume or ask for less"
+            "the volumes of this workspace have {held}, and its share of this host is now {most}, so {more} more do \
+             not fit; delete a volume or request less"
         );
         Err(Fault::new(FaultKind::Quota, "quota.volume_bytes", text))
     }

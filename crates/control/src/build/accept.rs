@@ -61,7 +61,7 @@ impl Control {
         match self.store.begin_build(&build, BUILDS_UNDER_WAY_MAX).await? {
             BuildBegun::Yes => {}
             BuildBegun::Twin => {
-                let text = format!("a build of {} is under way; wait for its end", ask.name);
+                let text = format!("a build of {} is already in progress; wait until it ends", ask.name);
                 return Err(Fault::new(FaultKind::Conflict, "build.under_way", text));
             }
             BuildBegun::Full => {
@@ -80,7 +80,7 @@ impl Control {
     async fn may_be_built(&self, workspace: &WorkspaceId, ask: &BuildAsk) -> Result<(), Fault> {
         self.not_global(&ask.name).await?;
         if !ask.replace && self.store.find_template(workspace, ask.name.as_str()).await?.is_some() {
-            let text = format!("template {} exists; delete it first, or send replace=true", ask.name);
+            let text = format!("template {} already exists; delete it first, or send replace=true", ask.name);
             return Err(Fault::new(FaultKind::Conflict, "template.exists", text));
         }
         match &ask.source {
@@ -105,7 +105,7 @@ impl Control {
         match self.host.templates().await.iter().any(|template| template.name == name.as_str()) {
             false => Ok(()),
             true => {
-                let text = format!("{name} is a template of the server itself, which cannot be changed");
+                let text = format!("{name} is a built-in template of the server and cannot be changed");
                 Err(Fault::new(FaultKind::Conflict, TEMPLATE_GLOBAL, text))
             }
         }

@@ -67,10 +67,10 @@ impl Control {
         if let Err(failure) = &recorded
             && let Err(error) = self.store.fail_build(id, &failure.0, self.clock.now_ns()).await
         {
-            tracing::error!(build = %id, %error, "a build's failure could not be recorded");
+            tracing::error!(build = %id, %error, "could not record a build's failure");
         }
         if tokio::time::timeout(BUILD_CLEANUP_MAX, self.clean_up_after(id, &workspace)).await.is_err() {
-            tracing::warn!(build = %id, "what a build held could not be given up in time; the next start does it");
+            tracing::warn!(build = %id, "could not release the resources of a build in time");
         }
         // After the row: a client that follows the log to its end reads the row next.
         match recorded {
@@ -88,7 +88,7 @@ impl Control {
     /// Waits for a place, then runs the build until its end, its time limit or the server's
     /// shutdown.
     async fn in_its_turn(&self, job: Job) -> Result<Baked, Failure> {
-        let stopped = || Failure::new("the server was stopped during the build; build again");
+        let stopped = || Failure::new("the server stopped during the build; start the build again");
         let token = self.scope.token();
         let _place = tokio::select! {
             () = token.cancelled() => return Err(stopped()),
@@ -106,7 +106,7 @@ impl Control {
             ended = tokio::time::timeout(BUILD_MAX, outcome) => match ended {
                 Ok(Ok(ended)) => ended,
                 Ok(Err(_)) => Err(Failure::new("internal error")),
-                Err(_) => Err(Failure::new(format!("timeout: a build may take {} s", BUILD_MAX.as_secs()))),
+                Err(_) => Err(Failure::new(format!("timeout: the build took longer than {} s", BUILD_MAX.as_secs()))),
             },
         };
         // An aborted step is a request to the host, which finishes it by itself.
@@ -175,7 +175,7 @@ impl Control {
         let proven = builder.prove(settings).await;
         builder.end().await?;
         proven?;
-        job.log.say(format!("a sandbox of it starts in {} ms", took.as_millis())).await;
+        job.log.say(format!("a sandbox from this template starts in {} ms", took.as_millis())).await;
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Control {
                     self.give_up_holding(holding).await;
                 }
             }
-            Err(error) => tracing::error!(%build, %error, "what a build held could not be listed"),
+            Err(error) => tracing::error!(%build, %error, "could not list the resources of a build"),
         }
         match self.store.trim_cache(workspace, CACHED_LAYERS_MAX, Bytes::new(CACHED_BYTES_MAX)).await {
             Ok(layers) => {
@@ -272,7 +272,7 @@ impl Control {
                     self.give_up_holding(Holding::Layer(layer)).await;
                 }
             }
-            Err(error) => tracing::error!(%build, %error, "the layers of steps could not be trimmed"),
+            Err(error) => tracing::error!(%build, %error, "could not trim the build cache"),
         }
     }
 
@@ -286,10 +286,10 @@ impl Control {
         match given_up {
             Ok(()) => {
                 if let Err(error) = self.store.unhold(holding).await {
-                    tracing::error!(?holding, %error, "what a build held is gone and still recorded");
+                    tracing::error!(?holding, %error, "a released resource of a build is still recorded");
                 }
             }
-            Err(fault) => tracing::warn!(?holding, %fault, "what a build held could not be given up"),
+            Err(fault) => tracing::warn!(?holding, %fault, "could not release a resource of a build"),
         }
     }
 }

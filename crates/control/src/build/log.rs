@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::limits::{BUILD_LOG_BYTES_MAX, BUILD_LOG_QUEUE_MAX};
 
-const CUT: &str = "… the log is full; what the steps say from here on is left out";
+const CUT: &str = "… the log is full; further output is omitted";
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -83,7 +83,7 @@ impl BuildLogs {
         let logs = self.clone();
         self.scope.start("build log", async move {
             if let Err(error) = write(file, queue, grown).await {
-                tracing::warn!(%build, %error, "a build's log could not be written");
+                tracing::warn!(%build, %error, "could not write a build's log");
             }
             logs.live().remove(&build);
         });

@@ -97,7 +97,7 @@ impl<'a> Builder<'a> {
             Verb::Run(run) => self.run(run).await,
             Verb::Place(place) => self.place(place).await,
             // `Take` needs a second machine, so the build handles it.
-            Verb::Take(_) => Err(Failure::new("files of another stage are taken by the build")),
+            Verb::Take(_) => Err(Failure::new("files of another stage must be copied by the build")),
         }
     }
 
@@ -197,9 +197,11 @@ impl<'a> Builder<'a> {
                 Some(ExecEvent::Stderr(piece)) => (&mut stderr, piece),
                 Some(ExecEvent::Exit { code: 0 }) => break Ok(()),
                 Some(ExecEvent::Exit { code }) => break Err(Failure::new(format!("exit status {code}"))),
-                Some(ExecEvent::TimedOut { .. }) => break Err(Failure::new("timeout: the build's time is over")),
+                Some(ExecEvent::TimedOut { .. }) => {
+                    break Err(Failure::new("timeout: the build took too long"));
+                }
                 Some(ExecEvent::Failed(fault)) => break Err(fault.into()),
-                None => break Err(Failure::new("the machine said nothing more")),
+                None => break Err(Failure::new("the connection to the build machine was lost")),
             };
             if let Some(text) = lines.push(&piece) {
                 log.output(&text).await;
@@ -232,13 +234,13 @@ impl<'a> Builder<'a> {
                 Err(failure.at("starting a command as the template's USER in its WORKDIR"))
             }
             Err(failure) => {
-                self.job.log.say(format!("note: the template runs no shell commands ({failure})")).await;
+                self.job.log.say(format!("note: the template cannot run shell commands ({failure})")).await;
                 Ok(())
             }
             Ok(()) => Ok(()),
         }?;
         if settings.started && !self.is_started().await? {
-            self.job.log.say("note: the template's command does not run in a sandbox of it").await;
+            self.job.log.say("note: the template's command does not run in a new sandbox").await;
         }
         Ok(())
     }

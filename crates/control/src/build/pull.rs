@@ -41,7 +41,7 @@ impl Control {
     ) -> Result<Ground, Failure> {
         let auth = credentials(job, reference);
         let mut registry = Registry::new(&self.templates.images, reference, auth.as_ref());
-        job.log.say(format!("looking for image {reference}")).await;
+        job.log.say(format!("resolving image {reference}")).await;
         let image = registry.resolve().await.map_err(|error| Failure::of_image(reference, error))?;
         let size = size_of(&job.ask);
         let key = format!("image 1 {} {} {} {}", image.digest.as_str(), job.ask.size_mb, size.cpus, size.memory_mib);
@@ -92,11 +92,11 @@ impl Control {
             looked.map(|Flat { tree, left_out }| (tree.list(), left_out))
         };
         let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
-        let (listing, left_out) = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
+        let (listing, left_out) = self.scope.block("read layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
         let (files, bytes) = (listing.entries().len(), listing.bytes());
         if bytes > job.ask.size_mb << 20 {
             let text = format!(
-                "it takes {} MiB, and the disk has {}; ask for more with size_mb",
+                "the unpacked image needs {} MiB, but the disk has {} MiB; request more with size_mb",
                 bytes >> 20,
                 job.ask.size_mb
             );
@@ -106,7 +106,7 @@ impl Control {
             .say(format!("unpacking {files} files, {} MiB, onto a disk of {} MiB", bytes >> 20, job.ask.size_mb))
             .await;
         if left_out > 0 {
-            job.log.say(format!("note: {left_out} device nodes are left out; machines make their own")).await;
+            job.log.say(format!("note: {left_out} device nodes are omitted; the machine creates its own")).await;
         }
         let builder = self.unpacking(job, volume, deadline).await?;
         let words = ["tar", "-xpf", "-", "--numeric-owner", "-C", ROOT].map(str::to_owned).to_vec();
@@ -179,7 +179,7 @@ struct Pipe(mpsc::Sender<io::Result<Bytes>>);
 
 impl io::Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the machine takes no more");
+        let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "the build machine stopped reading");
         self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(gone)?;
         Ok(bytes.len())
     }

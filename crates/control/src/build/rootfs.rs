@@ -29,7 +29,7 @@ const UNPACKERS: [&str; 2] = ["base", "mini"];
 
 /// Run after unpacking: makes the folders that every root needs and unmounts the file system.
 const FINISH: &str = "set -e; cd /mnt/root; rmdir lost+found 2>/dev/null || true; \
-    test -e bin -o -e usr || { echo 'the archive holds no root file system: neither /bin nor /usr'; exit 1; }; \
+    test -e bin -o -e usr || { echo 'the archive contains no root file system: neither /bin nor /usr'; exit 1; }; \
     mkdir -p dev proc sys run tmp etc root; chmod 1777 tmp; cd /; sync; umount /mnt/root";
 
 /// Size of a machine that boots a root.
@@ -41,7 +41,7 @@ pub(super) fn size_of(ask: &BuildAsk) -> Size {
 impl Control {
     /// Unpacks, boots and seals. Returns the layer, which the build holds.
     pub(super) async fn rootfs(&self, job: &Job, deadline: Instant) -> Result<(Ground, LayerId), Failure> {
-        let part = job.spool.rootfs.ok_or_else(|| Failure::new("no root file system came with the request"))?;
+        let part = job.spool.rootfs.ok_or_else(|| Failure::new("the request contains no root file system"))?;
         let volume = self.root_volume(job).await?;
         job.log.say(format!("unpacking the root file system onto a disk of {} MiB", job.ask.size_mb)).await;
         self.unpack(job, volume, part, deadline).await.map_err(|failure| failure.at("unpacking"))?;
@@ -119,7 +119,11 @@ impl Control {
         let templates = self.host.templates().await;
         let named = |name: &&str| templates.iter().find(|template| template.name == **name);
         let found = UNPACKERS.iter().find_map(named).or_else(|| templates.first());
-        let none = || Failure::new("the server has no template to unpack in; its operator bakes one");
+        let none = || {
+            Failure::new(
+                "the server has no template to unpack in; the operator must bake one: pandastack template bake mini",
+            )
+        };
         let TemplateView { name, layer, memory_mib, cpus, disk_mib } = found.ok_or_else(none)?.clone();
         Ok(Ground {
             template: name.parse().map_err(|_| none())?,

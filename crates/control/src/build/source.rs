@@ -38,7 +38,7 @@ impl Source {
 impl Control {
     /// Resolves the name of an image. Fetches no layers: the step may be in the cache.
     pub(super) async fn image_source(&self, job: &Job, reference: Reference) -> Result<Source, Failure> {
-        job.log.say(format!("looking for image {reference}")).await;
+        job.log.say(format!("resolving image {reference}")).await;
         let auth = credentials(job, &reference);
         let image = Registry::new(&self.templates.images, &reference, auth.as_ref()).resolve().await;
         let image = image.map_err(|error| Failure::of_image(&reference, error))?;
@@ -70,7 +70,7 @@ impl Control {
         let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
         let (these, token, paths) = (layers.clone(), stop.clone(), paths.to_vec());
         let look = move || flatten::look(&these, None, &token).map(|Flat { tree, .. }| pick(&tree, &paths));
-        let picked = self.scope.block("look at layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
+        let picked = self.scope.block("read layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
         let Picked { listing, paths, folders } = picked.map_err(Failure::new)?;
         to.make_folders(&[folder.to_owned()]).await?;
         // `-o`: owners in the image mean nothing in this machine.

@@ -118,7 +118,7 @@ impl Control {
         for (number, Planned { line, text, act }) in (1..).zip(&plan.steps) {
             let step = format!("step {number}/{}", plan.steps.len());
             let Act::Change(change) = act else {
-                let note = if *act == Act::Nothing { " (has no effect here)" } else { "" };
+                let note = if *act == Act::Nothing { " (ignored)" } else { "" };
                 job.log.say(format!("{step}: {text}{note}")).await;
                 continue;
             };
@@ -195,10 +195,10 @@ impl Control {
             return Ok(ground);
         }
         let at = |problem: String| format!("Dockerfile line {}: {problem}", line);
-        let unknown = |why| Failure::new(at(format!("FROM {name:?} is no template here, and no image: {why}")));
+        let unknown = |why| Failure::new(at(format!("FROM {name:?} is neither a template nor an image: {why}")));
         let reference = self.templates.images.reference(name).map_err(unknown)?;
         let pulled = self.image_ground(job, &reference, deadline).await;
-        pulled.map_err(|failure| Failure::new(at(format!("FROM {name:?} is no template here; {failure}"))))
+        pulled.map_err(|failure| Failure::new(at(format!("FROM {name:?} is not a template; {failure}"))))
     }
 }
 
@@ -208,8 +208,6 @@ async fn say_sizes(job: &Job, ground: &Ground) {
     job.log.say(format!("from {} ({cpus} CPUs, {memory_mib} MiB, disk {} MiB)", ground.base, ground.disk_mib)).await;
     let other = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
     if other(job.ask.memory_mb, memory_mib) || other(job.ask.cpu.map(u64::from), u64::from(cpus)) {
-        job.log
-            .say("the template has the CPUs and memory of what it is made from; the sizes asked for have no effect")
-            .await;
+        job.log.say("the template has the CPUs and memory of its base; the requested sizes have no effect").await;
     }
 }

@@ -59,22 +59,28 @@ impl Builder<'_> {
             Ok(process) => process.number,
             Err(fault) if fault.kind == FaultKind::Bug => return Err(fault.into()),
             Err(fault) => {
-                log.say(format!("note: it cannot be started ({}); the template is made without it", fault.text)).await;
+                log.say(format!(
+                    "note: the command cannot be started ({}); the template is built without it",
+                    fault.text
+                ))
+                .await;
                 return Ok(false);
             }
         };
         let outcome = self.wait_ready(number, ports.iter().copied().collect()).await?;
         self.show_output(number).await?;
         match outcome {
-            Outcome::Listens(port) => log.say(format!("it listens on port {port}")).await,
-            Outcome::Runs if ports.is_empty() => log.say("it runs").await,
+            Outcome::Listens(port) => log.say(format!("the command listens on port {port}")).await,
+            Outcome::Runs if ports.is_empty() => log.say("the command runs").await,
             Outcome::Runs => {
-                let text =
-                    format!("note: it runs, and listens on no exposed port after {} s", START_READY_MAX.as_secs());
+                let text = format!(
+                    "note: the command runs, but listens on no exposed port after {} s",
+                    START_READY_MAX.as_secs()
+                );
                 log.say(text).await;
             }
             Outcome::Ended(ProcessEnd { code, .. }) => {
-                log.say(format!("note: it ended with exit status {code}; sandboxes begin without it")).await;
+                log.say(format!("note: the command ended with exit status {code}; sandboxes start without it")).await;
                 return Ok(false);
             }
         }

@@ -74,10 +74,10 @@ impl Control {
                     layer(ground, from, key)
                 }
                 None => {
-                    let unknown = |why| format!("{name:?} is no stage, no template here, and no image: {why}");
+                    let unknown = |why| format!("{name:?} is neither a stage, a template nor an image: {why}");
                     let reference = self.templates.images.reference(name).map_err(|why| Failure::new(unknown(why)))?;
                     let source = self.image_source(job, reference).await;
-                    let unknown = |failure| format!("{name:?} is no stage and no template here; {failure}");
+                    let unknown = |failure| format!("{name:?} is neither a stage nor a template; {failure}");
                     Elsewhere::Image(Box::new(source.map_err(|failure| Failure::new(unknown(failure)))?))
                 }
             },
@@ -158,7 +158,7 @@ impl Control {
         let entries = self.host.list_dir(source.id, if above.is_empty() { "/" } else { above }).await?;
         let fitting = entries.into_iter().filter(|entry| fitting.is_match(&entry.name));
         let paths: Vec<String> = fitting.map(|entry| format!("{above}/{}", entry.name)).collect();
-        if paths.is_empty() { Err(Failure::new(format!("{path:?} is not in that stage"))) } else { Ok(paths) }
+        if paths.is_empty() { Err(Failure::new(format!("{path:?} does not exist in that stage"))) } else { Ok(paths) }
     }
 }
 

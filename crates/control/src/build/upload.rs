@@ -76,8 +76,8 @@ impl Spool {
             }
             Err(NoShare::Share { held, most }) => {
                 let text = format!(
-                    "uploads of this workspace hold {held} bytes, and its share is {most} now; try again when other builds \
-                     have ended"
+                    "the uploads of this workspace use {held} bytes, and its share is now {most}; try again when \
+                     other builds have finished"
                 );
                 Err(Fault::new(FaultKind::Quota, "quota.upload_bytes", text))
             }
@@ -100,7 +100,7 @@ impl Drop for Spool {
     fn drop(&mut self) {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner).give_back(&self.workspace, self.bytes);
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
-            tracing::warn!(%error, "a build's files could not be removed; the next start does it");
+            tracing::warn!(%error, "could not remove a build's files; the next start tries again");
         }
     }
 }
@@ -149,7 +149,11 @@ impl Unread {
         body.into_data_stream().map(move |piece| {
             let piece = piece.map_err(io::Error::other)?;
             let bytes = unread.0.fetch_add(piece.len() as u64, Ordering::Relaxed) + piece.len() as u64;
-            if bytes > UNREAD_BYTES_MAX { Err(io::Error::other("the head of a part is too long")) } else { Ok(piece) }
+            if bytes > UNREAD_BYTES_MAX {
+                Err(io::Error::other("the headers of a part are too long"))
+            } else {
+                Ok(piece)
+            }
         })
     }
 
@@ -212,7 +216,7 @@ async fn file(part: Part<'_>, unread: &Unread, spool: &mut Spool) -> Result<(), 
     let Part { mut field, name, number: part } = part;
     let path = context::checked(&name).map_err(|text| Fault::new(FaultKind::Caller, "build.bad_path", text))?;
     if spool.files.iter().any(|file| file.path == path) {
-        let text = format!("context path {path:?} came twice");
+        let text = format!("context path {path:?} was sent twice");
         return Err(Fault::new(FaultKind::Caller, "build.bad_path", text));
     }
     let before: u64 = spool.files.iter().filter(|file| file.path != ROOTFS).map(|file| file.bytes).sum();
@@ -250,10 +254,10 @@ fn too_large(text: &str) -> Fault {
 }
 
 fn slow() -> Fault {
-    let text = format!("nothing of the body came for {} s", UPLOAD_QUIET_MAX.as_secs());
+    let text = format!("no part of the body arrived for {} s", UPLOAD_QUIET_MAX.as_secs());
     Fault::new(FaultKind::Caller, "body.slow", text)
 }
 
 fn broken(error: impl std::fmt::Display) -> Fault {
-    Fault::new(FaultKind::Caller, "body.broken", "the body ended early or is not well-formed").with_detail(error)
+    Fault::new(FaultKind::Caller, "body.broken", "the body ended early or is malformed").with_detail(error)
 }

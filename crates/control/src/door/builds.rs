@@ -34,7 +34,7 @@ pub async fn build(
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (spool, _place) = control.templates.builds.spool(&caller.workspace)?;
     let received = tokio::time::timeout(UPLOAD_MAX, receive(content_type, body, spool)).await;
-    let slow = |_| Fault::new(FaultKind::Caller, "body.slow", format!("the body took longer than {UPLOAD_MAX:?}"));
+    let slow = |_| Fault::new(FaultKind::Caller, "body.slow", format!("the body did not arrive within {UPLOAD_MAX:?}"));
     let mut upload = received.map_err(slow)??;
     if flag(&uri, "replace") {
         upload.fields.replace = Some("true".to_owned());
@@ -98,7 +98,7 @@ pub async fn logs(
         let token = token.clone();
         async move {
             let (text, reader) = tokio::select! {
-                () = token.cancelled() => (": the server stops\n\n".to_owned(), None),
+                () = token.cancelled() => (": the server is shutting down\n\n".to_owned(), None),
                 next = piece(reader?) => next,
             };
             Some((Ok::<_, std::convert::Infallible>(text), reader))
@@ -125,7 +125,7 @@ async fn piece(mut reader: LogReader) -> (String, Option<LogReader>) {
             Ok(Ok(Read::Quiet)) => {}
             Ok(Ok(Read::End)) => return (BUILD_LOG_END.to_owned(), None),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "a build's log could not be read");
+                tracing::warn!(%error, "could not read a build's log");
                 return (BUILD_LOG_END.to_owned(), None);
             }
         }

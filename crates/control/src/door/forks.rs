@@ -22,7 +22,7 @@ pub async fn fork(
     let Forks { parent, layer, tree: _, at_ns, children, failures } =
         control.fork(&caller, id, wish, Family::Loose).await?;
     let children: Vec<_> = children.into_iter().map(render).collect();
-    let sandbox = children.first().cloned().ok_or_else(|| Fault::bug("a fork without children"))?;
+    let sandbox = children.first().cloned().ok_or_else(|| Fault::bug("a fork returned no children"))?;
     let fork = Fork {
         parent_id: parent.to_string(),
         snapshot_id: layer.uuid().to_string(),

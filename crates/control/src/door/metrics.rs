@@ -96,7 +96,7 @@ async fn visible(control: &Control, caller: &Caller, id: SandboxId) -> Result<()
 
 /// Measures a machine, and its CPU use since the last measurement.
 async fn measured(control: &Control, id: SandboxId) -> Result<(MachineUsage, f64), Fault> {
-    let none = || Fault::new(FaultKind::Conflict, NO_MACHINE, "the sandbox has no machine now that could be measured");
+    let none = || Fault::new(FaultKind::Conflict, NO_MACHINE, "the sandbox has no running machine to measure");
     let usage = control.host.usage(id).await?.ok_or_else(none)?;
     let known = control.usage.series.baseline(id).and_then(|baseline| baseline.percent(&usage, control.clock.now_ns()));
     if let Some(percent) = known {
@@ -122,7 +122,7 @@ fn span(uri: &Uri, now_ns: u64) -> Result<(Span, &'static str), Fault> {
     };
     let from = query_time(uri, "from")?.map_or(to.saturating_sub(range), |from| from / NS_PER_SECOND);
     if from > to || to - from > SERIES_SPAN_MAX.as_secs() {
-        return bad("metrics.bad_range", "from must be before to, by 30 days at most");
+        return bad("metrics.bad_range", "from must be before to, and the period may be at most 30 days");
     }
     let usual = match to - from {
         0..=3600 => "15s",

@@ -58,11 +58,11 @@ enum SendError {
     Dial(#[from] DialError),
     #[error("no connection within {}s", WEBHOOK_CONNECT_MAX.as_secs())]
     ConnectSlow,
-    #[error("the request cannot be written")]
+    #[error("the request could not be built")]
     Request(#[source] hyper::http::Error),
-    #[error("no answer in HTTP")]
+    #[error("no valid HTTP response")]
     Http(#[source] hyper::Error),
-    #[error("no answer within {}s", WEBHOOK_ANSWER_MAX.as_secs())]
+    #[error("no response within {}s", WEBHOOK_ANSWER_MAX.as_secs())]
     Slow,
 }
 
@@ -140,7 +140,10 @@ async fn read(response: Response<Incoming>) -> Sent {
         (true, _) => None,
         (_, true) => {
             let to: String = location.unwrap_or_default().chars().take(200).collect();
-            Some(format!("answered {} to {to:?}; redirects are not followed", status.as_u16()))
+            Some(format!(
+                "the receiver answered {} with a redirect to {to:?}; redirects are not followed",
+                status.as_u16()
+            ))
         }
         _ => Some(format!("answered {}", status.as_u16())),
     };
@@ -190,6 +193,6 @@ mod tests {
         let (sent, ()) = tokio::join!(sent(Reach::Private, &url), async {
             drop(listener.accept().await.unwrap());
         });
-        assert!(sent.error.unwrap().starts_with("no answer in HTTP"));
+        assert!(sent.error.unwrap().starts_with("no valid HTTP response"));
     }
 }

@@ -21,21 +21,21 @@ impl Target {
     /// Parses an address. An address that is visibly not allowed is refused already here.
     pub fn parse(text: &str, reach: Reach) -> Result<Self, Fault> {
         if text.len() > WEBHOOK_URL_BYTES_MAX {
-            return Err(bad(format!("url has at most {WEBHOOK_URL_BYTES_MAX} bytes")));
+            return Err(bad(format!("url must have at most {WEBHOOK_URL_BYTES_MAX} bytes")));
         }
         // The parser would remove them and accept the rest as one address.
         if text.chars().any(char::is_control) {
-            return Err(bad("url must not have control characters"));
+            return Err(bad("url must not contain control characters"));
         }
-        let mut url = Url::parse(text).map_err(|error| bad(format!("url is no address: {error}")))?;
+        let mut url = Url::parse(text).map_err(|error| bad(format!("url is not valid: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(bad("url must begin with https:// or http://"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("url must not carry a name or password; the signature tells who sends"));
+            return Err(bad("url must not contain a user name or password; verify the signature instead"));
         }
         if url.port() == Some(0) {
-            return Err(bad("url has a port that nobody can listen on"));
+            return Err(bad("url must not have port 0"));
         }
         url.set_fragment(None);
         let target = Self { url };
@@ -86,11 +86,11 @@ impl Target {
             Some(Host::Domain(name)) => {
                 let name = name.trim_end_matches('.');
                 if name == "localhost" || name.ends_with(".localhost") {
-                    return Err(not_allowed("this host itself"));
+                    return Err(not_allowed("an address of this host"));
                 }
                 None
             }
-            None => return Err(bad("url names no host")),
+            None => return Err(bad("url has no host")),
         };
         literal.and_then(refused).map_or(Ok(()), |why| Err(not_allowed(why)))
     }
@@ -101,7 +101,10 @@ fn bad(text: impl Into<String>) -> Fault {
 }
 
 fn not_allowed(why: &str) -> Fault {
-    let text = format!("url leads to an address that is {why}; the operator allows those with --webhook-allow-private");
+    let text = format!(
+        "url leads to an address that is not public ({why}); the operator can allow such addresses with \
+         --webhook-allow-private"
+    );
     Fault::new(FaultKind::Caller, "webhook.address_not_allowed", text)
 }
 

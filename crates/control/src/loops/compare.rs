@@ -10,7 +10,7 @@ use serde_json::json;
 use super::listen::{delete_sandbox, write_state};
 use crate::{Control, store::StoreError};
 
-const GONE: &str = "its machine ended with an earlier run of the server";
+const GONE: &str = "the sandbox's machine no longer exists on the host";
 
 /// Records in every row the state that the host reports. An interrupted create or fork is forgotten
 /// if the host does not have the sandbox. An interrupted delete is finished.
@@ -22,8 +22,8 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
     // host did not learn of it. No caller can use the sandbox.
     for (id, _) in seen.extract_if(|id, _| !known.contains(id)) {
         match control.host.remove(id).await {
-            Ok(()) => tracing::info!(sandbox = %id, "removed: it is in no row"),
-            Err(fault) => tracing::warn!(sandbox = %id, %fault, "a sandbox without a row could not be removed"),
+            Ok(()) => tracing::info!(sandbox = %id, "removed a sandbox that is not in the database"),
+            Err(fault) => tracing::warn!(sandbox = %id, %fault, "could not remove a sandbox without a row"),
         }
     }
     for (id, state) in rows {
@@ -32,7 +32,7 @@ pub async fn compare(control: &Control) -> Result<(), StoreError> {
             (SandboxState::Stopping, None) => delete_sandbox(control, id, Some("request")).await?,
             (SandboxState::Stopping, Some(_)) => match control.host.remove(id).await {
                 Ok(()) => delete_sandbox(control, id, Some("request")).await?,
-                Err(fault) => tracing::warn!(sandbox = %id, %fault, "a delete that was cut off could not be finished"),
+                Err(fault) => tracing::warn!(sandbox = %id, %fault, "could not finish an interrupted delete"),
             },
             (SandboxState::Creating, None) => control.store.forget(id).await?,
             (_, None) => {
@@ -73,7 +73,7 @@ pub async fn catch_up(control: &Control) -> Result<(), StoreError> {
     let terms = control.clone();
     control.scope.start("reapply terms", async move {
         if let Err(error) = terms.reapply_terms().await {
-            tracing::error!(%error, "terms of sandboxes could not be applied");
+            tracing::error!(%error, "could not apply the terms of sandboxes");
         }
     });
     Ok(())

@@ -8,7 +8,7 @@ pub async fn deliver(control: Control) {
     let (token, bell) = (control.scope.token(), control.store.outbox());
     loop {
         if let Err(error) = start_due(&control).await {
-            tracing::error!(%error, cause = ?std::error::Error::source(&error), "the outbox could not be read");
+            tracing::error!(%error, cause = ?std::error::Error::source(&error), "could not read the outbox");
         }
         tokio::select! {
             biased;

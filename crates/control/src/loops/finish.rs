@@ -12,7 +12,7 @@ use crate::{
 /// deleted when that sandbox is.
 const ATTACHED: &str = "volume.attached";
 
-const CUT_OFF: &str = "the server was stopped during the build; build again";
+const CUT_OFF: &str = "the server stopped during the build; start the build again";
 
 /// Status recorded for a lost response. No caller sees it.
 const LOST_STATUS: u16 = 409;
@@ -22,7 +22,7 @@ const LOST_STATUS: u16 = 409;
 pub async fn finish(control: &Control) -> Result<(), StoreError> {
     for layer in control.store.unfinished_snapshots().await? {
         if let Err(fault) = control.give_up(layer).await {
-            tracing::warn!(%layer, %fault, "an unfinished snapshot could not be given up");
+            tracing::warn!(%layer, %fault, "could not release an unfinished snapshot");
         }
     }
     for (volume, unfinished) in control.store.unfinished_volumes().await? {
@@ -32,7 +32,7 @@ pub async fn finish(control: &Control) -> Result<(), StoreError> {
                 control.store.show_volume(volume.id, volume.size).await?;
             }
             (Unfinished::Make | Unfinished::Delete, Err(fault)) => {
-                tracing::warn!(volume = %volume.id, %fault, "an unfinished volume could not be removed");
+                tracing::warn!(volume = %volume.id, %fault, "could not remove an unfinished volume");
             }
         }
     }
@@ -53,7 +53,7 @@ async fn take_back(control: &Control) -> Result<(), StoreError> {
         }
         for (kind, id) in made {
             if let Err(fault) = control.take_back_made(&attempt.workspace, kind, &id).await {
-                tracing::warn!(?kind, id, %fault, "what an unfinished request made could not be taken back");
+                tracing::warn!(?kind, id, %fault, "could not remove the result of an interrupted request");
                 clean = false;
             }
         }
@@ -65,7 +65,7 @@ async fn take_back(control: &Control) -> Result<(), StoreError> {
         control.store.fail_build(build.id, CUT_OFF, control.clock.now_ns()).await?;
         match control.templates.builds.logs.begin(build.id).await {
             Ok(log) => log.say(format!("build failed: {CUT_OFF}")).await,
-            Err(error) => tracing::warn!(build = %build.id, %error, "a build's log could not be ended"),
+            Err(error) => tracing::warn!(build = %build.id, %error, "could not write the end of a build's log"),
         }
     }
     for holding in control.store.holdings(None).await? {

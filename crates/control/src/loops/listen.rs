@@ -34,7 +34,7 @@ pub async fn listen(
             event = events.recv() => match event {
                 Ok(event) => trace::within(cause(&event), apply(&control, event)).await,
                 Err(RecvError::Lagged(_)) => {
-                    tracing::warn!("host events were missed; comparing everything");
+                    tracing::warn!("missed events of the host; comparing all sandboxes");
                     catch_up(&control).await
                 }
                 Err(RecvError::Closed) => return,
@@ -42,7 +42,7 @@ pub async fn listen(
             Some(settle) = unsettled.recv() => look(&control, settle).await,
         };
         if let Err(error) = written {
-            tracing::error!(%error, cause = ?std::error::Error::source(&error), "a host event could not be recorded");
+            tracing::error!(%error, cause = ?std::error::Error::source(&error), "could not record a host event");
         }
     }
 }

@@ -25,7 +25,7 @@ impl Control {
         let population = match self.store.population().await {
             Ok(population) => population,
             Err(error) => {
-                tracing::warn!(%error, "no sample was taken");
+                tracing::warn!(%error, "could not take a metrics sample");
                 return;
             }
         };

@@ -38,8 +38,8 @@ async fn write(control: &Control, batch: &[AuditRow]) {
         let Err(error) = control.store.add_audit_entries(batch).await else { return };
         let cause = std::error::Error::source(&error);
         match tried < AUDIT_TRIES {
-            true => tracing::warn!(%error, ?cause, "the audit trail could not be written; once more"),
-            false => tracing::error!(%error, ?cause, lost = batch.len(), "requests are missing in the audit trail"),
+            true => tracing::warn!(%error, ?cause, "could not write the audit trail; trying again"),
+            false => tracing::error!(%error, ?cause, lost = batch.len(), "audit entries were lost"),
         }
     }
 }
@@ -48,6 +48,6 @@ async fn write(control: &Control, batch: &[AuditRow]) {
 pub async fn prune(control: &Control) {
     let before_ns = control.clock.now_ns().saturating_sub(AUDIT_AGE_MAX.as_nanos() as u64);
     if let Err(error) = control.store.prune_deeds(before_ns, AUDIT_ENTRIES_PER_WORKSPACE_MAX).await {
-        tracing::warn!(%error, "the audit trail could not be shortened");
+        tracing::warn!(%error, "could not delete old audit entries");
     }
 }

@@ -100,8 +100,10 @@ fn shared_volumes(parent: &Intent) -> Result<Vec<VolumeMount>, Fault> {
     match written.into_iter().find(|(mount, _)| mount.access == Access::ReadWrite) {
         None => Ok(parent.spec.volumes.clone()),
         Some((_, name)) => {
-            let text =
-                format!("volume {name} is attached for writing, which only one sandbox may; attach it read-only");
+            let text = format!(
+                "volume {name} is attached read-write, which only one sandbox can do at a time; attach it read-only \
+                 to fork"
+            );
             Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
         }
     }

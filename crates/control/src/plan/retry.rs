@@ -32,7 +32,7 @@ pub fn after(one: Try) -> Verdict {
     let since_ns = failing_since_ns.unwrap_or(now_ns);
     let long = u128::from(now_ns.saturating_sub(since_ns)) >= WEBHOOK_FAILING_MAX.as_nanos();
     let disable = match status {
-        Some(GONE) => Some("the receiver answered 410: it wants no more".to_owned()),
+        Some(GONE) => Some("the receiver answered 410 (Gone)".to_owned()),
         _ if long => {
             let days = WEBHOOK_FAILING_MAX.as_secs() / 86_400;
             Some(format!("no delivery has succeeded for {days} days"))

@@ -56,7 +56,7 @@ impl Store {
             .bind(to_sql(forget_before_ns))
             .execute(&mut *tx)
             .await
-            .map_err(failed("forget old attempts"))?;
+            .map_err(failed("delete old attempts"))?;
         let insert = "INSERT INTO attempt (workspace, key, digest, created_at) VALUES (?, ?, ?, ?)
                       ON CONFLICT (workspace, key) DO NOTHING";
         let done = sqlx::query(insert)
@@ -66,13 +66,13 @@ impl Store {
             .bind(to_sql(now_ns))
             .execute(&mut *tx)
             .await
-            .map_err(failed("take an idempotency key"))?;
+            .map_err(failed("reserve an idempotency key"))?;
         let begun = if done.rows_affected() == 1 {
             Begun::New
         } else {
             let sql = "SELECT digest, status, answer FROM attempt WHERE workspace = ? AND key = ?";
             let row = sqlx::query(sql).bind(&workspace.0).bind(key).fetch_one(&mut *tx).await;
-            read(&row.map_err(failed("look an idempotency key up"))?, digest)?
+            read(&row.map_err(failed("look up an idempotency key"))?, digest)?
         };
         tx.commit().await.map_err(failed("commit an attempt"))?;
         Ok(begun)
@@ -90,7 +90,7 @@ impl Store {
             .bind(id)
             .execute(&self.pool)
             .await
-            .map_err(failed("note what an attempt makes"))?;
+            .map_err(failed("record what an attempt creates"))?;
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ impl Store {
     /// Stores the response of a request. Past its limits the workspace loses its oldest responses.
     pub async fn answer_attempt(&self, attempt: &Attempt, status: u16, body: Option<&[u8]>) -> Result<(), StoreError> {
         let Attempt { workspace, key } = attempt;
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin an answer"))?;
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to store a response"))?;
         sqlx::query("UPDATE attempt SET status = ?, answer = ? WHERE workspace = ? AND key = ?")
             .bind(i64::from(status))
             .bind(body)
@@ -106,13 +106,13 @@ impl Store {
             .bind(key)
             .execute(&mut *tx)
             .await
-            .map_err(failed("keep an answer"))?;
+            .map_err(failed("store a response"))?;
         sqlx::query("DELETE FROM attempt_made WHERE workspace = ? AND key = ?")
             .bind(&workspace.0)
             .bind(key)
             .execute(&mut *tx)
             .await
-            .map_err(failed("forget what an attempt made"))?;
+            .map_err(failed("delete the record of what an attempt created"))?;
         // Newest first: delete the entries past the limit of number or of bytes.
         let prune = "DELETE FROM attempt WHERE workspace = ? AND status IS NOT NULL AND key IN (
                          SELECT key FROM (
@@ -128,8 +128,8 @@ impl Store {
             .bind(to_sql(ATTEMPT_BYTES_PER_WORKSPACE_MAX))
             .execute(&mut *tx)
             .await
-            .map_err(failed("drop old answers"))?;
-        tx.commit().await.map_err(failed("commit an answer"))
+            .map_err(failed("delete old responses"))?;
+        tx.commit().await.map_err(failed("commit a response"))
     }
 
     /// Frees a key after a request that had no effect.
@@ -166,7 +166,7 @@ impl Store {
                 .bind(&attempt.key)
                 .fetch_all(&self.pool)
                 .await
-                .map_err(failed("list what an attempt made"))?;
+                .map_err(failed("list what an attempt created"))?;
             let read = |row: &sqlx::sqlite::SqliteRow| {
                 let (kind, id): (String, String) = (row.try_get("kind").ok()?, row.try_get("id").ok()?);
                 Some((Made::from_str(&kind)?, id))

@@ -135,7 +135,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("mark a build"))
+            .map_err(failed("record a build's status"))
     }
 
     /// Records why a build failed.
@@ -147,7 +147,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("fail a build"))
+            .map_err(failed("record a failed build"))
     }
 
     /// Finds one build of a workspace.
@@ -191,7 +191,7 @@ impl Store {
             .bind(to_sql(kept))
             .fetch_all(&self.pool)
             .await
-            .map_err(failed("forget old builds"))?;
+            .map_err(failed("delete old builds"))?;
         Ok(gone.iter().filter_map(|id| id.parse().ok()).collect())
     }
 
@@ -204,7 +204,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("record a build's holding"))
+            .map_err(failed("record a resource of a build"))
     }
 
     /// Forgets a resource that was removed.
@@ -214,7 +214,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("forget a build's holding"))
+            .map_err(failed("delete the record of a build's resource"))
     }
 
     /// Lists the resources of one build or of all, in the order in which they can be released.
@@ -227,7 +227,7 @@ impl Store {
             .bind(&build)
             .fetch_all(&self.pool)
             .await
-            .map_err(failed("list holdings of builds"))?;
+            .map_err(failed("list the resources of builds"))?;
         rows.iter().map(read_holding).collect()
     }
 }

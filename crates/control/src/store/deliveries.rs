@@ -117,7 +117,7 @@ impl Store {
             .bind(to_sql(count as u64))
             .fetch_all(&self.pool)
             .await
-            .map_err(failed("list deliveries to try"))?;
+            .map_err(failed("list due deliveries"))?;
         ids.into_iter().map(|id| id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })).collect()
     }
 
@@ -128,7 +128,7 @@ impl Store {
             .bind(to_sql(now_ns))
             .fetch_optional(&self.pool)
             .await
-            .map_err(failed("read a delivery to try"))?;
+            .map_err(failed("read a due delivery"))?;
         row.as_ref().map(read).transpose()
     }
 
@@ -237,7 +237,7 @@ async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at
         .bind(webhook.to_string())
         .execute(&mut *tx)
         .await
-        .map_err(failed("switch a webhook off"))?;
+        .map_err(failed("disable a webhook"))?;
     let dead = "UPDATE webhook_delivery SET status = 'dead', finished_at = ? WHERE webhook = ? AND status = 'pending'";
     sqlx::query(dead)
         .bind(to_sql(at_ns))
@@ -245,7 +245,7 @@ async fn disable(tx: &mut SqliteConnection, webhook: WebhookId, reason: &str, at
         .execute(&mut *tx)
         .await
         .map(drop)
-        .map_err(failed("give up a webhook's deliveries"))
+        .map_err(failed("mark a webhook's deliveries as dead"))
 }
 
 /// Removes the oldest ended deliveries. Dead ones have a limit of their own, so that successful
@@ -262,7 +262,7 @@ async fn prune(tx: &mut SqliteConnection, webhook: WebhookId) -> Result<(), Stor
             .bind(to_sql(most))
             .execute(&mut *tx)
             .await
-            .map_err(failed("drop old deliveries"))?;
+            .map_err(failed("delete old deliveries"))?;
     }
     Ok(())
 }

@@ -135,7 +135,7 @@ impl Store {
             .bind(to_sql(now_ns))
             .execute(&mut *tx)
             .await
-            .map_err(failed("make a workspace"))?;
+            .map_err(failed("create a workspace"))?;
         // One statement counts and inserts, so concurrent callers cannot exceed the limit.
         let insert = "INSERT INTO api_key (hash, id, prefix, workspace, label, created_at, expires_at, created_by)
                       SELECT ?, ?, ?, ?, ?, ?, ?, ?
@@ -156,7 +156,7 @@ impl Store {
             .bind(to_sql(limits.working_max))
             .execute(&mut *tx)
             .await
-            .map_err(failed("make a key"))?;
+            .map_err(failed("create a key"))?;
         // Keep the operator's keys: the next start may be given a revoked one again.
         let ended = "DELETE FROM api_key WHERE hash IN (
                          SELECT hash FROM api_key WHERE workspace = ? AND created_by <> ?
@@ -169,7 +169,7 @@ impl Store {
             .bind(to_sql(limits.ended_max))
             .execute(&mut *tx)
             .await
-            .map_err(failed("forget old keys"))?;
+            .map_err(failed("delete old keys"))?;
         tx.commit().await.map_err(failed("commit a key"))?;
         Ok(if done.rows_affected() > 0 { KeyAdded::Yes } else { KeyAdded::Full })
     }
@@ -239,7 +239,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("note the use of a key"))
+            .map_err(failed("record the use of a key"))
     }
 }
 

@@ -38,7 +38,7 @@ impl Store {
             .bind(&workspace.0)
             .fetch_all(&self.pool)
             .await
-            .map_err(failed("list relatives"))?;
+            .map_err(failed("list related sandboxes"))?;
         let relative = |row| {
             let id = read_id(row)?;
             let parent: Option<String> = column(row, "parent")?;
@@ -70,7 +70,7 @@ pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_
         .bind(id.to_string())
         .execute(&mut *tx)
         .await
-        .map_err(failed("keep an ancestor"))?;
+        .map_err(failed("record an ancestor"))?;
     if kept.rows_affected() == 0 {
         return Ok(());
     }
@@ -83,7 +83,7 @@ pub(super) async fn keep_ancestor(tx: &mut SqliteConnection, id: SandboxId, now_
         .execute(&mut *tx)
         .await
         .map(drop)
-        .map_err(failed("drop old ancestors"))
+        .map_err(failed("delete old ancestors"))
 }
 
 /// Drops deleted ancestors that lost their last descendant with this sandbox.
@@ -97,7 +97,7 @@ pub(super) async fn prune(tx: &mut SqliteConnection, gone: SandboxId) -> Result<
                           WHERE child.workspace = fork_ancestor.workspace AND child.parent = fork_ancestor.id)";
     loop {
         let pruned = sqlx::query(leaves).bind(gone.to_string()).execute(&mut *tx).await;
-        if pruned.map_err(failed("drop ancestors without descendants"))?.rows_affected() == 0 {
+        if pruned.map_err(failed("delete ancestors without descendants"))?.rows_affected() == 0 {
             return Ok(());
         }
     }

@@ -21,7 +21,7 @@ const STEPS: &[&str] = &[
 /// Runs the missing steps, each in its own transaction.
 pub async fn migrate(pool: &SqlitePool, now_ns: u64) -> Result<(), StoreError> {
     let make = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL)";
-    sqlx::query(make).execute(pool).await.map_err(failed("make the version table"))?;
+    sqlx::query(make).execute(pool).await.map_err(failed("create the version table"))?;
     let found: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM schema_version")
         .fetch_one(pool)
         .await

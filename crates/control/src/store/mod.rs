@@ -74,9 +74,9 @@ pub enum StoreError {
         #[source]
         cause: sqlx::Error,
     },
-    #[error("the database has version {found}, this program knows up to {known}; use a newer program")]
+    #[error("the database has version {found}, but this program supports only up to {known}; use a newer program")]
     TooNew { found: i64, known: i64 },
-    #[error("the row of {id} has an unreadable {field}")]
+    #[error("the row of {id} has an invalid {field}")]
     Corrupt { id: String, field: &'static str },
 }
 
@@ -144,7 +144,7 @@ impl From<StoreError> for Fault {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         let detail = format!("{error}{cause}");
         if error.is_full() {
-            let text = "the server's disk is full, so that nothing can be written down; try again when there is room";
+            let text = "the server's disk is full; try again when space has been freed";
             return Fault::new(FaultKind::Storage, "host.storage", text).with_detail(detail);
         }
         Fault::bug(detail)

@@ -50,7 +50,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("take a port's declaration back"))
+            .map_err(failed("delete a port's declaration"))
     }
 
     /// Returns the signing key of previews. If there is none yet, `fresh` becomes it.
@@ -66,7 +66,7 @@ impl Store {
             .bind(to_sql(now_ns))
             .execute(&self.pool)
             .await
-            .map_err(failed("keep a signing key"))?;
+            .map_err(failed("store a signing key"))?;
         let kept: Vec<u8> = sqlx::query_scalar("SELECT bytes FROM signing_key WHERE name = ?")
             .bind(PREVIEW_KEY)
             .fetch_one(&self.pool)

@@ -74,7 +74,7 @@ impl Store {
             .bind(&workspace.0)
             .execute(&self.pool)
             .await
-            .map_err(failed("hide a snapshot"))?;
+            .map_err(failed("mark a snapshot as deleting"))?;
         Ok(done.rows_affected() == 1)
     }
 
@@ -85,7 +85,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("forget a snapshot"))
+            .map_err(failed("delete a snapshot"))
     }
 
     /// Finds one snapshot of a workspace.

@@ -141,7 +141,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("forget a sandbox"))
+            .map_err(failed("delete a sandbox's row"))
     }
 
     /// Removes a sandbox, ends its events, and remembers its id. Ids that were deleted before
@@ -162,7 +162,7 @@ impl Store {
             .bind(id.to_string())
             .execute(&mut *tx)
             .await
-            .map_err(failed("remember a deleted sandbox"))?;
+            .map_err(failed("record a deleted sandbox"))?;
         let (event, posted) = announce_end(&mut tx, id, now_ns, reason).await?;
         super::lineage::keep_ancestor(&mut tx, id, now_ns).await?;
         sqlx::query("DELETE FROM sandbox WHERE id = ?")
@@ -175,7 +175,7 @@ impl Store {
             .bind(to_sql(forget_before_ns))
             .execute(&mut *tx)
             .await
-            .map_err(failed("drop old deleted ids"))?;
+            .map_err(failed("delete old ids of deleted sandboxes"))?;
         tx.commit().await.map_err(failed("commit a delete"))?;
         self.wake(posted);
         self.events.end(id, event);

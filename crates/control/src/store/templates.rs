@@ -57,7 +57,7 @@ impl Store {
             .bind(layer.to_string())
             .execute(&mut *tx)
             .await
-            .map_err(failed("hand a layer over"))?;
+            .map_err(failed("transfer a layer"))?;
         sqlx::query("UPDATE build SET status = 'done', cpus = ?, memory_mib = ?, ended_at = ? WHERE id = ?")
             .bind(i64::from(size.cpus))
             .bind(to_sql(size.memory_mib))
@@ -130,7 +130,7 @@ impl Store {
         cached: &CachedLayer,
         now_ns: u64,
     ) -> Result<bool, StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to keep a layer"))?;
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to cache a layer"))?;
         let sql = "INSERT INTO build_layer (workspace, cache_key, layer, bytes, used_at) VALUES (?, ?, ?, ?, ?)
                    ON CONFLICT (workspace, cache_key) DO NOTHING";
         let done = sqlx::query(sql)
@@ -141,7 +141,7 @@ impl Store {
             .bind(to_sql(now_ns))
             .execute(&mut *tx)
             .await
-            .map_err(failed("keep a step's layer"))?;
+            .map_err(failed("cache a step's layer"))?;
         if done.rows_affected() == 0 {
             return Ok(false);
         }
@@ -149,7 +149,7 @@ impl Store {
             .bind(cached.layer.to_string())
             .execute(&mut *tx)
             .await
-            .map_err(failed("hand a layer over"))?;
+            .map_err(failed("transfer a layer"))?;
         tx.commit().await.map_err(failed("commit a step's layer"))?;
         Ok(true)
     }
@@ -181,18 +181,18 @@ impl Store {
 
     /// Turns cached layers into holdings.
     async fn evict(&self, sql: &'static str, first: String, second: u64) -> Result<Vec<LayerId>, StoreError> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to drop layers"))?;
+        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed("begin to delete cached layers"))?;
         let gone: Vec<String> = sqlx::query_scalar(sql)
             .bind(first)
             .bind(to_sql(second))
             .fetch_all(&mut *tx)
             .await
-            .map_err(failed("drop layers of steps"))?;
+            .map_err(failed("delete cached layers"))?;
         let gone: Vec<LayerId> = gone.iter().filter_map(|layer| layer.parse().ok()).collect();
         for layer in &gone {
             orphan(&mut tx, *layer).await?;
         }
-        tx.commit().await.map_err(failed("commit dropped layers"))?;
+        tx.commit().await.map_err(failed("commit deleted layers"))?;
         Ok(gone)
     }
 }

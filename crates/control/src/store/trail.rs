@@ -9,7 +9,7 @@ use super::{Store, StoreError, failed, from_sql, intent::column, to_sql};
 impl Store {
     /// Adds entries, all or none.
     pub async fn add_audit_entries(&self, audit_entries: &[AuditRow]) -> Result<(), StoreError> {
-        let mut tx = self.pool.begin().await.map_err(failed("begin an audit"))?;
+        let mut tx = self.pool.begin().await.map_err(failed("begin to write the audit trail"))?;
         let sql =
             "INSERT INTO audit (id, workspace, at, request_id, method, route, path, status, duration_ms, key_prefix)
                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -29,7 +29,7 @@ impl Store {
                 .await
                 .map_err(failed("write to the audit trail"))?;
         }
-        tx.commit().await.map_err(failed("commit an audit"))
+        tx.commit().await.map_err(failed("commit the audit trail"))
     }
 
     /// Removes entries older than a given time, and the oldest entries of each workspace past a
@@ -39,7 +39,7 @@ impl Store {
             .bind(to_sql(before_ns))
             .execute(&self.pool)
             .await
-            .map_err(failed("drop an old audit"))?;
+            .map_err(failed("delete old audit entries"))?;
         let many = "DELETE FROM audit WHERE id IN (SELECT id FROM (
                         SELECT id, ROW_NUMBER() OVER (PARTITION BY workspace ORDER BY at DESC, id) AS number FROM audit)
                         AS ranked WHERE number > ?)";
@@ -48,7 +48,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("shorten an audit"))
+            .map_err(failed("limit the number of audit entries"))
     }
 
     /// Lists the last entries of a workspace since a given time, newest first.

@@ -64,7 +64,7 @@ impl Store {
             .bind(to_sql(*created_at_ns))
             .execute(&mut *tx)
             .await
-            .map_err(failed("name a volume"))?;
+            .map_err(failed("record a volume"))?;
         if done.rows_affected() == 0 {
             return Ok(Named::Taken);
         }
@@ -84,7 +84,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("show a volume"))
+            .map_err(failed("mark a volume as ready"))
     }
 
     /// Hides a volume that is about to be deleted.
@@ -94,7 +94,7 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("hide a volume"))
+            .map_err(failed("mark a volume as deleting"))
     }
 
     /// Removes the row of a volume after its disk was removed.
@@ -104,14 +104,18 @@ impl Store {
             .execute(&self.pool)
             .await
             .map(drop)
-            .map_err(failed("forget a volume"))
+            .map_err(failed("delete a volume"))
     }
 
     /// Sums the bytes reserved for volumes of one workspace and of all.
     pub async fn volume_bytes(&self, workspace: &WorkspaceId) -> Result<VolumeBytes, StoreError> {
         let sql = "SELECT COALESCE(SUM(size_bytes) FILTER (WHERE workspace = ?), 0) AS own,
                           COALESCE(SUM(size_bytes), 0) AS total FROM volume";
-        let row = sqlx::query(sql).bind(&workspace.0).fetch_one(&self.pool).await.map_err(failed("sum up volumes"))?;
+        let row = sqlx::query(sql)
+            .bind(&workspace.0)
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed("sum the sizes of volumes"))?;
         Ok(VolumeBytes { own: column(&row, "own").map(from_sql)?, all: column(&row, "total").map(from_sql)? })
     }
 

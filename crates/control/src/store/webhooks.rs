@@ -67,7 +67,7 @@ impl Store {
             .bind(to_sql(webhook.updated_at_ns))
             .execute(&mut *tx)
             .await
-            .map_err(failed("keep a webhook"))?;
+            .map_err(failed("store a webhook"))?;
         tx.commit().await.map_err(failed("commit a webhook"))?;
         Ok(Subscribed::Yes)
     }
@@ -125,7 +125,7 @@ impl Store {
             .bind(webhook.id.to_string())
             .execute(&mut *tx)
             .await
-            .map_err(failed("let a webhook's deliveries be tried"))?;
+            .map_err(failed("make a webhook's deliveries due"))?;
         tx.commit().await.map_err(failed("commit a webhook's change"))?;
         self.outbox.notify_one();
         Ok(())

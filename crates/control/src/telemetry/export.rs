@@ -38,7 +38,7 @@ pub fn start(settings: TelemetrySettings, scope: &Scope) -> SpanQueue {
         };
         tokio::select! {
             () = exporter.run() => {}
-            () = late => tracing::warn!("the collector did not take the last spans in time"),
+            () = late => tracing::warn!("the collector did not accept the last spans in time"),
         }
     });
     queue
@@ -115,7 +115,7 @@ impl Exporter {
                     self.failing = false;
                     return;
                 }
-                Posted::Refused { status } => return self.complain(&format!("it answered {status}")),
+                Posted::Refused { status } => return self.complain(&format!("the collector answered {status}")),
                 Posted::Later { why, after } => (why, after),
             };
             self.complain(&why);
@@ -133,7 +133,11 @@ impl Exporter {
 
     fn complain(&mut self, why: &str) {
         if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(collector = self.poster.settings().address(), why, "spans are not taken; tried on");
+            tracing::warn!(
+                collector = self.poster.settings().address(),
+                why,
+                "the collector does not accept spans; trying again"
+            );
         }
     }
 }

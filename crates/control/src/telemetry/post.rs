@@ -44,9 +44,9 @@ pub struct Poster {
 enum PostError {
     #[error(transparent)]
     Dial(#[from] DialError),
-    #[error("the request cannot be written")]
+    #[error("the request could not be built")]
     Request(#[source] hyper::http::Error),
-    #[error("no answer in HTTP")]
+    #[error("no valid HTTP response")]
     Http(#[source] hyper::Error),
 }
 
@@ -86,7 +86,7 @@ impl Poster {
                 Posted::Later { why: format!("{error}{cause}"), after: None }
             }
             Err(_) => {
-                let why = format!("no answer within {}s", COLLECTOR_ANSWER_MAX.as_secs());
+                let why = format!("no response within {}s", COLLECTOR_ANSWER_MAX.as_secs());
                 Posted::Later { why, after: None }
             }
         }
@@ -130,7 +130,10 @@ async fn verdict(response: Response<Incoming>) -> Posted {
         | StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::GATEWAY_TIMEOUT => {
             let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-            Posted::Later { why: format!("answered {}", status.as_u16()), after: after.map(Duration::from_secs) }
+            Posted::Later {
+                why: format!("the collector answered {}", status.as_u16()),
+                after: after.map(Duration::from_secs),
+            }
         }
         _ => Posted::Refused { status: status.as_u16() },
     }

@@ -30,7 +30,7 @@ pub enum TelemetryError {
     #[error("the OTLP endpoint {endpoint:?} cannot be used: {why}")]
     Endpoint { endpoint: String, why: String },
     /// Without the text, which may hold a credential.
-    #[error("OTEL_EXPORTER_OTLP_HEADERS cannot be used: entry {number} is no NAME=VALUE")]
+    #[error("OTEL_EXPORTER_OTLP_HEADERS cannot be used: entry {number} is not NAME=VALUE")]
     Header { number: usize },
 }
 
@@ -40,11 +40,11 @@ impl TelemetrySettings {
     pub fn new(endpoint: &str, headers: Option<&str>, service: Option<&str>) -> Result<Self, TelemetryError> {
         let refuse = |why: &str| TelemetryError::Endpoint { endpoint: endpoint.to_owned(), why: why.to_owned() };
         if endpoint.contains(['?', '#']) {
-            return Err(refuse("it is the beginning of an address, so nothing may follow its path"));
+            return Err(refuse("it must not have a query or a fragment"));
         }
         if endpoint.contains('@') {
             // Not repeated: the text before the `@` is a credential.
-            let why = "credentials belong into OTEL_EXPORTER_OTLP_HEADERS".to_owned();
+            let why = "put credentials into OTEL_EXPORTER_OTLP_HEADERS".to_owned();
             return Err(TelemetryError::Endpoint { endpoint: "…@…".to_owned(), why });
         }
         // The operator names the target, so any address is allowed. Usually it is this host.

@@ -37,7 +37,7 @@ async fn a_templates_command_runs_in_every_sandbox_of_it() {
     let dockerfile =
         "FROM mini\nENV A=1\nWORKDIR /srv\nUSER ann\nEXPOSE 80 443\nENTRYPOINT [\"serve\"]\nCMD [\"all\"]\n";
     let (log, template) = rig.made("web", dockerfile).await;
-    for line in ["starting the template's command: serve all", "serve all says so", "it listens on port 80"] {
+    for line in ["starting the template's command: serve all", "serve all says so", "the command listens on port 80"] {
         assert!(log.contains(line), "{line}: {log}");
     }
     let asked = rig.host.spawned.lock().unwrap()[0].clone();
@@ -69,10 +69,10 @@ async fn what_is_built_upon_it_runs_its_own_command_only() {
 async fn a_command_that_ends_or_cannot_start_is_no_failure() {
     let rig = Rig::start().await;
     let (log, template) = rig.made("shell", "FROM mini\nEXPOSE 80\nCMD [\"exit\", \"3\"]\n").await;
-    assert!(log.contains("note: it ended with exit status 3") && log.contains("exit 3 says so"), "{log}");
+    assert!(log.contains("note: the command ended with exit status 3") && log.contains("exit 3 says so"), "{log}");
     assert_eq!((&template["meta"]["cmd"], template["meta"].get("started")), (&json!(["exit", "3"]), None));
     let (log, _) = rig.made("gone", "FROM mini\nCMD [\"missing\"]\n").await;
-    assert!(log.contains("note: it cannot be started (no such program)"), "{log}");
+    assert!(log.contains("note: the command cannot be started (no such program)"), "{log}");
     assert_eq!(rig.runs("gone").await, [""; 0]);
 }
 

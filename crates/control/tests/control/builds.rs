@@ -142,7 +142,10 @@ async fn a_failing_step_is_named_and_leaves_nothing() {
     let failed = rig.built("y", "FROM nothing-here\n", &[]).await;
     assert!(failed["error"].as_str().unwrap().contains("line 1"), "{failed}");
     let failed = rig.built("y", "FROM mini\nCOPY b /\n", &[]).await;
-    assert!(failed["error"].as_str().unwrap().contains("line 2: \"b\" is not in the build context"), "{failed}");
+    assert!(
+        failed["error"].as_str().unwrap().contains("line 2: \"b\" does not exist in the build context"),
+        "{failed}"
+    );
     assert_eq!(rig.host.count(), 0);
 }
 

@@ -54,7 +54,7 @@ async fn a_restart_marks_lost_sandboxes_failed() {
     let rig = rig.restart().await;
     let (status, sandbox) = rig.get(&path).await;
     assert_eq!((status, &sandbox["status"]), (200, &json!("failed")));
-    assert!(sandbox["status_reason"].as_str().unwrap().contains("earlier run"));
+    assert!(sandbox["status_reason"].as_str().unwrap().contains("no longer exists"));
     assert_eq!(sandbox["created_at"], before["created_at"]);
     assert_eq!(rig.get("/v1/sandboxes").await.1.as_array().unwrap().len(), 1);
     assert_eq!(rig.delete(&path).await, 204);

@@ -88,7 +88,7 @@ async fn emulation_is_warned_of_by_the_version_and_by_every_sandbox() {
     let (_, seen) = rig.get(&format!("/v1/sandboxes/{}", sandbox["id"].as_str().unwrap())).await;
     for said in [version, sandbox, seen] {
         assert_eq!(said["isolation"], "emulated", "{said}");
-        assert!(said["isolation_warning"].as_str().unwrap().contains("no security promise"), "{said}");
+        assert!(said["isolation_warning"].as_str().unwrap().contains("no security guarantee"), "{said}");
     }
 }
 

@@ -224,7 +224,7 @@ async fn a_slow_receiver_holds_up_nobody_else() {
         assert!(tokio::time::Instant::now() < deadline, "the time of a try ends");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(first().await[0]["attempts"][0]["error"], "no answer within 15s");
+    assert_eq!(first().await[0]["attempts"][0]["error"], "no response within 15s");
     wait_for("one more", || async { slow.seen().len() == 5 }).await;
     assert_eq!(told.rig.delete(&format!("/v1/webhooks/{slow_id}")).await, 204, "deleted while one is on its way");
 }
@@ -247,15 +247,15 @@ async fn receivers_that_behave_badly_are_told_apart() {
     assert!(redirect["error"].as_str().unwrap().contains("redirects are not followed"), "{redirect}");
     assert!(secret_place.seen().is_empty());
     let head = attempt(Reply::EndlessHead, "failed").await;
-    assert!(head["error"].as_str().unwrap().starts_with("no answer in HTTP"), "{head}");
+    assert!(head["error"].as_str().unwrap().starts_with("no valid HTTP response"), "{head}");
     let nonsense = attempt(Reply::Nonsense, "failed").await;
-    assert!(nonsense["error"].as_str().unwrap().starts_with("no answer in HTTP"), "{nonsense}");
+    assert!(nonsense["error"].as_str().unwrap().starts_with("no valid HTTP response"), "{nonsense}");
 
     let port = { std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port() };
     let (closed, _) = told.subscribe(&format!("http://127.0.0.1:{port}/"), &["*"]).await;
     told.rig.created().await;
     let refused = told.wait(&closed, "failed", 1).await[0]["attempts"][0].clone();
-    assert!(refused["error"].as_str().unwrap().starts_with("no connection"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().starts_with("connection failed"), "{refused}");
     let (nowhere, _) = told.subscribe("http://no-such-name.invalid/", &["*"]).await;
     let (_, pong) = told.rig.post(&format!("/v1/webhooks/{nowhere}/ping")).await;
     assert_eq!(pong["delivered"], json!(false), "{pong}");

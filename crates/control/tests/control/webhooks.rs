@@ -139,7 +139,10 @@ async fn a_ping_tells_what_the_receiver_said() {
         (&json!(false), &json!(503), &json!("answered 503"))
     );
     let (_, pong) = ping().await;
-    assert!(pong.get("status").is_none() && pong["error"].as_str().unwrap().starts_with("no answer in HTTP"), "{pong}");
+    assert!(
+        pong.get("status").is_none() && pong["error"].as_str().unwrap().starts_with("no valid HTTP response"),
+        "{pong}"
+    );
     told.rig.send(Method::PATCH, &format!("/v1/webhooks/{id}"), json!({"enabled": false})).await;
     assert_eq!(ping().await.1["delivered"], json!(true), "also one that is switched off");
     assert_eq!(told.deliveries(&id, "").await.len(), 0, "nothing is kept of it");

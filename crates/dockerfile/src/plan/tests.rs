@@ -101,10 +101,10 @@ fn keys_depend_on_everything_before_and_on_contents() {
 
 #[test]
 fn refusals_name_the_line() {
-    refused("FROM a\nCOPY b /b\n", 2, "not in the build context");
+    refused("FROM a\nCOPY b /b\n", 2, "does not exist in the build context");
     refused("FROM a\nCOPY a a /b\n", 2, "must end in /");
     refused("FROM a\nCOPY --chmod=9 a /b\n", 2, "octal");
-    refused("FROM a\nEXPOSE 0\n", 2, "no port");
+    refused("FROM a\nEXPOSE 0\n", 2, "not a valid port");
     refused("FROM a\nEXPOSE 1-9999\n", 2, "ports");
     refused("FROM a\nENV A=${B\n", 2, "closed");
     let many: String = (0..300).map(|n| format!("ENV V{n}=1\n")).take(190).collect();

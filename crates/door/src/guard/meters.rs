@@ -47,9 +47,9 @@ impl RequestMeters {
     /// Adds the metrics to a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("requests", "Requests answered", self.requests.clone());
-        let about = "Time to the head of an answer";
+        let about = "Time until the response headers";
         registry.register_with_unit("request_duration", about, Unit::Seconds, self.durations.clone());
-        registry.register("rate_limited", "Requests refused by the rate limit", self.refused.clone());
+        registry.register("rate_limited", "Requests rejected by the rate limit", self.refused.clone());
     }
 
     /// Counts an answered request.

@@ -41,7 +41,7 @@ pub fn begin(spans: Option<&SpanQueue>, request: &Request, route: &str, here: He
         work.note(SANDBOX_ATTRIBUTE, id.to_string());
     }
     // The default, until there is an answer: a client may disconnect.
-    work.fail(&"ended before its answer");
+    work.fail(&"ended before the response");
     (here, work)
 }
 
@@ -61,7 +61,7 @@ pub fn end(mut work: Work, here: &Here, status: u16) {
     work.note("http.response.status_code", i64::from(status));
     if status >= 500 {
         work.note("error.type", status.to_string());
-        work.fail(&format!("answered {status}"));
+        work.fail(&format!("status {status}"));
     } else {
         work.succeed();
     }

@@ -72,12 +72,12 @@ pub fn preflight() -> Response {
 
 /// Answers an unknown path.
 pub async fn no_route() -> Refused {
-    Fault::new(FaultKind::Missing, "route.not_found", "no such route; see /v1/version for what is running").into()
+    Fault::new(FaultKind::Missing, "route.not_found", "no such route; GET /openapi.json lists all routes").into()
 }
 
 /// Answers a known path with an unsupported method.
 pub async fn no_method() -> Refused {
-    let fault = Fault::new(FaultKind::Caller, "route.method_not_allowed", "this route does not have that method");
+    let fault = Fault::new(FaultKind::Caller, "route.method_not_allowed", "this route does not support that method");
     Refused::with_status(StatusCode::METHOD_NOT_ALLOWED, fault)
 }
 

@@ -54,7 +54,7 @@ impl Run {
         if work.is_recorded() {
             work.note("pandastack.sandbox.id", id.to_string());
             // If the run is dropped without a last step, the client gave up.
-            work.fail(&"given up");
+            work.fail(&"the client disconnected");
         }
         let session = trace::within(place, host.exec(id, ask)).await.inspect_err(|fault| work.fail(fault))?;
         let feed = stdin.map_or(Feed::Done, |text| Feed::Rest(Bytes::from(text)));
@@ -142,7 +142,7 @@ fn step(event: Option<ExecEvent>) -> Step {
 
 /// The fault of a command whose events stop without an end.
 pub fn lost() -> Fault {
-    Fault::new(FaultKind::Unavailable, "exec.lost", "the sandbox was lost while the command ran")
+    Fault::new(FaultKind::Unavailable, "exec.lost", "the connection to the sandbox was lost while the command ran")
 }
 
 fn timed_out(limit: Duration) -> Fault {

@@ -97,7 +97,7 @@ impl Kept {
         let (kept, cut) = (self.bytes.len(), self.cut);
         let mut text = self.into_plain_text();
         if cut {
-            text.push_str(&format!("\n[output truncated after {kept} bytes; use exec/stream for all of it]\n"));
+            text.push_str(&format!("\n[output truncated after {kept} bytes; use exec/stream for the whole output]\n"));
         }
         text
     }
@@ -117,7 +117,8 @@ mod tests {
         assert!(kept.cut);
         assert_eq!(kept.bytes.len(), OUTPUT_BYTES_MAX);
         assert!(
-            kept.into_text().ends_with("xy\n[output truncated after 16777216 bytes; use exec/stream for all of it]\n")
+            kept.into_text()
+                .ends_with("xy\n[output truncated after 16777216 bytes; use exec/stream for the whole output]\n")
         );
     }
 

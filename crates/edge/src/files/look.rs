@@ -45,7 +45,7 @@ fn depth(uri: &Uri) -> Result<Option<u32>, Fault> {
         None => Ok(None),
         Some(text) => match text.parse() {
             Ok(depth) if depth > 0 => Ok(Some(depth)),
-            _ => Err(Fault::new(FaultKind::Caller, "fs.bad_depth", "depth must be a number of levels, 1 or more")),
+            _ => Err(Fault::new(FaultKind::Caller, "fs.bad_depth", "depth must be 1 or more")),
         },
     }
 }

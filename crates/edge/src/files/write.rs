@@ -99,7 +99,7 @@ async fn next_piece(body: &mut BodyDataStream, before: u64, until: Instant) -> O
         }
         Err(_) => {
             let text = match Instant::now() < until {
-                true => format!("no byte of the body arrived for {}s", UPLOAD_SILENCE_MAX.as_secs()),
+                true => format!("no part of the body arrived for {}s", UPLOAD_SILENCE_MAX.as_secs()),
                 false => format!("the body did not arrive within {}s", UPLOAD_MAX.as_secs()),
             };
             return Some(Err(Fault::new(FaultKind::Caller, "body.slow", text)));

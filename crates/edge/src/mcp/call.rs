@@ -37,7 +37,7 @@ pub async fn call(edge: &Edge, to: To, params: Value) -> Result<Value, Problem> 
         "read_file" => read_file(edge, id, &arguments).await,
         "write_file" => write_file(edge, id, &arguments).await,
         "list_dir" => list_dir(edge, id, &arguments).await,
-        other => return Err(Problem::new(INVALID_PARAMS, format!("no tool {:?}", short(other)))),
+        other => return Err(Problem::new(INVALID_PARAMS, format!("unknown tool {:?}", short(other)))),
     };
     match outcome {
         Ok(done) => Ok(done.render()),
@@ -84,7 +84,7 @@ fn named(params: Value) -> Result<(String, Map<String, Value>), Problem> {
     match params.remove("arguments") {
         Some(Value::Object(arguments)) => Ok((name, arguments)),
         None | Some(Value::Null) => Ok((name, Map::new())),
-        Some(_) => Err(bad("arguments is not an object")),
+        Some(_) => Err(bad("arguments must be an object")),
     }
 }
 
@@ -94,7 +94,7 @@ fn text_of<'a>(arguments: &'a Map<String, Value>, spellings: &[&str]) -> Result<
     match found {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Failure::Call(format!("{} is not a string", spellings[0]))),
+        Some(_) => Err(Failure::Call(format!("{} must be a string", spellings[0]))),
     }
 }
 
@@ -106,7 +106,7 @@ fn required<'a>(arguments: &'a Map<String, Value>, spellings: &[&str]) -> Result
 fn limit(arguments: &Map<String, Value>) -> Result<Duration, Failure> {
     let number = |name: &str| match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_f64().map(Some).ok_or_else(|| Failure::Call(format!("{name} is not a number"))),
+        Some(value) => value.as_f64().map(Some).ok_or_else(|| Failure::Call(format!("{name} must be a number"))),
     };
     let milliseconds = match number("timeout_ms")? {
         Some(milliseconds) => Some(milliseconds),
@@ -271,7 +271,7 @@ fn shortened(text: String) -> String {
     }
     let half = MCP_TEXT_BYTES_MAX / 2;
     let (head, tail) = (text.floor_char_boundary(half), text.ceil_char_boundary(text.len() - half));
-    format!("{}\n[{} bytes left out]\n{}", &text[..head], tail - head, &text[tail..])
+    format!("{}\n[{} bytes omitted]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
 #[cfg(test)]

@@ -23,8 +23,8 @@ use rpc::{Problem, Request};
 /// Supported protocol versions, newest first.
 const VERSIONS: &[&str] = &["2025-06-18", "2025-03-26", "2024-11-05"];
 
-const INSTRUCTIONS: &str = "A Linux machine of your own. Commands run as root in fresh shells; files and background processes stay. \
-    run_code keeps variables and imports from call to call.";
+const INSTRUCTIONS: &str = "A Linux machine for your own use. Commands run as root, each in a new shell; files and \
+                            background processes persist. run_code keeps variables and imports between calls.";
 
 /// The sandbox that the tools use, and the trace of the request.
 #[derive(Clone, Copy)]
@@ -43,7 +43,8 @@ pub async fn mcp(State(edge): State<Edge>, Admitted(id): Admitted, traced: Trace
     };
     let answers = match message {
         Value::Array(messages) if messages.is_empty() || messages.len() > MCP_BATCH_MAX => {
-            let problem = Problem::new(rpc::INVALID_REQUEST, format!("a batch has 1 to {MCP_BATCH_MAX} messages"));
+            let problem =
+                Problem::new(rpc::INVALID_REQUEST, format!("a batch must have 1 to {MCP_BATCH_MAX} messages"));
             return Ok((StatusCode::BAD_REQUEST, Json(problem.answer(&Value::Null))).into_response());
         }
         Value::Array(messages) => {
@@ -74,7 +75,7 @@ async fn answer(edge: &Edge, to: To, message: Value) -> Option<Value> {
         "ping" => Ok(json!({})),
         "tools/list" => Ok(json!({"tools": tools::list()})),
         "tools/call" => call::call(edge, to, params).await,
-        other => Err(Problem::new(rpc::METHOD_NOT_FOUND, format!("no method {:?}", rpc::short(other)))),
+        other => Err(Problem::new(rpc::METHOD_NOT_FOUND, format!("unknown method {:?}", rpc::short(other)))),
     };
     Some(match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": asked, "result": result}),

@@ -40,14 +40,14 @@ impl Request {
     /// because this server sends no requests.
     pub fn parse(message: Value) -> Result<Option<Self>, (Value, Problem)> {
         let bad = |id: Value, text: &str| Err((id, Problem::new(INVALID_REQUEST, text)));
-        let Value::Object(mut message) = message else { return bad(Value::Null, "a message is an object") };
+        let Value::Object(mut message) = message else { return bad(Value::Null, "a message must be an object") };
         let id = match message.remove("id") {
             id @ (None | Some(Value::String(_) | Value::Number(_))) => id,
-            Some(_) => return bad(Value::Null, "id is neither a string nor a number"),
+            Some(_) => return bad(Value::Null, "id must be a string or a number"),
         };
         let known = id.clone().unwrap_or(Value::Null);
         if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return bad(known, "jsonrpc is not \"2.0\"");
+            return bad(known, "jsonrpc must be \"2.0\"");
         }
         let method = match message.remove("method") {
             Some(Value::String(method)) => method,
@@ -59,7 +59,7 @@ impl Request {
             params @ (None | Some(Value::Object(_) | Value::Null)) => {
                 Ok(Some(Self { id, method, params: params.unwrap_or(Value::Null) }))
             }
-            Some(_) => Err((id, Problem::new(INVALID_PARAMS, "params is not an object"))),
+            Some(_) => Err((id, Problem::new(INVALID_PARAMS, "params must be an object"))),
         }
     }
 }

@@ -11,16 +11,16 @@ pub fn list() -> Value {
             "inputSchema": {
                 "type": "object",
                 "properties": {
-                    "command": {"type": "string", "description": "What `sh -c` runs"},
-                    "timeout_ms": {"type": "integer", "minimum": 0, "description": "Time limit; 30000 if not given"},
+                    "command": {"type": "string", "description": "Command line for `sh -c`"},
+                    "timeout_ms": {"type": "integer", "minimum": 0, "description": "Milliseconds; 30000 by default"},
                 },
                 "required": ["command"],
             },
         },
         {
             "name": "run_code",
-            "description": "Runs code in a session that keeps variables and imports from call to call. Returns output, the value \
-                of a trailing expression, and figures as images.",
+            "description": "Runs code in a session that keeps variables and imports between calls. Returns the \
+                            output, the value of the last expression, and figures as images.",
             "inputSchema": {
                 "type": "object",
                 "properties": {
@@ -28,29 +28,29 @@ pub fn list() -> Value {
                     "language": {"type": "string", "enum": ["python", "javascript", "bash"], "default": "python"},
                     "session_id": {
                         "type": "string",
-                        "description": "A session that was opened through the API; a shared one if not given",
+                        "description": "A session that was opened through the API; by default a shared session",
                     },
-                    "timeout_ms": {"type": "integer", "minimum": 0, "description": "Time limit; 30000 if not given"},
+                    "timeout_ms": {"type": "integer", "minimum": 0, "description": "Milliseconds; 30000 by default"},
                 },
                 "required": ["code"],
             },
         },
         {
             "name": "read_file",
-            "description": "Reads a text file of the sandbox, up to 1 MiB.",
+            "description": "Reads a text file in the sandbox, up to 1 MiB.",
             "inputSchema": {
                 "type": "object",
-                "properties": {"path": {"type": "string", "description": "An absolute path"}},
+                "properties": {"path": {"type": "string", "description": "Absolute path"}},
                 "required": ["path"],
             },
         },
         {
             "name": "write_file",
-            "description": "Writes a text file in the sandbox, making missing directories. It appears whole or not at all.",
+            "description": "Writes a text file in the sandbox, and creates missing directories. The write is atomic.",
             "inputSchema": {
                 "type": "object",
                 "properties": {
-                    "path": {"type": "string", "description": "An absolute path"},
+                    "path": {"type": "string", "description": "Absolute path"},
                     "content": {"type": "string"},
                 },
                 "required": ["path", "content"],
@@ -58,11 +58,12 @@ pub fn list() -> Value {
         },
         {
             "name": "list_dir",
-            "description": "Lists a directory of the sandbox: type, size and name of each entry.",
+            "description": "Lists a directory in the sandbox: type, size and name of each entry.",
             "inputSchema": {
                 "type": "object",
                 "properties": {
-                    "path": {"type": "string", "description": "An absolute path; /workspace, or else the home, if not given"},
+                    "path": {"type": "string", "description": "Absolute path; by default /workspace if it exists, \
+                                                               otherwise the home directory"},
                 },
             },
         },

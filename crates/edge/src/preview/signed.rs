@@ -69,7 +69,7 @@ async fn serve(edge: &Edge, label: LinkLabel, mut request: Request) -> Result<Re
             return pass_on(edge, &grant, path, request).await;
         }
     }
-    let text = "this preview link is not valid, or its visit has ended; open the whole link again";
+    let text = "this preview link is not valid, or the visit has expired; open the complete link again";
     Err(Failure::Fault(Fault::new(FaultKind::Unauthorized, "preview.bad_token", text)))
 }
 
@@ -127,7 +127,7 @@ fn enter(label: LinkLabel, edge: &Edge, token: &str, path: &str, request: &Reque
 }
 
 fn redirect(status: StatusCode, address: &str) -> Result<Response, Fault> {
-    let bad = |_| Fault::new(FaultKind::Caller, "proxy.bad_request", "the path cannot be passed on");
+    let bad = |_| Fault::new(FaultKind::Caller, "proxy.bad_request", "the path cannot be forwarded");
     let address = HeaderValue::from_str(address).map_err(bad)?;
     let mut response = status.into_response();
     response.headers_mut().insert(LOCATION, address);

@@ -84,7 +84,7 @@ async fn whole(mut steps: OutputStream, asked: u64) -> Result<Json<ProcessOutput
             return Err(Fault::new(
                 FaultKind::Unavailable,
                 "guest.confused",
-                "the sandbox's agent gave a wrong answer",
+                "the sandbox's agent sent an invalid response",
             ));
         }
         let chunk = String::from_utf8_lossy(&piece).into_owned();

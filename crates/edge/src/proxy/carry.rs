@@ -87,7 +87,7 @@ fn switch(
     (meter, held): (Meter, DropGuard),
 ) -> Result<Response<Body>, Fault> {
     let Some(client) = upgrade else {
-        let text = format!("upstream: the program on port {} changed the protocol unasked", target.port);
+        let text = format!("upstream: the program on port {} switched protocols without a request for it", target.port);
         return Err(Fault::new(FaultKind::Conflict, PORT_BROKEN, text));
     };
     let guest = hyper::upgrade::on(&mut answer);
@@ -109,7 +109,7 @@ fn switch(
 async fn tunnel(client: OnUpgrade, guest: OnUpgrade) {
     let (client, guest) = match tokio::try_join!(client, guest) {
         Ok((client, guest)) => (client, guest),
-        Err(error) => return tracing::debug!(%error, "a tunnel did not come about"),
+        Err(error) => return tracing::debug!(%error, "could not open a tunnel"),
     };
     // The tunnel ends when either side ends. Errors concern only the two sides.
     let _ = copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(guest)).await;
@@ -119,7 +119,7 @@ async fn tunnel(client: OnUpgrade, guest: OnUpgrade) {
 fn trouble(target: &Target, meter: &Meter, error: &hyper::Error) -> Fault {
     let port = target.port;
     if meter.was_silent() {
-        let text = format!("timeout: the program on port {port} was silent for {} s", PORT_SILENCE_MAX.as_secs());
+        let text = format!("timeout: the program on port {port} sent nothing for {} s", PORT_SILENCE_MAX.as_secs());
         return Fault::new(FaultKind::Timeout, "port.silent", text);
     }
     if error.is_user() {
@@ -127,7 +127,7 @@ fn trouble(target: &Target, meter: &Meter, error: &hyper::Error) -> Fault {
     }
     let text = match error.is_parse() {
         true => format!("upstream: the program on port {port} does not speak HTTP"),
-        false => format!("upstream: the program on port {port} closed the connection without an answer"),
+        false => format!("upstream: the program on port {port} closed the connection without a response"),
     };
     Fault::new(FaultKind::Conflict, PORT_BROKEN, text).with_detail(error)
 }

@@ -55,11 +55,11 @@ pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts,
     let request::Parts { method, uri, mut headers, .. } = head;
     let refused = |text: &str| Fault::new(FaultKind::Caller, "proxy.bad_request", text);
     if method == Method::CONNECT {
-        return Err(refused("CONNECT is not passed on"));
+        return Err(refused("CONNECT is not supported"));
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if bytes + target.path.len() > PORT_HEAD_BYTES_MAX {
-        let text = format!("the request's head is longer than {PORT_HEAD_BYTES_MAX} bytes");
+        let text = format!("the request headers are larger than {PORT_HEAD_BYTES_MAX} bytes");
         return Err(Fault::new(FaultKind::TooLarge, "proxy.head_too_large", text));
     }
     let upgrade = upgrades(&headers);
@@ -73,7 +73,7 @@ pub fn outgoing(head: request::Parts, target: &Target) -> Result<request::Parts,
         headers.insert(UPGRADE, upgrade);
     }
     let (mut parts, ()) = request::Request::new(()).into_parts();
-    parts.uri = target.path.parse::<Uri>().map_err(|_| refused("the path cannot be passed on"))?;
+    parts.uri = target.path.parse::<Uri>().map_err(|_| refused("the path cannot be forwarded"))?;
     (parts.method, parts.version, parts.headers) = (method, Version::HTTP_11, headers);
     Ok(parts)
 }

@@ -19,7 +19,7 @@ use crate::{
     limits::{CELL_BODY_BYTES_MAX, CELL_OUTPUT_BYTES_MAX},
 };
 
-const LOST: &str = "what earlier cells left behind is lost";
+const LOST: &str = "the state of earlier cells is lost";
 
 /// Runs a cell and answers with its result. A client that disconnects interrupts the cell.
 pub async fn cell(
@@ -109,7 +109,7 @@ impl Said {
             return KernelReply::default();
         }
         let mut told = serde_json::from_slice::<KernelReply>(body).unwrap_or_else(|_| KernelReply {
-            error: Some("the results of this cell were lost on the way".to_owned()),
+            error: Some("the results of this cell could not be read".to_owned()),
             results: Vec::new(),
         });
         // With a key that is not a MIME type, clients would misread the bundle.
@@ -130,7 +130,7 @@ fn text(kept: Kept, cut: bool) -> String {
 fn late(limit: Duration, lost: bool) -> Fault {
     let mut text = format!("cell timeout after {}s", limit.as_secs_f64());
     if lost {
-        text.push_str(&format!("; it did not stop and the session was restarted: {LOST}"));
+        text.push_str(&format!("; the cell did not stop, so the session was restarted: {LOST}"));
     }
     Fault::new(FaultKind::Timeout, "session.timeout", text)
 }
@@ -145,7 +145,7 @@ fn kernel_ended(code: i32) -> String {
         129..=192 => format!("was killed by signal {}", code - 128),
         _ => format!("ended with code {code}"),
     };
-    format!("the session's process {how} while this cell ran: {LOST}, and the next cell starts anew\n")
+    format!("the session's process {how} while this cell ran: {LOST}, and the next cell runs in a new process\n")
 }
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
         check(r#"{"results":[{"text/plain":"1"},{"type":"x","data":"y"},{}],"more":1}"#, None, 1);
         check(r#"{"error":"bad"}"#, Some("bad"), 0);
         for nonsense in ["{", "[]x", r#"{"results":[{"text/plain":1}]}"#, "\u{0}"] {
-            check(nonsense, Some("the results of this cell were lost on the way"), 0);
+            check(nonsense, Some("the results of this cell could not be read"), 0);
         }
     }
 

@@ -35,7 +35,7 @@ async fn run_once(edge: &Edge, id: SandboxId, spec: OnceSpec, traced: Traced) ->
     let done = collect(edge, id, Start { ask, stdin: None }).await.map_err(|fault| match fault {
         // The interpreter's path is the only path in the request.
         Fault { kind: FaultKind::Missing, code: "path.not_found", .. } => {
-            let text = format!("this sandbox has no {}", interpreter.program);
+            let text = format!("{} is not installed in this sandbox", interpreter.program);
             Fault::new(FaultKind::Caller, "language.unavailable", text)
         }
         other => other,

@@ -69,7 +69,7 @@ impl Command {
             end = stopped(stop) => end,
             // A defect in one command must cost one command, not the socket.
             end = AssertUnwindSafe(work).catch_unwind() => {
-                end.unwrap_or_else(|_| End::Failed(Fault::bug("a command on a socket panicked")))
+                end.unwrap_or_else(|_| End::Failed(Fault::bug("the task of a command on a WebSocket panicked")))
             }
         };
         // The process is ended at this point, even if the client reads its last frame slowly.

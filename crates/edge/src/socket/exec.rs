@@ -116,7 +116,9 @@ impl Switchboard {
             ExecFrame::Stdin { id, text, close } => match self.ids.takes_stdin(&id) {
                 Some(true) => self.feed(&id, text, close).await,
                 // This is not the command's terminal frame, so it does not use the command's id.
-                Some(false) => refuse(line, "", format!("{id:?} takes no stdin; start it with \"stdin\": true")).await,
+                Some(false) => {
+                    refuse(line, "", format!("{id:?} does not accept stdin; start it with \"stdin\": true")).await
+                }
                 None => {}
             },
             ExecFrame::Signal { id, signal } => self.pass(&id, [ExecControl::Signal(signal)]).await,
@@ -128,7 +130,7 @@ impl Switchboard {
         let taken = self.ids.take(id, live_stdin).map_err(|refused| match refused {
             NotTaken::InUse => "id in use".to_owned(),
             NotTaken::TooMany => {
-                format!("{SOCKET_COMMANDS_MAX} commands are in flight on this socket; wait for some to end")
+                format!("{SOCKET_COMMANDS_MAX} commands are already running on this socket; wait until one ends")
             }
         })?;
         let mut start = match Start::try_from(ask) {

@@ -126,7 +126,7 @@ impl Opening {
 }
 
 fn no_socket(rejection: WebSocketUpgradeRejection) -> Refused {
-    let text = format!("this route speaks WebSocket: {}", rejection.body_text());
+    let text = format!("this route requires a WebSocket upgrade: {}", rejection.body_text());
     let fault = Fault::new(FaultKind::Caller, "socket.no_upgrade", text);
     match rejection.into_response().status() {
         StatusCode::UPGRADE_REQUIRED => Refused::with_status(StatusCode::UPGRADE_REQUIRED, fault),

@@ -42,7 +42,7 @@ enum Spelling {
 pub async fn pty(State(edge): State<Edge>, opening: Opening, uri: Uri) -> Answer {
     let program = query_value(&uri, "cmd").filter(|cmd| !cmd.is_empty());
     if program.as_ref().is_some_and(|cmd| cmd.contains('\0') || cmd.len() > COMMAND_BYTES_MAX) {
-        return Err(Fault::new(FaultKind::Caller, "exec.bad_request", "cmd has a NUL byte or is too long").into());
+        return Err(Fault::new(FaultKind::Caller, "exec.bad_request", "cmd contains a NUL byte or is too long").into());
     }
     open(edge, opening, &uri, (program, Spelling::Typed)).await
 }

@@ -193,10 +193,10 @@ async fn a_refused_upgrade_is_an_ordinary_answer() {
 async fn what_is_no_http_is_a_bad_gateway() {
     let mut rig = Rig::start().await;
     for (said, expected) in [
-        ("", "closed the connection without an answer"),
-        ("HTTP/1.1 200 OK\r\nhalf", "closed the connection without an answer"),
+        ("", "closed the connection without a response"),
+        ("HTTP/1.1 200 OK\r\nhalf", "closed the connection without a response"),
         ("SSH-2.0-OpenSSH_9.2\r\n\r\n", "does not speak HTTP"),
-        ("HTTP/1.1 101 Surprise\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "changed the protocol unasked"),
+        ("HTTP/1.1 101 Surprise\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "switched protocols without a request"),
         (&format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(80 * 1024)), ""),
     ] {
         let request = begin(&rig.scope, answer(rig.call(Method::GET, "/proxy/3000/")));

@@ -166,7 +166,7 @@ async fn every_end_of_a_followed_process_is_said_once() {
         ),
         (
             vec![Ok(OutputStep::At(0))],
-            "event: error\ndata: {\"error\":\"the sandbox was lost while the command ran\"}\n\n",
+            "event: error\ndata: {\"error\":\"the connection to the sandbox was lost while the command ran\"}\n\n",
         ),
     ] {
         lay_out(&rig, steps);

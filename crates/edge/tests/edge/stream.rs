@@ -71,7 +71,8 @@ async fn every_end_is_said_exactly_once() {
          event: error\ndata: {\"error\":\"exec timeout after 60s\"}\n\n",
     )
     .await;
-    check([], "event: error\ndata: {\"error\":\"the sandbox was lost while the command ran\"}\n\n").await;
+    check([], "event: error\ndata: {\"error\":\"the connection to the sandbox was lost while the command ran\"}\n\n")
+        .await;
     check([ExecEvent::Failed(Fault::bug("private"))], "event: error\ndata: {\"error\":\"internal error\"}\n\n").await;
 }
 

@@ -83,7 +83,7 @@ async fn a_recursive_listing_never_leaves_its_directory() {
 #[tokio::test]
 async fn changes_are_told_in_order_and_an_overflow_is_one_of_them() {
     let rig = Rig::start().await;
-    let gone = Fault::new(FaultKind::Missing, "path.not_found", "the watched path is gone");
+    let gone = Fault::new(FaultKind::Missing, "path.not_found", "the watched path was deleted or moved");
     let moved = Change { folder: true, cookie: Some(5), ..change(ChangeKind::MovedTo, "/srv/é") };
     let changes = [
         Ok(vec![change(ChangeKind::Created, "/srv/a"), change(ChangeKind::Written, "/srv/a")]),
@@ -100,7 +100,7 @@ async fn changes_are_told_in_order_and_an_overflow_is_one_of_them() {
          event: change\ndata: {\"type\":\"written\",\"path\":\"/srv/a\",\"is_dir\":false}\n\n\
          event: change\ndata: {\"type\":\"moved_to\",\"path\":\"/srv/\\u00e9\",\"is_dir\":true,\"cookie\":5}\n\n\
          event: overflow\ndata: {\"path\":\"/srv\"}\n\n\
-         event: error\ndata: {\"error\":\"the watched path is gone\"}\n\n"
+         event: error\ndata: {\"error\":\"the watched path was deleted or moved\"}\n\n"
     );
     assert_eq!(answer(rig.call(Method::GET, "/fs/watch?path=/srv")).await.0, 404, "a refusal has a status of its own");
     assert_eq!(*rig.host.calls.lock().unwrap(), ["watch /srv All", "watch /srv Only"]);

@@ -15,7 +15,7 @@ pub struct Orders {
 /// A parameter that is not valid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CmdlineError {
-    #[error("pandastack.secret is absent or not an even number of hex digits")]
+    #[error("pandastack.secret is missing or is not an even number of hex digits")]
     Secret,
     #[error("pandastack.net")]
     Network(#[from] AddressError),

@@ -57,7 +57,7 @@ pub enum BootError {
         #[source]
         cause: io::Error,
     },
-    #[error("set the network up")]
+    #[error("set up the network")]
     Network(#[source] io::Error),
 }
 

@@ -50,7 +50,9 @@ impl TryFrom<&Network> for Addresses {
             let (address, prefix) = with_prefix(address)?;
             Some(Self { address, prefix, gateway: gateway.parse().ok()?, nameserver: nameserver.parse().ok()? })
         };
-        parts().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("bad addresses {network:?}")))
+        parts().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("invalid network addresses {network:?}"))
+        })
     }
 }
 

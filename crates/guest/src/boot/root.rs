@@ -28,15 +28,15 @@ const RAMFS: FsType = FsType(0x8584_58f6);
 pub(super) fn enter(device: &str) -> Result<(), BootError> {
     wait_for(device)?;
     let at = |step: &'static str| move |cause: io::Error| BootError::Root { step, cause };
-    fs::create_dir_all(NEW_ROOT).map_err(at("make the mount point"))?;
+    fs::create_dir_all(NEW_ROOT).map_err(at("create the mount point"))?;
     mount(Some(device), NEW_ROOT, Some("ext4"), MsFlags::MS_NOATIME, None::<&str>)
         .map_err(|cause| at("mount")(cause.into()))?;
     mounts::move_early(NEW_ROOT)?;
-    chdir(NEW_ROOT).map_err(|cause| at("change folder")(cause.into()))?;
+    chdir(NEW_ROOT).map_err(|cause| at("change directory")(cause.into()))?;
     free_initial();
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).map_err(|cause| at("move")(cause.into()))?;
     chroot(".").map_err(|cause| at("change root")(cause.into()))?;
-    chdir("/").map_err(|cause| at("change folder")(cause.into()))
+    chdir("/").map_err(|cause| at("change directory")(cause.into()))
 }
 
 fn wait_for(device: &str) -> Result<(), BootError> {

@@ -23,7 +23,7 @@ pub(super) struct Reply {
 pub(super) enum ControlError {
     #[error("the kernel closed its control socket")]
     Closed,
-    #[error("the kernel spoke nonsense on its control socket")]
+    #[error("the kernel sent invalid data on its control socket")]
     Nonsense,
     #[error("the control socket failed")]
     Io(#[from] io::Error),

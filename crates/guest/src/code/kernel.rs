@@ -35,15 +35,15 @@ use crate::{
 /// A kernel that did not start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KernelError {
-    #[error("this sandbox has no {interpreter}")]
+    #[error("{interpreter} is not installed in this sandbox")]
     NoInterpreter { interpreter: &'static str },
-    #[error("make the streams of a kernel")]
+    #[error("create the streams of a kernel")]
     Streams(#[source] std::io::Error),
     #[error(transparent)]
     Start(#[from] StartError),
-    #[error("{interpreter} ended before it was ready: {said}")]
+    #[error("{interpreter} ended while it was starting: {said}")]
     Ended { interpreter: &'static str, said: String },
-    #[error("{interpreter} was not ready in time")]
+    #[error("{interpreter} did not start in time")]
     Slow { interpreter: &'static str },
 }
 

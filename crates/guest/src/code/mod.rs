@@ -58,7 +58,7 @@ pub(crate) async fn open(agent: &Rc<Agent>, channel: &Channel, ask: CodeOpen) ->
         return Ok(opened(&session));
     }
     if sessions.table.borrow().len() + sessions.opening.get() >= limits::SESSIONS_MAX {
-        let text = format!("more than {} sessions in one sandbox; close one first", limits::SESSIONS_MAX);
+        let text = format!("this sandbox already has {} sessions; close one first", limits::SESSIONS_MAX);
         return Err(Fault::new(ErrorKind::Full, text));
     }
     sessions.opening.set(sessions.opening.get() + 1);

@@ -97,7 +97,10 @@ impl Session {
     /// Waits for this cell's turn. `None` if the time limit passed first.
     async fn turn(&self, limit: Duration) -> Result<Option<Turn<'_>>, Fault> {
         if self.waiting.get() >= limits::CELLS_WAITING_MAX {
-            let text = format!("more than {} cells wait in this session", limits::CELLS_WAITING_MAX);
+            let text = format!(
+                "{} cells are already waiting in this session; wait until one has run",
+                limits::CELLS_WAITING_MAX
+            );
             return Err(Fault::new(ErrorKind::Full, text));
         }
         let _waiting = Waiting::new(&self.waiting);

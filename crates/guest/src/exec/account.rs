@@ -15,7 +15,7 @@ pub(super) struct Account {
 /// A user that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccountError {
-    #[error("no user {user}")]
+    #[error("user {user} does not exist")]
     Unknown { user: String },
     #[error("read {path}")]
     Read {

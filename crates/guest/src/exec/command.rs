@@ -24,15 +24,15 @@ const ROOT_HOME: &str = "/root";
 pub(crate) enum StartError {
     #[error("the command is empty")]
     Empty,
-    #[error("{what} holds a zero byte")]
+    #[error("{what} contains a NUL byte")]
     ZeroByte { what: &'static str },
-    #[error("{name:?} is no name for a variable")]
+    #[error("{name:?} is not a valid variable name")]
     Variable { name: String },
-    #[error("working folder {cwd} is not absolute")]
+    #[error("working directory {cwd} is not absolute")]
     RelativeCwd { cwd: String },
     #[error(transparent)]
     Account(#[from] AccountError),
-    #[error("enter folder {cwd}")]
+    #[error("change to directory {cwd}")]
     Cwd {
         cwd: String,
         #[source]
@@ -44,7 +44,7 @@ pub(crate) enum StartError {
         #[source]
         cause: std::io::Error,
     },
-    #[error("become user {user}")]
+    #[error("switch to user {user}")]
     User {
         user: String,
         #[source]
@@ -127,9 +127,9 @@ impl Command {
             }
         };
         let cwd = match &start.cwd {
-            Some(cwd) if cwd.starts_with('/') => zero_ended("the working folder", cwd)?,
+            Some(cwd) if cwd.starts_with('/') => zero_ended("the working directory", cwd)?,
             Some(cwd) => return Err(StartError::RelativeCwd { cwd: cwd.clone() }),
-            None if Path::new(home).is_dir() => zero_ended("the home folder", home)?,
+            None if Path::new(home).is_dir() => zero_ended("the home directory", home)?,
             None => c"/".to_owned(),
         };
         let env = env.iter().map(|(name, value)| zero_ended("a variable", &format!("{name}={value}")));

@@ -31,7 +31,7 @@ const END_OF_INPUT: &[u8] = &[4];
 
 /// Streams that could not be made.
 #[derive(Debug, thiserror::Error)]
-#[error("make the streams of a process")]
+#[error("create the streams of a process")]
 pub(super) struct StreamsError(#[from] io::Error);
 
 impl From<StreamsError> for Fault {

@@ -29,7 +29,7 @@ pub(crate) async fn make_dir(agent: &Rc<Agent>, channel: &Channel, ask: MakeDir)
     match made {
         Ok(()) => Ok(done(channel)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(path).into()),
-        Err(cause) => Err(failed("make the folder", path)(cause).into()),
+        Err(cause) => Err(failed("create the directory", path)(cause).into()),
     }
 }
 

@@ -35,19 +35,19 @@ use crate::session::{Channel, Fault, kind_of};
 pub(crate) enum FileError {
     #[error("path {path:?} is not absolute")]
     Relative { path: String },
-    #[error("path {path:?} holds a zero byte")]
+    #[error("path {path:?} contains a NUL byte")]
     ZeroByte { path: String },
     #[error("{path} is not a regular file")]
     NotAFile { path: String },
-    #[error("{path} is not a folder")]
+    #[error("{path} is not a directory")]
     NotAFolder { path: String },
-    #[error("{path} must stay")]
+    #[error("{path} cannot be deleted")]
     Protected { path: String },
     #[error("{path} has more than {max} entries", max = crate::limits::DIRECTORY_ENTRIES_MAX)]
     TooMany { path: String },
-    #[error("{path} is there already")]
+    #[error("{path} already exists")]
     Exists { path: String },
-    #[error("{path} holds more than {max} levels of folders", max = crate::limits::DEPTH_MAX)]
+    #[error("{path} has more than {max} levels of directories", max = crate::limits::DEPTH_MAX)]
     TooDeep { path: String },
     #[error("{act} {path}")]
     System {

@@ -26,9 +26,9 @@ const LONG: &[u8] = b"././@LongLink";
 /// Bytes that are not an archive.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TarError {
-    #[error("a header's checksum is wrong")]
+    #[error("the checksum of a header is wrong")]
     Checksum,
-    #[error("a header's number is malformed")]
+    #[error("a number in a header is malformed")]
     Number,
     #[error("an extended header is malformed")]
     Extension,

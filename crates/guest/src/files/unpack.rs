@@ -47,17 +47,17 @@ enum UnpackError {
     Malformed(#[from] TarError),
     #[error("the archive ends in the middle of an entry")]
     Cut,
-    #[error("the archive has a name, link or header that is too long")]
+    #[error("a name, link or header in the archive is too long")]
     TooLong,
-    #[error("entry {name} has an absolute name, or .. in it")]
+    #[error("entry {name} has an absolute path, or a path with ..")]
     Name { name: String },
-    #[error("link {name} leads outside, to {target}")]
+    #[error("link {name} leads outside the directory, to {target}")]
     Link { name: String, target: String },
-    #[error("entry {name} is neither file, folder nor link")]
+    #[error("entry {name} is not a file, directory or link")]
     Kind { name: String },
-    #[error("entry {name} lies beyond a link that leads outside")]
+    #[error("entry {name} is below a link that leads outside the directory")]
     Outside { name: String },
-    #[error("entry {name} is larger than any file can be")]
+    #[error("entry {name} is larger than the maximum file size")]
     Size { name: String },
     #[error("{act} {name}")]
     System {
@@ -88,7 +88,7 @@ impl From<UnpackError> for Fault {
 pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::Path) -> Result<Frame, Fault> {
     let path = absolute(&ask.path)?;
     agent.writable().await;
-    fs::create_dir_all(path).map_err(failed("make the folder", path))?;
+    fs::create_dir_all(path).map_err(failed("create the directory", path))?;
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(path, flags, Mode::empty()).map_err(|cause| failed("open", path)(cause.into()))?;
     let source = Source { channel: Some(channel), buffer: BytesMut::new() };
@@ -196,7 +196,8 @@ impl Unpacking<'_> {
             Kind::Symlink => {
                 check_target(above.len(), header)?;
                 remove(&folder, name, header)?;
-                symlinkat(OsStr::from_bytes(&header.link), &folder, name).map_err(refused("make the link", header))?;
+                symlinkat(OsStr::from_bytes(&header.link), &folder, name)
+                    .map_err(refused("create the link", header))?;
             }
             Kind::HardLink => {
                 let PathParts(target) = parts_of_link(header)?;
@@ -204,7 +205,7 @@ impl Unpacking<'_> {
                 let from = self.folder(above, &header.name)?;
                 remove(&folder, name, header)?;
                 linkat(&from, OsStr::from_bytes(last), &folder, name, AtFlags::empty())
-                    .map_err(refused("make the link", header))?;
+                    .map_err(refused("create the link", header))?;
             }
             _ => return Err(UnpackError::Kind { name: shown(&header.name) }),
         }
@@ -215,7 +216,7 @@ impl Unpacking<'_> {
     fn folder(&self, above: &[&[u8]], name: &[u8]) -> Result<OwnedFd, UnpackError> {
         let refused = |cause: Errno| match cause {
             Errno::EXDEV => UnpackError::Outside { name: shown(name) },
-            cause => UnpackError::System { act: "reach the folder of", name: shown(name), cause: cause.into() },
+            cause => UnpackError::System { act: "open the directory of", name: shown(name), cause: cause.into() },
         };
         match beneath(&self.root, &above.join(&b'/')) {
             Err(Errno::ENOENT) => {}
@@ -285,7 +286,7 @@ impl<'a> Draft<'a> {
         let modified = TimeSpec::new(header.modified, 0);
         // A time that the file system cannot store is not an error.
         let _ = futimens(&self.file, &TimeSpec::UTIME_NOW, &modified);
-        renameat(self.folder, self.name.as_str(), self.folder, name).map_err(refused("put in place", header))?;
+        renameat(self.folder, self.name.as_str(), self.folder, name).map_err(refused("rename into place", header))?;
         self.published = true;
         Ok(())
     }
@@ -302,10 +303,10 @@ impl Drop for Draft<'_> {
 fn make_folder(parent: &OwnedFd, name: &OsStr, header: &Header) -> Result<(), UnpackError> {
     match mkdirat(parent, name, FOLDER_MODE) {
         Ok(()) | Err(Errno::EEXIST) => {}
-        Err(cause) => return Err(refused("make the folder", header)(cause)),
+        Err(cause) => return Err(refused("create the directory", header)(cause)),
     }
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let made = openat(parent, name, flags, Mode::empty()).map_err(refused("make the folder", header))?;
+    let made = openat(parent, name, flags, Mode::empty()).map_err(refused("create the directory", header))?;
     fchmod(&made, mode(header)).map_err(refused("set the mode of", header))
 }
 

@@ -40,7 +40,7 @@ impl Place {
     fn take(agent: &Rc<Agent>) -> Result<Self, Fault> {
         let count = &agent.watchers.0;
         if count.get() >= limits::WATCHES_MAX {
-            let text = format!("{} watches are open already; close one first", limits::WATCHES_MAX);
+            let text = format!("{} watches are already open; close one first", limits::WATCHES_MAX);
             return Err(Fault::new(ErrorKind::Full, text));
         }
         count.set(count.get() + 1);
@@ -66,7 +66,7 @@ pub(crate) async fn watch(agent: &Rc<Agent>, channel: &Channel, ask: Watch) -> R
         watcher.hear().await?;
         send(channel, mem::take(&mut watcher.changes)).await;
         if watcher.gone {
-            return Err(Fault::new(ErrorKind::Missing, "the watched path is gone"));
+            return Err(Fault::new(ErrorKind::Missing, "the watched path was deleted or moved"));
         }
     }
 }
@@ -123,7 +123,7 @@ impl Watcher {
                     Ok(()) => folders.extend(folders_in(&folder)),
                     Err(Refusal::Gone) => {}
                     Err(Refusal::TooMany) => {
-                        let text = format!("there are more than {} folders to watch", limits::WATCHED_FOLDERS_MAX);
+                        let text = format!("there are more than {} directories to watch", limits::WATCHED_FOLDERS_MAX);
                         return Err(Fault::new(ErrorKind::Full, text));
                     }
                 }

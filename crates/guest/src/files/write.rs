@@ -63,7 +63,7 @@ fn inspect(path: &Path) -> Result<(PathBuf, Before), FileError> {
         Ok(_) => Err(FileError::NotAFile { path: path.display().to_string() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(folder) = target.parent() {
-                fs::create_dir_all(folder).map_err(failed("make the folder of", path))?;
+                fs::create_dir_all(folder).map_err(failed("create the directory of", path))?;
             }
             Ok((target, Before { mode: NEW_FILE_MODE, owner: None }))
         }
@@ -88,11 +88,11 @@ impl Draft {
             match File::options().write(true).create_new(true).mode(0o600).open(&path) {
                 // Left over after a crash of the machine.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(cause) => return Err(failed("create a file beside", target)(cause)),
+                Err(cause) => return Err(failed("create a temporary file next to", target)(cause)),
                 Ok(file) => return Ok(Self { path, file, published: false }),
             }
         }
-        Err(failed("create a file beside", target)(io::ErrorKind::AlreadyExists.into()))
+        Err(failed("create a temporary file next to", target)(io::ErrorKind::AlreadyExists.into()))
     }
 
     fn publish(mut self, target: &Path, mode: Option<u32>, before: &Before) -> Result<(), FileError> {
@@ -102,7 +102,7 @@ impl Draft {
         }
         let mode = mode.map_or(before.mode, |mode| mode & PERMISSIONS);
         self.file.set_permissions(Permissions::from_mode(mode)).map_err(failed("set the mode of", target))?;
-        fs::rename(&self.path, target).map_err(failed("put in place", target))?;
+        fs::rename(&self.path, target).map_err(failed("rename into place", target))?;
         self.published = true;
         Ok(())
     }

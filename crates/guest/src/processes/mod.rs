@@ -53,7 +53,7 @@ impl Processes {
         match oldest.and_then(|id| known.remove(&id)) {
             Some(_) => Ok(()),
             None => {
-                let text = format!("{} processes run already; end one first", limits::PROCESSES_MAX);
+                let text = format!("{} processes are already running; end one first", limits::PROCESSES_MAX);
                 Err(Fault::new(ErrorKind::Full, text))
             }
         }
@@ -92,7 +92,10 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
     let process = agent.processes.find(id)?;
     let until = process.log.borrow().end();
     if offset > until {
-        return Err(Fault::new(ErrorKind::Invalid, format!("offset {offset} is past the end, which is {until}")));
+        return Err(Fault::new(
+            ErrorKind::Invalid,
+            format!("offset {offset} is past the end of the output, which is {until}"),
+        ));
     }
     let (mut at, mut told) = (offset, None);
     // Without `follow` the answer describes this moment, whatever is written later.

@@ -63,7 +63,7 @@ impl Process {
         agent.processes.add(process.clone());
         let (tx, rx) = oneshot::channel();
         tokio::task::spawn_local(process.clone().live(agent.clone(), start, outlet, tx));
-        let unheard = || Fault::new(ErrorKind::Failed, "the agent failed on this request").frame(0);
+        let unheard = || Fault::new(ErrorKind::Failed, "internal error of the guest agent").frame(0);
         rx.await.unwrap_or_else(|_| Err(unheard()))?;
         Ok(process)
     }
@@ -131,7 +131,7 @@ impl Process {
     /// Signals the group of a running process.
     pub(super) fn signal(&self, number: i32) -> Result<(), Fault> {
         if !(1..64).contains(&number) {
-            return Err(Fault::new(ErrorKind::Invalid, format!("{number} is no signal")));
+            return Err(Fault::new(ErrorKind::Invalid, format!("{number} is not a signal")));
         }
         self.check_runs()?;
         self.channel.put_signal(number);

@@ -17,7 +17,7 @@ use crate::{
 /// A failed step of a rebirth, a seal or a power-off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RebirthError {
-    #[error("an empty secret would let everybody in")]
+    #[error("the secret must not be empty")]
     EmptySecret,
     #[error("{what}")]
     System {
@@ -52,9 +52,7 @@ pub(crate) fn perform(agent: &Agent, rebirth: Rebirth) -> Result<Reborn, Fault> 
     set_clock(&**system, wall_clock_ns).map_err(|cause| RebirthError::System { what: "set the clock", cause })?;
     system.reseed(&entropy).map_err(|cause| RebirthError::System { what: "reseed the random generator", cause })?;
     if let Some(identity) = identity {
-        system
-            .take_identity(&identity)
-            .map_err(|cause| RebirthError::System { what: "take the identity on", cause })?;
+        system.take_identity(&identity).map_err(|cause| RebirthError::System { what: "apply the identity", cause })?;
         agent.replace_env(identity.env);
     }
     if new_life {

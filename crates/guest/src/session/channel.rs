@@ -26,7 +26,7 @@ impl From<Fate> for Fault {
     fn from(fate: Fate) -> Self {
         match fate {
             Fate::Cancelled => Fault::new(ErrorKind::Cancelled, "cancelled"),
-            Fate::Overrun => Fault::new(ErrorKind::Invalid, "more input than the window allows"),
+            Fate::Overrun => Fault::new(ErrorKind::Invalid, "the input exceeds the flow control window"),
             Fate::Full => Held::fault(),
         }
     }

@@ -101,7 +101,7 @@ impl Dispatcher {
             return Err(Fault::new(ErrorKind::Invalid, format!("channel {id} is in use")));
         }
         if self.channels.borrow().len() >= limits::CHANNELS_MAX {
-            let text = format!("more than {} channels", limits::CHANNELS_MAX);
+            let text = format!("{} channels are already open", limits::CHANNELS_MAX);
             self.lanes.try_control(Fault::new(ErrorKind::Full, text).frame(id));
             return Ok(());
         }
@@ -330,7 +330,7 @@ impl Drop for Ending {
         self.held.release(self.request_bytes);
         let unfinished = self.channels.borrow_mut().remove(&self.channel.id).is_some();
         if unfinished && std::thread::panicking() {
-            let fault = Fault::new(ErrorKind::Failed, "the agent failed on this request");
+            let fault = Fault::new(ErrorKind::Failed, "internal error of the guest agent");
             self.channel.lanes().try_control(fault.frame(self.channel.id));
         }
     }

@@ -27,7 +27,7 @@ impl Held {
 
     /// Makes the fault for a channel that exceeds the limit.
     pub(crate) fn fault() -> Fault {
-        let text = format!("more than {HELD_BYTES_MAX} bytes wait on this connection; send less at once");
+        let text = format!("more than {HELD_BYTES_MAX} bytes are waiting on this connection; send less at once");
         Fault::new(ErrorKind::Full, text)
     }
 

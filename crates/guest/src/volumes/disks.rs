@@ -155,7 +155,7 @@ impl Disk {
         let name = format!("vd{}", char::from(letter));
         let path = format!("/dev/{name}");
         if name != self.name {
-            let failed = |cause: io::Error| VolumeError::Look { what: "name a volume's device", cause };
+            let failed = |cause: io::Error| VolumeError::Look { what: "find a volume's device", cause };
             self.make_device(&path).map_err(failed)?;
         }
         Ok(path)

@@ -23,11 +23,11 @@ use crate::{
 pub enum VolumeError {
     #[error("this guest has no disk {serial}")]
     NoDisk { serial: String },
-    #[error("disk {serial} did not show its {size} bytes")]
+    #[error("disk {serial} did not reach its size of {size} bytes")]
     Small { serial: String, size: u64 },
     #[error("{path} is not a directory")]
     NotADirectory { path: String },
-    #[error("make the directory {path}")]
+    #[error("create the directory {path}")]
     Directory {
         path: String,
         #[source]

@@ -26,7 +26,7 @@ pub struct Recipe {
 /// A recipe cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
-    #[error("there is no recipe {name:?}; the built-in ones are {known}")]
+    #[error("recipe {name:?} not found; the built-in recipes are {known}")]
     Unknown { name: String, known: String },
     #[error("read {path}")]
     Read {
@@ -34,7 +34,7 @@ pub enum RecipeError {
         #[source]
         cause: io::Error,
     },
-    #[error("the recipe does not parse")]
+    #[error("the recipe is not valid")]
     Parse(#[from] toml::de::Error),
     #[error("{field}: {problem}")]
     Field { field: &'static str, problem: String },
@@ -129,13 +129,16 @@ impl Recipe {
                 .map_err(|error| RecipeError::Field { field: "name", problem: error.to_string() })
         };
         let within = |field, value: u64, range: std::ops::RangeInclusive<u64>| {
-            let problem = format!("{value} is not within {} to {}", range.start(), range.end());
+            let problem = format!("{value} is not between {} and {}", range.start(), range.end());
             if range.contains(&value) { Ok(value) } else { Err(RecipeError::Field { field, problem }) }
         };
         let word =
             |text: &String| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:_".contains(c));
         if let Some(bad) = packages.iter().chain([&suite]).find(|text| !word(text)) {
-            return Err(RecipeError::Field { field: "packages", problem: format!("{bad:?} is not a package name") });
+            return Err(RecipeError::Field {
+                field: "packages",
+                problem: format!("{bad:?} is not a valid package name"),
+            });
         }
         Ok(Self {
             name: template(name)?,

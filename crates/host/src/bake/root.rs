@@ -54,7 +54,7 @@ async fn made_before(context: &Arc<HostContext>, layer: LayerId) -> Result<Optio
 async fn boot_and_seal(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
     let kit = context.layers.boot_kit();
     if !kit.kernel.is_file() || !kit.initramfs.is_file() {
-        let text = "this server has no kernel to boot with; bake a template on it first: pandastack template bake mini";
+        let text = "this server has no kernel to boot; bake a template first: pandastack template bake mini";
         return Err(Fault::new(FaultKind::Unavailable, "host.no_kernel", text));
     }
     let disk = context.volumes.size(ask.volume).await?;
@@ -105,7 +105,7 @@ async fn in_berth(
     .await?;
     machine.stop().await;
     if !context.is_protected(ask.layer) {
-        return Err(Fault::new(FaultKind::Conflict, "layer.given_up", "the layer was given up before it was made"));
+        return Err(Fault::new(FaultKind::Conflict, "layer.given_up", "the layer was released before it was finished"));
     }
     let manifest = Manifest {
         format: FORMAT,

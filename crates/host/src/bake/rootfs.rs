@@ -55,7 +55,7 @@ pub enum RootFsError {
         #[source]
         cause: io::Error,
     },
-    #[error("the recipe's packages hold no kernel; add linux-image-cloud-amd64")]
+    #[error("the recipe's packages contain no kernel; add linux-image-cloud-amd64")]
     NoKernel,
 }
 
@@ -130,7 +130,7 @@ fn digest(ask: &RootFsAsk<'_>) -> Result<String, RootFsError> {
 async fn make(ask: &RootFsAsk<'_>, folder: &Path, progress: &dyn Progress) -> Result<(), RootFsError> {
     remove_abandoned(&ask.cache.join("rootfs"), progress).await?;
     let staging = folder.with_extension(format!("new-{}", std::process::id()));
-    fs::create_dir_all(&staging).map_err(io_at("make the cache folder"))?;
+    fs::create_dir_all(&staging).map_err(io_at("create the cache folder"))?;
     let made = fill(ask, &staging, progress).await;
     let result = match made {
         Ok(()) => match fs::rename(&staging, folder) {
@@ -181,7 +181,7 @@ async fn fill(ask: &RootFsAsk<'_>, staging: &Path, progress: &dyn Progress) -> R
     fs::copy(root.join("boot").join(format!("vmlinuz-{version}")), staging.join("vmlinuz"))
         .map_err(io_at("copy the kernel"))?;
     let modules = staging.join("modules");
-    fs::create_dir_all(&modules).map_err(io_at("make the module folder"))?;
+    fs::create_dir_all(&modules).map_err(io_at("create the module folder"))?;
     let mut copy = Command::new("cp");
     copy.arg("-a").arg(root.join("lib/modules").join(&version)).arg(&modules);
     run("copy modules", copy, progress).await?;
@@ -242,7 +242,7 @@ async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progres
     command.args(["-q", "-t", "ext4", "-F", "-m", "0", "-L", "root", "-J", "size=16"]);
     command.args(["-E", "root_owner=0:0,assume_storage_prezeroed=1", "-d"]);
     command.arg(root).arg(disk).arg(format!("{}M", size.as_mib()));
-    run("make the disk image", command, progress).await
+    run("create the disk image", command, progress).await
 }
 
 fn newest_kernel(boot: &Path) -> Result<String, RootFsError> {

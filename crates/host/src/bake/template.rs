@@ -57,14 +57,15 @@ pub struct Baked {
 /// A template could not be baked.
 #[derive(Debug, thiserror::Error)]
 pub enum BakeError {
-    #[error("read the guest agent at {path}; build it first or say where it is")]
+    #[error("read the guest agent at {path}; build it with `make build` or name it with --agent")]
     Agent {
         path: PathBuf,
         #[source]
         cause: io::Error,
     },
     #[error(
-        "the data volume has {free} free, and a first boot may take {needed}; make room, or bake with --data-dir elsewhere"
+        "the data volume has {free} free, but a first boot may need {needed}; free some space, or choose another \
+         folder with --data-dir"
     )]
     Room { needed: Bytes, free: Bytes },
     #[error(transparent)]
@@ -73,15 +74,15 @@ pub enum BakeError {
     Net(#[from] NetError),
     #[error("start the machine")]
     Start(#[from] StartError),
-    #[error("the guest did not come up within {seconds} s; its console said:\n{console}")]
+    #[error("the guest did not start within {seconds} s; its console output:\n{console}")]
     Silent { seconds: u64, console: String },
-    #[error("the machine died while booting ({reason}); its console said:\n{console}")]
+    #[error("the machine ended while booting ({reason}); its console output:\n{console}")]
     Died { reason: String, console: String },
     #[error("warm-up `{command}` failed: {reason}")]
     Warm { command: String, reason: String },
-    #[error("talk to the guest")]
+    #[error("communicate with the guest")]
     Link(#[from] LinkError),
-    #[error("freeze the machine")]
+    #[error("pause the machine")]
     Machine(#[from] MachineError),
     #[error("seal the layer")]
     Seal(#[from] SealError),
@@ -123,7 +124,8 @@ pub async fn bake(
 /// Refuses a bake that could fill the disk. The guest would wait for space, and the bake for the
 /// guest.
 fn check_room(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
-    let disk = root.disk.metadata().map_err(|cause| BakeError::Io { action: "look at the root disk", cause })?;
+    let disk =
+        root.disk.metadata().map_err(|cause| BakeError::Io { action: "read the size of the root disk", cause })?;
     let needed = Bytes::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
     let free = Bytes::new(context.volume.free_bytes());
     if free < needed { Err(BakeError::Room { needed, free }) } else { Ok(()) }
@@ -132,7 +134,7 @@ fn check_room(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(),
 /// Keeps the kernel and the initramfs, with which a server boots other root file systems.
 fn keep_kit(context: &BakeParts, root: &RootFs) -> Result<(), BakeError> {
     let BootKit { kernel, initramfs } = context.layers.boot_kit();
-    let io = |cause| BakeError::Io { action: "keep the kernel", cause };
+    let io = |cause| BakeError::Io { action: "store the kernel", cause };
     private::make_folder(kernel.parent().unwrap_or(Path::new("/"))).map_err(io)?;
     let fresh = |path: &Path| path.with_extension("new");
     std::fs::copy(&root.kernel, fresh(&kernel)).map_err(io)?;
@@ -181,7 +183,8 @@ async fn boot_and_seal(
     let id = MachineId::random();
     let run_dir = context.run_dir.join(id.to_string());
     let result = async {
-        private::make_folder(&run_dir).map_err(|cause| BakeError::Io { action: "make the machine's folder", cause })?;
+        private::make_folder(&run_dir)
+            .map_err(|cause| BakeError::Io { action: "create the machine's folder", cause })?;
         let draft = context.layers.draft()?;
         let files = draft.files();
         clone_or_copy(&root.disk, &files.disk)
@@ -233,7 +236,7 @@ async fn boot_and_seal(
     .await;
     let _ = std::fs::remove_dir_all(&run_dir);
     if let Err(error) = context.net.give_back(slot).await {
-        tracing::warn!(%error, "network slot not removed");
+        tracing::warn!(%error, "could not remove a network slot");
     }
     result
 }
@@ -267,7 +270,7 @@ pub(super) async fn get_ready(
     let spare = match Spare::open(machine, secret).await {
         Ok(spare) => Some(spare),
         Err(error) => {
-            tracing::debug!(%error, "template sealed without a link");
+            tracing::debug!(%error, "could not open a link to seal with the template");
             None
         }
     };
@@ -298,7 +301,7 @@ async fn wait_for_agent(
         if let Ok(link) = machine.dial().await {
             match Session::open(link, secret, None, scope).await {
                 Ok(session) => return Ok(session),
-                Err(error) => tracing::debug!(%error, "agent not ready yet"),
+                Err(error) => tracing::debug!(%error, "the guest agent is not ready yet"),
             }
         }
         if Instant::now() > deadline {
@@ -326,5 +329,5 @@ async fn warm(scope: &Scope, session: &Session, command: &str) -> Result<(), Bak
             ExecEvent::Failed(fault) => return Err(failed(fault.to_string())),
         }
     }
-    Err(failed("the guest said nothing".to_owned()))
+    Err(failed("the connection to the guest was lost".to_owned()))
 }

@@ -148,7 +148,7 @@ impl Cell {
 /// invalid.
 fn channel(session: &Session) -> Result<Channel, Fault> {
     if session.generation() < CODE_SINCE {
-        let text = "this sandbox is older than code sessions; make a new one from a template";
+        let text = "this sandbox is too old for code sessions; create a new one from a template";
         return Err(Fault::new(FaultKind::Conflict, "session.unsupported", text));
     }
     Ok(session.channel()?)
@@ -199,5 +199,5 @@ fn view(session: wire::CodeSession) -> Option<CodeSessionView> {
 }
 
 fn confused() -> Fault {
-    Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
+    Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent sent an invalid response")
 }

@@ -192,7 +192,7 @@ impl Relay {
             (true, None) => ExecEvent::Failed(Fault::new(
                 FaultKind::Unavailable,
                 "guest.confused",
-                "the sandbox ended a process for a deadline it was not given",
+                "the sandbox's agent reported a time limit that was not set",
             )),
             (false, _) => ExecEvent::Exit { code: exit.code },
         }

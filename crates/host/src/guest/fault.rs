@@ -27,17 +27,17 @@ impl From<LinkError> for Fault {
             LinkError::Busy => Fault::new(
                 FaultKind::Quota,
                 "sandbox.too_many_requests",
-                "too many requests at once in this sandbox; wait for some to end",
+                "too many requests at once in this sandbox; wait until some have ended",
             ),
             LinkError::Retired => {
-                Fault::new(FaultKind::Conflict, "sandbox.changing", "the sandbox is being put to sleep; try again")
+                Fault::new(FaultKind::Conflict, "sandbox.changing", "the sandbox is being hibernated; try again")
             }
             LinkError::TooOld => Fault::new(
                 FaultKind::Conflict,
                 "guest.too_old",
-                "this sandbox was made before its agent could do this; make a new one",
+                "the agent in this sandbox is too old for this request; create a new sandbox",
             ),
-            LinkError::Deadline => Fault::new(FaultKind::Unavailable, "guest.silent", "the sandbox did not answer"),
+            LinkError::Deadline => Fault::new(FaultKind::Unavailable, "guest.silent", "the sandbox did not respond"),
             LinkError::Closed | LinkError::Io(_) => {
                 Fault::new(FaultKind::Unavailable, "guest.lost", "the sandbox's machine ended during the request")
                     .with_detail(error)
@@ -48,7 +48,7 @@ impl From<LinkError> for Fault {
             | LinkError::Refused(_)
             | LinkError::Overrun { .. }
             | LinkError::Generation(_) => {
-                Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
+                Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent sent an invalid response")
                     .with_detail(error)
             }
         }

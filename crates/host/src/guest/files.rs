@@ -115,8 +115,8 @@ pub async fn list_dir(session: &Session, path: &str) -> Result<Vec<FileEntry>, F
         entries.extend(part.inspect(|entry| bytes += memory_of(entry)));
         if entries.len() > ENTRIES_MAX || bytes > LISTING_BYTES_MAX {
             let text = format!(
-                "the directory has more than {ENTRIES_MAX} entries, or its names take more than {LISTING_BYTES_MAX} bytes; \
-                 list a smaller one"
+                "the directory has more than {ENTRIES_MAX} entries, or more than {LISTING_BYTES_MAX} bytes of names; \
+                 list a smaller directory"
             );
             return Err(Fault::new(FaultKind::TooLarge, "directory.too_large", text));
         }
@@ -155,7 +155,7 @@ pub(super) async fn next(channel: &mut Channel) -> Result<Frame, Fault> {
 }
 
 pub(super) fn confused() -> Fault {
-    Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
+    Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent sent an invalid response")
 }
 
 /// Skips names from an untrusted guest that are not plain names.

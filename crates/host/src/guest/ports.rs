@@ -76,7 +76,9 @@ async fn refused(session: &Session, port: GuestPort) -> Fault {
     let ports = session.ports().await.map(|list| list.ports).unwrap_or_default();
     let inward = ports.iter().any(|listening| listening.port == port.get() && listening.loopback_only);
     let text = if inward {
-        format!("upstream: connection refused: port {port} listens on 127.0.0.1 only; let it listen on 0.0.0.0")
+        format!(
+            "upstream: connection refused: port {port} listens on 127.0.0.1 only; make the program listen on 0.0.0.0"
+        )
     } else {
         format!("upstream: connection refused: nothing listens on port {port} in the sandbox")
     };
@@ -96,7 +98,7 @@ impl PortStream {
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         match self.over.as_mut().poll(cx) {
             Poll::Pending => Ok(()),
-            Poll::Ready(()) => Err(io::Error::new(io::ErrorKind::ConnectionReset, "the sandbox's machine is gone")),
+            Poll::Ready(()) => Err(io::Error::new(io::ErrorKind::ConnectionReset, "the sandbox's machine has ended")),
         }
     }
 }

@@ -37,25 +37,25 @@ pub enum LinkError {
     Io(#[from] io::Error),
     #[error("the guest closed the link")]
     Closed,
-    #[error("the guest speaks nonsense")]
+    #[error("the guest sent an invalid frame")]
     Frame(#[from] FrameError),
-    #[error("the guest answered {found:?} where {wanted:?} was due")]
+    #[error("the guest sent {found:?} instead of {wanted:?}")]
     Unexpected { wanted: Kind, found: Kind },
-    #[error("the guest's answer does not parse")]
+    #[error("the guest sent an invalid message")]
     Message(#[from] pandastack_wire_guest::BadMessage),
     #[error("the guest refused: {0}")]
     Refused(String),
-    #[error("the guest speaks generation {0}, which this host does not know")]
+    #[error("the guest uses protocol generation {0}, which this host does not support")]
     Generation(u32),
-    #[error("the guest ignored its credit on channel {channel}: more than {CHANNEL_BYTES_MAX} bytes were not yet read")]
+    #[error("the guest exceeded its credit on channel {channel}: more than {CHANNEL_BYTES_MAX} bytes are unread")]
     Overrun { channel: u32 },
     #[error("too many requests at once in one sandbox")]
     Busy,
-    #[error("the guest did not answer in time")]
+    #[error("the guest did not respond in time")]
     Deadline,
-    #[error("the guest is being put to sleep")]
+    #[error("the guest is being hibernated")]
     Retired,
-    #[error("the guest's agent is of an older generation")]
+    #[error("the guest's agent is too old")]
     TooOld,
 }
 
@@ -329,7 +329,7 @@ pub(super) async fn greet(link: &mut impl Link, secret: &[u8], more: &[Frame]) -
     if welcome.generation == 0 || welcome.generation > GENERATION {
         return Err(LinkError::Generation(welcome.generation));
     }
-    tracing::debug!(generation = welcome.generation, "guest welcomes");
+    tracing::debug!(generation = welcome.generation, "connected to the guest agent");
     Ok((decoder, welcome.generation))
 }
 

@@ -44,7 +44,7 @@ impl Spare {
         match self.link.state() {
             Ok(state) => Some(state),
             Err(error) => {
-                tracing::debug!(%error, "spare link not sealed");
+                tracing::debug!(%error, "could not save the state of the spare link");
                 None
             }
         }
@@ -104,8 +104,8 @@ impl SparePlace {
         });
         match filled.await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "no spare link"),
-            Err(_) => tracing::debug!("no spare link in time"),
+            Ok(Err(error)) => tracing::debug!(%error, "could not open a spare link"),
+            Err(_) => tracing::debug!("could not open a spare link in time"),
         }
     }
 

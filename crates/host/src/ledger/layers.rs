@@ -41,7 +41,7 @@ impl Ledger {
 
     /// Records durably that the owner keeps a layer.
     pub async fn keep(&self, id: LayerId) -> Result<(), LedgerError> {
-        self.durably("keep a layer", async |connection| {
+        self.durably("mark a layer as kept", async |connection| {
             let kept = sqlx::query("UPDATE layers SET hold = 'kept' WHERE id = ?").bind(id.to_string());
             kept.execute(connection).await.map(drop)
         })
@@ -54,7 +54,7 @@ impl Ledger {
             .bind(id.to_string())
             .execute(&self.pool)
             .await
-            .map_err(sql("give a layer up"))?;
+            .map_err(sql("release a layer"))?;
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl Ledger {
             .bind(id.to_string())
             .execute(&self.pool)
             .await
-            .map_err(sql("forget a layer"))?;
+            .map_err(sql("delete a layer"))?;
         Ok(())
     }
 

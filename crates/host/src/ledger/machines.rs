@@ -73,7 +73,7 @@ impl Ledger {
             .bind(id.to_string())
             .execute(&self.pool)
             .await
-            .map_err(sql("forget a machine"))?;
+            .map_err(sql("delete a machine"))?;
         Ok(())
     }
 

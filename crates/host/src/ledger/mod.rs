@@ -47,9 +47,9 @@ pub enum LedgerError {
         #[source]
         cause: sqlx::Error,
     },
-    #[error("the ledger has version {found}, this build knows {VERSION}")]
+    #[error("the ledger has version {found}, but this build supports only up to {VERSION}; use a newer build")]
     Version { found: i64 },
-    #[error("the ledger's line of {id} does not read: {field}")]
+    #[error("the ledger line of {id} has an invalid {field}")]
     Corrupt { id: String, field: &'static str },
 }
 
@@ -66,7 +66,7 @@ impl From<&LedgerError> for Fault {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
         let detail = format!("{error}{cause}");
         if error.is_full() {
-            let text = "the host's disk is full, so that nothing can be written down; try again when there is room";
+            let text = "the host's disk is full; try again when space has been freed";
             return Self::new(FaultKind::Storage, "host.storage", text).with_detail(detail);
         }
         Self::bug(detail)
@@ -91,7 +91,7 @@ impl Ledger {
         // The ledger holds the secrets of machines. SQLite would follow the umask, and it gives its
         // other files the same mode as this one.
         let made = private::file().append(true).open(file);
-        made.map_err(|cause| sql("make the ledger")(sqlx::Error::Io(cause)))?;
+        made.map_err(|cause| sql("create the ledger")(sqlx::Error::Io(cause)))?;
         let options = SqliteConnectOptions::new()
             .filename(file)
             .create_if_missing(true)
@@ -114,7 +114,7 @@ impl Ledger {
         }
         // Version 1 had the first table only, and sandboxes did not outlive their process.
         for schema in [machines::SCHEMA, sandboxes::SCHEMA, layers::SCHEMA, volumes::SCHEMA] {
-            sqlx::raw_sql(schema).execute(&pool).await.map_err(sql("make the tables"))?;
+            sqlx::raw_sql(schema).execute(&pool).await.map_err(sql("create the tables"))?;
         }
         sqlx::raw_sql("PRAGMA user_version = 2").execute(&pool).await.map_err(sql("write the version"))?;
         Ok(Self { pool })
@@ -141,7 +141,7 @@ impl Ledger {
         let usual = sqlx::raw_sql("PRAGMA synchronous = NORMAL").execute(&mut *connection).await;
         if let Err(error) = usual {
             // Slower, but correct. The change itself is done.
-            tracing::warn!(%error, "the ledger goes on flushing every line");
+            tracing::warn!(%error, "could not restore the flush mode of the ledger; it flushes every line");
         }
         changed.map_err(sql(action))
     }

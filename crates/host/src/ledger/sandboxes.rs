@@ -83,7 +83,7 @@ impl Ledger {
             .bind(id.to_string())
             .execute(&self.pool)
             .await
-            .map_err(sql("forget a sandbox"))?;
+            .map_err(sql("delete a sandbox"))?;
         Ok(())
     }
 

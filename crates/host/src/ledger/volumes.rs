@@ -79,7 +79,7 @@ impl Ledger {
 
     /// Lists the volumes of a sandbox, in the order of the request.
     pub async fn volume_uses(&self, sandbox: SandboxId) -> Result<Vec<VolumeUse>, LedgerError> {
-        let mut work = self.pool.begin().await.map_err(sql("begin a look"))?;
+        let mut work = self.pool.begin().await.map_err(sql("begin to list volume users"))?;
         uses_in(&mut work, sandbox).await
     }
 
@@ -99,7 +99,7 @@ impl Ledger {
             .bind(sandbox.to_string())
             .execute(&self.pool)
             .await
-            .map_err(sql("forget a volume's user"))?;
+            .map_err(sql("delete a volume's user"))?;
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl Ledger {
             .bind(volume.to_string())
             .execute(&self.pool)
             .await
-            .map_err(sql("forget a volume"))?;
+            .map_err(sql("delete a volume"))?;
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use super::{
 /// Returns the block that the instance has already claimed, or claims a free one.
 pub(super) async fn claim(names: &Names) -> Result<Cidr, NetError> {
     let anchor = names.anchor();
-    let failed = |cause| NetError::Command { action: "claim a block of addresses", cause };
+    let failed = |cause| NetError::Command { action: "reserve a block of addresses", cause };
     if if_nametoindex(anchor.as_str()).is_ok() {
         let held = networks(&["-j", "-4", "route", "show", "dev", &anchor]).await.map_err(failed)?;
         if let Some(block) = held.into_iter().find(|network| network.bits() == BLOCK_BITS) {

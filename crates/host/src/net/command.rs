@@ -24,7 +24,7 @@ pub enum CommandError {
         #[source]
         cause: io::Error,
     },
-    #[error("{program} refused: {complaint}")]
+    #[error("{program} failed: {complaint}")]
     Refused { program: &'static str, complaint: String },
     #[error("{program} did not end within {} s", COMMAND_DEADLINE.as_secs())]
     Deadline { program: &'static str },

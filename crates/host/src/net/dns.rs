@@ -151,7 +151,7 @@ impl Desk {
             Ok(Admission::Unlisted) => asked.unlisted(way),
             Ok(Admission::Refused) => asked.failure(way),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "could not open what a name stands for");
+                tracing::warn!(error = &error as &dyn std::error::Error, "could not allow the addresses of a name");
                 asked.failure(way)
             }
         }

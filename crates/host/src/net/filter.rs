@@ -83,7 +83,7 @@ pub struct Sieve<P> {
 
 /// An answer that cannot be forwarded: it does not match the question, or does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the resolver's answer does not fit the question")]
+#[error("the resolver's answer does not match the question")]
 pub struct Misfit;
 
 impl Asked {

@@ -82,17 +82,17 @@ impl NetSettings {
 /// A slot could not be made, found or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
-    #[error("{ready} slots ready of at most {max} cannot be kept; the limit is {SLOTS_MAX}")]
+    #[error("cannot keep {ready} network slots ready of at most {max}; the limit is {SLOTS_MAX}")]
     Settings { ready: usize, max: usize },
     #[error("all {max} network slots are in use")]
     Full { max: usize },
-    #[error("no free block of addresses: routes of this host cover both 100.64.0.0/10 and 198.18.0.0/15")]
+    #[error("no free block of addresses: this host has routes in both 100.64.0.0/10 and 198.18.0.0/15")]
     NoBlock,
     #[error("the network pool is closed")]
     Closed,
-    #[error("{name} is no slot of an earlier run that could be adopted")]
+    #[error("{name} is not an adoptable network slot of an earlier run")]
     Unknown { name: String },
-    #[error("{names:?} are still there after they were removed")]
+    #[error("{names:?} still exist after their removal")]
     Remains { names: Vec<String> },
     #[error("{action}")]
     Command {

@@ -245,7 +245,10 @@ impl NetPool {
                 Some(Ok(())) => continue,
                 Some(Err(NetError::Closed)) => return,
                 Some(Err(error)) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "could not make a network slot ahead");
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "could not create a network slot in advance"
+                    );
                     Some(REFILL_PAUSE)
                 }
                 None => None,
@@ -349,7 +352,7 @@ fn resolvers_or_hosts(settings: Vec<SocketAddr>) -> Vec<SocketAddr> {
     }
     let found = std::fs::read_to_string("/etc/resolv.conf").map(|text| dns::resolvers(&text)).unwrap_or_default();
     if found.is_empty() {
-        tracing::warn!("the host has no resolver in /etc/resolv.conf: guests will not resolve names");
+        tracing::warn!("/etc/resolv.conf names no resolver: guests cannot resolve names");
     }
     found
 }

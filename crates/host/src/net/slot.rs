@@ -132,7 +132,7 @@ impl Slot {
         let name = site.names.slot(number);
         let uplink = Uplink::of(site.block, number);
         let failed = |action| move |cause| NetError::Command { action, cause };
-        ip(Batch::StopAtError, &outer_links(&name, uplink), None).await.map_err(failed("make a slot's namespace"))?;
+        ip(Batch::StopAtError, &outer_links(&name, uplink), None).await.map_err(failed("create a slot's namespace"))?;
         let slot = Slot::open(number, name, uplink)?;
         let inside = Some(&*slot.netns);
         slot.netns.run(route_only_ipv4).and_then(|done| done).map_err(slot.io("set up routing in"))?;

@@ -63,9 +63,9 @@ pub enum RecoverError {
     Net(#[from] NetError),
     #[error(transparent)]
     Volumes(pandastack_model::Fault),
-    #[error("machine process {pid} cannot be ended")]
+    #[error("machine process {pid} cannot be killed")]
     Immortal { pid: i32 },
-    #[error("clear {path}")]
+    #[error("remove {path}")]
     Clear {
         path: PathBuf,
         #[source]

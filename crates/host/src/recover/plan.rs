@@ -22,7 +22,7 @@ pub struct Plan {
     pub end: Vec<MachineRow>,
 }
 
-const LOST: &str = "its machine ended while the host was not running";
+const LOST: &str = "the machine ended while the host was not running";
 
 impl Plan {
     /// Decides about every ledger line.

@@ -42,9 +42,9 @@ enum AdoptError {
     Machine(#[from] MachineError),
     #[error(transparent)]
     Volumes(pandastack_model::Fault),
-    #[error("its agent does not answer")]
+    #[error("the guest agent does not respond")]
     Silent,
-    #[error("it had no layer yet")]
+    #[error("the machine had no layer yet")]
     Blank,
 }
 
@@ -61,8 +61,8 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
             }
             // The ledger line stays, because the layer may become readable again.
             Err(error) => {
-                tracing::error!(sandbox = %row.id, %error, "a sandbox cannot be woken");
-                let reason = format!("the layer it sleeps in cannot be read: {error}");
+                tracing::error!(sandbox = %row.id, %error, "could not read the layer of a hibernated sandbox");
+                let reason = format!("the layer of the hibernated sandbox cannot be read: {error}");
                 found.sandboxes.push((row.id, row.generation, row.spec, Start::Failed(reason)));
             }
         }
@@ -80,7 +80,7 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
         match adopted {
             Ok(adopted) => {
                 let living = Box::new(adopted.into_living(undo));
-                tracing::info!(sandbox = %row.id, "machine taken over");
+                tracing::info!(sandbox = %row.id, "adopted a machine");
                 found.adopted += 1;
                 let state = match row.record.state.clone() {
                     SandboxState::Waking => {
@@ -93,7 +93,7 @@ pub async fn take_over(context: &Arc<HostContext>, plan: Plan) -> Result<Found, 
                 found.sandboxes.push((row.id, row.generation, row.spec, Start::Adopted(living, state)));
             }
             Err(error) => {
-                tracing::warn!(sandbox = %row.id, %error, "machine not taken over");
+                tracing::warn!(sandbox = %row.id, %error, "could not adopt a machine");
                 let reason = why_lost(context, &machine, &error);
                 // Killed before its disk and network are released.
                 kept.remove(&machine.id.to_string());
@@ -150,7 +150,7 @@ impl Adopted {
 /// on a running host. Call this before its control group is removed.
 fn why_lost(context: &HostContext, machine: &MachineRow, error: &AdoptError) -> String {
     if !was_short_of_memory(&context.run_root, &machine.id.to_string()) {
-        return format!("its machine could not be taken over: {error}");
+        return format!("the machine could not be adopted: {error}");
     }
     let manifest = machine.layer.and_then(|layer| context.layers.manifest(layer).ok());
     let memory = manifest.map(|manifest| MachineLimits::of(manifest.memory, manifest.cpus).memory);
@@ -166,7 +166,7 @@ fn hold_orphan(context: &Arc<HostContext>, name: &str, undo: &mut Undo) {
     let (context, name) = (context.clone(), name.to_owned());
     undo.hold("orphaned slot", move || async move {
         if let Err(error) = context.net.discard(&name).await {
-            tracing::error!(%error, "network slot not removed");
+            tracing::error!(%error, "could not remove a network slot");
         }
     });
 }
@@ -221,7 +221,7 @@ async fn adopt(
     }
     let claim = context.volumes.held(row.id).await.map_err(AdoptError::Volumes)?;
     if is_waking && let Err(fault) = claim.catch_up(&*adopted, &session).await {
-        tracing::warn!(sandbox = %row.id, %fault, "grown volumes not filled");
+        tracing::warn!(sandbox = %row.id, %fault, "could not extend the file system of a grown volume");
     }
     Ok(Adopted { machine: adopted, session, secret, layer, slot, disk, claim })
 }

@@ -33,13 +33,13 @@ pub struct Terms {
 /// Why a machine or a volume does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
-    #[error("only {free} of memory are free, and {reserve} are kept in reserve")]
+    #[error("only {free} of memory is free, and {reserve} is kept in reserve")]
     Memory { free: Bytes, reserve: Bytes },
-    #[error("machines already have {promised} of memory promised, of at most {most}")]
+    #[error("{promised} of memory is already reserved for machines, of at most {most}")]
     Promises { promised: Bytes, most: Bytes },
-    #[error("only {free} are free on the data volume, and {reserve} are kept in reserve")]
+    #[error("only {free} is free on the data volume, and {reserve} is kept in reserve")]
     Disk { free: Bytes, reserve: Bytes },
-    #[error("volumes of {promised} are promised, and all may have {most}")]
+    #[error("volumes have {promised} reserved, of at most {most}")]
     Volumes { promised: Bytes, most: Bytes },
 }
 

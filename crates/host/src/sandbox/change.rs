@@ -57,7 +57,9 @@ impl Owned<'_> {
             Next::Continue => self.go_on().await?,
             Next::PutToSleep => self.fall_asleep().await?,
             Next::Restore => self.wake_for(since).await?,
-            Next::Join | Next::Serve | Next::Seal | Next::TakeDown => return Err(Fault::bug("a step out of turn")),
+            Next::Join | Next::Serve | Next::Seal | Next::TakeDown => {
+                return Err(Fault::bug("unexpected step of a state change"));
+            }
         }
         Ok(self.tell.borrow().seen())
     }
@@ -106,7 +108,7 @@ impl Owned<'_> {
         self.set_clock().await;
         // A volume may have grown while the guest was paused.
         if let Err(fault) = claim.catch_up(&*living.machine, &living.session).await {
-            tracing::warn!(sandbox = %self.id, %fault, "grown volumes not filled");
+            tracing::warn!(sandbox = %self.id, %fault, "could not extend the file system of a grown volume");
         }
         self.settle(SandboxState::Running);
         Ok(())
@@ -117,7 +119,7 @@ impl Owned<'_> {
         if let Err(error) = stand_still(machine).await
             && *machine.watch().borrow() == MachineState::Alive
         {
-            tracing::error!(sandbox = %self.id, %error, "a paused sandbox runs");
+            tracing::error!(sandbox = %self.id, %error, "could not pause a sandbox again; it is running");
         }
     }
 
@@ -128,8 +130,8 @@ impl Owned<'_> {
             let set = set_clock(&living.session, living.secret.reveal());
             match tokio::time::timeout(CLOCK_DEADLINE, set).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "clock not set"),
-                Err(_) => tracing::warn!(sandbox = %self.id, "clock not set in time"),
+                Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "could not set the guest's clock"),
+                Err(_) => tracing::warn!(sandbox = %self.id, "could not set the guest's clock in time"),
             }
         };
         tokio::select! {
@@ -211,7 +213,7 @@ impl Owned<'_> {
         let layer = ask.layer;
         let Some(row) = self.context.ledger.layer(layer).await? else { return Ok(None) };
         if row.source != self.id {
-            return Err(Fault::new(FaultKind::Conflict, "layer.exists", "this layer was made from another sandbox"));
+            return Err(Fault::new(FaultKind::Conflict, "layer.exists", "this layer was created from another sandbox"));
         }
         // A failed attempt may have left a ledger line without a layer.
         let (store, scope) = (self.context.layers.clone(), self.context.scope.clone());
@@ -236,7 +238,7 @@ impl Owned<'_> {
             return;
         }
         if let Err(fault) = self.fall_asleep().await {
-            tracing::warn!(sandbox = %self.id, %fault, "an idle sandbox could not be put to sleep; it goes on");
+            tracing::warn!(sandbox = %self.id, %fault, "could not hibernate an idle sandbox; it keeps running");
             if let Body::Living(living) = &self.body {
                 // Restart the idle time, so that the next attempt does not follow at once.
                 living.session.activity().touch();
@@ -248,7 +250,7 @@ impl Owned<'_> {
     /// ledger records it. An earlier failure leaves the machine as it was.
     pub(super) async fn fall_asleep(&mut self) -> Result<(), Fault> {
         let before = self.tell.borrow().view.state.clone();
-        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
+        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to hibernate")) };
         living.session.activity().retire();
         self.tell.send_modify(|now| now.without(SandboxState::FallingAsleep));
         let layer = LayerId::random();
@@ -276,7 +278,7 @@ impl Owned<'_> {
     }
 
     async fn seal_for_sleep(&self, layer: LayerId, before: &SandboxState) -> Result<(), Fault> {
-        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to put to sleep")) };
+        let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to hibernate")) };
         let (durability, then) = (Durability::Now, Then::StayPaused);
         let plan = SealPlan { layer, source: self.id, durability, then, defaults: None };
         // A sleeping sandbox may be deleted without waking, so its writes must reach its volumes
@@ -308,7 +310,7 @@ impl Owned<'_> {
             halted_again().await;
             return Err(error.into());
         }
-        tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "fell asleep");
+        tracing::info!(sandbox = %self.id, own = %sealed.own, ms = sealed.pause.as_millis() as u64, "hibernated");
         // During shutdown the disk is left to the other seals.
         if !self.context.is_crowded() && !self.context.scope.token().is_cancelled() {
             // Read the pages that the guest needs first into the page cache, so that an early wake
@@ -375,7 +377,7 @@ impl Owned<'_> {
                     }
                     living.undo.unwind().await;
                     if claim.writes() {
-                        let reason = "it woke, but that could not be written down".to_owned();
+                        let reason = "the sandbox woke, but the host could not record it".to_owned();
                         self.fail(reason.clone()).await;
                         // A retry is useless: the sandbox has failed for good.
                         let failed = refusal_fault(Refusal::Dead, &SandboxState::Failed { reason });
@@ -387,7 +389,9 @@ impl Owned<'_> {
             },
             Err(error) => {
                 let lost = wanted.no_return.into_inner().then(|| {
-                    format!("it failed while it woke, when it may already have written to its volumes: {error}")
+                    format!(
+                        "waking the sandbox failed after its guest may already have written to its volumes: {error}"
+                    )
                 });
                 if let Some(reason) = lost.clone() {
                     self.fail(reason).await;
@@ -407,7 +411,7 @@ impl Owned<'_> {
                 if let Some(reason) = lost {
                     return Err(refusal_fault(Refusal::Dead, &SandboxState::Failed { reason }));
                 }
-                tracing::warn!(sandbox = %self.id, %fault, "not woken");
+                tracing::warn!(sandbox = %self.id, %fault, "could not wake a sandbox");
                 // The owner can fix this: hibernate another sandbox.
                 if fault.kind == FaultKind::Quota {
                     return Err(fault);
@@ -455,7 +459,7 @@ impl Owned<'_> {
                 // take effect at the next start.
                 self.log(self.context.ledger.respecified(self.id, &self.spec).await);
                 if let Err(error) = self.restrict(&self.spec.egress).await {
-                    tracing::error!(sandbox = %self.id, %error, "rules not set back");
+                    tracing::error!(sandbox = %self.id, %error, "could not restore the network rules");
                 }
                 return Err(fault);
             }
@@ -474,5 +478,6 @@ impl Owned<'_> {
 }
 
 fn machine_fault(error: pandastack_vmm::MachineError) -> Fault {
-    Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not do as told").with_detail(error)
+    Fault::new(FaultKind::Unavailable, "machine.refused", "the sandbox's machine did not carry out a command")
+        .with_detail(error)
 }

@@ -241,7 +241,7 @@ impl Owned<'_> {
         let living = match launched {
             Ok(living) => living,
             Err(error) => {
-                tracing::info!(sandbox = %self.id, %error, "launch refused");
+                tracing::info!(sandbox = %self.id, %error, "could not launch a sandbox");
                 self.forget().await;
                 return Err(launch_fault(error, &self.spec));
             }
@@ -260,7 +260,7 @@ impl Owned<'_> {
         let secret = Some(living.secret.reveal().clone());
         let now = Record { state: SandboxState::Running, layer: None, secret };
         if let Err(error) = self.context.ledger.record(self.id, &now).await {
-            tracing::error!(sandbox = %self.id, %error, "a new life could not be recorded");
+            tracing::error!(sandbox = %self.id, %error, "could not record a launched sandbox");
             return Err((Box::new(living), error.into()));
         }
         tracing::info!(sandbox = %self.id, boot_ms = living.boot.as_millis() as u64, mode = living.boot_mode, "{what}");
@@ -330,7 +330,7 @@ impl Owned<'_> {
     /// Logs a failed ledger write. The next start repairs the line, but an operator should know.
     pub(super) fn log(&self, written: Result<(), LedgerError>) {
         if let Err(error) = written {
-            tracing::error!(sandbox = %self.id, %error, "ledger line not written");
+            tracing::error!(sandbox = %self.id, %error, "could not write a ledger line");
         }
     }
 }

@@ -42,7 +42,7 @@ impl Owned<'_> {
         // Recorded first: after a crash the next start finishes the removal. The line of a sleeping
         // sandbox still names its layer: if only the ledger's answer is lost, it sleeps on in it.
         if let Err(error) = self.write_down(SandboxState::Stopping).await {
-            tracing::error!(sandbox = %self.id, %error, "not removed: the ledger cannot be written");
+            tracing::error!(sandbox = %self.id, %error, "could not remove a sandbox: the ledger cannot be written");
             // The line may have been written despite the error.
             let before = self.tell.borrow().view.state.clone();
             self.log(self.write_down(before).await);
@@ -95,7 +95,7 @@ impl Owned<'_> {
             Leave::Sleep => {
                 if matches!(self.body, Body::Living(_)) && self.fall_asleep().await.is_err() {
                     // Better left running for the next process than lost.
-                    tracing::warn!(sandbox = %self.id, "not put to sleep; its machine is left running");
+                    tracing::warn!(sandbox = %self.id, "could not hibernate a sandbox; its machine keeps running");
                 }
                 if let Body::Living(living) = std::mem::replace(&mut self.body, Body::Dead) {
                     living.undo.forget();
@@ -126,7 +126,7 @@ impl Owned<'_> {
         let (consoles, id) = (self.context.consoles.clone(), self.id);
         match self.context.scope.block("keep console", move || consoles.keep(id)).await {
             Ok(Ok(())) | Err(_) => {}
-            Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "console not kept"),
+            Ok(Err(error)) => tracing::warn!(sandbox = %self.id, %error, "could not keep a console"),
         }
     }
 
@@ -135,12 +135,13 @@ impl Owned<'_> {
         if !self.spec.volumes.is_empty()
             && let Err(error) = self.context.volumes.release(self.id).await
         {
-            tracing::error!(sandbox = %self.id, %error, "volumes not let go");
+            tracing::error!(sandbox = %self.id, %error, "could not release the volumes of a sandbox");
         }
     }
 }
 
 fn unwritten() -> Fault {
-    let text = "the host cannot write to its ledger, so the sandbox was left as it is; its disk may be full: try again";
+    let text = "the host cannot write to its ledger, so the sandbox was not changed; the disk of the host may be \
+                full; try again later";
     Fault::new(FaultKind::Storage, "host.storage", text)
 }

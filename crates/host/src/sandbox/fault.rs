@@ -14,21 +14,19 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
     let fault = match &error {
         LaunchError::Open(error) => open_fault(error, spec),
         LaunchError::Prepare(error) => prepare_fault(error),
-        LaunchError::Silent { seconds } => Fault::new(
-            FaultKind::Unavailable,
-            "guest.silent",
-            format!("the sandbox did not come up within {seconds} s"),
-        ),
+        LaunchError::Silent { seconds } => {
+            Fault::new(FaultKind::Unavailable, "guest.silent", format!("the sandbox did not start within {seconds} s"))
+        }
         LaunchError::Died { .. } | LaunchError::Machine(_) => {
             Fault::new(FaultKind::Unavailable, "machine.died", "the sandbox's machine ended while it was starting")
         }
         LaunchError::Rebirth(_) => {
-            Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent gave a wrong answer")
+            Fault::new(FaultKind::Unavailable, "guest.confused", "the sandbox's agent sent an invalid response")
         }
         LaunchError::Volume(fault) | LaunchError::Share(fault) => return fault.clone(),
         LaunchError::NoVolumes => {
             let text = format!(
-                "template {0} was baked before volumes; bake it again with `pandastack template bake {0}`",
+                "template {0} is too old for volumes; bake it again with `pandastack template bake {0}`",
                 spec.template
             );
             Fault::new(FaultKind::Conflict, "template.no_volumes", text)
@@ -50,7 +48,7 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
             Fault::new(FaultKind::Caller, "template.unknown", text)
         }
         error if matches!(spec.origin, Origin::Layer(_)) && is_gone(error) => {
-            Fault::new(FaultKind::Missing, "snapshot.not_found", "the snapshot is not there any more")
+            Fault::new(FaultKind::Missing, "snapshot.not_found", "the snapshot no longer exists")
         }
         OpenError::Missing { .. }
         | OpenError::Manifest { .. }
@@ -85,7 +83,7 @@ pub fn prepare_fault(error: &PrepareError) -> Fault {
         PrepareError::Start(pandastack_vmm::StartError::Profile { .. }) => Fault::new(
             FaultKind::Unavailable,
             "template.incompatible",
-            "the template was baked for another kind of host; bake it again",
+            "the template was baked for a different host; bake it again",
         ),
         PrepareError::Start(_) => {
             Fault::new(FaultKind::Unavailable, "machine.start", "the sandbox's machine could not be started")

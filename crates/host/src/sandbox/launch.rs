@@ -58,19 +58,19 @@ pub enum LaunchError {
     Ledger(#[from] LedgerError),
     #[error("restrict the network")]
     Network(#[source] NetError),
-    #[error("the machine died before its guest answered: {reason}")]
+    #[error("the machine ended before its guest responded: {reason}")]
     Died { reason: String },
-    #[error("the guest refused its new life")]
+    #[error("the guest rejected its new identity")]
     Rebirth(#[source] LinkError),
-    #[error("the guest did not answer within {seconds} s")]
+    #[error("the guest did not respond within {seconds} s")]
     Silent { seconds: u64 },
     #[error(transparent)]
     Share(Fault),
     #[error(transparent)]
     Volume(Fault),
-    #[error("the layer was sealed before guests had volumes")]
+    #[error("the layer is too old for volumes")]
     NoVolumes,
-    #[error("the sandbox was given up before its guest answered")]
+    #[error("the sandbox was removed before its guest responded")]
     Abandoned,
 }
 
@@ -109,7 +109,7 @@ pub async fn create(context: &Arc<HostContext>, standby: &Standby, wanted: &Want
             match start_life(context, prepared, "standby", started, wanted, &life).await {
                 // The standby machine is broken. The caller need not know.
                 Err(error @ (LaunchError::Died { .. } | LaunchError::Machine(_) | LaunchError::Rebirth(_))) => {
-                    tracing::warn!(%error, "standby machine of no use; starting another");
+                    tracing::warn!(%error, "a standby machine is unusable; starting another");
                 }
                 outcome => return outcome,
             }
@@ -183,7 +183,7 @@ async fn prepare(
         let was_ahead = ahead.is_some();
         match context.prepare(opened, ahead).await {
             Err(PrepareError::Start(error)) if was_ahead => {
-                tracing::warn!(%error, "process that waited for a layer of no use; starting another");
+                tracing::warn!(%error, "a blank machine is unusable; starting another");
             }
             // The blank is gone, and its memory is free. Try again.
             Err(PrepareError::Full(Full::Memory { .. })) if was_ahead => {}
@@ -300,7 +300,7 @@ async fn bring_to_life(
         Life::Same => {
             if let Err(fault) = wanted.claim.catch_up(machine, &session).await {
                 // The volumes keep their old size, which is better than a sandbox that never wakes.
-                tracing::warn!(sandbox = %wanted.id, %fault, "grown volumes not filled");
+                tracing::warn!(sandbox = %wanted.id, %fault, "could not extend the file system of a grown volume");
             }
         }
     }
@@ -346,7 +346,7 @@ async fn greet_surely(
         if tries >= GREETINGS_MAX || !wanted.no_return.load(Ordering::Relaxed) {
             return Err(error);
         }
-        tracing::warn!(sandbox = %wanted.id, %error, waits, "not reached, and there is no way back; again");
+        tracing::warn!(sandbox = %wanted.id, %error, waits, "could not reach the guest; trying again");
     }
 }
 
@@ -368,7 +368,7 @@ pub async fn greet(
                     correct_clock(&session, &new_life, told).await.map_err(LaunchError::Rebirth)?;
                     return Ok(session);
                 }
-                Err(error) => tracing::warn!(%error, "sealed link of no use; dialling"),
+                Err(error) => tracing::warn!(%error, "the sealed link is unusable; dialing"),
             }
         }
         // The guest may have accepted the rebirth although its answer was lost: it has the new
@@ -389,7 +389,7 @@ pub async fn greet(
                         Err(error) => return Err(LaunchError::Rebirth(error)),
                     }
                 }
-                Err(error) => tracing::trace!(%error, "guest not reachable yet"),
+                Err(error) => tracing::trace!(%error, "the guest is not reachable yet"),
             }
             tokio::time::sleep(DIAL_POLL).await;
         }
@@ -402,6 +402,6 @@ pub async fn death(machine: &dyn Machine) -> String {
     let mut life = machine.watch();
     match life.wait_for(|state| *state != MachineState::Alive).await.as_deref() {
         Ok(MachineState::Dead { reason }) => reason.clone(),
-        Ok(MachineState::Alive) | Err(_) => "its watcher ended".to_owned(),
+        Ok(MachineState::Alive) | Err(_) => "the task that watches the machine ended".to_owned(),
     }
 }

@@ -42,7 +42,7 @@ impl HostContext {
         let unused = match self.ledger.unused_layers().await {
             Ok(unused) => unused,
             Err(error) => {
-                tracing::error!(%error, "unused layers not found");
+                tracing::error!(%error, "could not look for unused layers");
                 return;
             }
         };
@@ -56,7 +56,7 @@ impl HostContext {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
-                    tracing::error!(%layer, %error, "not known whether a layer is unused; it stays");
+                    tracing::error!(%layer, %error, "could not check whether a layer is unused; it is kept");
                     continue;
                 }
             }
@@ -68,8 +68,8 @@ impl HostContext {
                         tracing::error!(%layer, %error, "a removed layer is still recorded");
                     }
                 }
-                Ok(Err(error)) => tracing::error!(%layer, %error, "layer not removed"),
-                Err(error) => tracing::error!(%layer, %error, "layer not removed"),
+                Ok(Err(error)) => tracing::error!(%layer, %error, "could not remove a layer"),
+                Err(error) => tracing::error!(%layer, %error, "could not remove a layer"),
             }
         }
     }

@@ -39,7 +39,8 @@ impl Owners {
         let running = books.slots.held(owner);
         if let Err(NoShare::Share { most, .. }) = books.slots.clone().take(owner, 1, totals.slots) {
             let text = format!(
-                "this workspace runs {running} sandboxes, and its share of this host is {most} now; hibernate or delete one"
+                "this workspace runs {running} sandboxes, and its share of this host is now {most}; hibernate or \
+                 delete one"
             );
             return Err(Fault::new(FaultKind::Quota, "quota.running", text));
         }
@@ -47,8 +48,8 @@ impl Owners {
         {
             let [held, most] = [held, most].map(|bytes| Bytes::new(bytes).as_mib());
             let text = format!(
-                "the sandboxes of this workspace have {held} MiB of memory, and its share of this host is {most} MiB now; \
-                 this one needs {} MiB: hibernate or delete another",
+                "the sandboxes of this workspace have {held} MiB of memory, and its share of this host is now {most} \
+                 MiB; this one needs {} MiB, so hibernate or delete another",
                 memory.as_mib()
             );
             return Err(Fault::new(FaultKind::Quota, "quota.memory", text));

@@ -91,7 +91,7 @@ pub enum PrepareError {
     Start(#[from] StartError),
     #[error(transparent)]
     Scope(#[from] ScopeError),
-    #[error("layer {layer} was removed meanwhile")]
+    #[error("layer {layer} was removed in the meantime")]
     Gone { layer: LayerId },
     #[error("{action}")]
     Io {
@@ -257,7 +257,7 @@ impl HostContext {
             self.hold_files(id, &mut undo);
             let spec = self.describe(id, shape, network);
             private::make_folder(&spec.run_dir)
-                .map_err(|cause| PrepareError::Io { action: "make the machine's folder", cause })?;
+                .map_err(|cause| PrepareError::Io { action: "create the machine's folder", cause })?;
             Ok((spec, slot, name))
         };
         match taken.await {
@@ -368,7 +368,7 @@ impl HostContext {
         undo.hold("network slot", move || async move {
             let Some(slot) = given.lock().await.take() else { return };
             if let Err(error) = context.net.give_back(slot).await {
-                tracing::error!(%error, "network slot not removed");
+                tracing::error!(%error, "could not remove a network slot");
             }
         });
         handle
@@ -379,7 +379,7 @@ impl HostContext {
         let context = self.clone();
         undo.hold("ledger line", move || async move {
             if let Err(error) = context.ledger.gone(id).await {
-                tracing::error!(%error, "ledger line not removed");
+                tracing::error!(%error, "could not remove a ledger line");
             }
         });
     }

@@ -74,7 +74,7 @@ pub enum SealError {
     Store(#[from] pandastack_layers::SealError),
     #[error(transparent)]
     Scope(#[from] ScopeError),
-    #[error("only {free} are free on the data volume")]
+    #[error("only {free} is free on the data volume")]
     NoDisk { free: Bytes },
     #[error("{action}")]
     Io {
@@ -119,7 +119,7 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
         // A clone waits until the source's pending data is written, so most of that is done while
         // the guest still runs.
         let written = fs::File::open(&disk).and_then(|disk| disk.sync_data());
-        written.map_err(|cause| SealError::Io { action: "write the disk out", cause })?;
+        written.map_err(|cause| SealError::Io { action: "flush the disk", cause })?;
         Ok((draft, buffer(room)))
     });
     let begun = Instant::now();

@@ -134,12 +134,12 @@ impl Standby {
             Full::Disk { .. } | Full::Volumes { .. } => return false,
         };
         if let Some(machine_slot) = blank {
-            tracing::info!(%full, "a process that waits for a layer gives way");
+            tracing::info!(%full, "removed a blank machine to free memory");
             machine_slot.give_up().await;
             return true;
         }
         if let Some(prepared) = self.yield_one() {
-            tracing::info!(%full, "a standby machine gives way");
+            tracing::info!(%full, "removed a standby machine to make room");
             prepared.undo.unwind().await;
             return true;
         }
@@ -216,7 +216,7 @@ impl Standby {
             tracing::warn!(
                 machines = machines.len(),
                 blanks = blanks.len(),
-                "what stood by has died; others take its place"
+                "standby machines or blanks ended; starting others"
             );
         }
         for prepared in machines {
@@ -234,17 +234,20 @@ impl Standby {
         if let Some(machine_slot) = self.blanks.yield_one() {
             machine_slot.give_up().await;
         } else if let Some(prepared) = self.yield_one() {
-            tracing::info!("memory is short: a standby machine gives way");
+            tracing::info!("memory is short: removed a standby machine");
             prepared.undo.unwind().await;
         } else {
-            tracing::trace!(promised = *context.promised.lock().expect("no holder panics"), "nothing can give way");
+            tracing::trace!(
+                promised = *context.promised.lock().expect("no holder panics"),
+                "no standby machine is left to remove"
+            );
         }
     }
 
     /// Adds one missing machine or blank, and returns how long to wait. `None` if none is missing.
     async fn add_one(&self, context: &Arc<HostContext>) -> Option<Duration> {
         for prepared in self.restock(&context.layers) {
-            tracing::info!("a template was baked again: a standby machine of the old one goes");
+            tracing::info!("a template was baked again: removed a standby machine of the old one");
             prepared.undo.unwind().await;
         }
         if let Some(layer) = self.next_short() {
@@ -258,7 +261,7 @@ impl Standby {
             Ok(Some(machine_slot)) => self.blanks.put(shape, machine_slot),
             Ok(None) => self.blanks.want_none(),
             Err(error) => {
-                tracing::warn!(%error, "no process was started ahead; trying again later");
+                tracing::warn!(%error, "could not start a blank machine; trying again later");
                 return Some(RETRY);
             }
         }
@@ -289,7 +292,7 @@ impl Standby {
         let mut prepared = match context.prepare(layer, None).await {
             Ok(prepared) => prepared,
             Err(error) => {
-                tracing::warn!(%error, "standby machine not prepared; trying again later");
+                tracing::warn!(%error, "could not prepare a standby machine; trying again later");
                 return false;
             }
         };
@@ -300,7 +303,7 @@ impl Standby {
             () = token.cancelled() => Err(LaunchError::Abandoned),
         };
         if let Err(error) = primed {
-            tracing::warn!(%error, "standby machine not primed; trying again later");
+            tracing::warn!(%error, "could not prime a standby machine; trying again later");
             prepared.undo.unwind().await;
             return false;
         }

@@ -22,7 +22,7 @@ pub fn uses(mounts: &[VolumeMount]) -> Result<Vec<VolumeUse>, Fault> {
     for VolumeMount { volume, path, access } in mounts {
         check_path(path)?;
         if !volumes.insert(volume) {
-            return Err(refused("volume.twice", format!("volume {volume} is named twice")));
+            return Err(refused("volume.twice", format!("volume {volume} is listed twice")));
         }
         if !paths.insert(path) {
             return Err(refused("volume.path", format!("two volumes cannot both be mounted at {path}")));
@@ -44,20 +44,20 @@ fn check_path(path: &str) -> Result<(), Fault> {
         return bad("the path must be absolute");
     }
     if path.len() > PATH_BYTES_MAX || path.contains('\0') {
-        return bad("this is no path");
+        return bad("the path is too long or contains a NUL byte");
     }
     let mut parts = path.split('/').skip(1);
     if path == "/" || parts.any(|part| matches!(part, "" | "." | "..")) {
-        return bad("name a directory below /, without `.`, `..` and doubled or trailing slashes");
+        return bad("use a directory below / without `.`, `..`, double slashes or a trailing slash");
     }
     match RESERVED.iter().find(|reserved| Path::new(path).starts_with(reserved)) {
-        Some(reserved) => bad(&format!("{reserved} belongs to the system")),
+        Some(reserved) => bad(&format!("{reserved} is reserved for the system")),
         None => Ok(()),
     }
 }
 
 fn too_many() -> Fault {
-    let text = format!("a sandbox takes up to {VOLUME_SLOTS} volumes read-write and {VOLUME_SLOTS} read-only");
+    let text = format!("a sandbox can have up to {VOLUME_SLOTS} read-write and {VOLUME_SLOTS} read-only volumes");
     refused("volume.too_many", text)
 }
 

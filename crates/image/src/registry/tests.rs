@@ -221,7 +221,7 @@ async fn tls_is_trusted_only_with_somebody_who_vouches_for_it() {
     std::fs::write(&empty, "a note\n").unwrap();
     let operators = images(Roots::host_and(&bundle).unwrap());
     assert_eq!(pull_with(&operators, &registry, "1", None).await.unwrap(), LAYER);
-    assert!(Roots::host_and(&empty).unwrap_err().to_string().contains("holds no certificate"));
+    assert!(Roots::host_and(&empty).unwrap_err().to_string().contains("contains no PEM certificate"));
     assert!(Roots::host_and(&folder.path().join("none")).is_err());
 
     // The certificate is for another name.

@@ -49,7 +49,7 @@ async fn what_other_users_could_read_is_named_and_closed() {
             .iter()
             .map(|path| {
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-                format!("{} is open to other users (mode 0755)", path.display())
+                format!("{} is accessible to other users (mode 0755)", path.display())
             })
             .collect();
         named_and_gone(bed, &expected).await;
@@ -78,14 +78,14 @@ fn ip(words: &[&str]) {
 fn plant_disk(ground: &FakeGround) -> String {
     let name = MachineId::random().to_string();
     std::fs::write(ground.layers.disk(&name), "a disk").unwrap();
-    format!("disk {name} that no ledger line names")
+    format!("disk {name} is not in the ledger")
 }
 
 fn plant_folder(ground: &FakeGround) -> (PathBuf, String) {
     let name = MachineId::random().to_string();
     let folder = ground.run_root.join(&name);
     std::fs::create_dir_all(folder.join("deep")).unwrap();
-    (folder, format!("machine folder {name} that no ledger line names"))
+    (folder, format!("machine folder {name} is not in the ledger"))
 }
 
 /// A process that looks like a machine's and waits for input that never comes.
@@ -98,7 +98,7 @@ fn plant_process(ground: &FakeGround) -> (Child, String) {
     // After its output it has set its own arguments.
     let mut ready = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-    (child, format!("machine process {name} that no ledger line names"))
+    (child, format!("machine process {name} is not in the ledger"))
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_control_group_of_no_machine_is_removed() {
         let name = MachineId::random().to_string();
         let limits = Limits { cpu_percent: 100, memory_bytes: 1 << 26, pids: 16 };
         Hierarchy::find().unwrap().group(&group_of(&bed.run_root.join(&name))).limit(&limits).unwrap();
-        named_and_gone(bed, &[format!("control group of machine {name} that no ledger line names")]).await;
+        named_and_gone(bed, &[format!("control group of machine {name} is not in the ledger")]).await;
         assert_eq!(bed.leftovers().await.unwrap().groups, [""; 0]);
     })
     .await;
@@ -142,10 +142,10 @@ async fn a_namespace_and_a_link_of_no_slot_are_removed() {
     with_quiet_bed(async |bed| {
         let name = stray_name(bed).await;
         ip(&["netns", "add", &name]);
-        named_and_gone(bed, &[format!("network namespace {name} that nobody has taken")]).await;
+        named_and_gone(bed, &[format!("network namespace {name} is not in use")]).await;
         // Removing one end removes both.
         ip(&["link", "add", &name, "type", "veth", "peer", "name", &name.replace("pds-", "far-")]);
-        named_and_gone(bed, &[format!("network link {name} that leads to no namespace")]).await;
+        named_and_gone(bed, &[format!("network link {name} has no namespace")]).await;
     })
     .await;
 }
@@ -166,10 +166,10 @@ async fn a_slot_whose_removal_failed_is_removed_by_the_audit_and_its_number_come
         nix::mount::mount(Some(&name), &name, kind, flags, kind).unwrap();
         bed.host.remove(id).await.unwrap();
         let [alarm] = &alarms()[..] else { panic!("somebody should know") };
-        assert!(alarm.contains("network slot not removed"), "{alarm}");
+        assert!(alarm.contains("could not remove a network slot"), "{alarm}");
         let refused = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!(refused.code, "host.full", "{refused:?}");
-        named_and_gone(bed, &[format!("network namespace {slot} that nobody has taken")]).await;
+        named_and_gone(bed, &[format!("network namespace {slot} is not in use")]).await;
         bed.create().await;
     })
     .await;
@@ -184,8 +184,8 @@ async fn a_layer_without_a_line_and_a_line_without_a_layer_are_removed() {
         let ledger = ledger(bed).await;
         ledger.layer_gone(unrecorded).await.unwrap();
         ledger.sealing(missing, id).await.unwrap();
-        let unrecorded = format!("layer {unrecorded} that no ledger line names");
-        named_and_gone(bed, &[unrecorded, format!("layer {missing} is recorded but not there")]).await;
+        let unrecorded = format!("layer {unrecorded} is not in the ledger");
+        named_and_gone(bed, &[unrecorded, format!("layer {missing} is recorded but missing")]).await;
         ledger.close().await;
     })
     .await;
@@ -200,7 +200,7 @@ async fn a_kept_layer_that_is_not_there_is_named_again_and_again() {
         ledger.keep(missing).await.unwrap();
         for _ in 0..2 {
             let report = bed.host.audit().await.unwrap();
-            assert_eq!(report.leaks, [format!("layer {missing} is recorded but not there")]);
+            assert_eq!(report.leaks, [format!("layer {missing} is recorded but missing")]);
             assert_eq!(report.repaired, [""; 0]);
         }
         bed.host.release(missing).await.unwrap();
@@ -220,7 +220,7 @@ async fn a_use_of_a_volume_by_nobody_is_ended() {
         ledger.claim_volumes(user, &[used]).await.unwrap();
         ledger.close().await;
         bed.host.remove_volume(volume).await.unwrap_err();
-        named_and_gone(bed, &[format!("volumes held by sandbox {user} that is not here")]).await;
+        named_and_gone(bed, &[format!("volumes are held by sandbox {user}, which does not exist")]).await;
         bed.host.remove_volume(volume).await.unwrap();
     })
     .await;
@@ -244,7 +244,7 @@ async fn a_line_of_a_dead_machine_goes_with_all_that_it_names() {
         ledger.assigned(whole, SandboxId::random()).await.unwrap();
         std::fs::create_dir_all(bed.run_root.join(whole.to_string())).unwrap();
         std::fs::write(bed.layers.disk(&whole.to_string()), "a disk").unwrap();
-        let named = |machine| format!("machine {machine} is recorded but nobody has it");
+        let named = |machine| format!("machine {machine} is recorded but not in use");
         named_and_gone(bed, &[named(bare), named(whole)]).await;
         let left = bed.leftovers().await.unwrap();
         assert!(!left.network.contains(&slot) && left.files.len() == 2, "{left:?}");
@@ -260,7 +260,7 @@ async fn a_line_of_a_sandbox_that_was_never_made_is_removed() {
     with_quiet_bed(async |bed| {
         let (ledger, id) = (ledger(bed).await, SandboxId::random());
         ledger.wanted(id, 1, &spec("mini")).await.unwrap();
-        named_and_gone(bed, &[format!("sandbox {id} is recorded but was never made, or is removed")]).await;
+        named_and_gone(bed, &[format!("sandbox {id} is recorded but was never created, or was removed")]).await;
         ledger.close().await;
     })
     .await;
@@ -281,8 +281,8 @@ async fn a_sandbox_that_nobody_drives_is_named_again_and_again() {
             std::fs::create_dir(&folder).unwrap();
             for _ in 0..2 {
                 let report = bed.host.audit().await.unwrap();
-                let sandbox = format!("sandbox {id} is recorded but nobody drives it: a person must look");
-                let machine = format!("machine {machine} serves a sandbox that nobody drives: a person must look");
+                let sandbox = format!("sandbox {id} is recorded but has no driver task; inspect it by hand");
+                let machine = format!("machine {machine} serves a sandbox without a driver task; inspect it by hand");
                 assert_eq!((report.leaks, report.repaired), (vec![sandbox, machine], Vec::new()));
             }
             std::fs::remove_dir(folder).unwrap();
@@ -304,7 +304,7 @@ async fn a_draft_of_an_earlier_process_is_removed_and_one_of_this_is_not() {
         }
         let folder = std::fs::File::open(bed.staging().join(&old)).unwrap();
         folder.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1)).unwrap();
-        named_and_gone(bed, &[format!("draft {old} of an earlier process")]).await;
+        named_and_gone(bed, &[format!("draft layer {old} was left by an earlier process")]).await;
         std::fs::remove_dir(bed.staging().join(own)).unwrap();
     })
     .await;

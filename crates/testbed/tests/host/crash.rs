@@ -405,7 +405,7 @@ fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
             for id in [world.running, world.paused] {
                 match bed.state(id).await.unwrap() {
                     SandboxState::Failed { reason } => {
-                        assert!(reason.contains("could not be taken over"), "{reason}");
+                        assert!(reason.contains("could not be adopted"), "{reason}");
                         failed += 1;
                     }
                     _ => whole += 1,

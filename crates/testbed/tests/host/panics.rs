@@ -11,7 +11,7 @@ use crate::SOON;
 /// Checks that each panic was logged once.
 fn told_of_panics(times: usize) {
     let heard = alarms();
-    let panics = heard.iter().filter(|line| line.contains("a sandbox's driver panicked"));
+    let panics = heard.iter().filter(|line| line.contains("the driver task of a sandbox panicked"));
     assert_eq!((panics.count(), heard.len()), (times, times), "{heard:?}");
 }
 
@@ -29,7 +29,7 @@ async fn a_running_sandbox_fails_and_leaves_nothing() {
         bed.driver.faults().plan(When::Nth(Step::Pause, 1), Trouble::Panic);
         bed.host.pause(id).await.unwrap_err();
         let SandboxState::Failed { reason } = becomes(bed, id, "failed").await else { panic!("it has failed") };
-        assert!(reason.contains("had a defect"), "{reason}");
+        assert!(reason.contains("internal error"), "{reason}");
         assert_eq!(events.recv().await.unwrap(), HostEvent::Failed { id, reason });
         assert_eq!((bed.driver.live(), bed.layers.disks().len()), (vec![machine], 1));
         assert_eq!(bed.host.status().await.memory_promised, before);
@@ -94,7 +94,7 @@ async fn a_sandbox_that_every_driver_panics_over_is_left_to_a_person() {
         bed.host.wake(id).await.unwrap_err();
         wait_for("it is given up", SOON, async || bed.state(id).await.is_none().then_some(())).await;
         let report = bed.host.audit().await.unwrap();
-        let named = format!("sandbox {id} is recorded but nobody drives it: a person must look");
+        let named = format!("sandbox {id} is recorded but has no driver task; inspect it by hand");
         assert_eq!((report.leaks, report.repaired), (vec![named], Vec::new()));
         told_of_panics(3);
     })

@@ -14,7 +14,7 @@ pub fn operations() -> Vec<Operation> {
             .machine()
             .gives::<Snapshot>(201),
         route(TAG, "GET", "/v1/snapshots", "List snapshots, newest first")
-            .with(query("sandbox_id", json!({"type": "string"}), "Only those of this sandbox."))
+            .with(query("sandbox_id", json!({"type": "string"}), "Lists only the snapshots of this sandbox."))
             .gives::<SnapshotList>(200),
         route(TAG, "GET", "/v1/snapshots/{snapshot}", "Show a snapshot").gives::<Snapshot>(200),
         route(TAG, "DELETE", "/v1/snapshots/{snapshot}", "Delete a snapshot")

@@ -32,8 +32,8 @@ pub fn operations() -> Vec<Operation> {
         route(TEMPLATES, "GET", "/v1/templates/builds", "List builds, newest first").gives::<Vec<Build>>(200),
         route(TEMPLATES, "GET", "/v1/templates/builds/{build}", "Show a build").gives::<Build>(200),
         route(TEMPLATES, "GET", "/v1/templates/builds/{build}/logs", "Show the log of a build, or follow it")
-            .notes("Each event's data is one line of plain text; the last event is `done`.")
-            .with(yes_or_no("follow", "Stays open until the build's end."))
+            .notes("The data of each event is one line of plain text. The last event is `done`.")
+            .with(yes_or_no("follow", "Keeps the stream open until the build ends."))
             .gives_events(&[]),
         route(VOLUMES, "POST", "/v1/volumes", "Create a volume")
             .once()
@@ -64,23 +64,26 @@ fn build() -> Operation {
         "size_mb": number(1, BUILD_SIZE_MB_MAX),
         "cpu": number(1, BUILD_CPUS_MAX),
         "memory_mb": number(BUILD_MEMORY_MB_MIN, BUILD_MEMORY_MB_MAX),
-        "dockerfile": {"type": "string", "description": "The whole text."},
-        "image_ref": {"type": "string", "description": "The name of an image in a registry, as `name:tag` or `name@digest`."},
-        "registry_auth": ours(json!({"type": "string", "description": "JSON: `username`, `password`, and the `registry` they are for. Kept nowhere."})),
-        "from_snapshot": ours(json!({"type": "string", "description": "The id of a snapshot."})),
-        "replace": {"type": "string", "description": "`true` replaces a template of that name."},
-        "start": ours(json!({"type": "string", "description": "`false` does not start `ENTRYPOINT` and `CMD` in the template."})),
+        "dockerfile": {"type": "string", "description": "The text of the Dockerfile."},
+        "image_ref": {"type": "string", "description": "Name of an image in a registry: `name:tag` or `name@digest`."},
+        "registry_auth": ours(json!({"type": "string", "description": "JSON object with `username`, `password` and \
+                                                                       the `registry` they are for. Not stored."})),
+        "from_snapshot": ours(json!({"type": "string", "description": "Id of the snapshot to build from."})),
+        "replace": {"type": "string", "description": "`true` replaces an existing template with this name."},
+        "start": ours(json!({"type": "string", "description": "`false`: `ENTRYPOINT` and `CMD` are not started in the \
+                                                               template."})),
     });
     let form = json!({"schema": {"type": "object", "properties": fields, "required": ["name"]}});
     fields["rootfs"] =
-        json!({"type": "string", "format": "binary", "description": "A root file system: tar or tar.gz."});
-    let files = json!({"type": "string", "format": "binary", "description": "A file of the context, by its path."});
+        json!({"type": "string", "format": "binary", "description": "Root file system as a tar or tar.gz archive."});
+    let files = json!({"type": "string", "format": "binary", "description": "A file of the build context; the field \
+                                                                             name is its path."});
     let parts = json!({"type": "object", "properties": fields, "required": ["name"], "additionalProperties": files});
     let content = json!({"multipart/form-data": {"schema": parts}, "application/x-www-form-urlencoded": form});
     route(TEMPLATES, "POST", "/v1/templates/build", "Build a template; returns the build at once")
         .once()
-        .notes("Exactly one of `dockerfile`, `rootfs`, `from_snapshot` and `image_ref`.")
-        .with(yes_or_no("replace", "Replaces a template of that name."))
+        .notes("Send exactly one of `dockerfile`, `rootfs`, `from_snapshot` and `image_ref`.")
+        .with(yes_or_no("replace", "Replaces an existing template with this name."))
         .refuses(&[403, 404])
         .refuses(HOST)
         .takes_content(content, true)
@@ -88,7 +91,13 @@ fn build() -> Operation {
 }
 
 fn webhooks() -> Vec<Operation> {
-    let few = || query("limit", json!({"type": "integer", "minimum": 1, "maximum": 500}), "How many; 100 if not said.");
+    let few = || {
+        query(
+            "limit",
+            json!({"type": "integer", "minimum": 1, "maximum": 500}),
+            "Maximum number of entries; 100 by default.",
+        )
+    };
     let stages = json!({"type": "string", "enum": ["pending", "failed", "delivered", "dead"]});
     vec![
         route(HOOKS, "POST", "/v1/webhooks", "Subscribe a URL to events; shows its secret")
@@ -113,7 +122,7 @@ fn webhooks() -> Vec<Operation> {
             .refuses(&[409, 503])
             .gives::<Ping>(200),
         route(HOOKS, "GET", "/v1/webhooks/{webhook}/deliveries", "List deliveries, newest first")
-            .with(query("status", stages, "Only those."))
+            .with(query("status", stages, "Lists only deliveries with this status."))
             .with(few())
             .gives::<Vec<Delivery>>(200),
         route(HOOKS, "GET", "/v1/webhooks/deliveries/{delivery}", "Show a delivery and its attempts")

@@ -16,7 +16,7 @@ pub fn operations() -> Vec<Operation> {
     let bytes = || json!({"type": "string", "format": "binary"});
     let body = |kind: &str| json!({kind: {"schema": bytes()}});
     let mode = query("mode", json!({"type": "string", "pattern": "^[0-7]{1,4}$"}), "Permission bits in octal.");
-    let depth = query("depth", json!({"type": "integer", "minimum": 1}), "How many levels down.");
+    let depth = query("depth", json!({"type": "integer", "minimum": 1}), "Maximum depth of a recursive listing.");
     vec![
         route(TAG, "GET", "/v1/sandboxes/{id}/fs", "Read a file").machine().with(path()).gives_content(
             200,
@@ -35,8 +35,12 @@ pub fn operations() -> Vec<Operation> {
             .gives_nothing(204),
         route(TAG, "GET", "/v1/sandboxes/{id}/fs/dir", "List a directory")
             .machine()
-            .with(query("path", json!({"type": "string", "pattern": "^/"}), "The root if not said."))
-            .with(ours(yes_or_no("recursive", "Also what is below.")))
+            .with(query(
+                "path",
+                json!({"type": "string", "pattern": "^/"}),
+                "Absolute path; the root directory by default.",
+            ))
+            .with(ours(yes_or_no("recursive", "Includes everything below the path.")))
             .with(ours(depth))
             .gives::<DirListing>(200),
         route(TAG, "GET", "/v1/sandboxes/{id}/fs/stat", "Show the metadata of a path")
@@ -60,10 +64,10 @@ pub fn operations() -> Vec<Operation> {
             .gives::<Changed>(200),
         route(TAG, "GET", "/v1/sandboxes/{id}/fs/watch", "Stream the changes below a path")
             .ours()
-            .notes("An event stream that stays open; `error` is last.")
+            .notes("An event stream that stays open until the client closes it. After an `error` event it ends.")
             .machine()
             .with(path())
-            .with(yes_or_no("recursive", "Also what is below."))
+            .with(yes_or_no("recursive", "Includes everything below the path."))
             .gives_events(&[
                 ("ready", shape::<WatchNote>),
                 ("change", shape::<Change>),
@@ -85,7 +89,7 @@ pub fn operations() -> Vec<Operation> {
 }
 
 fn path() -> Value {
-    let mut path = query("path", json!({"type": "string", "pattern": "^/"}), "Absolute.");
+    let mut path = query("path", json!({"type": "string", "pattern": "^/"}), "Absolute path.");
     path["required"] = json!(true);
     path
 }

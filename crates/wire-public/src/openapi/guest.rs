@@ -25,15 +25,19 @@ fn commands() -> Vec<Operation> {
     let side = |name| query(name, json!({"type": "integer", "minimum": 1, "maximum": 65535}), "Size of the terminal.");
     let terminal =
         |path, about| route(COMMANDS, "GET", path, about).machine().with(side("rows")).with(side("cols")).socket();
-    let frames = "A WebSocket. Binary frames are input and output; text frames from the client are \
-        `{\"resize\":{\"rows\":R,\"cols\":C}}` or `{\"stdin\":\"…\"}`, the last one from the server is `{\"exit\":N}` or `{\"error\":\"…\"}`.";
+    let frames = "A WebSocket. Binary frames carry input and output. Text frames from the client are \
+                  `{\"resize\":{\"rows\":R,\"cols\":C}}` or `{\"stdin\":\"…\"}`. The last text frame from the server \
+                  is `{\"exit\":N}` or `{\"error\":\"…\"}`.";
     vec![
         route(COMMANDS, "POST", "/v1/sandboxes/{id}/exec", "Run a command and return its output")
             .machine()
             .takes::<ExecRequest>(example())
             .gives::<ExecResponse>(200),
         route(COMMANDS, "POST", "/v1/sandboxes/{id}/exec/stream", "Run a command and stream its output")
-            .notes("Ends with exactly one `exit` or `error`. Whoever hangs up ends the command.")
+            .notes(
+                "The stream ends with exactly one `exit` or `error` event. If the client disconnects, the command is \
+                 ended.",
+            )
             .machine()
             .takes::<ExecRequest>(example())
             .gives_events(&[
@@ -46,14 +50,16 @@ fn commands() -> Vec<Operation> {
             .notes(
                 "A WebSocket of JSON objects in text frames. The client sends `{\"id\",\"cmd\",…}` with the fields of \
                  `ExecRequest`, `{\"id\",\"cancel\":true}`, `{\"id\",\"stdin\"}`, `{\"id\",\"stdin_close\":true}` and \
-                 `{\"id\",\"signal\"}`; the server `{\"id\",\"stream\",\"data\"}`, and last for each id `{\"id\",\"exit\"}` \
-                 or `{\"id\",\"error\"}`.",
+                 `{\"id\",\"signal\"}`; the server sends `{\"id\",\"stream\",\"data\"}` and, as the last frame of \
+                 each id, `{\"id\",\"exit\"}` or `{\"id\",\"error\"}`.",
             )
             .machine()
             .socket(),
-        terminal("/v1/sandboxes/{id}/exec/pty", "WebSocket with a terminal")
-            .notes(frames)
-            .with(query("cmd", json!({"type": "string"}), "A program instead of a login shell.")),
+        terminal("/v1/sandboxes/{id}/exec/pty", "WebSocket with a terminal").notes(frames).with(query(
+            "cmd",
+            json!({"type": "string"}),
+            "Program to run instead of a login shell.",
+        )),
         terminal("/v1/sandboxes/{id}/ssh", "WebSocket with a terminal, for the `ssh` command of the CLI").notes(frames),
     ]
 }
@@ -61,7 +67,7 @@ fn commands() -> Vec<Operation> {
 fn processes() -> Vec<Operation> {
     let bytes = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
     let last = json!({"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer", "minimum": 0},
-        "description": "Beats `offset` for who follows."});
+        "description": "Overrides `offset` if `follow` is set."});
     vec![
         route(PROCESSES, "POST", "/v1/sandboxes/{id}/processes", "Start a process that outlives the request")
             .once()
@@ -88,10 +94,13 @@ fn processes() -> Vec<Operation> {
             "/v1/sandboxes/{id}/processes/{process}/output",
             "Output of a process from an offset on, or follow it",
         )
-        .notes("With `follow` an event stream that ends with exactly one `exit` or `error`; each id is an offset.")
+        .notes(
+            "With `follow` the response is an event stream that ends with exactly one `exit` or `error` event. \
+                 Event ids are offsets.",
+        )
         .machine()
-        .with(query("offset", json!({"type": "integer", "minimum": 0}), "Where to begin."))
-        .with(yes_or_no("follow", "Stays open until the process ends."))
+        .with(query("offset", json!({"type": "integer", "minimum": 0}), "Offset of the first byte to return."))
+        .with(yes_or_no("follow", "Keeps the stream open until the process ends."))
         .with(last)
         .gives::<ProcessOutput>(200)
         .gives_events(&[
@@ -108,7 +117,7 @@ fn processes() -> Vec<Operation> {
             "Write to the standard input of a process",
         )
         .machine()
-        .with(yes_or_no("end", "Closes it after that."))
+        .with(yes_or_no("end", "Closes standard input after the write."))
         .takes_content(bytes, false)
         .gives::<Fed>(200),
         route(
@@ -162,7 +171,7 @@ fn code() -> Vec<Operation> {
             .takes::<RunOnce>(json!({"language": "python", "code": "print(6 * 7)"}))
             .gives::<RanOnce>(200),
         route(CODE, "POST", "/v1/sandboxes/{id}/mcp", "The sandbox as tools for agents (Model Context Protocol)")
-            .notes("JSON-RPC 2.0 without sessions; a refusal of a message is a JSON-RPC error.")
+            .notes("JSON-RPC 2.0 without sessions. A rejected message is answered with a JSON-RPC error.")
             .machine()
             .takes_content(json!({"application/json": {"schema": messages, "example": example}}), true)
             .gives_content(200, "application/json", answer.clone())

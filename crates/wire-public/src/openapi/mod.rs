@@ -26,24 +26,25 @@ pub const EXTENSION: &str = "x-pandastack-extension";
 /// The methods of a route that forwards every request.
 const EVERY_METHOD: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-const ABOUT: &str = "Sandboxes that are Linux machines of their own. Whatever has `x-pandastack-extension: true` is beyond the \
-    API that published clients speak. Unknown fields of a request are ignored. Every failure is an object with `error`, a text, \
-    and `code`, which is stable. Every answer has `x-request-id`.";
+const ABOUT: &str = "API for sandboxes: Linux machines, each with its own kernel. `x-pandastack-extension: true` \
+                     marks extensions of the API that the published clients use. Unknown fields in requests are \
+                     ignored. Every error is an object with a text in `error` and a stable `code`. Every response has \
+                     the header `x-request-id`.";
 
 const TAGS: [(&str, &str); 13] = [
-    ("Sandboxes", "Create, look at, put to sleep, end."),
-    ("Copies", "Forks, trees of them, snapshots."),
-    ("Commands", "Run something: at once, as a stream, over a socket."),
-    ("Processes", "What outlives the request that started it."),
-    ("Code", "Sessions that keep their state, and tools for agents."),
-    ("Files", "Files and folders of a sandbox."),
-    ("Ports", "What listens in a sandbox, and ways there."),
-    ("Templates", "What a sandbox can start from, and how one is made."),
+    ("Sandboxes", "Create, inspect, hibernate and delete sandboxes."),
+    ("Copies", "Forks, fork trees and snapshots."),
+    ("Commands", "Run commands: in one request, as a stream, or over a WebSocket."),
+    ("Processes", "Processes that outlive the request that started them."),
+    ("Code", "Code sessions that keep their state, and tools for agents (MCP)."),
+    ("Files", "Files and directories in a sandbox."),
+    ("Ports", "Ports of programs in a sandbox, and access to them."),
+    ("Templates", "Templates for sandboxes, and template builds."),
     ("Volumes", "Disks that outlive sandboxes."),
-    ("Webhooks", "Be told of events."),
-    ("Watching", "Logs, events, figures, the trail."),
-    ("API keys", "Make, list, revoke."),
-    ("Server", "Health, build, caller."),
+    ("Webhooks", "Notifications about events."),
+    ("Watching", "Logs, events, metrics and the audit trail."),
+    ("API keys", "Create, list and revoke API keys."),
+    ("Server", "Health, version and the identity of the caller."),
 ];
 
 /// Generates the document.
@@ -73,7 +74,7 @@ pub fn document() -> Value {
                 "key": {"type": "http", "scheme": "bearer", "description": "An API key, such as `pds_…`."},
                 "queryKey": {
                     "type": "apiKey", "in": "query", "name": "access_token",
-                    "description": "The same key, for those who cannot send headers.",
+                    "description": "The same key, for clients that cannot send headers.",
                 },
             },
             "responses": refusals(),
@@ -149,7 +150,7 @@ fn refusals() -> Value {
         let schema = json!({"$ref": "#/components/schemas/ErrorBody"});
         let mut refusal = json!({"description": text, "content": {"application/json": {"schema": schema}}});
         if matches!(status, 429 | 503) {
-            let text = "Seconds after which a repeat may succeed; absent if it cannot.";
+            let text = "Seconds until a retry may succeed. Absent if a retry cannot succeed.";
             refusal["headers"] = json!({"Retry-After": {"description": text, "schema": {"type": "integer"}}});
         }
         (format!("Refused{status}"), refusal)

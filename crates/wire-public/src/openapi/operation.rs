@@ -12,20 +12,20 @@ type Shape = fn(&mut SchemaGenerator) -> Schema;
 
 /// Descriptions of the error statuses.
 pub const REFUSALS: [(u16, &str); 14] = [
-    (400, "The request says something wrong."),
-    (401, "No valid key came with the request."),
-    (403, "Not for this caller."),
-    (404, "There is no such thing, or it is somebody else's."),
-    (409, "Its state forbids this."),
+    (400, "The request is invalid."),
+    (401, "The request has no valid API key."),
+    (403, "The caller is not allowed to do this."),
+    (404, "Not found, or it belongs to another workspace."),
+    (409, "The current state does not allow this."),
     (413, "The body, or a value in it, is larger than allowed."),
-    (422, "The idempotency key stands for another request."),
-    (426, "The request does not ask for a socket."),
-    (429, "Too fast, if there is `Retry-After`; else a limit of the caller's is reached."),
-    (500, "A defect of the server's."),
-    (502, "A part that was needed did not answer, or not sensibly."),
-    (503, "No room now, or not awake and cannot be woken. Nothing was made."),
-    (504, "It ran past its time limit."),
-    (507, "The host has no memory or disk left. Nothing was made."),
+    (422, "The idempotency key was used for another request."),
+    (426, "The request is not a WebSocket upgrade."),
+    (429, "With `Retry-After`: too many requests. Without it: a limit of the workspace is reached."),
+    (500, "Internal server error."),
+    (502, "The host, the sandbox or a program in it did not respond, or sent an invalid response."),
+    (503, "No capacity now, or a hibernated sandbox could not be woken. Nothing was created."),
+    (504, "The time limit was exceeded."),
+    (507, "The host does not have enough memory or disk space. Nothing was created."),
 ];
 
 /// Error statuses of work in a machine, which may have to be woken first.
@@ -93,7 +93,7 @@ pub fn query(name: &str, schema: Value, text: &str) -> Value {
 
 /// A boolean query parameter.
 pub fn yes_or_no(name: &str, text: &str) -> Value {
-    let text = format!("{text} `1`, `true`, `yes` and `on` are yes.");
+    let text = format!("{text} `1`, `true`, `yes` and `on` mean true.");
     query(name, json!({"type": "boolean"}), &text)
 }
 
@@ -143,7 +143,7 @@ impl Operation {
 
     /// The route creates something, once for each idempotency key.
     pub fn once(mut self) -> Self {
-        let text = "A repeat with the same key and body gets the first answer, with `idempotent-replayed: true`.";
+        let text = "A retry with the same key and body returns the first response, with `idempotent-replayed: true`.";
         let schema = json!({"type": "string", "minLength": 1, "maxLength": 255});
         let key = json!({"name": "Idempotency-Key", "in": "header", "schema": schema, "description": text});
         self.parameters.push(ours(key));
@@ -277,7 +277,7 @@ fn event_schema(events: &[(&str, Shape)], schemas: &mut Schemas) -> Value {
     });
     let kinds: Vec<Value> = kinds.collect();
     let mut schema = json!({
-        "description": "Each event of the stream.",
+        "description": "One event of the stream.",
         "type": "object",
         "properties": {"event": {"type": "string"}, "data": {"type": "string"}, "id": {"type": "string"}},
         "required": ["data"],
@@ -290,12 +290,12 @@ fn event_schema(events: &[(&str, Shape)], schemas: &mut Schemas) -> Value {
 
 fn meaning(status: u16) -> &'static str {
     match status {
-        0 => "Whatever the program in the sandbox answers.",
-        101 => "The socket is open.",
-        201 => "Made.",
-        202 => "Begun.",
-        204 => "Done.",
-        200 => "Fine.",
+        0 => "The response of the program in the sandbox.",
+        101 => "The connection is now a WebSocket.",
+        201 => "Created.",
+        202 => "Accepted.",
+        204 => "Success, no content.",
+        200 => "Success.",
         status => REFUSALS.iter().find(|(known, _)| *known == status).map_or("", |(_, text)| text),
     }
 }
@@ -317,13 +317,13 @@ fn operation_id(method: &str, path: &str) -> String {
 fn path_parameter(name: &str) -> Value {
     let text = |schema: Value, text: &str| (schema, text.to_owned());
     let (schema, text) = match name {
-        "id" => text(json!({"type": "string", "format": "uuid"}), "The sandbox."),
-        "snapshot" => text(json!({"type": "string", "format": "uuid"}), "The snapshot."),
-        "key" => text(json!({"type": "string", "minLength": 1}), "The API key, by id or prefix."),
-        "process" => text(json!({"type": "string", "pattern": "^prc_[0-9]+$"}), "The process."),
-        "port" => text(json!({"type": "integer", "minimum": 1, "maximum": 65535}), "A port in the sandbox."),
-        "name" => text(json!({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}), "The name."),
-        "path" => text(json!({"type": "string"}), "The rest of the path, slashes included. May be empty."),
+        "id" => text(json!({"type": "string", "format": "uuid"}), "Id of the sandbox."),
+        "snapshot" => text(json!({"type": "string", "format": "uuid"}), "Id of the snapshot."),
+        "key" => text(json!({"type": "string", "minLength": 1}), "Id or prefix of the API key."),
+        "process" => text(json!({"type": "string", "pattern": "^prc_[0-9]+$"}), "Id of the process."),
+        "port" => text(json!({"type": "integer", "minimum": 1, "maximum": 65535}), "Port in the sandbox."),
+        "name" => text(json!({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}), "The name of the resource."),
+        "path" => text(json!({"type": "string"}), "The rest of the path, including slashes. May be empty."),
         other => text(json!({"type": "string", "minLength": 1}), &format!("The {other}.")),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema, "description": text})

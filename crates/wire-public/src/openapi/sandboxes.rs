@@ -43,10 +43,10 @@ pub fn operations() -> Vec<Operation> {
             .takes::<SetEgress>(json!({"egress_allowlist": ["pypi.org", "*.debian.org"]}))
             .gives::<EgressList>(200),
         route(WATCHING, "GET", "/v1/sandboxes/{id}/events", "List recent events of a sandbox, or follow them")
-            .notes("With `follow` an event stream: the same events as they happen.")
-            .with(query("tail", json!({"type": "integer", "minimum": 0}), "How many of the last events."))
-            .with(query("since", json!({"type": "string", "format": "date-time"}), "None that is older."))
-            .with(yes_or_no("follow", "Stays open and tells what happens."))
+            .notes("With `follow` the response is a stream of the same events as they happen.")
+            .with(query("tail", json!({"type": "integer", "minimum": 0}), "Number of most recent events to return."))
+            .with(query("since", json!({"type": "string", "format": "date-time"}), "Omits older events."))
+            .with(yes_or_no("follow", "Keeps the stream open and sends new events."))
             .refuses(&[503])
             .gives::<EventList>(200)
             .gives_events(&[("event", shape::<Event>)]),
@@ -54,10 +54,10 @@ pub fn operations() -> Vec<Operation> {
             .machine()
             .gives::<MachineMetrics>(200),
         route(WATCHING, "GET", "/v1/sandboxes/{id}/logs", "Show the console of a sandbox, or follow it")
-            .notes("Plain text; with `follow` an event stream of lines.")
-            .with(yes_or_no("follow", "Stays open and tells lines as they come."))
-            .with(query("stream", text, "Accepted and without effect: a console is one stream."))
-            .with(query("tail", json!({"type": "integer", "minimum": 0}), "How many of the last lines."))
+            .notes("Plain text. With `follow` the response is an event stream of lines.")
+            .with(yes_or_no("follow", "Keeps the stream open and sends new lines."))
+            .with(query("stream", text, "Accepted without effect: a console has only one stream."))
+            .with(query("tail", json!({"type": "integer", "minimum": 0}), "Number of most recent lines to return."))
             .refuses(&[502, 503, 504])
             .gives_content(200, "text/plain", json!({"type": "string"}))
             .gives_events(&[("line", shape::<LogLine>)]),

@@ -43,8 +43,8 @@ pub fn operations() -> Vec<Operation> {
             .gives::<ApiKey>(201),
         route(KEYS, "DELETE", "/v1/api-keys/{key}", "Revoke an API key, at once")
             .ours()
-            .notes("By id or prefix. Requests, streams and sockets that were opened with the key are closed.")
-            .with(yes_or_no("force", "Revokes the last key that works, too."))
+            .notes("Closes all requests, streams and WebSockets that were opened with the key.")
+            .with(yes_or_no("force", "Revokes the key even if it is the last valid one."))
             .refuses(&[409])
             .gives_nothing(204),
         // These routes are for signed-in users, which do not exist yet.
@@ -57,12 +57,12 @@ pub fn operations() -> Vec<Operation> {
             .with(query(
                 "limit",
                 json!({"type": "integer", "minimum": 0}),
-                "How many boots are listed; 50 if not said.",
+                "Maximum number of boots to list; 50 by default.",
             ))
             .gives::<BootStats>(200),
         route(WATCHING, "GET", "/v1/audit", "List the audit entries of the workspace")
-            .with(query("since", json!({"type": "string", "format": "date-time"}), "The oldest that is listed."))
-            .with(query("limit", json!({"type": "integer", "minimum": 0}), "How many at most."))
+            .with(query("since", json!({"type": "string", "format": "date-time"}), "Omits older entries."))
+            .with(query("limit", json!({"type": "integer", "minimum": 0}), "Maximum number of entries."))
             .gives::<AuditTrail>(200),
         route(SERVER, "GET", "/v1/host/audit", "Compare what exists on the host with what should exist")
             .ours()
@@ -74,13 +74,13 @@ pub fn operations() -> Vec<Operation> {
 fn span(operation: Operation) -> Operation {
     let time = json!({"type": "string", "format": "date-time"});
     operation
-        .with(query("from", time.clone(), "The beginning; an hour before the end if not said."))
-        .with(query("to", time, "The end; now if not said."))
+        .with(query("from", time.clone(), "Start of the period; one hour before its end by default."))
+        .with(query("to", time, "End of the period; now by default."))
         .with(query(
             "range",
             json!({"type": "string", "pattern": "^[0-9]{1,6}[smhd]$"}),
-            "How long, instead of `from`.",
+            "Length of the period, instead of `from`.",
         ))
-        .with(query("step", json!({"type": "string", "enum": ["15s", "1m", "5m", "1h"]}), "How far apart values are."))
+        .with(query("step", json!({"type": "string", "enum": ["15s", "1m", "5m", "1h"]}), "Time between two values."))
         .gives::<MetricSeries>(200)
 }

@@ -96,7 +96,7 @@ async fn a_request_that_wants_no_socket_is_told_so() {
     for route in ROUTES {
         let (status, body) = answer(rig.call(Method::GET, route)).await;
         assert_eq!((status, &body["code"]), (400, &json!("socket.no_upgrade")), "{route}");
-        assert!(body["error"].as_str().unwrap().starts_with("this route speaks WebSocket"), "{body}");
+        assert!(body["error"].as_str().unwrap().starts_with("this route requires a WebSocket upgrade"), "{body}");
         assert_eq!(answer(rig.call(Method::POST, route)).await.0, 405);
         // Another tenant gets 404 and does not learn whether the sandbox exists.
         let stranger = rig.http.get(format!("{}/v1/sandboxes/{}{route}", rig.url, rig.id)).bearer_auth("theirs");

@@ -83,7 +83,7 @@ async fn input_and_signals_follow_in_their_order() {
     // An invalid frame is answered without an id, so that it does not look like a command's end.
     let _b = rig.next_played().await;
     for (frame, text) in [
-        (json!({"id": "b", "stdin": "x"}), "\"b\" takes no stdin; start it with \"stdin\": true"),
+        (json!({"id": "b", "stdin": "x"}), "\"b\" does not accept stdin; start it with \"stdin\": true"),
         (json!({"id": "a", "signal": "NONE"}), "unknown signal \"NONE\""),
     ] {
         peer.say(frame).await;
@@ -120,7 +120,7 @@ async fn every_mistake_has_its_text_and_the_socket_goes_on() {
         (r#"{"id":"a","stdin":true}"#, "a", "cmd required"),
         (r#"{"id":"a","cmd":"x","timeout_seconds":-1}"#, "a", "timeout_seconds must be 0 or more"),
         (r#"{"id":"a","cmd":"x","cwd":"tmp"}"#, "a", "cwd must be an absolute path"),
-        (r#"{"id":"a","cmd":"x","user":"a b"}"#, "a", "user must be a plain user name"),
+        (r#"{"id":"a","cmd":"x","user":"a b"}"#, "a", "user must consist of letters, digits, '_', '-' and '.'"),
     ] {
         peer.send(Message::text(frame)).await;
         let said = peer.frame().await;
@@ -234,7 +234,7 @@ async fn commands_past_the_limit_are_refused_one_by_one() {
         played.push(rig.next_played().await);
     }
     peer.say(json!({"id": "more", "cmd": "x"})).await;
-    let text = "64 commands are in flight on this socket; wait for some to end";
+    let text = "64 commands are already running on this socket; wait until one ends";
     assert_eq!(peer.frame().await, json!({"id": "more", "error": text}));
     let ended = played.pop().unwrap();
     ended.play([ExecEvent::Exit { code: 0 }]).await;
