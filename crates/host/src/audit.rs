@@ -112,7 +112,6 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     let there = move || (store.disks(), store.layers(), store.drafts_before(own_start()));
     let (disks, layers, drafts) = context.scope.block("list layers", there).await?;
     let net::Leftovers { namespaces: slots, links, .. } = net::leftovers(&context.net.instance()).await?;
-    let (pooled, stuck) = (context.net.present(), context.net.stuck());
     let machines = context.ledger.machines().await?;
     let recorded = context.ledger.layers().await?;
     let owned: BTreeSet<String> = machines.iter().map(|machine| machine.id.to_string()).collect();
@@ -126,16 +125,7 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
     leaks.extend(groups.difference(&owned).cloned().map(Leak::Group));
     leaks.extend(folders.difference(&owned).cloned().map(Leak::Folder));
     leaks.extend(disks.iter().filter(|disk| !owned.contains(*disk)).cloned().map(Leak::Disk));
-    // Stuck slots count even if nothing is left of them, so that their numbers become free.
-    leaks.extend(stuck.iter().cloned().map(Leak::Slot));
-    let loose = slots.iter().filter(|slot| !taken.contains(slot.as_str()) && !pooled.contains(*slot));
-    leaks.extend(loose.cloned().map(Leak::Slot));
-    // Links without a namespace. A link with a namespace is removed with it. A link without a
-    // number belongs to the pool.
-    let is_numbered = |link: &str| link.rsplit_once('-').is_some_and(|(_, number)| number.parse::<usize>().is_ok());
-    let unled = links.iter().filter(|link| is_numbered(link) && !slots.contains(link) && !stuck.contains(*link));
-    let loose = unled.filter(|link| !taken.contains(link.as_str()) && !pooled.contains(*link));
-    leaks.extend(loose.cloned().map(Leak::Link));
+    leaks.extend(network_leaks(context, &taken, (&slots, &links)));
     leaks.extend(drafts.into_iter().map(Leak::Draft));
     let lost = machines.iter().filter(|row| is_lost(row, &processes, &folders, driven));
     leaks.extend(lost.map(|row| Leak::Machine(row.id.to_string())));
@@ -173,6 +163,21 @@ async fn look(context: &Arc<HostContext>, driven: &Driven) -> Result<Look, Audit
         repaired: Vec::new(),
     };
     Ok(Look { report, leaks })
+}
+
+/// Network slots and links that neither a machine nor the pool has.
+fn network_leaks(context: &HostContext, taken: &BTreeSet<&str>, (slots, links): (&[String], &[String])) -> Vec<Leak> {
+    let (pooled, stuck) = (context.net.present(), context.net.stuck());
+    let is_loose = |name: &&String| !taken.contains(name.as_str()) && !pooled.contains(*name);
+    // Stuck slots count even if nothing is left of them, so that their numbers become free.
+    let mut leaks: Vec<_> = stuck.iter().cloned().map(Leak::Slot).collect();
+    leaks.extend(slots.iter().filter(is_loose).cloned().map(Leak::Slot));
+    // Links without a namespace. A link with a namespace is removed with it. A link without a
+    // number belongs to the pool.
+    let is_numbered = |link: &str| link.rsplit_once('-').is_some_and(|(_, number)| number.parse::<usize>().is_ok());
+    let unled = links.iter().filter(|link| is_numbered(link) && !slots.contains(link) && !stuck.contains(*link));
+    leaks.extend(unled.filter(is_loose).cloned().map(Leak::Link));
+    leaks
 }
 
 /// When this process started.

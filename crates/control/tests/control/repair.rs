@@ -89,6 +89,24 @@ async fn a_volume_in_use_whose_delete_was_cut_off_stays() {
     assert!(rig.host.volumes.lock().unwrap().is_empty());
 }
 
+/// The row must stay marked for deletion: a failed sandbox would not be deleted at the next start.
+#[tokio::test]
+async fn a_machine_that_dies_during_a_delete_does_not_stop_the_delete() {
+    let rig = Rig::start().await;
+    let (id, other) = (rig.created().await, rig.created().await);
+    rig.host.fail_next("remove", Fault::new(FaultKind::Unavailable, "host.busy", "busy"));
+    assert_eq!(rig.delete(&format!("/v1/sandboxes/{id}")).await, 502);
+    for id in [&id, &other] {
+        rig.host.events.send(HostEvent::Failed { id: id.parse().unwrap(), reason: "killed".into() }).unwrap();
+    }
+    // Events are applied in order, so the first one is done too.
+    let failed = || async { rig.get(&format!("/v1/sandboxes/{other}")).await.1["status"] == "failed" };
+    wait_for("the second event", failed).await;
+    let rig = rig.restart_control().await;
+    assert_eq!(rig.get(&format!("/v1/sandboxes/{id}")).await.0, 404);
+    assert!(!rig.host.sandboxes.lock().unwrap().contains_key(&id.parse().unwrap()), "the host keeps it");
+}
+
 /// Interrupted before or after the host's part: either way the sandbox is gone and not failed.
 #[tokio::test]
 async fn a_sandbox_whose_delete_was_cut_off_is_gone() {

@@ -13,7 +13,16 @@ const BYTES: &str = "application/octet-stream";
 const TAR: &str = "application/x-tar";
 
 pub fn operations() -> Vec<Operation> {
-    let bytes = || json!({"type": "string", "format": "binary"});
+    let mut all = files();
+    all.extend(trees().into_iter().map(Operation::ours));
+    all
+}
+
+fn bytes() -> Value {
+    json!({"type": "string", "format": "binary"})
+}
+
+fn files() -> Vec<Operation> {
     let body = |kind: &str| json!({kind: {"schema": bytes()}});
     let mode = query("mode", json!({"type": "string", "pattern": "^[0-7]{1,4}$"}), "Permission bits in octal.");
     let depth = query("depth", json!({"type": "integer", "minimum": 1}), "Maximum depth of a recursive listing.");
@@ -47,23 +56,25 @@ pub fn operations() -> Vec<Operation> {
             .machine()
             .with(path())
             .gives::<Entry>(200),
+    ]
+}
+
+/// Our own additions: changes of folders, and whole trees.
+fn trees() -> Vec<Operation> {
+    vec![
         route(TAG, "POST", "/v1/sandboxes/{id}/fs/mkdir", "Create a directory")
-            .ours()
             .machine()
             .takes::<MakeDir>(json!({"path": "/srv/app", "parents": true}))
             .gives::<Changed>(201),
         route(TAG, "POST", "/v1/sandboxes/{id}/fs/move", "Move a path")
-            .ours()
             .machine()
             .takes::<MovePath>(json!({"from": "/srv/a", "to": "/srv/b"}))
             .gives::<Changed>(200),
         route(TAG, "POST", "/v1/sandboxes/{id}/fs/chmod", "Set permission bits")
-            .ours()
             .machine()
             .takes::<Chmod>(json!({"path": "/srv/run", "mode": "0755"}))
             .gives::<Changed>(200),
         route(TAG, "GET", "/v1/sandboxes/{id}/fs/watch", "Stream the changes below a path")
-            .ours()
             .notes("An event stream that stays open until the client closes it. After an `error` event it ends.")
             .machine()
             .with(path())
@@ -75,12 +86,10 @@ pub fn operations() -> Vec<Operation> {
                 ("error", shape::<ExecFailure>),
             ]),
         route(TAG, "GET", "/v1/sandboxes/{id}/fs/tar", "Download a directory as a tar archive")
-            .ours()
             .machine()
             .with(path())
             .gives_content(200, TAR, bytes()),
         route(TAG, "PUT", "/v1/sandboxes/{id}/fs/tar", "Unpack a tar archive into a directory")
-            .ours()
             .machine()
             .with(path())
             .takes_content(json!({TAR: {"schema": bytes()}, BYTES: {"schema": bytes()}}), false)
