@@ -300,7 +300,7 @@ async fn a_stop_fails_the_build_and_takes_its_machine_along() {
     let id = build["id"].as_str().unwrap();
     let build = rig.ended(id).await;
     assert!(build["error"].as_str().unwrap().contains("stopped during the build"), "{build}");
-    assert!(rig.log(id, "").await.contains("build failed: the server was stopped"));
+    assert!(rig.log(id, "").await.contains("build failed: the server stopped"));
 }
 
 #[tokio::test]

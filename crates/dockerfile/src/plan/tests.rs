@@ -195,7 +195,7 @@ fn a_bomb_within_stages_is_refused() {
 #[test]
 fn values_that_every_step_copies_are_short() {
     let long = "x".repeat(5000);
-    refused(&format!("FROM a\nUSER {long}\n"), 2, "user");
+    refused(&format!("FROM a\nUSER {long}\n"), 2, "USER");
     refused(&format!("FROM a\nWORKDIR /{long}\n"), 2, "path");
     refused(&format!("FROM a\nWORKDIR /{0}\nWORKDIR {0}\n", "x".repeat(3000)), 3, "path");
     refused(&format!("FROM a\nSHELL [\"{long}\"]\n"), 2, "SHELL");

@@ -65,7 +65,7 @@ async fn each_bad_end_has_its_status_and_text() {
         assert_eq!((got, &body["error"]), (status, &json!(text)));
     };
     check(Some(ExecEvent::TimedOut { after: Duration::from_secs(10) }), 504, "exec timeout after 10s").await;
-    check(None, 502, "the sandbox was lost while the command ran").await;
+    check(None, 502, "the connection to the sandbox was lost while the command ran").await;
     check(Some(ExecEvent::Failed(Fault::no_sandbox())), 404, "sandbox not found").await;
     let dead = Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox has failed");
     check(Some(ExecEvent::Failed(dead)), 409, "the sandbox has failed").await;

@@ -389,9 +389,7 @@ impl Owned<'_> {
             },
             Err(error) => {
                 let lost = wanted.no_return.into_inner().then(|| {
-                    format!(
-                        "waking the sandbox failed after its guest may already have written to its volumes: {error}"
-                    )
+                    format!("the wake failed after the guest may already have written to its volumes: {error}")
                 });
                 if let Some(reason) = lost.clone() {
                     self.fail(reason).await;

@@ -144,7 +144,7 @@ async fn every_end_is_said_exactly_once() {
     let dead = Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox's machine ended");
     for (end, text) in [
         (Some(ExecEvent::TimedOut { after: Duration::from_secs(60) }), "exec timeout after 60s"),
-        (None, "the sandbox was lost while the command ran"),
+        (None, "the connection to the sandbox was lost while the command ran"),
         (Some(ExecEvent::Failed(dead.clone())), "the sandbox's machine ended"),
         (Some(ExecEvent::Failed(Fault::bug("private"))), "internal error"),
     ] {

@@ -73,7 +73,7 @@ async fn the_end_is_the_last_frame_in_its_spelling() {
         assert_eq!(peer.frame().await, exit);
         assert_eq!(u16::from(peer.closed().await.unwrap().code), 1000);
         for (end, text) in [
-            (None, "the sandbox was lost while the command ran"),
+            (None, "the connection to the sandbox was lost while the command ran"),
             (
                 Some(ExecEvent::Failed(Fault::new(FaultKind::Unavailable, "guest.lost", "the machine ended"))),
                 "the machine ended",
