@@ -18,7 +18,7 @@ use std::{
 
 use pandastack_e2e::{PATIENCE, Rig, python, run, shell, start, with_sandbox, without_standby};
 use pandastack_model::{Bytes, SandboxState, Tier};
-use pandastack_sys::cgroup::Hierarchy;
+use pandastack_sys::cgroup::CgroupHierarchy;
 use pandastack_testbed::{Bed, processes, spec, template_data_dir, wait_for, with_bed};
 use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, Power, StartError, group_of, groups_of};
 use pandastack_vmm_qemu::Jail;
@@ -86,7 +86,7 @@ async fn a_machine_process_has_no_rights_and_shares_nothing() {
     for machine in [first, second] {
         machine.stop().await;
     }
-    assert_eq!(Hierarchy::find().unwrap().names(&groups_of(&rig.run_root)), Vec::<String>::new());
+    assert_eq!(CgroupHierarchy::find().unwrap().names(&groups_of(&rig.run_root)), Vec::<String>::new());
     rig.close().await;
 }
 
@@ -232,7 +232,7 @@ async fn a_start_that_cannot_be_jailed_fails_unless_asked_for_less() {
         Ok(_) => panic!("a machine without a user of its own was started"),
     }
     assert_eq!(rig.live(), 0);
-    assert_eq!(Hierarchy::find().unwrap().names(&groups_of(&rig.run_root)), Vec::<String>::new());
+    assert_eq!(CgroupHierarchy::find().unwrap().names(&groups_of(&rig.run_root)), Vec::<String>::new());
     rig.driver = no_jail;
     let (machine, _) = restored(&rig).await;
     assert_eq!(status(machine.pid().unwrap())["Uid"].split_whitespace().next(), Some("0"));
@@ -299,12 +299,14 @@ async fn a_machines_group_has_the_limits_of_its_size() {
         let limits = MachineLimits::of(manifest.memory, manifest.cpus);
         assert!(limits.memory > manifest.memory && limits.pids > 0 && limits.cpu_percent >= 100);
         let [pid] = &processes(&bed.run_root)[..] else { panic!("one machine") };
-        let hierarchy = Hierarchy::find().unwrap();
+        let hierarchy = CgroupHierarchy::find().unwrap();
         let [machine] = &hierarchy.names(&groups_of(&bed.run_root))[..] else { panic!("one group") };
         let group = Path::new(&groups_of(&bed.run_root)).join(machine);
         let (tops, files, unified) = match hierarchy {
-            Hierarchy::Unified(top) => ([top.clone(), top.clone(), top], ["cpu.max", "memory.max", "pids.max"], true),
-            Hierarchy::Separate(tops) => (tops, ["cpu.cfs_quota_us", "memory.limit_in_bytes", "pids.max"], false),
+            CgroupHierarchy::Unified(top) => {
+                ([top.clone(), top.clone(), top], ["cpu.max", "memory.max", "pids.max"], true)
+            }
+            CgroupHierarchy::Separate(tops) => (tops, ["cpu.cfs_quota_us", "memory.limit_in_bytes", "pids.max"], false),
         };
         let read = |top: &Path, file: &str| fs::read_to_string(top.join(&group).join(file)).unwrap().trim().to_owned();
         let [cpu, memory, pids] = [0, 1, 2].map(|at| read(&tops[at], files[at]));

@@ -11,7 +11,7 @@ use std::{
 use pandastack_model::{Bytes, LayerId, TemplateName};
 use pandastack_sys::{
     private,
-    reflink::{Copied, clone_or_copy, clone_or_copy_into},
+    reflink::{CopyMethod, clone_or_copy, clone_or_copy_into},
 };
 use pandastack_vmm::LayerFiles;
 
@@ -263,7 +263,7 @@ impl LayerStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => clone_or_copy(&layer.files.disk, &disk)?,
             copied => copied?,
         };
-        if copied == Copied::Whole {
+        if copied == CopyMethod::Whole {
             tracing::debug!(name, "copied the whole disk: the data volume does not support reflinks");
         }
         Ok(disk)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pandastack_host::{Ledger, net};
-use pandastack_sys::cgroup::Hierarchy;
+use pandastack_sys::cgroup::CgroupHierarchy;
 use pandastack_vmm::groups_of;
 
 /// All resources found of one instance.
@@ -35,7 +35,7 @@ impl Leftovers {
         };
         Ok(Self {
             processes: processes(run_root),
-            groups: Hierarchy::find()?.names(&groups_of(run_root)),
+            groups: CgroupHierarchy::find()?.names(&groups_of(run_root)),
             network: [namespaces, links, tables].concat(),
             mounts: lines(std::fs::read_to_string("/proc/mounts")?),
             loops: lines(String::from_utf8_lossy(&loops.stdout).into_owned()),

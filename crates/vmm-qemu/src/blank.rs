@@ -17,7 +17,7 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_kit::Scope;
-use pandastack_sys::{filter::Listener, netns::Netns};
+use pandastack_sys::{filter::SeccompListener, netns::Netns};
 use pandastack_vmm::{Blank, LayerFiles, Machine, MachineError, MachineSpec, MachineState, Power, StartError};
 use serde_json::json;
 use tokio::sync::{broadcast::error::RecvError, watch};
@@ -147,7 +147,7 @@ fn load_error<'a>(action: &'a str, file: &'a std::path::Path) -> impl FnOnce(io:
 }
 
 /// Passes the memory to a process that opens it. If that fails, the process reports the error.
-fn hand_over(listener: Listener, memory: File, scope: &Scope) {
+fn hand_over(listener: SeccompListener, memory: File, scope: &Scope) {
     let inner = scope.clone();
     scope.start("machine-memory", async move {
         let answer = move || listener.answer_with(memory.as_fd(), START_DEADLINE);

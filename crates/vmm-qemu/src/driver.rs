@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_model::Tier;
-use pandastack_sys::{filter::Opens, mounts::Tree, netns::Netns};
+use pandastack_sys::{filter::OpenCalls, mounts::MountTree, netns::Netns};
 use pandastack_vmm::{Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, Power, StartError};
 
 use crate::{
@@ -118,7 +118,7 @@ impl QemuDriver {
             arguments: arguments(&seen_from_inside(&spec), &self.shape, &view.origin()),
             netns: &netns,
             mounts: view.mounts,
-            opens: if self.jail == Jail::Full { Opens::Held } else { Opens::Free },
+            opens: if self.jail == Jail::Full { OpenCalls::Held } else { OpenCalls::Free },
             state,
             limited: match source {
                 // The guest runs as soon as the process starts.
@@ -161,7 +161,7 @@ enum Source<'a> {
 struct View {
     /// A boot image, or the memory file of a restore.
     image: Result<BootImage, PathBuf>,
-    mounts: Vec<(Tree, CString)>,
+    mounts: Vec<(MountTree, CString)>,
 }
 
 impl View {

@@ -23,7 +23,7 @@ use std::{
 
 use pandastack_model::Tier;
 use pandastack_sys::{
-    mounts::{Entry, Root, Tree, Use},
+    mounts::{MountAccess, MountNamespace, MountTree, RootEntry},
     netns::Netns,
     tap,
 };
@@ -85,25 +85,25 @@ pub fn failed(step: &str) -> impl FnOnce(io::Error) -> StartError + use<'_> {
 }
 
 /// Makes the root that all machines of a runtime start from.
-pub fn root(bundle: &Bundle, tier: Tier) -> io::Result<Root> {
+pub fn root(bundle: &Bundle, tier: Tier) -> io::Result<MountNamespace> {
     let at = |path: &str| path.trim_start_matches('/').to_owned();
-    let mut entries = vec![Entry::Folder { at: at(RUNTIME), of: bundle.folder().to_owned() }];
-    entries.extend([KERNEL, INITRAMFS].map(|path| Entry::Place { at: at(path) }));
+    let mut entries = vec![RootEntry::Folder { at: at(RUNTIME), of: bundle.folder().to_owned() }];
+    entries.extend([KERNEL, INITRAMFS].map(|path| RootEntry::Place { at: at(path) }));
     if tier == Tier::Kvm {
-        entries.push(Entry::Device { at: at(KVM), of: KVM.into() });
+        entries.push(RootEntry::Device { at: at(KVM), of: KVM.into() });
     }
-    Root::make(bundle.folder(), &entries)
+    MountNamespace::make(bundle.folder(), &entries)
 }
 
 /// Makes a host file visible at a place in the root, read-only.
-pub fn show(file: &Path, at: &str) -> io::Result<(Tree, CString)> {
+pub fn show(file: &Path, at: &str) -> io::Result<(MountTree, CString)> {
     // Other users still cannot reach the file: the folders above it are private, so only the mount
     // exposes it.
     let mode = fs::metadata(file)?.permissions().mode();
     if mode & 0o004 == 0 {
         fs::set_permissions(file, fs::Permissions::from_mode(mode | 0o044))?;
     }
-    Ok((Tree::of(file, Use::Read)?, CString::new(at)?))
+    Ok((MountTree::of(file, MountAccess::Read)?, CString::new(at)?))
 }
 
 /// A user id that no other machine on this host has.

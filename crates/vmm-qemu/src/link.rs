@@ -10,9 +10,9 @@ use std::{
 };
 
 use pandastack_sys::{
-    interface::Interfaces,
+    interface::InterfaceSocket,
     netns::Netns,
-    tcp_repair::{self, Connection, TakeDownError, Window, WindowScale},
+    tcp_repair::{self, TakeDownError, TcpConnectionState, TcpWindowScale, TcpWindows},
 };
 use pandastack_vmm::{KeptLink, LinkState, LinkWindow, NetworkPort};
 use tokio::{
@@ -44,7 +44,7 @@ pub async fn take_up(netns: &Netns, network: &NetworkPort, state: &LinkState) ->
 /// Waits until the kernel reports carrier on the tap. An earlier frame is lost, and a connection
 /// that has never measured a round trip repeats it only after a second.
 async fn carrier(netns: &Netns, tap: &str) -> io::Result<()> {
-    let interfaces = netns.run(Interfaces::open)??;
+    let interfaces = netns.run(InterfaceSocket::open)??;
     let deadline = Instant::now() + CARRIER_DEADLINE;
     while !interfaces.runs(tap)? {
         if Instant::now() > deadline {
@@ -92,8 +92,8 @@ impl AsyncWrite for KeptStream {
     }
 }
 
-fn state_of(connection: &Connection) -> LinkState {
-    let Connection {
+fn state_of(connection: &TcpConnectionState) -> LinkState {
+    let TcpConnectionState {
         local,
         peer,
         send_sequence,
@@ -104,7 +104,7 @@ fn state_of(connection: &Connection) -> LinkState {
         window_scale,
         window,
     } = *connection;
-    let Window { send_updated, send, send_max, receive, receive_updated } = window;
+    let TcpWindows { send_updated, send, send_max, receive, receive_updated } = window;
     LinkState {
         local,
         peer,
@@ -113,12 +113,12 @@ fn state_of(connection: &Connection) -> LinkState {
         segment_max,
         selective_acks,
         timestamp,
-        window_scale: window_scale.map(|WindowScale { send, receive }| (send, receive)),
+        window_scale: window_scale.map(|TcpWindowScale { send, receive }| (send, receive)),
         window: LinkWindow { send_updated, send, send_max, receive, receive_updated },
     }
 }
 
-fn connection_of(state: &LinkState) -> Connection {
+fn connection_of(state: &LinkState) -> TcpConnectionState {
     let LinkState {
         local,
         peer,
@@ -131,7 +131,7 @@ fn connection_of(state: &LinkState) -> Connection {
         window,
     } = *state;
     let LinkWindow { send_updated, send, send_max, receive, receive_updated } = window;
-    Connection {
+    TcpConnectionState {
         local,
         peer,
         send_sequence,
@@ -139,7 +139,7 @@ fn connection_of(state: &LinkState) -> Connection {
         segment_max,
         selective_acks,
         timestamp,
-        window_scale: window_scale.map(|(send, receive)| WindowScale { send, receive }),
-        window: Window { send_updated, send, send_max, receive, receive_updated },
+        window_scale: window_scale.map(|(send, receive)| TcpWindowScale { send, receive }),
+        window: TcpWindows { send_updated, send, send_max, receive, receive_updated },
     }
 }

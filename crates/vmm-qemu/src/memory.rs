@@ -4,7 +4,7 @@
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
 use pandastack_model::Bytes;
-use pandastack_sys::pagemap::{Extent, Mapping, buffer, total};
+use pandastack_sys::pagemap::{FileMapping, PageRange, buffer, total};
 use pandastack_vmm::{MemoryDelta, MemoryUse, Run};
 
 /// Buffer size while memory is written directly to a file.
@@ -12,17 +12,17 @@ const PASS_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Reports the pages that the guest only read, and the size of its changes.
 pub fn usage(pid: u32, base: &Path) -> io::Result<MemoryUse> {
-    let touched = Mapping::of(pid, base)?.touched()?;
+    let touched = FileMapping::of(pid, base)?.touched()?;
     Ok(MemoryUse { read: runs(&touched.read), changed: Bytes::new(total(&touched.changed)) })
 }
 
-fn runs(extents: &[Extent]) -> Vec<Run> {
+fn runs(extents: &[PageRange]) -> Vec<Run> {
     extents.iter().map(|extent| Run { offset: extent.offset, length: extent.length }).collect()
 }
 
 /// Reads all changed memory, unless it exceeds the maximum.
 pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::Result<Option<MemoryDelta>> {
-    let mapping = Mapping::of(pid, base)?;
+    let mapping = FileMapping::of(pid, base)?;
     let changed = mapping.touched()?.changed;
     let size = total(&changed);
     if size > bytes_max.get() {
@@ -40,7 +40,7 @@ pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::R
 
 /// Copies all changed memory over a copy of the layer's file, a few megabytes at a time.
 pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<Bytes> {
-    let mapping = Mapping::of(pid, base)?;
+    let mapping = FileMapping::of(pid, base)?;
     let changed = mapping.touched()?.changed;
     let file = fs::OpenOptions::new().write(true).open(copy)?;
     let mut buffer = vec![0; PASS_BYTES as usize];
@@ -48,7 +48,7 @@ pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<Bytes> {
         let end = extent.offset + extent.length;
         let mut offset = extent.offset;
         while offset < end {
-            let piece = Extent { offset, length: PASS_BYTES.min(end - offset) };
+            let piece = PageRange { offset, length: PASS_BYTES.min(end - offset) };
             let bytes = &mut buffer[..piece.length as usize];
             mapping.read(&[piece], bytes)?;
             file.write_all_at(bytes, offset)?;

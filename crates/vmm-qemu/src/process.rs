@@ -14,13 +14,13 @@ use std::{
 
 use pandastack_kit::Scope;
 use pandastack_sys::{
-    cgroup::{CgroupError, Group, Hierarchy, Limits},
-    filter::{Listener, Opens},
-    jail::{self, Cell, JailError, Jailed},
-    mounts::Tree,
+    cgroup::{Cgroup, CgroupError, CgroupHierarchy, CgroupLimits},
+    filter::{OpenCalls, SeccompListener},
+    jail::{self, Confinement, JailError, JailedProcess},
+    mounts::MountTree,
     netns::Netns,
     oom,
-    pidfd::{Exit, Pidfd},
+    pidfd::{ChildExit, Pidfd},
 };
 use pandastack_vmm::{MachineLimits, MachineSpec, MachineState, StartError, group_of};
 use tokio::{
@@ -52,9 +52,9 @@ pub struct Launch<'a> {
     pub arguments: Vec<String>,
     pub netns: &'a Netns,
     /// Mounts beside the runtime, in a jail.
-    pub mounts: Vec<(Tree, CString)>,
+    pub mounts: Vec<(MountTree, CString)>,
     /// Whether the process must wait for its memory.
-    pub opens: Opens,
+    pub opens: OpenCalls,
     /// Device state to load.
     pub state: Option<File>,
     pub limited: Limited,
@@ -76,7 +76,7 @@ pub enum Limited {
 pub struct Started {
     pub process: Process,
     pub entering: Entering,
-    pub opens: Option<Listener>,
+    pub opens: Option<SeccompListener>,
 }
 
 /// A process that is entering its control group.
@@ -103,7 +103,7 @@ impl Process {
     pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Started, StartError> {
         let Launch { spec, jail, .. } = launch;
         let log = spec.run_dir.join("machine.log");
-        let group = Hierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
+        let group = CgroupHierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
         let group = unless(jail, "find its control groups", group)?;
         let entrances = match &group {
             Some(group) if launch.limited == Limited::FromTheStart => {
@@ -153,7 +153,7 @@ impl Process {
         let handle = Pidfd::open(pid).map_err(stranger)?;
         // Read after the handle was opened. If another process got this pid before that, its group
         // differs. If one gets it later, the handle reports a dead process.
-        let group = Group::of(pid, &group_of(&spec.run_dir));
+        let group = Cgroup::of(pid, &group_of(&spec.run_dir));
         // Every jailed machine is in its group. Without a jail there may be no groups, and only the
         // process's arguments identify it.
         if group.is_none() && (jail == Jail::Full || !names_folder(pid, &spec.run_dir)) {
@@ -209,7 +209,7 @@ fn names_folder(pid: u32, run_dir: &Path) -> bool {
     words.split(|byte| *byte == 0).any(|word| word == name.as_bytes())
 }
 
-fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, StartError> {
+fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<JailedProcess, StartError> {
     let Launch { runtime, spec, .. } = launch;
     let jailed = launch.jail == Jail::Full;
     let program = runtime.bundle.program(if jailed { Path::new(RUNTIME) } else { runtime.bundle.folder() });
@@ -232,7 +232,7 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
     descriptors.push(files.console.as_fd());
     descriptors.push(files.disk.as_fd());
     let root = runtime.root.as_ref().filter(|_| jailed);
-    let cell = root.zip(user.as_ref()).map(|(root, user)| Cell {
+    let cell = root.zip(user.as_ref()).map(|(root, user)| Confinement {
         root,
         mounts: &launch.mounts,
         user: user.number,
@@ -240,7 +240,7 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<Jailed, 
     });
     assert_eq!(cell.is_some(), jailed, "a jail is whole or asked not to be");
     let path = CString::new(program.path.as_str()).map_err(|error| StartError::Spawn(error.into()))?;
-    let started = jail::launch(&jail::Launch {
+    let started = jail::launch(&jail::JailLaunch {
         program: &path,
         argv: &argv,
         env: &env,
@@ -273,22 +273,22 @@ fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CStrin
 fn refused(error: JailError, spec: &MachineSpec) -> StartError {
     match error {
         JailError::Clone(cause) => StartError::Jail { step: "create a process".to_owned(), cause },
-        JailError::Child { step: jail::Step::Program | jail::Step::Session, cause } => StartError::Spawn(cause),
-        JailError::Child { step: jail::Step::Network, cause } => {
+        JailError::Child { step: jail::JailStep::Program | jail::JailStep::Session, cause } => StartError::Spawn(cause),
+        JailError::Child { step: jail::JailStep::Network, cause } => {
             StartError::Network { netns: spec.network.netns.clone(), cause }
         }
         JailError::Child { step, cause } => StartError::Jail { step: format!("{step:?}").to_lowercase(), cause },
     }
 }
 
-fn limits(spec: &MachineSpec) -> Limits {
+fn limits(spec: &MachineSpec) -> CgroupLimits {
     let MachineLimits { cpu_percent, memory, pids } = spec.limits;
-    Limits { cpu_percent, memory_bytes: memory.get(), pids }
+    CgroupLimits { cpu_percent, memory_bytes: memory.get(), pids }
 }
 
 /// Makes a machine's group. The parent group has the limit of all machines. It is removed with its
 /// last machine, so each machine sets that limit again.
-fn limit(group: &Group, limits: &Limits, memory_of_all: Option<u64>) -> Result<(), CgroupError> {
+fn limit(group: &Cgroup, limits: &CgroupLimits, memory_of_all: Option<u64>) -> Result<(), CgroupError> {
     group.limit(limits)?;
     match (group.above(), memory_of_all) {
         (Some(above), Some(bytes)) => above.limit_memory(bytes).inspect_err(|_| {
@@ -298,8 +298,8 @@ fn limit(group: &Group, limits: &Limits, memory_of_all: Option<u64>) -> Result<(
     }
 }
 
-fn enter(group: &Group, limits: &Limits, memory_of_all: Option<u64>, pid: u32) -> Result<(), CgroupError> {
-    let entered = limit(group, limits, memory_of_all).and_then(|()| group.bring(pid));
+fn enter(group: &Cgroup, limits: &CgroupLimits, memory_of_all: Option<u64>, pid: u32) -> Result<(), CgroupError> {
+    let entered = limit(group, limits, memory_of_all).and_then(|()| group.add_process(pid));
     if entered.is_err() {
         // A dead process is no longer watched, so its group would be left behind.
         group.remove();
@@ -320,7 +320,7 @@ fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<
 struct Watched {
     log: PathBuf,
     console: PathBuf,
-    group: Option<Group>,
+    group: Option<Cgroup>,
     memory: pandastack_model::Bytes,
 }
 
@@ -337,7 +337,7 @@ async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState
 }
 
 impl Watched {
-    fn explain(&self, exit: Option<Exit>) -> String {
+    fn explain(&self, exit: Option<ChildExit>) -> String {
         let killed_for_memory = self.group.as_ref().filter(|group| group.memory_kills() > 0);
         if killed_for_memory.is_some_and(|group| !group.reached_memory_limit()) {
             return "killed: the machines of the host together used more memory than allowed".to_owned();
@@ -346,16 +346,16 @@ impl Watched {
             return format!("killed: the machine used more than its {} MiB", self.memory.as_mib());
         }
         // A kernel panic restarts the machine, which looks like a normal exit from outside.
-        if matches!(exit, Some(Exit::Status(0)) | None)
+        if matches!(exit, Some(ChildExit::Status(0)) | None)
             && let Some(last_words) = panic_in(&tail(&self.console, CONSOLE_TAIL_BYTES))
         {
             return format!("the guest's kernel panicked: {last_words}");
         }
         let how = match exit {
-            Some(Exit::Signal(9)) => "killed by signal 9".to_owned(),
-            Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
-            Some(Exit::Status(0)) => "the guest powered off".to_owned(),
-            Some(Exit::Status(status)) => format!("exited with status {status}"),
+            Some(ChildExit::Signal(9)) => "killed by signal 9".to_owned(),
+            Some(ChildExit::Signal(signal)) => format!("ended by signal {signal}"),
+            Some(ChildExit::Status(0)) => "the guest powered off".to_owned(),
+            Some(ChildExit::Status(status)) => format!("exited with status {status}"),
             None => "ended with an unknown status".to_owned(),
         };
         match tail(&self.log, LOG_TAIL_BYTES).lines().last() {
@@ -424,7 +424,7 @@ mod tests {
         let (pid, scope) = (stranger.id(), Scope::new());
         let adopted = Process::adopt(&spec, pid, Jail::Full, &scope);
         assert!(matches!(adopted, Err(StartError::Stranger { .. })), "its words were believed");
-        let group = Hierarchy::find().unwrap().group(&group_of(&spec.run_dir));
+        let group = CgroupHierarchy::find().unwrap().group(&group_of(&spec.run_dir));
         enter(&group, &limits(&spec), None, pid).unwrap();
         let adopted = Process::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
         adopted.kill().await;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use pandastack_model::Tier;
-use pandastack_sys::mounts::Root;
+use pandastack_sys::mounts::MountNamespace;
 use pandastack_vmm::StartError;
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 pub struct Runtime {
     pub bundle: Bundle,
     /// `None` without a jail.
-    pub root: Option<Root>,
+    pub root: Option<MountNamespace>,
 }
 
 /// All bundles of a folder. Caches the prepared ones.

@@ -2,7 +2,7 @@
 
 use std::{fs, io, net::Ipv4Addr, str::FromStr};
 
-use pandastack_sys::interface::Interfaces;
+use pandastack_sys::interface::InterfaceSocket;
 use pandastack_wire_guest::Network;
 
 /// The machine's interface.
@@ -59,7 +59,7 @@ impl TryFrom<&Network> for Addresses {
 impl Addresses {
     /// Configures the interface and the resolver. Unchanged addresses are accepted.
     pub fn apply(&self) -> io::Result<()> {
-        let interfaces = Interfaces::open()?;
+        let interfaces = InterfaceSocket::open()?;
         interfaces.set_address(INTERFACE, self.address, self.prefix)?;
         interfaces.bring_up(INTERFACE)?;
         interfaces.set_gateway(self.gateway)?;
@@ -76,7 +76,7 @@ impl Addresses {
 
 /// Brings the loopback interface up.
 pub(super) fn loopback() -> io::Result<()> {
-    Interfaces::open()?.bring_up("lo")
+    InterfaceSocket::open()?.bring_up("lo")
 }
 
 /// Returns the contents of `/etc/hosts`.

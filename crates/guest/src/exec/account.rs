@@ -2,14 +2,14 @@
 
 use std::{fs, io};
 
-use pandastack_sys::process::Credentials;
+use pandastack_sys::process::ProcessCredentials;
 
 /// The properties of a user that a process needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) name: String,
     pub(super) home: String,
-    pub(super) credentials: Credentials,
+    pub(super) credentials: ProcessCredentials,
 }
 
 /// A user that cannot be used.
@@ -60,7 +60,7 @@ fn look_up(user: &str, passwd: &str, group: &str) -> Option<Account> {
     };
     let mut groups = vec![entry.group];
     groups.extend(group.lines().filter_map(|line| membership(line, entry.name)).filter(|id| *id != entry.group));
-    let credentials = Credentials { user: entry.user, group: entry.group, groups };
+    let credentials = ProcessCredentials { user: entry.user, group: entry.group, groups };
     Some(Account { name: entry.name.to_owned(), home: entry.home.to_owned(), credentials })
 }
 

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use pandastack_sys::process::{self, Spawn, SpawnError, Stdio, Step};
+use pandastack_sys::process::{self, ChildSpec, SpawnError, SpawnStep, Stdio};
 use pandastack_wire_guest::{ErrorKind, Program, Start, Variable};
 
 use super::{
@@ -138,7 +138,7 @@ impl Command {
 
     /// Starts the process and returns its id.
     pub(crate) fn spawn(&self, stdio: Stdio<'_>) -> Result<i32, StartError> {
-        let spawn = Spawn {
+        let spawn = ChildSpec {
             programs: &self.programs,
             argv: &self.argv,
             env: &self.env,
@@ -148,19 +148,19 @@ impl Command {
         };
         process::spawn(&spawn).map_err(|error| match error {
             SpawnError::Clone(cause) => StartError::System(cause),
-            SpawnError::Child { step: Step::Cwd, cause } => {
+            SpawnError::Child { step: SpawnStep::Cwd, cause } => {
                 StartError::Cwd { cwd: self.cwd.to_string_lossy().into_owned(), cause }
             }
-            SpawnError::Child { step: Step::Program, cause } => {
+            SpawnError::Child { step: SpawnStep::Program, cause } => {
                 let program =
                     self.argv.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
                 StartError::Program { program, cause }
             }
-            SpawnError::Child { step: Step::Credentials, cause } => {
+            SpawnError::Child { step: SpawnStep::Credentials, cause } => {
                 let user = self.account.as_ref().map(|account| account.name.clone()).unwrap_or_default();
                 StartError::User { user, cause }
             }
-            SpawnError::Child { step: Step::Session | Step::Streams | Step::Terminal, cause } => {
+            SpawnError::Child { step: SpawnStep::Session | SpawnStep::Streams | SpawnStep::Terminal, cause } => {
                 StartError::System(cause)
             }
         })

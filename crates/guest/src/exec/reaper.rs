@@ -20,11 +20,11 @@ use crate::watched::watch;
 const NOTE_BYTES: usize = 128;
 
 /// Resolves when the process has ended.
-pub(crate) type Ended = Receiver<process::Ended>;
+pub(crate) type Ended = Receiver<process::ExitResult>;
 
 /// Processes with a waiter, and the signal descriptor.
 pub(crate) struct Reaper {
-    waiting: RefCell<BTreeMap<i32, Sender<process::Ended>>>,
+    waiting: RefCell<BTreeMap<i32, Sender<process::ExitResult>>>,
     signals: RefCell<Option<OwnedFd>>,
 }
 

@@ -83,7 +83,7 @@ pub(super) fn pipes(with_input: bool) -> Result<(Streams, FarEnds), StreamsError
 
 /// Makes a terminal.
 pub(super) fn terminal(size: Resize) -> Result<(Streams, FarEnds), StreamsError> {
-    let pair = pty::open(pty::Size { rows: size.rows, cols: size.cols })?;
+    let pair = pty::open(pty::PtySize { rows: size.rows, cols: size.cols })?;
     Ok((Streams::Terminal(watch(pair.master)?), FarEnds::Terminal(pair.slave)))
 }
 
@@ -149,7 +149,7 @@ impl Streams {
     pub(super) fn resize(&self, size: Resize) {
         if let Self::Terminal(master) = self {
             // Fails only if the terminal is gone.
-            let _ = pty::resize(master.get_ref().as_fd(), pty::Size { rows: size.rows, cols: size.cols });
+            let _ = pty::resize(master.get_ref().as_fd(), pty::PtySize { rows: size.rows, cols: size.cols });
         }
     }
 }

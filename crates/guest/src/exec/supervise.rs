@@ -103,7 +103,7 @@ pub(super) async fn supervise(
                     Phase::AskedToEnd { .. } | Phase::Killed => drop(group),
                 }
                 // Cannot fail: `Reaper::expect` keeps the registration until the end.
-                let end = end.unwrap_or(process::Ended { code: 128 + libc::SIGKILL, signal: Some(libc::SIGKILL) });
+                let end = end.unwrap_or(process::ExitResult { code: 128 + libc::SIGKILL, signal: Some(libc::SIGKILL) });
                 return Verdict { code: end.code, signal: end.signal, timed_out };
             }
             () = at(phase.next_at()) => phase = match phase {

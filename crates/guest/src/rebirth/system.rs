@@ -53,7 +53,7 @@ pub struct Machine {
     hosts: Kept,
     machine_id: Kept,
     generation: Kept,
-    random: entropy::Random,
+    random: entropy::RandomDevice,
 }
 
 impl Machine {
@@ -65,7 +65,7 @@ impl Machine {
             hosts: Kept::open("/etc/hosts"),
             machine_id: Kept::open("/etc/machine-id"),
             generation: Kept::open(GENERATION_FILE),
-            random: entropy::Random::open()?,
+            random: entropy::RandomDevice::open()?,
         })
     }
 }

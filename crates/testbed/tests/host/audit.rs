@@ -11,7 +11,7 @@ use std::{
 
 use pandastack_host::{HostSettings, Ledger, Record, VolumeUse, net::SLOTS_MAX};
 use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState, VolumeId};
-use pandastack_sys::cgroup::{Hierarchy, Limits};
+use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
 use pandastack_testbed::{FakeBed, FakeGround, Leftovers, alarms, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm::group_of;
 use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
@@ -129,8 +129,8 @@ async fn a_process_of_no_machine_is_ended() {
 async fn a_control_group_of_no_machine_is_removed() {
     with_quiet_bed(async |bed| {
         let name = MachineId::random().to_string();
-        let limits = Limits { cpu_percent: 100, memory_bytes: 1 << 26, pids: 16 };
-        Hierarchy::find().unwrap().group(&group_of(&bed.run_root.join(&name))).limit(&limits).unwrap();
+        let limits = CgroupLimits { cpu_percent: 100, memory_bytes: 1 << 26, pids: 16 };
+        CgroupHierarchy::find().unwrap().group(&group_of(&bed.run_root.join(&name))).limit(&limits).unwrap();
         named_and_gone(bed, &[format!("control group of machine {name} is not in the ledger")]).await;
         assert_eq!(bed.leftovers().await.unwrap().groups, [""; 0]);
     })

@@ -11,7 +11,7 @@ use std::{
 
 use pandastack_host::{HostSettings, Leave};
 use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState};
-use pandastack_sys::cgroup::{Hierarchy, Limits};
+use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
 use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for};
 use pandastack_vmm::{MachineLimits, group_of};
 use pandastack_vmm_fake::{Step, Trouble, When};
@@ -546,11 +546,11 @@ fn standby_machines_of_a_host_that_was_cut_off_are_ended() {
 
 /// Makes the control group of a machine, and has a process exceed its memory limit.
 fn starve(ground: &FakeGround, machine: MachineId) {
-    let group = Hierarchy::find().unwrap().group(&group_of(&ground.run_root.join(machine.to_string())));
-    group.limit(&Limits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 }).unwrap();
+    let group = CgroupHierarchy::find().unwrap().group(&group_of(&ground.run_root.join(machine.to_string())));
+    group.limit(&CgroupLimits { cpu_percent: 100, memory_bytes: 64 << 20, pids: 16 }).unwrap();
     let hungry = ["-c", "read word; exec python3 -c 'b = bytearray(200 << 20)'"];
     let mut child = Command::new("sh").args(hungry).stdin(Stdio::piped()).spawn().unwrap();
-    group.bring(child.id()).unwrap();
+    group.add_process(child.id()).unwrap();
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     assert!(!child.wait().unwrap().success());
     assert_eq!(group.memory_kills(), 1);
