@@ -10,7 +10,7 @@ use std::{
 
 use pandastack_kit::{
     Scope,
-    trace::{self, Work},
+    trace::{self, OpenSpan},
 };
 use pandastack_layers::{LayerStore, Volume, VolumeKind};
 use pandastack_model::{Ask, ExecDefaults, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
@@ -298,7 +298,7 @@ impl Host {
 }
 
 /// Adds the sandbox's id to a trace span.
-pub(crate) fn about(id: SandboxId) -> impl FnOnce(&mut Work) {
+pub(crate) fn about(id: SandboxId) -> impl FnOnce(&mut OpenSpan) {
     move |work| work.note("pandastack.sandbox.id", id.to_string())
 }
 

@@ -2,7 +2,7 @@
 //! time, so that an older state never overwrites a newer one. Apart from the server's start,
 //! creates and deletes, no other code writes the state of a sandbox.
 
-use pandastack_kit::trace::{self, Here};
+use pandastack_kit::trace::{self, TracePosition};
 use pandastack_model::SandboxId;
 use tokio::sync::oneshot;
 
@@ -13,7 +13,7 @@ pub struct Settle {
     pub id: SandboxId,
     pub done: Option<oneshot::Sender<()>>,
     /// The trace of the request that caused it.
-    pub here: Option<Here>,
+    pub here: Option<TracePosition>,
 }
 
 impl Control {

@@ -1,7 +1,7 @@
 //! Records the host's events. Apart from deletes and undone creates, only this task changes the
 //! state of a row after its sandbox has started.
 
-use pandastack_kit::trace::{self, Here, Trace};
+use pandastack_kit::trace::{self, Trace, TracePosition};
 use pandastack_model::{EventKind, SandboxId, SandboxState};
 use pandastack_wire_fleet::{HostEvent, RemovedBy, SandboxView};
 use serde_json::json;
@@ -48,10 +48,10 @@ pub async fn listen(
 }
 
 /// Returns the trace of the request that caused an event.
-fn cause(event: &HostEvent) -> Option<Here> {
+fn cause(event: &HostEvent) -> Option<TracePosition> {
     match event {
         HostEvent::Changed { cause, .. } | HostEvent::Removed { cause, .. } => {
-            Some(Here::silent(Trace::parse(cause.as_deref()?)?))
+            Some(TracePosition::silent(Trace::parse(cause.as_deref()?)?))
         }
         HostEvent::Failed { .. } | HostEvent::Denied { .. } => None,
     }

@@ -21,7 +21,7 @@ use axum::{
 pub use meters::RequestMeters;
 use pandastack_kit::{
     Clock,
-    trace::{self, Here, SpanQueue},
+    trace::{self, SpanQueue, TracePosition},
 };
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
@@ -101,7 +101,7 @@ async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or(NO_ROUTE, MatchedPath::as_str).to_owned();
     let span = tracing::error_span!("request", trace = %id, trace_id = trace.id(), %method, route);
-    let (here, mut work) = span::begin(guard.spans.as_ref(), &request, &route, Here::silent(trace));
+    let (here, mut work) = span::begin(guard.spans.as_ref(), &request, &route, TracePosition::silent(trace));
     let known = if EXEMPT.contains(&route.as_str()) { None } else { guard.known_caller(&mut request).await };
     if let Some(known) = known.as_ref().filter(|_| work.is_recorded()) {
         work.note(span::WORKSPACE, known.caller.workspace.0.clone());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use pandastack_kit::trace::{self, Work};
+use pandastack_kit::trace::{self, OpenSpan};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecSession, HostPort};
 use pandastack_wire_public::exec_timeout;
@@ -19,7 +19,7 @@ pub struct Run {
     feed: Feed,
     backstop: Option<Backstop>,
     /// The trace span, until the command has ended.
-    work: Work,
+    work: OpenSpan,
 }
 
 /// The next event of a command. `Exit` and `Failed` are last.
@@ -157,7 +157,11 @@ mod tests {
         let ((event_tx, events), (control, control_rx)) = (mpsc::channel(1), mpsc::channel(1));
         let backstop = limit.map(|limit| Backstop { at: Instant::now() + limit + TIMEOUT_GRACE, limit });
         let feed = Feed::Rest(Bytes::copy_from_slice(stdin.as_bytes()));
-        (Run { session: ExecSession { events, control }, feed, backstop, work: Work::default() }, event_tx, control_rx)
+        (
+            Run { session: ExecSession { events, control }, feed, backstop, work: OpenSpan::default() },
+            event_tx,
+            control_rx,
+        )
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::{Json, body::Body, extract::State};
 use futures_util::StreamExt;
 use pandastack_door::http::{Answer, json_body};
-use pandastack_kit::trace::{self, Work};
+use pandastack_kit::trace::{self, OpenSpan};
 use pandastack_model::{CodeSessionId, Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent};
 use pandastack_wire_public::{CellResult, CellSpec, MimeBundle, RunCell};
@@ -34,7 +34,7 @@ pub async fn cell(
 
 /// Runs a cell to its end.
 pub async fn run_cell(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: CellSpec) -> Result<CellResult, Fault> {
-    let about = |work: &mut Work| work.note("pandastack.sandbox.id", id.to_string());
+    let about = |work: &mut OpenSpan| work.note("pandastack.sandbox.id", id.to_string());
     trace::span("guest.run_code", about, to_the_end(edge, id, session, spec)).await
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pandastack_kit::trace::{self, Here};
+use pandastack_kit::trace::{self, TracePosition};
 use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState, Power};
 use pandastack_wire_fleet::{Cause, HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
@@ -57,7 +57,7 @@ pub enum Request {
 /// A request with its trace context.
 pub struct Asked {
     pub request: Request,
-    pub here: Option<Here>,
+    pub here: Option<TracePosition>,
     /// When the caller started waiting.
     pub since: Instant,
 }
@@ -101,7 +101,7 @@ pub struct Assignment {
     pub start: Start,
     pub requests: mpsc::Receiver<Asked>,
     /// Trace context of the create.
-    pub here: Option<Here>,
+    pub here: Option<TracePosition>,
     /// Cancelled while a removal is requested, so that waits end early.
     pub given_up: GivenUp,
 }

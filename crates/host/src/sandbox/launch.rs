@@ -12,7 +12,7 @@ use std::{
 
 use pandastack_kit::{
     Secret, random_bytes,
-    trace::{self, Work},
+    trace::{self, OpenSpan},
 };
 use pandastack_layers::{Layer, OpenError};
 use pandastack_model::{Fault, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
@@ -214,7 +214,7 @@ async fn start_life(
         undo.unwind().await;
         return Err(error);
     }
-    let mode = |work: &mut Work| work.note("pandastack.boot.mode", boot_mode);
+    let mode = |work: &mut OpenSpan| work.note("pandastack.boot.mode", boot_mode);
     let alive = bring_to_life(context, &*machine, &layer, session, wanted, life, &secret);
     // Safe to cancel: it acquires nothing, and the machine that it resumes is in `undo`.
     let living = tokio::select! {

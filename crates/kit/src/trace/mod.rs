@@ -1,5 +1,5 @@
 //! Positions in traces and the spans recorded there. `Trace` names a position, `here` is the one of
-//! the running task, `Work` is an open span. Finished spans go into a `SpanQueue` that never
+//! the running task, `OpenSpan` is an open span. Finished spans go into a `SpanQueue` that never
 //! blocks. This module sends nothing.
 
 mod here;
@@ -8,9 +8,9 @@ mod work;
 
 use std::fmt;
 
-pub use here::{Here, begin, here, note, span, within};
+pub use here::{TracePosition, begin, here, note, span, within};
 pub use queue::{SpanCounts, SpanQueue};
-pub use work::{Note, Span, SpanKind, Work};
+pub use work::{AttributeValue, OpenSpan, Span, SpanKind};
 
 /// The W3C "sampled" flag. Programs in a guest that follow the parent's decision record nothing
 /// without it.
