@@ -15,7 +15,7 @@ use nix::{
 };
 use pandastack_e2e::{PATIENCE, collect, read_until, shell, start, with_sandbox, without_standby};
 use pandastack_host::{HostSettings, net::TAP};
-use pandastack_model::{Bytes, Fault, FaultKind, SandboxId, SandboxState};
+use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, stretched, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostEvent, HostPort};
@@ -235,7 +235,7 @@ async fn an_unknown_template_is_the_callers_mistake() {
 
 #[tokio::test]
 async fn a_full_data_folder_refuses_new_sandboxes() {
-    let settings = HostSettings { disk_reserve: Bytes::gib(1 << 20), ..without_standby() };
+    let settings = HostSettings { disk_reserve: ByteSize::gib(1 << 20), ..without_standby() };
     with_bed(
         settings,
         |net| net,

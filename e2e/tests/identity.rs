@@ -14,7 +14,7 @@ use nix::{
 };
 use pandastack_e2e::{PATIENCE, python, run, shell, with_sandbox, without_standby};
 use pandastack_host::{HostSettings, MemorySource};
-use pandastack_model::{Bytes, SandboxId};
+use pandastack_model::{ByteSize, SandboxId};
 use pandastack_testbed::{Bed, processes, spec, stretched, wait_for, with_bed};
 use pandastack_wire_fleet::{Ensure, HostPort};
 
@@ -165,9 +165,9 @@ fn only_machine(bed: &Bed) -> Option<String> {
 /// again later.
 #[tokio::test]
 async fn machines_that_stand_by_give_way_when_memory_is_short() {
-    let free = Arc::new(AtomicU64::new(Bytes::gib(64).get()));
+    let free = Arc::new(AtomicU64::new(ByteSize::gib(64).get()));
     let told = free.clone();
-    let memory = MemorySource::new(move || (Bytes::gib(64), Bytes::new(told.load(Ordering::Relaxed))));
+    let memory = MemorySource::new(move || (ByteSize::gib(64), ByteSize::new(told.load(Ordering::Relaxed))));
     let warm = [(spec("mini").template, 1)].into();
     let settings = HostSettings { warm, blanks: 1, memory: Some(memory), ..without_standby() };
     with_bed(
@@ -183,7 +183,7 @@ async fn machines_that_stand_by_give_way_when_memory_is_short() {
             };
             comes_to((1, 1)).await;
             assert_eq!(bed.host.audit().await.unwrap().machines, 1, "a process without a layer is none");
-            free.store(Bytes::mib(700).get(), Ordering::Relaxed);
+            free.store(ByteSize::mib(700).get(), Ordering::Relaxed);
             comes_to((0, 0)).await;
             let gone = async || processes(&bed.run_root).is_empty().then_some(());
             wait_for("no process", PATIENCE, gone).await;
@@ -192,7 +192,7 @@ async fn machines_that_stand_by_give_way_when_memory_is_short() {
                 (report.leaks.is_empty() && report.machines == 0).then_some(())
             };
             wait_for("a clean audit", PATIENCE, clean).await;
-            free.store(Bytes::gib(64).get(), Ordering::Relaxed);
+            free.store(ByteSize::gib(64).get(), Ordering::Relaxed);
             comes_to((1, 1)).await;
             let id = bed.create().await.unwrap();
             assert_eq!(bed.host.observe(id).await.unwrap().boot_mode, "standby");

@@ -17,7 +17,7 @@ use std::{
 };
 
 use pandastack_e2e::{PATIENCE, Rig, python, run, shell, start, with_sandbox, without_standby};
-use pandastack_model::{Bytes, SandboxState, Tier};
+use pandastack_model::{ByteSize, SandboxState, Tier};
 use pandastack_sys::cgroup::CgroupHierarchy;
 use pandastack_testbed::{Bed, processes, spec, template_data_dir, wait_for, with_bed};
 use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, Power, StartError, group_of, groups_of};
@@ -374,7 +374,7 @@ async fn a_machine_that_uses_more_than_its_memory_says_so_when_it_dies() {
         fs::read(bed.layers.open_layer(layer).unwrap().files.mem).unwrap();
         let id = bed.create().await.unwrap();
         let [pid] = &processes(&bed.run_root)[..] else { panic!("one machine") };
-        tighten(pid, Bytes::mib(24));
+        tighten(pid, ByteSize::mib(24));
         let eat = python("kept = bytearray(120 << 20)\nfor at in range(0, len(kept), 4096): kept[at] = 1");
         let _eating = start(bed, id, eat).await;
         let failed = async || match bed.host.observe(id).await.map(|view| view.state) {
@@ -515,7 +515,7 @@ fn held(folder: &str) -> String {
 
 /// Lowers the memory limit of a process's group to its own written memory plus `more`. Cached files
 /// do not count: their amount varies, and the kernel reclaims them.
-fn tighten(pid: &str, more: Bytes) {
+fn tighten(pid: &str, more: ByteSize) {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let line = own.lines().find(|line| line.contains(":memory:") || line.starts_with("0::/pandastack")).unwrap();
     let path = line.splitn(3, ':').nth(2).unwrap();

@@ -15,7 +15,7 @@ use pandastack_e2e::{PATIENCE, read_until, shell as exec_shell, start, without_s
 use pandastack_host::net::{NetPool, NetSettings, Slot};
 use pandastack_kit::Scope;
 use pandastack_layers::{Layer, LayerStore};
-use pandastack_model::{Bytes as Size, MachineId, SandboxId};
+use pandastack_model::{ByteSize, MachineId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_testbed::{Bed, DataFolder, machine_driver, wait_for, with_bed};
 use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec};
@@ -194,7 +194,7 @@ async fn changed_memory_is_held_the_same_in_any_room_and_not_at_all_if_it_is_too
         assert!(without.bytes.len() > 1_000_000 && !without.runs.is_empty());
         let with = hold(Vec::with_capacity(most.get() as usize), most).await.expect("it is less than all");
         assert!(without == with, "{} and {} bytes, or others", without.bytes.len(), with.bytes.len());
-        assert_eq!(hold(Vec::new(), Size::new(4096)).await, None);
+        assert_eq!(hold(Vec::new(), ByteSize::new(4096)).await, None);
         // The held memory equals the memory that a seal writes.
         let (held, saved) = (lab.folder.path().join("held"), lab.folder.path().join("saved"));
         for copy in [&held, &saved] {

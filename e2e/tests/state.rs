@@ -8,14 +8,16 @@ use std::sync::{
 use futures_util::StreamExt;
 use pandastack_e2e::PATIENCE;
 use pandastack_host::{HostSettings, MemorySource};
-use pandastack_model::{Bytes, CodeLanguage, GuestPort, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{
+    ByteSize, CodeLanguage, GuestPort, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState,
+};
 use pandastack_testbed::{Bed, spec, with_bed};
 use pandastack_wire_fleet::{CellAsk, CellEnd, CellEvent, Ensure, ForkAsk, Hold, HostEvent, HostPort, SealAsk};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// More than a seal holds in memory while its guest continues. It is written while the guest is
 /// paused.
-const MUCH: Bytes = Bytes::mib(140);
+const MUCH: ByteSize = ByteSize::mib(140);
 
 fn settings() -> HostSettings {
     HostSettings { standby: 0, ..HostSettings::default() }
@@ -153,7 +155,7 @@ async fn a_snapshot_outlives_its_sandbox_and_its_last_user_takes_it_along() {
             bed.host.seal(source, ask).await.unwrap();
             bed.host.remove(source).await.unwrap();
             let id = SandboxId::random();
-            let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+            let from = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") };
             bed.host.ensure(Ensure { id, generation: 1, spec: from.clone() }).await.unwrap();
             assert_eq!(bed.out(id, "cat /root/note").await, "kept");
             bed.host.release(layer).await.unwrap();
@@ -216,9 +218,9 @@ async fn concurrent_uses_share_one_wake() {
 /// nothing may be left of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_that_does_not_fit_says_so_for_each_child() {
-    let total = Arc::new(AtomicU64::new(Bytes::gib(64).get()));
+    let total = Arc::new(AtomicU64::new(ByteSize::gib(64).get()));
     let told = total.clone();
-    let source = MemorySource::new(move || (Bytes::new(told.load(Ordering::Relaxed)), Bytes::gib(64)));
+    let source = MemorySource::new(move || (ByteSize::new(told.load(Ordering::Relaxed)), ByteSize::gib(64)));
     let settings = HostSettings { overcommit_percent: 100, memory: Some(source), blanks: 0, ..settings() };
     with_bed(
         settings,
@@ -227,7 +229,7 @@ async fn a_fork_that_does_not_fit_says_so_for_each_child() {
             let parent = bed.create().await.unwrap();
             bed.out(parent, "echo kept > /dev/shm/note").await;
             // Space for the parent, for two others and for half of one more.
-            let memory = Bytes::mib(bed.host.observe(parent).await.unwrap().memory_mib);
+            let memory = ByteSize::mib(bed.host.observe(parent).await.unwrap().memory_mib);
             total.store(memory.get() * 7 / 2, Ordering::Relaxed);
             let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
             let children: Vec<Ensure> = (0..4).map(|_| child()).collect();

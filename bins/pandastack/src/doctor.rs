@@ -144,10 +144,10 @@ fn private_data(data_dir: &Path) -> Finding {
 fn data_folder(data_dir: &Path) -> Finding {
     let existing = data_dir.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let free = nix::sys::statvfs::statvfs(existing).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
-    let free = pandastack_model::Bytes::new(free);
+    let free = pandastack_model::ByteSize::new(free);
     Finding {
         what: "data folder",
-        fine: free >= pandastack_model::Bytes::gib(2),
+        fine: free >= pandastack_model::ByteSize::gib(2),
         found: format!("{} ({free} free)", data_dir.display()),
         fix: "free some space or choose another folder with --data-dir; templates and sandboxes need at least 2 GiB"
             .to_owned(),

@@ -21,7 +21,7 @@ use pandastack_door::{ServeSettings, serve_with};
 use pandastack_edge::Edge;
 use pandastack_host::{Host, HostSettings, HostSetup, Leave, Recovered, net::NetSettings};
 use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
-use pandastack_model::{Bytes, PreviewSuffix, TemplateName, Tier};
+use pandastack_model::{ByteSize, PreviewSuffix, TemplateName, Tier};
 use pandastack_sys::{oom, private};
 use pandastack_vmm::Driver;
 use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
@@ -284,7 +284,7 @@ impl Up {
             tracing::info!(%error, "could not protect this server from the OOM killer");
         }
         let total = oom::host_memory().context("read the host's memory")?;
-        Ok(match total.checked_sub(Bytes::mib(self.memory_reserve).get()) {
+        Ok(match total.checked_sub(ByteSize::mib(self.memory_reserve).get()) {
             None | Some(0) => driver,
             Some(bytes) => driver.with_memory_of_all(bytes),
         })
@@ -302,7 +302,7 @@ impl Up {
                 standby: self.standby,
                 blanks: self.blanks,
                 warm: self.warm.iter().cloned().collect(),
-                memory_reserve: Bytes::mib(self.memory_reserve),
+                memory_reserve: ByteSize::mib(self.memory_reserve),
                 overcommit_percent: self.overcommit,
                 ..HostSettings::default()
             },

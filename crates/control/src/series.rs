@@ -206,7 +206,7 @@ fn named(names: [&str; 4], points: BTreeMap<u64, [f64; 4]>) -> BTreeMap<String, 
 
 #[cfg(test)]
 mod tests {
-    use pandastack_model::Bytes;
+    use pandastack_model::ByteSize;
 
     use super::*;
 
@@ -218,8 +218,8 @@ mod tests {
             pid,
             up: Duration::from_secs(1),
             cpu: Duration::from_secs(cpu_seconds),
-            resident: Bytes::mib(10),
-            mapped: Bytes::mib(20),
+            resident: ByteSize::mib(10),
+            mapped: ByteSize::mib(20),
             threads: 3,
         }
     }

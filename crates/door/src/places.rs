@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pandastack_model::{Fault, FaultKind, NoShare, Shares};
+use pandastack_model::{Fault, FaultKind, ShareRefusal, Shares};
 use pandastack_wire_fleet::WorkspaceId;
 use tokio::sync::Notify;
 
@@ -60,22 +60,22 @@ impl Places {
         }
     }
 
-    fn fault(&self, workspace: Option<&WorkspaceId>, refused: NoShare) -> Fault {
+    fn fault(&self, workspace: Option<&WorkspaceId>, refused: ShareRefusal) -> Fault {
         let Counted { name, quota, full } = self.0.counted;
         match refused {
-            NoShare::Share { held, .. } if workspace.is_none() => {
+            ShareRefusal::Share { held, .. } if workspace.is_none() => {
                 let text =
                     format!("callers without an API key already have their share of {held} {name}; try again later");
                 Fault::new(FaultKind::Busy, full, text)
             }
-            NoShare::Share { held, most } => {
+            ShareRefusal::Share { held, most } => {
                 let text = format!(
                     "this workspace has {held} {name}, and its share is now {most}; end one that is no longer needed, \
                      or try again later"
                 );
                 Fault::new(FaultKind::Quota, quota, text)
             }
-            NoShare::Full { total } => Fault::new(
+            ShareRefusal::Full { total } => Fault::new(
                 FaultKind::Busy,
                 full,
                 format!("the server's limit of {total} {name} is reached; try again later"),

@@ -2,7 +2,7 @@
 //! child that fails leaves nothing behind and does not affect its siblings.
 
 use futures_util::{StreamExt, stream};
-use pandastack_model::{Fault, Origin, SandboxSpec};
+use pandastack_model::{Fault, SandboxOrigin, SandboxSpec};
 use pandastack_wire_fleet::{Ensure, ForkAsk, Forked, Hold, HostPort, SealAsk};
 
 use crate::Host;
@@ -17,7 +17,7 @@ pub async fn fork(host: &Host, ask: ForkAsk) -> Result<Forked, Fault> {
     let parallel = host.context.settings.fork_parallel.max(1);
     let born = stream::iter(children).map(|child| {
         let Ensure { id, generation, spec } = child;
-        let spec = SandboxSpec { origin: Origin::Layer(layer), volumes: volumes.clone(), ..spec };
+        let spec = SandboxSpec { origin: SandboxOrigin::Layer(layer), volumes: volumes.clone(), ..spec };
         host.ensure(Ensure { id, generation, spec })
     });
     let children = born.buffered(parallel).collect().await;

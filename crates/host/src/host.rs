@@ -13,7 +13,9 @@ use pandastack_kit::{
     trace::{self, OpenSpan},
 };
 use pandastack_layers::{LayerStore, Volume, VolumeKind};
-use pandastack_model::{Ask, ExecDefaults, Fault, FaultKind, Next, SandboxId, SandboxState, state::step};
+use pandastack_model::{
+    ExecDefaults, Fault, FaultKind, HostAction, SandboxId, SandboxRequest, SandboxState, state::step,
+};
 use pandastack_sys::private;
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::HostEvent;
@@ -259,8 +261,8 @@ impl Host {
                 true => trace::span("sandbox.wait", about(id), settled(&entry)).await?,
                 false => settled(&entry).await?,
             };
-            match step(&now.view.state, Ask::Use) {
-                Ok(Next::Serve) => {
+            match step(&now.view.state, SandboxRequest::Use) {
+                Ok(HostAction::Serve) => {
                     let (session, slot) = now.session.zip(now.slot).ok_or_else(Fault::no_sandbox)?;
                     if let Some(using) = session.activity().begin() {
                         return Ok(Serving { session, using, slot, defaults: now.defaults });
@@ -269,7 +271,7 @@ impl Host {
                     // already have failed, so any change since the first look counts.
                     let _ = condition.changed().await;
                 }
-                Ok(Next::Restore) => {
+                Ok(HostAction::Restore) => {
                     trace::span("sandbox.auto_wake", about(id), ask(&entry, since, Request::Wake)).await?;
                 }
                 Ok(_) => return Err(Fault::bug("a settled sandbox neither serves nor refuses requests")),

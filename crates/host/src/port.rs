@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 use pandastack_kit::trace;
 use pandastack_model::{
-    Ask, Bytes, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId,
-    VolumeId, state::step,
+    ByteSize, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, FaultKind, GuestPort, LayerId, SandboxId,
+    SandboxRequest, VolumeId, state::step,
 };
 use pandastack_sys::usage;
 use pandastack_wire_fleet::{
@@ -31,8 +31,8 @@ impl HostPort for Host {
             settled(&entry).await
         };
         let now = trace::span("host.create", about(id), launched).await?;
-        match step(&now.view.state, Ask::Run) {
-            Ok(pandastack_model::Next::Restore) => self.wake(id).await,
+        match step(&now.view.state, SandboxRequest::Run) {
+            Ok(pandastack_model::HostAction::Restore) => self.wake(id).await,
             Ok(_) => Ok(now.seen()),
             Err(refusal) => Err(refusal_fault(refusal, &now.view.state)),
         }
@@ -91,12 +91,12 @@ impl HostPort for Host {
         self.request(id, |reply| Request::SetLifecycle(lifecycle, reply)).await
     }
 
-    async fn make_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+    async fn make_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
         let room = self.context.admit_volume(volume, size).await?;
         self.context.volumes.make(volume, size, room).await
     }
 
-    async fn grow_volume(&self, volume: VolumeId, size: Bytes) -> Result<VolumeView, Fault> {
+    async fn grow_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
         let room = self.context.admit_volume(volume, size).await?;
         let (view, growth) = self.context.volumes.grow(volume, size, room).await?;
         if let Some(growth) = growth {
@@ -143,10 +143,10 @@ impl HostPort for Host {
             sandboxes,
             standby: self.standby.count(),
             blanks: self.standby.blanks.count(),
-            memory_promised: Bytes::new(*self.context.promised.lock().expect("no holder panics")),
-            disk_free: Bytes::new(self.context.volume.free_bytes()),
-            disk_total: Bytes::new(self.context.volume.total_bytes()),
-            resident: Bytes::new(usage::of_myself().map_or(0, |usage| usage.resident_bytes)),
+            memory_promised: ByteSize::new(*self.context.promised.lock().expect("no holder panics")),
+            disk_free: ByteSize::new(self.context.volume.free_bytes()),
+            disk_total: ByteSize::new(self.context.volume.total_bytes()),
+            resident: ByteSize::new(usage::of_myself().map_or(0, |usage| usage.resident_bytes)),
         }
     }
 
@@ -299,8 +299,8 @@ fn measure(id: SandboxId, now: &Condition) -> Option<MachineUsage> {
         pid,
         up: now.since.map_or(used.age, |since| since.elapsed()),
         cpu: used.cpu,
-        resident: Bytes::new(used.resident_bytes),
-        mapped: Bytes::new(used.virtual_bytes),
+        resident: ByteSize::new(used.resident_bytes),
+        mapped: ByteSize::new(used.virtual_bytes),
         threads: used.threads,
     })
 }

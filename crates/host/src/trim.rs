@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pandastack_layers::Slack;
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 
 use crate::sandbox::HostContext;
 
@@ -16,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const TRIM_EVERY: Duration = Duration::from_secs(3600);
 
 /// Minimum that a trim must gain.
-const WORTH: Bytes = Bytes::mib(64);
+const WORTH: ByteSize = ByteSize::mib(64);
 
 /// The disk is short when less than this many times the reserve is free.
 const SHORT: u64 = 4;
@@ -51,7 +51,7 @@ pub async fn repeat(context: Arc<HostContext>) {
 }
 
 /// Decides whether to trim, and how fast.
-fn due(slack: &Slack, reserve: Bytes) -> Option<Pace> {
+fn due(slack: &Slack, reserve: ByteSize) -> Option<Pace> {
     let Slack { held, free_under, since } = *slack;
     if held < WORTH.get() {
         None
@@ -83,7 +83,7 @@ mod tests {
             (50 * GIB, 60 * GIB, 0, None),
         ] {
             let slack = Slack { held, free_under, since: Duration::from_secs(since) };
-            assert_eq!(due(&slack, Bytes::mib(256)), expected, "{slack:?}");
+            assert_eq!(due(&slack, ByteSize::mib(256)), expected, "{slack:?}");
         }
     }
 }

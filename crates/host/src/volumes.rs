@@ -15,7 +15,7 @@ use std::{
 
 use pandastack_kit::{Scope, ScopeError};
 use pandastack_layers::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeStore, VolumeStoreError};
-use pandastack_model::{Access, Bytes, Fault, FaultKind, SandboxId, VolumeId, VolumeMount};
+use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_vmm::{Machine, MachineError, VolumePort, VolumeSlot};
 use pandastack_wire_fleet::{Hold, VolumeView};
 use pandastack_wire_guest as wire;
@@ -55,7 +55,7 @@ pub struct Claim {
 struct Used {
     by: VolumeUse,
     /// Size when it was claimed. It may have grown since.
-    size: Bytes,
+    size: ByteSize,
     disk: Disk,
 }
 
@@ -95,7 +95,7 @@ impl Volumes {
     }
 
     /// Makes an empty volume. A repeated call with the same id and size gives the same answer.
-    pub async fn make(&self, volume: VolumeId, size: Bytes, room: Room) -> Result<VolumeView, Fault> {
+    pub async fn make(&self, volume: VolumeId, size: ByteSize, room: Room) -> Result<VolumeView, Fault> {
         let make = move |store: &VolumeStore| {
             // Held until the work ends, even if the caller leaves.
             let _room = room;
@@ -107,7 +107,12 @@ impl Volumes {
 
     /// Grows a volume. Returns a `Growth` if a sandbox may write it: its machine and guest must be
     /// told.
-    pub async fn grow(&self, volume: VolumeId, size: Bytes, room: Room) -> Result<(VolumeView, Option<Growth>), Fault> {
+    pub async fn grow(
+        &self,
+        volume: VolumeId,
+        size: ByteSize,
+        room: Room,
+    ) -> Result<(VolumeView, Option<Growth>), Fault> {
         let disk = self.disk(volume);
         let turn = disk.turn().await;
         let grow = move |store: &VolumeStore| {
@@ -121,7 +126,7 @@ impl Volumes {
         for (sandbox, used) in self.ledger.volume_users().await? {
             if used.volume == volume {
                 users.push(sandbox);
-                if used.slot.access() == Access::ReadWrite {
+                if used.slot.access() == VolumeAccess::ReadWrite {
                     growth = Some(Growth { sandbox, slot: used.slot, path: used.path, disk: disk.clone() });
                 }
             }
@@ -153,7 +158,7 @@ impl Volumes {
     }
 
     /// Returns the size of a volume.
-    pub async fn size(&self, volume: VolumeId) -> Result<Bytes, Fault> {
+    pub async fn size(&self, volume: VolumeId) -> Result<ByteSize, Fault> {
         self.list().await?.into_iter().find(|view| view.volume == volume).map(|view| view.size).ok_or_else(no_volume)
     }
 
@@ -241,8 +246,8 @@ impl Volumes {
         Ok((volumes, users))
     }
 
-    fn claimed(&self, uses: Vec<(VolumeUse, Bytes)>) -> Claim {
-        let used = |(by, size): (VolumeUse, Bytes)| Used { size, disk: self.disk(by.volume), by };
+    fn claimed(&self, uses: Vec<(VolumeUse, ByteSize)>) -> Claim {
+        let used = |(by, size): (VolumeUse, ByteSize)| Used { size, disk: self.disk(by.volume), by };
         Claim { uses: uses.into_iter().map(used).collect() }
     }
 
@@ -327,7 +332,7 @@ impl Claim {
 
 impl Used {
     fn is_written(&self) -> bool {
-        self.by.slot.access() == Access::ReadWrite
+        self.by.slot.access() == VolumeAccess::ReadWrite
     }
 }
 
@@ -341,7 +346,7 @@ impl Growth {
 }
 
 /// Tells a machine the current size of a volume, while a lock prevents further growth.
-async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Result<Bytes, Fault> {
+async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Result<ByteSize, Fault> {
     let turn = disk.turn().await;
     let size = turn.size().map_err(|cause| Fault::bug("volumes").with_detail(cause))?;
     machine.volume_grown(slot, size).await.map_err(machine_fault)?;
@@ -356,7 +361,7 @@ pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
         let text = format!("volume {} is attached at {}, and {why}", mount.volume, mount.path);
         Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
     };
-    let writes = mounts.iter().find(|mount| mount.access == Access::ReadWrite);
+    let writes = mounts.iter().find(|mount| mount.access == VolumeAccess::ReadWrite);
     match (writes, mounts.first(), hold) {
         (Some(mount), _, _) => {
             refused(mount, "a volume can have only one writer; fork or snapshot a sandbox without it")
@@ -368,8 +373,8 @@ pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
     }
 }
 
-fn for_guest(slot: VolumeSlot, path: &str, size: Bytes) -> wire::Volume {
-    let read_only = slot.access() == Access::ReadOnly;
+fn for_guest(slot: VolumeSlot, path: &str, size: ByteSize) -> wire::Volume {
+    let read_only = slot.access() == VolumeAccess::ReadOnly;
     wire::Volume { serial: slot.to_string(), path: path.to_owned(), read_only, size: size.get() }
 }
 
@@ -377,11 +382,11 @@ fn for_guest(slot: VolumeSlot, path: &str, size: Bytes) -> wire::Volume {
 fn check(
     store: &VolumeStore,
     uses: Vec<VolumeUse>,
-) -> Result<Result<Vec<(VolumeUse, Bytes)>, Fault>, VolumeStoreError> {
+) -> Result<Result<Vec<(VolumeUse, ByteSize)>, Fault>, VolumeStoreError> {
     let mut sized = Vec::with_capacity(uses.len());
     for used in uses {
         let size = store.size(used.volume)?;
-        if used.slot.access() == Access::ReadOnly && store.condition(used.volume)? == Condition::Unfinished {
+        if used.slot.access() == VolumeAccess::ReadOnly && store.condition(used.volume)? == Condition::Unfinished {
             return Ok(Err(unfinished(used.volume)));
         }
         sized.push((used, size));
@@ -390,7 +395,7 @@ fn check(
 }
 
 /// Refuses a size outside the limits of a volume.
-pub fn check_size(size: Bytes) -> Result<(), Fault> {
+pub fn check_size(size: ByteSize) -> Result<(), Fault> {
     if (VOLUME_BYTES_MIN..=VOLUME_BYTES_MAX).contains(&size) {
         return Ok(());
     }
@@ -402,10 +407,12 @@ fn no_volume() -> Fault {
     Fault::new(FaultKind::Missing, "volume.not_found", "volume not found")
 }
 
-fn taken(by: SandboxId, access: Access) -> Fault {
+fn taken(by: SandboxId, access: VolumeAccess) -> Fault {
     let text = match access {
-        Access::ReadWrite => format!("the volume is attached read-write to sandbox {by}; delete that sandbox first"),
-        Access::ReadOnly => {
+        VolumeAccess::ReadWrite => {
+            format!("the volume is attached read-write to sandbox {by}; delete that sandbox first")
+        }
+        VolumeAccess::ReadOnly => {
             format!(
                 "the volume is attached read-only to sandbox {by}; attach it read-only too, or delete that sandbox first"
             )

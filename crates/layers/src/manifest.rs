@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use pandastack_model::{Bytes, ExecDefaults, LayerId};
+use pandastack_model::{ByteSize, ExecDefaults, LayerId};
 use pandastack_vmm::{LinkState, MachineProfile};
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +31,9 @@ pub struct Manifest {
     /// An idle connection that the sealed agent holds open, if one was sealed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkState>,
-    pub memory: Bytes,
+    pub memory: ByteSize,
     pub cpus: u8,
-    pub disk: Bytes,
+    pub disk: ByteSize,
     /// Duration of the boot that this layer saves.
     pub boot_ms: u64,
     /// Defaults for commands in sandboxes made from this layer. Layers sealed from those inherit

@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use pandastack_model::{Bytes, LayerId, TemplateName};
+use pandastack_model::{ByteSize, LayerId, TemplateName};
 use pandastack_sys::{
     private,
     reflink::{CopyMethod, clone_or_copy, clone_or_copy_into},
@@ -252,7 +252,7 @@ impl LayerStore {
 
     /// Makes an empty disk of a layer's size. [`LayerStore::overlay`] fills it when the layer is
     /// known.
-    pub fn reserve(&self, name: &str, size: Bytes) -> io::Result<()> {
+    pub fn reserve(&self, name: &str, size: ByteSize) -> io::Result<()> {
         fs::File::create_new(self.disk(name))?.set_len(size.get())
     }
 

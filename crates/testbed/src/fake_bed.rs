@@ -18,7 +18,7 @@ use pandastack_host::{
     net::{self, NetSettings, SLOTS_MAX},
 };
 use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
-use pandastack_model::{Bytes, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use pandastack_model::{ByteSize, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
 use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkPort};
 use pandastack_vmm_fake::FakeDriver;
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, Program, SandboxView, WriteAsk};
@@ -353,7 +353,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         guest_address: [192, 0, 2, 1].into(),
         guest_port: 1,
     };
-    let (memory, disk) = (Bytes::mib(1), files.disk.clone());
+    let (memory, disk) = (ByteSize::mib(1), files.disk.clone());
     let machine = MachineSpec {
         id: MachineId::random(),
         memory,
@@ -383,7 +383,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
         link_secret: SEALED_SECRET.iter().map(|byte| format!("{byte:02x}")).collect(),
         memory,
         cpus: 1,
-        disk: Bytes::mib(1),
+        disk: ByteSize::mib(1),
         boot_ms: 0,
         defaults: None,
         digests: None,

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_kit::Scope;
-use pandastack_model::{Bytes, MachineId, Tier};
+use pandastack_model::{ByteSize, MachineId, Tier};
 use pandastack_vmm::{
     Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, MachineState, Power, StartError,
     VolumePort, VolumeSlot,
@@ -66,7 +66,7 @@ impl FakeDriver {
     }
 
     /// Lists the volumes in the slots of a live machine, with the disk size that the machine knows.
-    pub fn attached(&self, id: MachineId) -> Vec<(VolumePort, Bytes)> {
+    pub fn attached(&self, id: MachineId) -> Vec<(VolumePort, ByteSize)> {
         let bodies = self.shared.bodies();
         let Some(body) = bodies.get(&id).filter(|body| body.is_alive()) else { return Vec::new() };
         let port = |slot: &VolumeSlot, file: &PathBuf| VolumePort { slot: *slot, file: file.clone() };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use pandastack_model::{Bytes, MachineId};
+use pandastack_model::{ByteSize, MachineId};
 use pandastack_vmm::{
     Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, MemoryUse, Power, Run, VolumePort, VolumeSlot,
 };
@@ -45,12 +45,12 @@ pub(crate) struct Body {
 /// machine grows the file to the size it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToldSize {
-    pub size: Bytes,
-    pub present: Bytes,
+    pub size: ByteSize,
+    pub present: ByteSize,
 }
 
 /// The volumes in the slots, with the size that the machine knows.
-pub(crate) type Slots = BTreeMap<VolumeSlot, (PathBuf, Bytes)>;
+pub(crate) type Slots = BTreeMap<VolumeSlot, (PathBuf, ByteSize)>;
 
 impl Body {
     pub(crate) fn new(spec: &MachineSpec, power: Power, guest: Arc<dyn FakeGuest>) -> Self {
@@ -237,14 +237,14 @@ impl Machine for FakeMachine {
 
     async fn memory_use(&self, _base: &Path) -> Result<MemoryUse, MachineError> {
         self.body.check_alive()?;
-        Ok(MemoryUse { read: Vec::new(), changed: Bytes::new(self.body.guest.memory().len() as u64) })
+        Ok(MemoryUse { read: Vec::new(), changed: ByteSize::new(self.body.guest.memory().len() as u64) })
     }
 
     async fn hold_memory(
         &self,
         _base: &Path,
         _room: Vec<u8>,
-        bytes_max: Bytes,
+        bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError> {
         let answer = self.enter(Step::Memory, "hold memory").await?;
         self.check_paused("hold memory")?;
@@ -256,7 +256,7 @@ impl Machine for FakeMachine {
         answer.give(Some(MemoryDelta { runs, bytes }))
     }
 
-    async fn save_memory(&self, _base: &Path, copy: &Path) -> Result<Bytes, MachineError> {
+    async fn save_memory(&self, _base: &Path, copy: &Path) -> Result<ByteSize, MachineError> {
         let answer = self.enter(Step::Memory, "save memory").await?;
         self.check_paused("save memory")?;
         let bytes = self.body.guest.memory();
@@ -271,7 +271,7 @@ impl Machine for FakeMachine {
         let answer = self.enter(Step::Attach, "attach").await?;
         self.check_paused("attach")?;
         let io = |cause| MachineError::Io { action: format!("open {}", port.file.display()), cause };
-        let size = Bytes::new(std::fs::metadata(&port.file).map_err(io)?.len());
+        let size = ByteSize::new(std::fs::metadata(&port.file).map_err(io)?.len());
         let mut slots = self.body.slots();
         if slots.contains_key(&port.slot) {
             return Err(MachineError::Refused { command: "attach".to_owned(), reason: "the slot is taken".to_owned() });
@@ -281,12 +281,12 @@ impl Machine for FakeMachine {
         answer.give(())
     }
 
-    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+    async fn volume_grown(&self, slot: VolumeSlot, size: ByteSize) -> Result<(), MachineError> {
         self.body.check_alive()?;
         match self.body.slots().get_mut(&slot) {
             Some((file, known)) => {
                 let io = |cause| MachineError::Io { action: format!("read the size of {}", file.display()), cause };
-                let present = Bytes::new(std::fs::metadata(&*file).map_err(io)?.len());
+                let present = ByteSize::new(std::fs::metadata(&*file).map_err(io)?.len());
                 self.body.told().push(ToldSize { size, present });
                 *known = size;
             }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use pandastack_model::{Bytes, MachineId};
+use pandastack_model::{ByteSize, MachineId};
 use pandastack_vmm::{
     BootImage, Driver, LayerFiles, Link, Machine, MachineLimits, MachineSpec, NetworkPort, Power, conformance::Subject,
     conformance_tests,
@@ -91,9 +91,9 @@ impl Subject for FakeSubject {
             guest_address: [192, 0, 2, 1].into(),
             guest_port: 1,
         };
-        let limits = MachineLimits::of(Bytes::mib(1), 1);
+        let limits = MachineLimits::of(ByteSize::mib(1), 1);
         let runtime = None;
-        MachineSpec { id, memory: Bytes::mib(1), cpus: 1, disk, run_dir, network, runtime, limits }
+        MachineSpec { id, memory: ByteSize::mib(1), cpus: 1, disk, run_dir, network, runtime, limits }
     }
 
     fn layer(&self) -> LayerFiles {

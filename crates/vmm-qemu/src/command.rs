@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pandastack_model::{Access, Tier};
+use pandastack_model::{Tier, VolumeAccess};
 use pandastack_vmm::{BootImage, MachineSpec, VolumeSlot};
 
 use crate::limits::TRANSLATION_CACHE_MIB;
@@ -96,8 +96,8 @@ pub fn arguments(spec: &MachineSpec, shape: &Shape, origin: &Origin<'_>) -> Vec<
 /// an error; by default QEMU would stop the machine.
 fn empty_slot(words: &mut Words, slot: VolumeSlot) {
     let read_only = match slot.access() {
-        Access::ReadWrite => "off",
-        Access::ReadOnly => "on",
+        VolumeAccess::ReadWrite => "off",
+        VolumeAccess::ReadOnly => "on",
     };
     let node = format!("driver=null-co,node-name={slot}-empty,size=512,read-zeroes=on,read-only={read_only}");
     words.pair("-blockdev", node);
@@ -153,7 +153,7 @@ impl Words {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use pandastack_model::{Bytes, MachineId};
+    use pandastack_model::{ByteSize, MachineId};
     use pandastack_vmm::{MachineLimits, NetworkPort};
 
     use super::*;
@@ -161,7 +161,7 @@ mod tests {
     fn spec() -> MachineSpec {
         MachineSpec {
             id: MachineId::random(),
-            memory: Bytes::mib(256),
+            memory: ByteSize::mib(256),
             cpus: 1,
             disk: "/d/a,b".into(),
             run_dir: "/run/m".into(),
@@ -173,7 +173,7 @@ mod tests {
                 guest_port: 1050,
             },
             runtime: None,
-            limits: MachineLimits::of(Bytes::mib(256), 1),
+            limits: MachineLimits::of(ByteSize::mib(256), 1),
         }
     }
 

@@ -5,7 +5,7 @@ use std::{io, os::fd::AsFd, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use pandastack_kit::{Scope, ScopeError};
-use pandastack_model::{Bytes, MachineId};
+use pandastack_model::{ByteSize, MachineId};
 use pandastack_sys::netns::Netns;
 use pandastack_vmm::{
     KeptLink, Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, MemoryUse, NetworkPort, Power,
@@ -156,14 +156,14 @@ impl Machine for QemuMachine {
         &self,
         base: &Path,
         room: Vec<u8>,
-        bytes_max: Bytes,
+        bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError> {
         let (pid, base) = (self.process.pid(), base.to_owned());
         let held = self.scope.block("hold memory", move || memory::hold(pid, &base, room, bytes_max)).await;
         self.explain(flat("read guest memory", held)).await
     }
 
-    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError> {
+    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<ByteSize, MachineError> {
         let (pid, base, copy) = (self.process.pid(), base.to_owned(), copy.to_owned());
         let saved = self.scope.block("save memory", move || memory::save(pid, &base, &copy)).await;
         self.explain(flat("copy guest memory", saved)).await
@@ -173,7 +173,7 @@ impl Machine for QemuMachine {
         self.explain(volume::attach(&self.qmp, port).await).await
     }
 
-    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError> {
+    async fn volume_grown(&self, slot: VolumeSlot, size: ByteSize) -> Result<(), MachineError> {
         self.explain(volume::grown(&self.qmp, self.process.pid(), slot, size).await).await
     }
 

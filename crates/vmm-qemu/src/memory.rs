@@ -3,7 +3,7 @@
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 use pandastack_sys::pagemap::{FileMapping, PageRange, buffer, total};
 use pandastack_vmm::{MemoryDelta, MemoryUse, Run};
 
@@ -13,7 +13,7 @@ const PASS_BYTES: u64 = 4 * 1024 * 1024;
 /// Reports the pages that the guest only read, and the size of its changes.
 pub fn usage(pid: u32, base: &Path) -> io::Result<MemoryUse> {
     let touched = FileMapping::of(pid, base)?.touched()?;
-    Ok(MemoryUse { read: runs(&touched.read), changed: Bytes::new(total(&touched.changed)) })
+    Ok(MemoryUse { read: runs(&touched.read), changed: ByteSize::new(total(&touched.changed)) })
 }
 
 fn runs(extents: &[PageRange]) -> Vec<Run> {
@@ -21,7 +21,7 @@ fn runs(extents: &[PageRange]) -> Vec<Run> {
 }
 
 /// Reads all changed memory, unless it exceeds the maximum.
-pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::Result<Option<MemoryDelta>> {
+pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: ByteSize) -> io::Result<Option<MemoryDelta>> {
     let mapping = FileMapping::of(pid, base)?;
     let changed = mapping.touched()?.changed;
     let size = total(&changed);
@@ -39,7 +39,7 @@ pub fn hold(pid: u32, base: &Path, mut room: Vec<u8>, bytes_max: Bytes) -> io::R
 }
 
 /// Copies all changed memory over a copy of the layer's file, a few megabytes at a time.
-pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<Bytes> {
+pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<ByteSize> {
     let mapping = FileMapping::of(pid, base)?;
     let changed = mapping.touched()?.changed;
     let file = fs::OpenOptions::new().write(true).open(copy)?;
@@ -55,7 +55,7 @@ pub fn save(pid: u32, base: &Path, copy: &Path) -> io::Result<Bytes> {
             offset += piece.length;
         }
     }
-    Ok(Bytes::new(total(&changed)))
+    Ok(ByteSize::new(total(&changed)))
 }
 
 #[cfg(test)]
@@ -87,10 +87,10 @@ sys.stdin.read()
         let mut child = mapper.spawn().unwrap();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
         let changed = 3 * 4096;
-        let held = |room: usize, most| hold(child.id(), base.path(), vec![0; room], Bytes::new(most)).unwrap();
+        let held = |room: usize, most| hold(child.id(), base.path(), vec![0; room], ByteSize::new(most)).unwrap();
         for room in [0, 4096, changed as usize, 1 << 20] {
             let delta = held(room, changed).expect("there is leave for it");
-            assert_eq!((delta.size(), delta.bytes.len() as u64), (Bytes::new(changed), changed), "room for {room}");
+            assert_eq!((delta.size(), delta.bytes.len() as u64), (ByteSize::new(changed), changed), "room for {room}");
             assert_eq!((delta.bytes[0], delta.bytes[1], delta.bytes[8192]), (b'x', b'a', b'x'));
             assert!(held(room, changed - 1).is_none(), "the room says nothing of the leave");
         }

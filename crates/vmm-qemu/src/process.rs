@@ -321,7 +321,7 @@ struct Watched {
     log: PathBuf,
     console: PathBuf,
     group: Option<Cgroup>,
-    memory: pandastack_model::Bytes,
+    memory: pandastack_model::ByteSize,
 }
 
 async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState>, watched: Watched) {
@@ -434,7 +434,7 @@ mod tests {
     }
 
     fn spec_of(run_dir: &Path) -> MachineSpec {
-        let memory = pandastack_model::Bytes::mib(64);
+        let memory = pandastack_model::ByteSize::mib(64);
         MachineSpec {
             id: pandastack_model::MachineId::random(),
             memory,

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 
 use crate::{
     Driver, LayerFiles, Link, Machine, MachineError, MachineSpec, MachineState, Power, StartError, VolumePort,
@@ -333,8 +333,8 @@ pub async fn an_empty_slot_takes_one_volume(subject: &impl Subject) {
         .and_then(|file| file.set_len(2 << 20))
         .expect("grow the volume");
     let first = VolumeSlot::all().next().expect("there are slots");
-    machine.volume_grown(first, Bytes::mib(2)).await.expect("a volume grows while its guest runs");
-    machine.volume_grown(first, Bytes::mib(1)).await.expect("news that came too late does no harm");
+    machine.volume_grown(first, ByteSize::mib(2)).await.expect("a volume grows while its guest runs");
+    machine.volume_grown(first, ByteSize::mib(1)).await.expect("news that came too late does no harm");
     assert_eq!(std::fs::metadata(&file).expect("look at the volume").len(), 2 << 20, "a volume was cut");
     machine.stop().await;
 }

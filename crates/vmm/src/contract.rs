@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use pandastack_model::{Bytes, MachineId, Tier};
+use pandastack_model::{ByteSize, MachineId, Tier};
 use tokio::sync::watch;
 
 use crate::{KeptLink, LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, VolumePort, VolumeSlot};
@@ -15,7 +15,7 @@ use crate::{KeptLink, LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, Volum
 #[derive(Clone, Debug)]
 pub struct MachineSpec {
     pub id: MachineId,
-    pub memory: Bytes,
+    pub memory: ByteSize,
     pub cpus: u8,
     /// The machine's own writable root disk.
     pub disk: PathBuf,
@@ -34,7 +34,7 @@ pub struct MachineLimits {
     /// Hundredths of a CPU.
     pub cpu_percent: u32,
     /// Limit for the whole process: guest memory plus overhead.
-    pub memory: Bytes,
+    pub memory: ByteSize,
     /// Threads and processes.
     pub pids: u32,
 }
@@ -42,14 +42,14 @@ pub struct MachineLimits {
 impl MachineLimits {
     /// Memory that a machine's process needs beside its guest's memory: translated code, device
     /// models, buffers.
-    const OVERHEAD: Bytes = Bytes::mib(256);
+    const OVERHEAD: ByteSize = ByteSize::mib(256);
 
     /// CPU threads, I/O workers and the main loop.
     const THREADS: u32 = 128;
 
     /// The limits of a machine of this size.
-    pub fn of(memory: Bytes, cpus: u8) -> Self {
-        let memory = Bytes::new(memory.get() + Self::OVERHEAD.get());
+    pub fn of(memory: ByteSize, cpus: u8) -> Self {
+        let memory = ByteSize::new(memory.get() + Self::OVERHEAD.get());
         Self { cpu_percent: u32::from(cpus) * 100, memory, pids: Self::THREADS }
     }
 }
@@ -270,12 +270,12 @@ pub trait Machine: Send + Sync {
         &self,
         base: &Path,
         room: Vec<u8>,
-        bytes_max: Bytes,
+        bytes_max: ByteSize,
     ) -> Result<Option<MemoryDelta>, MachineError>;
 
     /// Writes the guest's changes over a copy of the memory file it was restored from, and returns
     /// their size. The machine must stay paused meanwhile.
-    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<Bytes, MachineError>;
+    async fn save_memory(&self, base: &Path, copy: &Path) -> Result<ByteSize, MachineError>;
 
     /// Attaches a volume to its empty slot. The machine must be paused, so that the guest never
     /// sees a partial exchange. The guest notices the disk when it continues.
@@ -283,7 +283,7 @@ pub trait Machine: Send + Sync {
 
     /// Tells the guest that the file of a volume has grown to this size. Only writable disks grow.
     /// Does not shrink a file that is larger.
-    async fn volume_grown(&self, slot: VolumeSlot, size: Bytes) -> Result<(), MachineError>;
+    async fn volume_grown(&self, slot: VolumeSlot, size: ByteSize) -> Result<(), MachineError>;
 
     /// Ends the process and waits for it. Idempotent, also for a dead machine.
     async fn stop(&self);

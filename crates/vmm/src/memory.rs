@@ -2,7 +2,7 @@
 
 use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 
 /// One range of the memory file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct MemoryUse {
     /// Ranges that were only read. A restore of its layer needs these first.
     pub read: Vec<Run>,
     /// Size of the changed memory.
-    pub changed: Bytes,
+    pub changed: ByteSize,
 }
 
 /// All memory that a guest has changed since its layer was sealed. `bytes` holds the contents of
@@ -31,8 +31,8 @@ pub struct MemoryDelta {
 
 impl MemoryDelta {
     /// Size of all changed memory.
-    pub fn size(&self) -> Bytes {
-        Bytes::new(self.bytes.len() as u64)
+    pub fn size(&self) -> ByteSize {
+        ByteSize::new(self.bytes.len() as u64)
     }
 
     /// Writes every run over a copy of the layer's memory file.

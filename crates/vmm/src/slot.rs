@@ -6,7 +6,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use pandastack_model::Access;
+use pandastack_model::VolumeAccess;
 
 /// Number of slots of each kind. Changing it changes every template.
 pub const VOLUME_SLOTS: u8 = 4;
@@ -38,11 +38,11 @@ pub struct BadSlot(String);
 
 impl VolumeSlot {
     /// The slot of this number and access, if the number is valid.
-    pub fn new(access: Access, number: usize) -> Option<Self> {
+    pub fn new(access: VolumeAccess, number: usize) -> Option<Self> {
         let number = u8::try_from(number).ok().filter(|number| *number < VOLUME_SLOTS)?;
         let kind = match access {
-            Access::ReadWrite => Kind::ReadWrite,
-            Access::ReadOnly => Kind::ReadOnly,
+            VolumeAccess::ReadWrite => Kind::ReadWrite,
+            VolumeAccess::ReadOnly => Kind::ReadOnly,
         };
         Some(Self { kind, number })
     }
@@ -54,10 +54,10 @@ impl VolumeSlot {
     }
 
     /// Access of the slot's disk.
-    pub fn access(self) -> Access {
+    pub fn access(self) -> VolumeAccess {
         match self.kind {
-            Kind::ReadWrite => Access::ReadWrite,
-            Kind::ReadOnly => Access::ReadOnly,
+            Kind::ReadWrite => VolumeAccess::ReadWrite,
+            Kind::ReadOnly => VolumeAccess::ReadOnly,
         }
     }
 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn there_are_no_more_slots_than_devices() {
-        for access in [Access::ReadWrite, Access::ReadOnly] {
+        for access in [VolumeAccess::ReadWrite, VolumeAccess::ReadOnly] {
             let slot = VolumeSlot::new(access, usize::from(VOLUME_SLOTS) - 1).unwrap();
             assert_eq!(slot.access(), access);
             assert_eq!(VolumeSlot::new(access, usize::from(VOLUME_SLOTS)), None);

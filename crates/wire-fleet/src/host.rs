@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
 use pandastack_model::{
-    Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId,
-    SandboxSpec, SandboxState, Tier, VolumeId,
+    ByteSize, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId, SandboxSpec,
+    SandboxState, Tier, VolumeId,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -73,7 +73,7 @@ pub enum Hold {
 pub struct LayerView {
     pub layer: LayerId,
     /// Memory and disk that only this layer uses.
-    pub own: Size,
+    pub own: ByteSize,
     /// How long the sandbox was stopped for the seal.
     pub pause: Duration,
 }
@@ -110,7 +110,7 @@ pub struct BootAsk {
     pub layer: LayerId,
     /// The volume that holds the root file system.
     pub volume: VolumeId,
-    pub memory: Size,
+    pub memory: ByteSize,
     pub cpus: u8,
     pub defaults: ExecDefaults,
 }
@@ -119,7 +119,7 @@ pub struct BootAsk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeView {
     pub volume: VolumeId,
-    pub size: Size,
+    pub size: ByteSize,
     /// The sandboxes that use it now, asleep ones included.
     pub users: Vec<SandboxId>,
 }
@@ -159,12 +159,12 @@ pub struct HostStatus {
     /// Blank processes that are ready for any layer.
     pub blanks: usize,
     /// Guest memory of all machines together, standby machines included.
-    pub memory_promised: Size,
+    pub memory_promised: ByteSize,
     /// Space on the data volume.
-    pub disk_free: Size,
-    pub disk_total: Size,
+    pub disk_free: ByteSize,
+    pub disk_total: ByteSize,
     /// Resident memory of this process.
-    pub resident: Size,
+    pub resident: ByteSize,
 }
 
 /// Resources that the process of a sandbox's machine uses on its host.
@@ -176,8 +176,8 @@ pub struct MachineUsage {
     pub up: Duration,
     /// CPU time of the process, which may be older than the sandbox's use of it.
     pub cpu: Duration,
-    pub resident: Size,
-    pub mapped: Size,
+    pub resident: ByteSize,
+    pub mapped: ByteSize,
     pub threads: u64,
 }
 
@@ -388,10 +388,10 @@ pub trait HostPort: ProcessPort + TreePort {
     async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault>;
 
     /// Makes an empty volume. A repeated request with the same id and size gets the same answer.
-    async fn make_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault>;
+    async fn make_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault>;
 
     /// Grows a volume, also while it is in use. Volumes never shrink.
-    async fn grow_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault>;
+    async fn grow_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault>;
 
     /// Deletes a volume and its data; refused while a sandbox uses it. Unknown ids succeed.
     async fn remove_volume(&self, volume: VolumeId) -> Result<(), Fault>;

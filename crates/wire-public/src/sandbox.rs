@@ -198,7 +198,7 @@ pub(crate) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
-    use pandastack_model::{Access, FaultKind};
+    use pandastack_model::{FaultKind, VolumeAccess};
 
     use super::*;
 
@@ -240,7 +240,7 @@ mod tests {
         )
         .unwrap();
         let mounts: Vec<_> = ask.volumes.iter().map(|mount| (mount.path.as_str(), mount.access)).collect();
-        assert_eq!(mounts, [("/mnt/v", Access::ReadWrite), ("/data", Access::ReadOnly)]);
+        assert_eq!(mounts, [("/mnt/v", VolumeAccess::ReadWrite), ("/data", VolumeAccess::ReadOnly)]);
         assert!(ask.egress.names("pypi.org") && !ask.egress.names("example.org"));
         assert_eq!(ask.bandwidth_mbps, Some(20));
         assert_eq!(parse(r#"{"template":"a","egress_allowlist":[]}"#).unwrap().egress, Egress::Only(Vec::new()));

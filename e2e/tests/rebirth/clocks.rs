@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pandastack_e2e::{PATIENCE, read_until, shell, start};
-use pandastack_model::{LayerId, Origin, SandboxId, SandboxSpec};
+use pandastack_model::{LayerId, SandboxId, SandboxOrigin, SandboxSpec};
 use pandastack_testbed::{Bed, spec, stretched, wait_for};
 use pandastack_wire_fleet::{Ensure, Hold, HostPort, SealAsk};
 
@@ -26,7 +26,7 @@ async fn a_guest_has_the_hosts_time_however_it_came_to_life() {
         bed.host.wake(source).await.unwrap();
         clock_is_right(bed, source, "woken").await;
         let late = SandboxId::random();
-        let spec = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+        let spec = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") };
         bed.host.ensure(Ensure { id: late, generation: 1, spec }).await.unwrap();
         clock_is_right(bed, late, "created from an old snapshot").await;
         let child = bed.fork(late, 1).await.unwrap()[0];

@@ -1,7 +1,7 @@
 //! Makes and deletes snapshots. The row is written before the layer and removed after it. So the
 //! next start finds the row of an interrupted operation and releases the layer.
 
-use pandastack_model::{Bytes, Fault, FaultKind, LayerId, SandboxId};
+use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId};
 use pandastack_wire_fleet::{Caller, Hold, SealAsk};
 
 use crate::{
@@ -22,7 +22,7 @@ impl Control {
             sandbox: id,
             template: intent.spec.template,
             size: intent.size,
-            own: Bytes::new(0),
+            own: ByteSize::new(0),
             created_at_ns: self.clock.now_ns(),
         };
         self.note_made(caller, Made::Snapshot, &[snapshot.layer.to_string()]).await?;

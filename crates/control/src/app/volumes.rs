@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use pandastack_model::{Bytes, Fault, FaultKind, NoShare, VOLUMES_OVERCOMMIT, VolumeId, admit_share};
+use pandastack_model::{ByteSize, Fault, FaultKind, ShareRefusal, VOLUMES_OVERCOMMIT, VolumeId, admit_share};
 use pandastack_wire_fleet::{Caller, VolumeView, WorkspaceId};
 use pandastack_wire_public::VolumeName;
 
@@ -25,7 +25,7 @@ impl Control {
         &self,
         caller: &Caller,
         name: VolumeName,
-        size: Bytes,
+        size: ByteSize,
     ) -> Result<SeenVolume, Fault> {
         let volume = Volume {
             id: VolumeId::random(),
@@ -87,7 +87,7 @@ impl Control {
     }
 
     /// Grows a volume, even while it is in use.
-    pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: Bytes) -> Result<SeenVolume, Fault> {
+    pub(crate) async fn grow_volume(&self, caller: &Caller, name: &str, size: ByteSize) -> Result<SeenVolume, Fault> {
         let mut volume = self.store.find_volume(&caller.workspace, name).await?.ok_or_else(|| no_volume(name))?;
         if size < volume.size {
             let text = format!("volume {name} has {} and cannot shrink; create a smaller volume instead", volume.size);
@@ -96,7 +96,7 @@ impl Control {
         let control = self.clone();
         let work = async move {
             let _gate = control.locks.volumes.lock().await;
-            control.admit_bytes(&volume.workspace, Bytes::new(size.get() - volume.size.get())).await?;
+            control.admit_bytes(&volume.workspace, ByteSize::new(size.get() - volume.size.get())).await?;
             let seen = control.host.grow_volume(volume.id, size).await?;
             control.store.show_volume(volume.id, seen.size).await?;
             volume.size = seen.size;
@@ -122,14 +122,16 @@ impl Control {
 
     /// Refuses more volume bytes than the workspace's share. The host decides whether it has the
     /// space.
-    async fn admit_bytes(&self, workspace: &WorkspaceId, more: Bytes) -> Result<(), Fault> {
+    async fn admit_bytes(&self, workspace: &WorkspaceId, more: ByteSize) -> Result<(), Fault> {
         if self.owner(workspace).await?.is_none() {
             return Ok(());
         }
         let total = self.host.status().await.disk_total.get().saturating_mul(VOLUMES_OVERCOMMIT);
         let VolumeBytes { own, all } = self.store.volume_bytes(workspace).await?;
-        let Err(NoShare::Share { held, most }) = admit_share(total, all - own, own, more.get()) else { return Ok(()) };
-        let [held, most] = [held, most].map(Bytes::new);
+        let Err(ShareRefusal::Share { held, most }) = admit_share(total, all - own, own, more.get()) else {
+            return Ok(());
+        };
+        let [held, most] = [held, most].map(ByteSize::new);
         let text = format!(
             "the volumes of this workspace have {held}, and its share of this host is now {most}, so {more} more do \
              not fit; delete a volume or request less"

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use pandastack_model::{BuildId, Bytes, LayerId, Origin, TemplateName};
+use pandastack_model::{BuildId, ByteSize, LayerId, SandboxOrigin, TemplateName};
 use pandastack_wire_public::{BuildAsk, BuildSource};
 use tokio::sync::oneshot;
 
@@ -27,7 +27,7 @@ pub struct Job {
 pub struct Ground {
     /// The template name of sandboxes that the build makes.
     pub template: TemplateName,
-    pub origin: Origin,
+    pub origin: SandboxOrigin,
     /// The layer, if it comes from the cache.
     pub cached: Option<LayerId>,
     /// Identifies the base in cache keys.
@@ -42,7 +42,7 @@ pub struct Ground {
 /// The origin of a build's next machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct From {
-    pub origin: Origin,
+    pub origin: SandboxOrigin,
     /// The layer, if it comes from the cache.
     pub cached: Option<LayerId>,
 }
@@ -170,7 +170,7 @@ impl Control {
         deadline: Instant,
     ) -> Result<(), Failure> {
         let started = Instant::now();
-        let builder = Builder::start(self, job, ground, Origin::Layer(layer), deadline).await?;
+        let builder = Builder::start(self, job, ground, SandboxOrigin::Layer(layer), deadline).await?;
         let took = started.elapsed();
         let proven = builder.prove(settings).await;
         builder.end().await?;
@@ -186,7 +186,7 @@ impl Control {
         if let Some(own) = self.store.find_template(&job.build.workspace, bare).await? {
             return Ok(Some(Ground {
                 template: own.name,
-                origin: Origin::Layer(own.layer),
+                origin: SandboxOrigin::Layer(own.layer),
                 cached: None,
                 key: own.layer.to_string(),
                 base: bare.to_owned(),
@@ -198,7 +198,7 @@ impl Control {
         let found = self.host.templates().await.into_iter().find(|template| template.name == bare);
         Ok(found.map(|found| Ground {
             template,
-            origin: Origin::Template,
+            origin: SandboxOrigin::Template,
             cached: None,
             key: found.layer,
             base: bare.to_owned(),
@@ -220,7 +220,7 @@ impl Control {
             (None, None) => 0,
         };
         Ok(Ground {
-            origin: Origin::Layer(found.layer),
+            origin: SandboxOrigin::Layer(found.layer),
             cached: None,
             key: found.layer.to_string(),
             base: format!("snapshot {id}"),
@@ -266,7 +266,7 @@ impl Control {
             }
             Err(error) => tracing::error!(%build, %error, "could not list the resources of a build"),
         }
-        match self.store.trim_cache(workspace, CACHED_LAYERS_MAX, Bytes::new(CACHED_BYTES_MAX)).await {
+        match self.store.trim_cache(workspace, CACHED_LAYERS_MAX, ByteSize::new(CACHED_BYTES_MAX)).await {
             Ok(layers) => {
                 for layer in layers {
                     self.give_up_holding(Holding::Layer(layer)).await;

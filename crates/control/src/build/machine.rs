@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt};
-use pandastack_model::{Bytes, Fault, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, VolumeMount};
+use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, VolumeMount};
 use pandastack_wire_fleet::{Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, Hold, Program, SealAsk, WriteAsk};
 use pandastack_wire_public::TextTail;
 use tokio::sync::mpsc;
@@ -47,7 +47,7 @@ impl<'a> Builder<'a> {
         control: &'a Control,
         job: &'a Job,
         ground: &Ground,
-        origin: Origin,
+        origin: SandboxOrigin,
         deadline: Instant,
     ) -> Result<Self, Failure> {
         Self::start_as(control, job, SandboxSpec { origin, ..SandboxSpec::of(ground.template.clone()) }, deadline).await
@@ -214,7 +214,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Seals the machine, which keeps running. Returns the bytes that only this layer uses.
-    pub async fn seal(&self, layer: LayerId) -> Result<Bytes, Failure> {
+    pub async fn seal(&self, layer: LayerId) -> Result<ByteSize, Failure> {
         let sealed = self.control.host.seal(self.id, SealAsk { layer, hold: Hold::Kept }).await?;
         Ok(sealed.own)
     }

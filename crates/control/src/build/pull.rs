@@ -6,7 +6,7 @@ use std::{collections::HashMap, io, time::Instant};
 use bytes::Bytes;
 use futures_util::stream;
 use pandastack_kit::Secret;
-use pandastack_model::{Fault, Origin};
+use pandastack_model::{Fault, SandboxOrigin};
 use pandastack_wire_public::RegistryAuth;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ impl Control {
         let key = format!("image 1 {} {} {} {}", image.digest.as_str(), job.ask.size_mb, size.cpus, size.memory_mib);
         let mut ground = Ground {
             template: job.ask.name.clone(),
-            origin: Origin::Template,
+            origin: SandboxOrigin::Template,
             cached: None,
             key: key.clone(),
             base: reference.to_string(),
@@ -57,7 +57,7 @@ impl Control {
         };
         if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, self.clock.now_ns()).await? {
             job.log.say(format!("image {} CACHED", image.digest.short())).await;
-            ground.origin = Origin::Layer(layer);
+            ground.origin = SandboxOrigin::Layer(layer);
             ground.cached = Some(layer);
             return Ok(ground);
         }
@@ -70,7 +70,7 @@ impl Control {
         let view = self.boot_root(job, volume, exec_defaults(&ground.settings)).await?;
         let cached = CachedLayer { key, layer: view.layer, own: view.own };
         self.store.cache_layer(&job.build.workspace, &cached, self.clock.now_ns()).await?;
-        ground.origin = Origin::Layer(view.layer);
+        ground.origin = SandboxOrigin::Layer(view.layer);
         Ok(ground)
     }
 

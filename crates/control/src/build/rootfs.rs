@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use pandastack_model::{Access, Bytes, ExecDefaults, Fault, LayerId, Origin, VolumeId, VolumeMount};
+use pandastack_model::{ByteSize, ExecDefaults, Fault, LayerId, SandboxOrigin, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_wire_fleet::{BootAsk, LayerView, TemplateView};
 use pandastack_wire_public::BuildAsk;
 use tokio::{fs::File, io::AsyncReadExt};
@@ -48,7 +48,7 @@ impl Control {
         let LayerView { layer, .. } = self.boot_root(job, volume, ExecDefaults::default()).await?;
         let ground = Ground {
             template: job.ask.name.clone(),
-            origin: Origin::Layer(layer),
+            origin: SandboxOrigin::Layer(layer),
             cached: None,
             key: layer.to_string(),
             base: "rootfs".to_owned(),
@@ -63,7 +63,7 @@ impl Control {
     pub(super) async fn root_volume(&self, job: &Job) -> Result<VolumeId, Failure> {
         let volume = VolumeId::random();
         self.store.hold(job.build.id, Holding::Volume(volume)).await?;
-        self.host.make_volume(volume, Bytes::mib(job.ask.size_mb)).await?;
+        self.host.make_volume(volume, ByteSize::mib(job.ask.size_mb)).await?;
         Ok(volume)
     }
 
@@ -79,7 +79,7 @@ impl Control {
         job.log.say(format!("first boot ({cpus} CPUs, {memory_mib} MiB)")).await;
         let layer = LayerId::random();
         self.store.hold(job.build.id, Holding::Layer(layer)).await?;
-        let (memory, cpus) = (Bytes::mib(memory_mib), u8::try_from(cpus).unwrap_or(u8::MAX));
+        let (memory, cpus) = (ByteSize::mib(memory_mib), u8::try_from(cpus).unwrap_or(u8::MAX));
         Ok(self.host.boot(BootAsk { layer, volume, memory, cpus, defaults }).await?)
     }
 
@@ -91,7 +91,7 @@ impl Control {
         deadline: Instant,
     ) -> Result<Builder<'a>, Failure> {
         let ground = self.unpacker().await?;
-        let mount = VolumeMount { volume, path: ROOT.to_owned(), access: Access::ReadWrite };
+        let mount = VolumeMount { volume, path: ROOT.to_owned(), access: VolumeAccess::ReadWrite };
         Builder::start_with(self, job, &ground, vec![mount], deadline).await
     }
 
@@ -127,7 +127,7 @@ impl Control {
         let TemplateView { name, layer, memory_mib, cpus, disk_mib } = found.ok_or_else(none)?.clone();
         Ok(Ground {
             template: name.parse().map_err(|_| none())?,
-            origin: Origin::Template,
+            origin: SandboxOrigin::Template,
             cached: None,
             key: layer,
             base: name,

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use pandastack_model::{LayerId, Origin};
+use pandastack_model::{LayerId, SandboxOrigin};
 
 use super::{
     Settings,
@@ -134,7 +134,7 @@ impl Control {
             let now_ns = self.clock.now_ns();
             if let Some(layer) = self.store.cached_layer(&job.build.workspace, &key, now_ns).await? {
                 job.log.say(format!("{step} CACHED: {text}")).await;
-                from = From { origin: Origin::Layer(layer), cached: Some(layer) };
+                from = From { origin: SandboxOrigin::Layer(layer), cached: Some(layer) };
                 if let Some(builder) = builder.take() {
                     builder.end().await?;
                 }
@@ -151,7 +151,7 @@ impl Control {
             };
             changed.map_err(|error| error.at(&named))?;
             let layer = self.keep_layer(job, &machine, &key).await.map_err(|error| error.at(&named))?;
-            from = From { origin: Origin::Layer(layer), cached: None };
+            from = From { origin: SandboxOrigin::Layer(layer), cached: None };
             builder = Some(machine);
         }
         Ok(Reached { key, from, builder })

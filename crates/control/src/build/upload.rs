@@ -13,7 +13,7 @@ use std::{
 use axum::body::{Body, Bytes};
 use futures_util::{Stream, StreamExt};
 use multer::{Field, Multipart};
-use pandastack_model::{Fault, FaultKind, NoShare, Shares};
+use pandastack_model::{Fault, FaultKind, ShareRefusal, Shares};
 use pandastack_wire_fleet::WorkspaceId;
 use pandastack_wire_public::BuildFields;
 use sha2::{Digest, Sha256};
@@ -74,14 +74,14 @@ impl Spool {
                 self.bytes += bytes;
                 Ok(())
             }
-            Err(NoShare::Share { held, most }) => {
+            Err(ShareRefusal::Share { held, most }) => {
                 let text = format!(
                     "the uploads of this workspace use {held} bytes, and its share is now {most}; try again when \
                      other builds have finished"
                 );
                 Err(Fault::new(FaultKind::Quota, "quota.upload_bytes", text))
             }
-            Err(NoShare::Full { .. }) => Err(Fault::new(FaultKind::Storage, "build.no_room", NoRoom.to_string())),
+            Err(ShareRefusal::Full { .. }) => Err(Fault::new(FaultKind::Storage, "build.no_room", NoRoom.to_string())),
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
 };
 use pandastack_door::http::Answer;
-use pandastack_model::{Bytes, Fault, FaultKind};
+use pandastack_model::{ByteSize, Fault, FaultKind};
 use pandastack_wire_fleet::TemplateView;
 use pandastack_wire_public::{Template, rfc3339};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ fn global(view: TemplateView) -> Template {
     Template {
         rootfs_path: format!("templates/{name}"),
         name,
-        size_bytes: Bytes::mib(disk_mib).get(),
+        size_bytes: ByteSize::mib(disk_mib).get(),
         cpu: u32::from(cpus),
         memory_mb: memory_mib,
         is_global: true,
@@ -80,7 +80,7 @@ fn render(template: store::Template) -> Template {
     Template {
         rootfs_path: format!("templates/{name}"),
         name: name.to_string(),
-        size_bytes: Bytes::mib(disk_mib).get(),
+        size_bytes: ByteSize::mib(disk_mib).get(),
         cpu: size.cpus,
         memory_mb: size.memory_mib,
         is_global: false,

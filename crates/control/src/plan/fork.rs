@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pandastack_model::{Access, Fault, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use pandastack_model::{
+    Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
+};
 use pandastack_wire_public::{
     ForkWish,
     metadata::{FORK_INDEX, FORK_PARENT_ID, FORK_TREE_ID, FORK_TREE_ROLE, FORKED_FROM},
@@ -55,7 +57,7 @@ fn one(view: &ForkView, ask: &ForkPlanAsk, index: usize, id: SandboxId, mounts: 
         spec: SandboxSpec {
             owner: Some(parent.workspace.owner()),
             template: parent.spec.template.clone(),
-            origin: Origin::Layer(ask.layer),
+            origin: SandboxOrigin::Layer(ask.layer),
             ttl_seconds: limit.ttl_seconds,
             persistent: limit.persistent,
             metadata: metadata(parent.id, ask, index),
@@ -97,7 +99,7 @@ fn metadata(parent: SandboxId, ask: &ForkPlanAsk, index: usize) -> BTreeMap<Stri
 /// that writes to one cannot be forked.
 fn shared_volumes(parent: &Intent) -> Result<Vec<VolumeMount>, Fault> {
     let written = parent.spec.volumes.iter().zip(&parent.volume_names);
-    match written.into_iter().find(|(mount, _)| mount.access == Access::ReadWrite) {
+    match written.into_iter().find(|(mount, _)| mount.access == VolumeAccess::ReadWrite) {
         None => Ok(parent.spec.volumes.clone()),
         Some((_, name)) => {
             let text = format!(
@@ -197,10 +199,10 @@ mod tests {
     #[test]
     fn only_readers_of_volumes_are_copied() {
         let mut parent = parent();
-        let mount = VolumeMount { volume: VolumeId::random(), path: "/mnt/v".into(), access: Access::ReadOnly };
+        let mount = VolumeMount { volume: VolumeId::random(), path: "/mnt/v".into(), access: VolumeAccess::ReadOnly };
         (parent.spec.volumes, parent.volume_names) = (vec![mount], vec!["v".into()]);
         assert_eq!(plan(&parent, 1, None, 0).unwrap()[0].spec.volumes, parent.spec.volumes);
-        parent.spec.volumes[0].access = Access::ReadWrite;
+        parent.spec.volumes[0].access = VolumeAccess::ReadWrite;
         assert_eq!(plan(&parent, 1, None, 0).unwrap_err().code, "volume.attached");
     }
 }

@@ -1,7 +1,7 @@
 //! Decides whether a sandbox may be created, and returns its intent.
 
 use pandastack_model::{
-    Fault, FaultKind, GuestPort, Origin, SandboxId, SandboxSpec, SandboxState, TemplateName, VolumeMount,
+    Fault, FaultKind, GuestPort, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, TemplateName, VolumeMount,
 };
 use pandastack_wire_fleet::{TemplateView, WorkspaceId};
 use pandastack_wire_public::{NamedMount, SandboxAsk, Start, declared_key, is_hidden};
@@ -41,7 +41,7 @@ pub struct Ask {
 /// The source and the size of a new sandbox.
 struct Beginning {
     template: TemplateName,
-    origin: Origin,
+    origin: SandboxOrigin,
     size: Size,
     from_snapshot: Option<String>,
 }
@@ -94,21 +94,24 @@ pub fn full() -> Fault {
 
 fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
     match start {
-        Start::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => {
-            Ok(Beginning { template: name, origin: Origin::Layer(own.layer), size: own.size, from_snapshot: None })
-        }
+        Start::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => Ok(Beginning {
+            template: name,
+            origin: SandboxOrigin::Layer(own.layer),
+            size: own.size,
+            from_snapshot: None,
+        }),
         Start::Template(name) => {
             let known = view.templates.iter().find(|template| template.name == name.as_str());
             let known = known.ok_or_else(|| unknown_template(view, name.as_str()))?;
             let size = Size { cpus: u32::from(known.cpus), memory_mib: known.memory_mib };
-            Ok(Beginning { template: name, origin: Origin::Template, size, from_snapshot: None })
+            Ok(Beginning { template: name, origin: SandboxOrigin::Template, size, from_snapshot: None })
         }
         // The template may be deleted by now; the layer contains everything.
         Start::Snapshot(_) => {
             let snapshot = view.snapshot.as_ref().ok_or_else(no_snapshot)?;
             Ok(Beginning {
                 template: snapshot.template.clone(),
-                origin: Origin::Layer(snapshot.layer),
+                origin: SandboxOrigin::Layer(snapshot.layer),
                 size: snapshot.size,
                 from_snapshot: Some(snapshot.id()),
             })
@@ -133,7 +136,7 @@ fn unknown_template(view: &View, name: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use pandastack_model::{Bytes, LayerId};
+    use pandastack_model::{ByteSize, LayerId};
     use pandastack_wire_public::CreateSandbox;
     use serde_json::json;
 
@@ -192,12 +195,12 @@ mod tests {
             sandbox: SandboxId::random(),
             template: "gone".parse().unwrap(),
             size: Size { cpus: 7, memory_mib: 77 },
-            own: Bytes::new(1),
+            own: ByteSize::new(1),
             created_at_ns: 0,
         };
         let view = View { snapshot: Some(snapshot.clone()), ..view(0) };
         let intent = place(&view, ask(json!({"template": "base", "from_snapshot": "s"}))).unwrap();
-        assert_eq!((intent.size, intent.spec.origin), (snapshot.size, Origin::Layer(snapshot.layer)));
+        assert_eq!((intent.size, intent.spec.origin), (snapshot.size, SandboxOrigin::Layer(snapshot.layer)));
         assert_eq!((intent.spec.template.as_str(), intent.from_snapshot), ("gone", Some(snapshot.id())));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pandastack_model::{
-    Access, Egress, EgressRule, LayerId, Origin, SandboxId, SandboxSpec, SandboxState, VolumeMount,
+    Egress, EgressRule, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
 };
 use pandastack_wire_fleet::{SandboxView, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ pub(super) fn volumes_to_sql(intent: &Intent) -> String {
         name: name.clone(),
         volume: mount.volume.to_string(),
         path: mount.path.clone(),
-        read_only: mount.access == Access::ReadOnly,
+        read_only: mount.access == VolumeAccess::ReadOnly,
     };
     let mounts: Vec<_> = intent.spec.volumes.iter().zip(&intent.volume_names).map(kept).collect();
     serde_json::to_string(&mounts).expect("a list of plain texts is always JSON")
@@ -178,7 +178,7 @@ fn read_spec(row: &SqliteRow, id: SandboxId, volumes: Vec<VolumeMount>) -> Resul
     Ok(SandboxSpec {
         owner: Some(WorkspaceId(workspace).owner()),
         template: template.parse().map_err(|_| corrupt("template"))?,
-        origin: layer.map_or(Origin::Template, Origin::Layer),
+        origin: layer.map_or(SandboxOrigin::Template, SandboxOrigin::Layer),
         ttl_seconds: column::<i64>(row, "ttl_seconds").map(from_sql)?,
         persistent: column(row, "persistent")?,
         metadata: map("metadata")?,
@@ -201,7 +201,7 @@ fn read_volumes(row: &SqliteRow, id: SandboxId) -> Result<(Vec<VolumeMount>, Vec
     let kept: Vec<KeptMount> = serde_json::from_str(&text).map_err(|_| corrupt())?;
     let mount = |kept: KeptMount| {
         let volume = kept.volume.parse().map_err(|_| corrupt())?;
-        let access = if kept.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let access = if kept.read_only { VolumeAccess::ReadOnly } else { VolumeAccess::ReadWrite };
         Ok((VolumeMount { volume, path: kept.path, access }, kept.name))
     };
     kept.into_iter().map(mount).collect::<Result<Vec<_>, _>>().map(|mounts| mounts.into_iter().unzip())

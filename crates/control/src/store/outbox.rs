@@ -3,7 +3,7 @@
 //! the sandbox's event stream.
 
 use pandastack_kit::trace;
-use pandastack_model::{Audience, DeliveryId, EventId, EventKind, SandboxId, WebhookId};
+use pandastack_model::{DeliveryId, EventAudience, EventId, EventKind, SandboxId, WebhookId};
 use pandastack_wire_public::{EventPattern, WebhookEvent};
 use serde_json::json;
 use sqlx::{Row, SqliteConnection};
@@ -165,7 +165,7 @@ async fn subscribers(
     id: SandboxId,
     kind: EventKind,
 ) -> Result<Vec<(WebhookId, String)>, StoreError> {
-    if kind.audience() == Audience::Stream {
+    if kind.audience() == EventAudience::Stream {
         return Ok(Vec::new());
     }
     let sql = "SELECT webhook.id, webhook.workspace, webhook.events FROM webhook

@@ -1,6 +1,6 @@
 //! The wanted sandboxes. Their states are in `states.rs`.
 
-use pandastack_model::{Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_wire_fleet::WorkspaceId;
 
 use super::{
@@ -156,8 +156,8 @@ fn insert(intent: &Intent) -> Insert<'static> {
     let SandboxSpec { bandwidth_mbps, volumes: _, .. } = spec;
     let Lineage { parent, tree, index, promoted } = lineage;
     let layer = match origin {
-        Origin::Template => None,
-        Origin::Layer(layer) => Some(layer.to_string()),
+        SandboxOrigin::Template => None,
+        SandboxOrigin::Layer(layer) => Some(layer.to_string()),
     };
     let sql = "INSERT INTO sandbox (id, workspace, generation, created_at, template, ttl_seconds, persistent, metadata,
                    env, cpus, memory_mib, status, guest_ip, boot_ms, boot_mode, isolation, origin_layer, from_snapshot,

@@ -1,7 +1,7 @@
 //! Snapshots. A row is written before its layer and removed after it, so that every layer has a
 //! row.
 
-use pandastack_model::{Bytes, LayerId, SandboxId, TemplateName};
+use pandastack_model::{ByteSize, LayerId, SandboxId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::sqlite::SqliteRow;
 
@@ -16,7 +16,7 @@ pub struct Snapshot {
     pub template: TemplateName,
     pub size: Size,
     /// Bytes that only this snapshot uses.
-    pub own: Bytes,
+    pub own: ByteSize,
     pub created_at_ns: u64,
 }
 
@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// Makes a finished snapshot visible.
-    pub async fn finish_snapshot(&self, layer: LayerId, own: Bytes) -> Result<(), StoreError> {
+    pub async fn finish_snapshot(&self, layer: LayerId, own: ByteSize) -> Result<(), StoreError> {
         sqlx::query("UPDATE snapshot SET status = 'ready', size_bytes = ? WHERE layer = ?")
             .bind(to_sql(own.get()))
             .bind(layer.to_string())
@@ -138,7 +138,7 @@ fn read(row: &SqliteRow) -> Result<Snapshot, StoreError> {
         sandbox: text("sandbox_id")?.parse().map_err(|_| corrupt("sandbox_id"))?,
         template: text("template")?.parse().map_err(|_| corrupt("template"))?,
         size: Size { cpus: u32::try_from(number("cpus")?).unwrap_or(1), memory_mib: number("memory_mib")? },
-        own: Bytes::new(number("size_bytes")?),
+        own: ByteSize::new(number("size_bytes")?),
         created_at_ns: number("created_at")?,
     })
 }

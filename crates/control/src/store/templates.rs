@@ -1,7 +1,7 @@
 //! Templates that belong to a workspace, and the cached layers of build steps. A layer that loses
 //! its owner becomes a holding in the same transaction, so that every layer has a row.
 
-use pandastack_model::{BuildId, Bytes, LayerId, TemplateName};
+use pandastack_model::{BuildId, ByteSize, LayerId, TemplateName};
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::{Sqlite, Transaction, sqlite::SqliteRow};
 
@@ -27,7 +27,7 @@ pub struct Template {
 pub struct CachedLayer {
     pub key: String,
     pub layer: LayerId,
-    pub own: Bytes,
+    pub own: ByteSize,
 }
 
 impl Store {
@@ -167,7 +167,7 @@ impl Store {
         &self,
         workspace: &WorkspaceId,
         layers_max: u64,
-        bytes_max: Bytes,
+        bytes_max: ByteSize,
     ) -> Result<Vec<LayerId>, StoreError> {
         let by_count = "DELETE FROM build_layer WHERE workspace = ?1 AND cache_key NOT IN
                         (SELECT cache_key FROM build_layer WHERE workspace = ?1 ORDER BY used_at DESC LIMIT ?2) RETURNING layer";

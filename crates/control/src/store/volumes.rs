@@ -1,7 +1,7 @@
 //! Volumes: the names of disks in a workspace. A row is written before its disk and removed after
 //! it.
 
-use pandastack_model::{Bytes, VolumeId};
+use pandastack_model::{ByteSize, VolumeId};
 use pandastack_wire_fleet::WorkspaceId;
 use sqlx::sqlite::SqliteRow;
 
@@ -13,7 +13,7 @@ pub struct Volume {
     pub id: VolumeId,
     pub workspace: WorkspaceId,
     pub name: String,
-    pub size: Bytes,
+    pub size: ByteSize,
     pub created_at_ns: u64,
 }
 
@@ -77,7 +77,7 @@ impl Store {
 
     /// Makes a volume visible and records its size. Volumes only grow, so a smaller size is
     /// outdated and ignored.
-    pub async fn show_volume(&self, id: VolumeId, size: Bytes) -> Result<(), StoreError> {
+    pub async fn show_volume(&self, id: VolumeId, size: ByteSize) -> Result<(), StoreError> {
         sqlx::query("UPDATE volume SET status = 'ready', size_bytes = max(size_bytes, ?) WHERE id = ?")
             .bind(to_sql(size.get()))
             .bind(id.to_string())
@@ -161,7 +161,7 @@ fn read(row: &SqliteRow) -> Result<Volume, StoreError> {
         id: id.parse().map_err(|_| StoreError::Corrupt { id, field: "id" })?,
         workspace: WorkspaceId(column(row, "workspace")?),
         name: column(row, "name")?,
-        size: Bytes::new(column(row, "size_bytes").map(from_sql)?),
+        size: ByteSize::new(column(row, "size_bytes").map(from_sql)?),
         created_at_ns: column(row, "created_at").map(from_sql)?,
     })
 }

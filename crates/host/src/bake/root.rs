@@ -47,7 +47,7 @@ async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootAsk) -> Result<Lay
 /// Returns a view of the layer if an earlier request made it. The view reports no own bytes.
 async fn made_before(context: &Arc<HostContext>, layer: LayerId) -> Result<Option<LayerView>, Fault> {
     let known = context.ledger.layer(layer).await?.is_some();
-    let view = LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO };
+    let view = LayerView { layer, own: pandastack_model::ByteSize::new(0), pause: std::time::Duration::ZERO };
     Ok((known && context.layers.contains(layer)).then_some(view))
 }
 
@@ -81,7 +81,7 @@ async fn in_berth(
     ask: &BootAsk,
     spec: MachineSpec,
     starting: Starting,
-    disk: pandastack_model::Bytes,
+    disk: pandastack_model::ByteSize,
     kit: pandastack_layers::BootKit,
     held: &mut Undo,
 ) -> Result<LayerView, Fault> {

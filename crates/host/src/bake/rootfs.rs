@@ -12,7 +12,7 @@ use std::{
     process::Stdio,
 };
 
-use pandastack_model::Bytes;
+use pandastack_model::ByteSize;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
@@ -235,7 +235,7 @@ fn enclosed(program: &str) -> Command {
     command
 }
 
-async fn make_disk(root: &Path, disk: &Path, size: Bytes, progress: &dyn Progress) -> Result<(), RootFsError> {
+async fn make_disk(root: &Path, disk: &Path, size: ByteSize, progress: &dyn Progress) -> Result<(), RootFsError> {
     let mut command = Command::new("mke2fs");
     // The sparse file reads as zeros. Without `assume_storage_prezeroed` a guest would initialize
     // the inode tables, and every copy of a layer that was sealed meanwhile would continue that.

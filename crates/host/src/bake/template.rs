@@ -10,7 +10,7 @@ use std::{
 
 use pandastack_kit::{Scope, random_bytes};
 use pandastack_layers::{BootKit, FORMAT, LayerStore, Manifest, SealError, Volume};
-use pandastack_model::{Bytes, LayerId, MachineId};
+use pandastack_model::{ByteSize, LayerId, MachineId};
 use pandastack_sys::{private, reflink::clone_or_copy};
 use pandastack_vmm::{
     BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError,
@@ -67,7 +67,7 @@ pub enum BakeError {
         "the data volume has {free} free, but a first boot may need {needed}; free some space, or choose another \
          folder with --data-dir"
     )]
-    Room { needed: Bytes, free: Bytes },
+    Room { needed: ByteSize, free: ByteSize },
     #[error(transparent)]
     Initramfs(#[from] InitramfsError),
     #[error(transparent)]
@@ -126,8 +126,8 @@ pub async fn bake(
 fn check_room(context: &BakeParts, recipe: &Recipe, root: &RootFs) -> Result<(), BakeError> {
     let disk =
         root.disk.metadata().map_err(|cause| BakeError::Io { action: "read the size of the root disk", cause })?;
-    let needed = Bytes::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
-    let free = Bytes::new(context.volume.free_bytes());
+    let needed = ByteSize::new(recipe.memory.get().saturating_add(disk.blocks() * 512));
+    let free = ByteSize::new(context.volume.free_bytes());
     if free < needed { Err(BakeError::Room { needed, free }) } else { Ok(()) }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pandastack_model::{Access, Egress, LayerId, Origin, Owner, SandboxId, SandboxSpec, SandboxState, VolumeMount};
+use pandastack_model::{
+    Egress, LayerId, Owner, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
+};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row, sqlite::SqliteRow};
 
@@ -164,14 +166,14 @@ impl Stored {
         let mount = |mount: &VolumeMount| StoredMount {
             volume: mount.volume,
             path: mount.path.clone(),
-            read_only: mount.access == Access::ReadOnly,
+            read_only: mount.access == VolumeAccess::ReadOnly,
         };
         let stored = Stored {
             owner: owner.as_ref().map(|owner| owner.0.clone()),
             template: template.to_string(),
             layer: match origin {
-                Origin::Template => None,
-                Origin::Layer(layer) => Some(*layer),
+                SandboxOrigin::Template => None,
+                SandboxOrigin::Layer(layer) => Some(*layer),
             },
             ttl_seconds: *ttl_seconds,
             persistent: *persistent,
@@ -194,12 +196,12 @@ impl Stored {
         let mount = |mount: StoredMount| VolumeMount {
             volume: mount.volume,
             path: mount.path,
-            access: if mount.read_only { Access::ReadOnly } else { Access::ReadWrite },
+            access: if mount.read_only { VolumeAccess::ReadOnly } else { VolumeAccess::ReadWrite },
         };
         Some(SandboxSpec {
             owner: owner.map(Owner),
             template: template.parse().ok()?,
-            origin: layer.map_or(Origin::Template, Origin::Layer),
+            origin: layer.map_or(SandboxOrigin::Template, SandboxOrigin::Layer),
             ttl_seconds,
             persistent,
             metadata,

@@ -1,7 +1,8 @@
 //! Tests of the ledger on a real file: the next process finds what was written.
 
 use pandastack_model::{
-    Access, Egress, LayerId, MachineId, Origin, Owner, SandboxId, SandboxSpec, SandboxState, VolumeId, VolumeMount,
+    Egress, LayerId, MachineId, Owner, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeId,
+    VolumeMount,
 };
 use pandastack_wire_fleet::Hold;
 
@@ -16,11 +17,11 @@ async fn ledger() -> (tempfile::TempDir, Ledger) {
 fn spec() -> SandboxSpec {
     SandboxSpec {
         owner: Some(Owner("w".into())),
-        origin: Origin::Layer(LayerId::random()),
+        origin: SandboxOrigin::Layer(LayerId::random()),
         persistent: true,
         egress: Egress::Only(vec!["*.debian.org".parse().unwrap(), "203.0.113.0/24".parse().unwrap()]),
         bandwidth_mbps: Some(10),
-        volumes: vec![VolumeMount { volume: VolumeId::random(), path: "/data".into(), access: Access::ReadOnly }],
+        volumes: vec![VolumeMount { volume: VolumeId::random(), path: "/data".into(), access: VolumeAccess::ReadOnly }],
         ..SandboxSpec::of("mini".parse().unwrap())
     }
 }

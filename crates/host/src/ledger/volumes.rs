@@ -1,7 +1,7 @@
 //! Records which sandbox uses which volume, and which volumes are being removed. The volume's data
 //! is in its file. A row is written before anything is done with the file.
 
-use pandastack_model::{Access, SandboxId, VolumeId, VolumeMount};
+use pandastack_model::{SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_vmm::VolumeSlot;
 use sqlx::{Row, Sqlite, Transaction, sqlite::SqliteRow};
 
@@ -45,7 +45,7 @@ pub enum Claimed {
     /// The sandbox already has other volumes.
     Otherwise,
     /// A volume is used by a sandbox that does not share it with this access.
-    Taken { volume: VolumeId, by: SandboxId, access: Access },
+    Taken { volume: VolumeId, by: SandboxId, access: VolumeAccess },
     /// A volume is being removed.
     Going { volume: VolumeId },
 }
@@ -151,7 +151,7 @@ async fn obstacle(work: &mut Transaction<'_, Sqlite>, wanted: &VolumeUse) -> Res
         return Ok(Some(Claimed::Going { volume: *volume }));
     }
     let users = users_in(work, *volume).await?;
-    let shares = |access| access == Access::ReadOnly && slot.access() == Access::ReadOnly;
+    let shares = |access| access == VolumeAccess::ReadOnly && slot.access() == VolumeAccess::ReadOnly;
     let other = users.into_iter().find(|(_, slot)| !shares(slot.access()));
     Ok(other.map(|(by, slot)| Claimed::Taken { volume: *volume, by, access: slot.access() }))
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use pandastack_layers::Durability;
 use pandastack_model::{
-    Ask, Egress, ExecDefaults, Fault, FaultKind, LayerId, Next, Refusal, SandboxSpec, SandboxState, state::step,
+    Egress, ExecDefaults, Fault, FaultKind, HostAction, LayerId, SandboxRefusal, SandboxRequest, SandboxSpec,
+    SandboxState, state::step,
 };
 use pandastack_vmm::{Machine, MachineState};
 use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
@@ -31,11 +32,11 @@ impl Owned<'_> {
     pub(super) async fn answer(&mut self, request: Request, since: Instant) {
         match request {
             Request::Remove(..) => unreachable!("removal ends the driver and is handled there"),
-            Request::Pause(reply) => drop(reply.send(self.change(Ask::Pause, since).await)),
-            Request::Resume(reply) => drop(reply.send(self.change(Ask::Resume, since).await)),
-            Request::Sleep(reply) => drop(reply.send(self.change(Ask::Sleep, since).await)),
+            Request::Pause(reply) => drop(reply.send(self.change(SandboxRequest::Pause, since).await)),
+            Request::Resume(reply) => drop(reply.send(self.change(SandboxRequest::Resume, since).await)),
+            Request::Sleep(reply) => drop(reply.send(self.change(SandboxRequest::Sleep, since).await)),
             Request::Wake(reply) if reply.is_closed() => {}
-            Request::Wake(reply) => drop(reply.send(self.change(Ask::Wake, since).await)),
+            Request::Wake(reply) => drop(reply.send(self.change(SandboxRequest::Wake, since).await)),
             Request::Seal(ask, defaults, reply) => {
                 drop(reply.send(self.seal(ask, defaults, since).await));
                 // Many short pauses would add up to a late clock. The caller does not wait for
@@ -50,21 +51,21 @@ impl Owned<'_> {
         }
     }
 
-    async fn change(&mut self, ask: Ask, since: Instant) -> Result<SandboxView, Fault> {
+    async fn change(&mut self, ask: SandboxRequest, since: Instant) -> Result<SandboxView, Fault> {
         match self.decide(ask)? {
-            Next::Stay => {}
-            Next::Halt => self.halt().await?,
-            Next::Continue => self.go_on().await?,
-            Next::PutToSleep => self.fall_asleep().await?,
-            Next::Restore => self.wake_for(since).await?,
-            Next::Join | Next::Serve | Next::Seal | Next::TakeDown => {
+            HostAction::Stay => {}
+            HostAction::Halt => self.halt().await?,
+            HostAction::Continue => self.go_on().await?,
+            HostAction::PutToSleep => self.fall_asleep().await?,
+            HostAction::Restore => self.wake_for(since).await?,
+            HostAction::Join | HostAction::Serve | HostAction::Seal | HostAction::TakeDown => {
                 return Err(Fault::bug("unexpected step of a state change"));
             }
         }
         Ok(self.tell.borrow().seen())
     }
 
-    fn decide(&self, ask: Ask) -> Result<Next, Fault> {
+    fn decide(&self, ask: SandboxRequest) -> Result<HostAction, Fault> {
         let state = self.tell.borrow().view.state.clone();
         step(&state, ask).map_err(|refusal| refusal_fault(refusal, &state))
     }
@@ -176,7 +177,7 @@ impl Owned<'_> {
         if let Some(view) = self.sealed_before(ask).await? {
             return Ok(view);
         }
-        if self.decide(Ask::Seal)? == Next::Restore {
+        if self.decide(SandboxRequest::Seal)? == HostAction::Restore {
             self.wake_for(since).await?;
         }
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to seal")) };
@@ -228,7 +229,7 @@ impl Owned<'_> {
             }
             (Hold::Passing, _) => self.context.protect_layer(layer),
         }
-        Ok(Some(LayerView { layer, own: pandastack_model::Bytes::new(0), pause: std::time::Duration::ZERO }))
+        Ok(Some(LayerView { layer, own: pandastack_model::ByteSize::new(0), pause: std::time::Duration::ZERO }))
     }
 
     /// Puts an idle sandbox to sleep, unless a new use has begun.
@@ -380,7 +381,7 @@ impl Owned<'_> {
                         let reason = "the sandbox woke, but the host could not record it".to_owned();
                         self.fail(reason.clone()).await;
                         // A retry is useless: the sandbox has failed for good.
-                        let failed = refusal_fault(Refusal::Dead, &SandboxState::Failed { reason });
+                        let failed = refusal_fault(SandboxRefusal::Dead, &SandboxState::Failed { reason });
                         return Err(fault.detail.into_iter().fold(failed, Fault::with_detail));
                     }
                     self.tell.send_modify(|now| now.without(SandboxState::Asleep));
@@ -407,7 +408,7 @@ impl Owned<'_> {
                     return Err(fault);
                 }
                 if let Some(reason) = lost {
-                    return Err(refusal_fault(Refusal::Dead, &SandboxState::Failed { reason }));
+                    return Err(refusal_fault(SandboxRefusal::Dead, &SandboxState::Failed { reason }));
                 }
                 tracing::warn!(sandbox = %self.id, %fault, "could not wake a sandbox");
                 // The owner can fix this: hibernate another sandbox.

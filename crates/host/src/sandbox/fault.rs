@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use pandastack_layers::{ManifestError, OpenError};
-use pandastack_model::{Fault, FaultKind, Origin, Refusal, SandboxSpec, SandboxState};
+use pandastack_model::{Fault, FaultKind, SandboxOrigin, SandboxRefusal, SandboxSpec, SandboxState};
 
 use super::{admission::Full, launch::LaunchError, prepare::PrepareError, seal::SealError};
 use crate::net::NetError;
@@ -47,7 +47,7 @@ fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
             let text = format!("unknown template \"{name}\"; bake it with `pandastack template bake {name}`");
             Fault::new(FaultKind::Caller, "template.unknown", text)
         }
-        error if matches!(spec.origin, Origin::Layer(_)) && is_gone(error) => {
+        error if matches!(spec.origin, SandboxOrigin::Layer(_)) && is_gone(error) => {
             Fault::new(FaultKind::Missing, "snapshot.not_found", "the snapshot no longer exists")
         }
         OpenError::Missing { .. }
@@ -96,19 +96,19 @@ pub fn prepare_fault(error: &PrepareError) -> Fault {
 }
 
 /// Explains why a sandbox in this state refuses.
-pub fn refusal_fault(refusal: Refusal, state: &SandboxState) -> Fault {
+pub fn refusal_fault(refusal: SandboxRefusal, state: &SandboxState) -> Fault {
     match (refusal, state) {
-        (Refusal::Gone, _) => Fault::no_sandbox(),
-        (Refusal::Dead, SandboxState::Failed { reason }) => {
+        (SandboxRefusal::Gone, _) => Fault::no_sandbox(),
+        (SandboxRefusal::Dead, SandboxState::Failed { reason }) => {
             Fault::new(FaultKind::Conflict, "sandbox.failed", format!("the sandbox's machine ended: {reason}"))
         }
-        (Refusal::Paused, _) => {
+        (SandboxRefusal::Paused, _) => {
             Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "the sandbox is paused; resume it first")
         }
-        (Refusal::Asleep, _) => {
+        (SandboxRefusal::Asleep, _) => {
             Fault::new(FaultKind::Conflict, "sandbox.invalid_state", "the sandbox is hibernated; wake it first")
         }
-        (Refusal::Dead, _) => Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox's machine ended"),
+        (SandboxRefusal::Dead, _) => Fault::new(FaultKind::Conflict, "sandbox.failed", "the sandbox's machine ended"),
     }
 }
 

@@ -15,7 +15,7 @@ use pandastack_kit::{
     trace::{self, OpenSpan},
 };
 use pandastack_layers::{Layer, OpenError};
-use pandastack_model::{Fault, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{Fault, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineError, MachineState, Power};
 use pandastack_wire_guest::{Rebirth, VOLUMES_SINCE};
 use tokio_util::sync::CancellationToken;
@@ -93,13 +93,13 @@ pub async fn create(context: &Arc<HostContext>, standby: &Standby, wanted: &Want
         return Err(LaunchError::Abandoned);
     }
     let (layer, mode) = match wanted.spec.origin {
-        Origin::Template => (context.layers.template(&wanted.spec.template)?, "cold"),
-        Origin::Layer(layer) => (layer, context.mode_of(layer)),
+        SandboxOrigin::Template => (context.layers.template(&wanted.spec.template)?, "cold"),
+        SandboxOrigin::Layer(layer) => (layer, context.mode_of(layer)),
     };
     let share = share_of_owner(context, layer, wanted.spec)?;
     let env = birth_env(context, layer, wanted.spec);
     let life = Life::New { id: wanted.id, env: &env };
-    if wanted.spec.origin == Origin::Template {
+    if wanted.spec.origin == SandboxOrigin::Template {
         let (ready, dead) = standby.take(&wanted.spec.template, layer);
         for prepared in dead {
             prepared.undo.unwind().await;

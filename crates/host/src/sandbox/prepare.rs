@@ -16,7 +16,7 @@ use std::{
 
 use pandastack_kit::{Scope, ScopeError, Undo};
 use pandastack_layers::{Layer, LayerStore, Manifest, Volume, hot};
-use pandastack_model::{Bytes, Fault, LayerId, MachineId, VolumeId};
+use pandastack_model::{ByteSize, Fault, LayerId, MachineId, VolumeId};
 use pandastack_sys::private;
 use pandastack_vmm::{Blank, Driver, LayerFiles, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
 
@@ -105,14 +105,14 @@ pub enum PrepareError {
 /// that shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    memory: Bytes,
+    memory: ByteSize,
     cpus: u8,
-    disk: Bytes,
+    disk: ByteSize,
     runtime: String,
 }
 
 impl Shape {
-    pub fn new(memory: Bytes, cpus: u8, disk: Bytes, runtime: String) -> Self {
+    pub fn new(memory: ByteSize, cpus: u8, disk: ByteSize, runtime: String) -> Self {
         Self { memory, cpus, disk, runtime }
     }
 
@@ -290,21 +290,21 @@ impl HostContext {
 
     /// Counts a machine's memory, if it fits. The machine counts as starting until `Starting` is
     /// dropped.
-    pub fn promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) -> Result<Starting, Full> {
+    pub fn promise(self: &Arc<Self>, memory: ByteSize, undo: &mut Undo) -> Result<Starting, Full> {
         let settings = &self.settings;
         let terms = Terms {
             memory_reserve: settings.memory_reserve,
             overcommit_percent: settings.overcommit_percent,
             disk_reserve: settings.disk_reserve,
         };
-        let disk_free = Bytes::new(self.volume.free_bytes());
+        let disk_free = ByteSize::new(self.volume.free_bytes());
         // Check and count under one lock, so that two callers cannot both get the last place.
         let mut promised = self.promised.lock().expect("no holder panics");
-        let memory_promised = Bytes::new(*promised);
+        let memory_promised = ByteSize::new(*promised);
         // Read before the free memory: a process that starts in between is then counted twice,
         // rather than not at all.
         let machines_starting = self.starting.count();
-        let (memory_total, memory_free) = self.memory().unwrap_or((Bytes::new(u64::MAX), Bytes::new(u64::MAX)));
+        let (memory_total, memory_free) = self.memory().unwrap_or((ByteSize::new(u64::MAX), ByteSize::new(u64::MAX)));
         let view = View { memory_free, machines_starting, memory_total, memory_promised, disk_free };
         admit(&view, &terms, memory)?;
         *promised += memory.get();
@@ -317,19 +317,19 @@ impl HostContext {
     /// Totals that all owners of sandboxes share.
     pub fn totals(&self) -> Totals {
         let memory = self.memory().map_or(u64::MAX, |(total, _)| total.get());
-        let memory = Bytes::new(memory.saturating_mul(self.settings.overcommit_percent) / 100);
+        let memory = ByteSize::new(memory.saturating_mul(self.settings.overcommit_percent) / 100);
         Totals { slots: u64::try_from(self.net.max()).unwrap_or(u64::MAX), memory }
     }
 
     /// Checks that a new or grown volume has a valid size and fits. The returned `Room` is
     /// exclusive, so that two callers cannot both get the last space.
-    pub async fn admit_volume(&self, volume: VolumeId, size: Bytes) -> Result<Room, Fault> {
+    pub async fn admit_volume(&self, volume: VolumeId, size: ByteSize) -> Result<Room, Fault> {
         check_size(size)?;
         let room = self.volumes.room().await;
         let others = self.volumes.list().await?.into_iter().filter(|other| other.volume != volume);
-        let promised = Bytes::new(others.map(|other| other.size.get()).sum());
+        let promised = ByteSize::new(others.map(|other| other.size.get()).sum());
         let (free, total) = (self.volume.free_bytes(), self.volume.total_bytes());
-        let view = VolumeView { disk_free: Bytes::new(free), disk_total: Bytes::new(total), promised };
+        let view = VolumeView { disk_free: ByteSize::new(free), disk_total: ByteSize::new(total), promised };
         admit_volume(&view, self.settings.disk_reserve, size).map_err(|full| volume_fault(&full))?;
         Ok(room)
     }
@@ -341,7 +341,7 @@ impl HostContext {
     }
 
     /// Total and available memory of the host.
-    fn memory(&self) -> Option<(Bytes, Bytes)> {
+    fn memory(&self) -> Option<(ByteSize, ByteSize)> {
         match &self.settings.memory {
             Some(source) => Some(source.look()),
             None => parse_meminfo(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
@@ -349,12 +349,12 @@ impl HostContext {
     }
 
     /// Counts the memory of a machine that already exists, without a check.
-    pub fn promise_present(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) {
+    pub fn promise_present(self: &Arc<Self>, memory: ByteSize, undo: &mut Undo) {
         *self.promised.lock().expect("no holder panics") += memory.get();
         self.hold_promise(memory, undo);
     }
 
-    fn hold_promise(self: &Arc<Self>, memory: Bytes, undo: &mut Undo) {
+    fn hold_promise(self: &Arc<Self>, memory: ByteSize, undo: &mut Undo) {
         let context = self.clone();
         undo.hold("promised memory", move || async move {
             *context.promised.lock().expect("no holder panics") -= memory.get();

@@ -19,7 +19,7 @@ use std::{
 
 use pandastack_kit::ScopeError;
 use pandastack_layers::{Defaults, Draft, Durability, FORMAT, Layer, Manifest, hot};
-use pandastack_model::{Bytes, ExecDefaults, LayerId, SandboxId};
+use pandastack_model::{ByteSize, ExecDefaults, LayerId, SandboxId};
 use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
 use pandastack_wire_guest::GENERATION;
@@ -59,7 +59,7 @@ pub struct Sealed {
     /// How long the guest was paused.
     pub pause: Duration,
     /// Memory that the layer does not share with the one below.
-    pub own: Bytes,
+    pub own: ByteSize,
 }
 
 /// Nothing was sealed. Leftovers have a ledger line and are removed when the caller releases the
@@ -75,7 +75,7 @@ pub enum SealError {
     #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error("only {free} is free on the data volume")]
-    NoDisk { free: Bytes },
+    NoDisk { free: ByteSize },
     #[error("{action}")]
     Io {
         action: &'static str,
@@ -86,7 +86,7 @@ pub enum SealError {
 
 /// Seals a living machine.
 pub async fn seal(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -> Result<Sealed, SealError> {
-    check_room(context, Bytes::new(0))?;
+    check_room(context, ByteSize::new(0))?;
     // Recorded first: a crash from here on leaves a line without a layer, or an unused layer.
     context.ledger.sealing(plan.layer, plan.source).await?;
     draft_and_take(context, living, plan).await
@@ -94,8 +94,8 @@ pub async fn seal(context: &Arc<HostContext>, living: &Living, plan: SealPlan) -
 
 /// Refuses a seal that would use up the disk reserve: running guests write to the same volume and
 /// need it.
-fn check_room(context: &HostContext, changed: Bytes) -> Result<(), SealError> {
-    let free = Bytes::new(context.volume.free_bytes());
+fn check_room(context: &HostContext, changed: ByteSize) -> Result<(), SealError> {
+    let free = ByteSize::new(context.volume.free_bytes());
     let needed = context.settings.disk_reserve.get().saturating_add(changed.get());
     if free.get() < needed { Err(SealError::NoDisk { free }) } else { Ok(()) }
 }
@@ -206,7 +206,7 @@ pub async fn stand_still(machine: &dyn Machine) -> Result<(), MachineError> {
 struct Taken {
     /// Changed memory that is still to be written.
     held: Option<MemoryDelta>,
-    own: Bytes,
+    own: ByteSize,
     link: Option<LinkState>,
 }
 
@@ -215,7 +215,7 @@ async fn take(
     context: &Arc<HostContext>,
     living: &Living,
     files: LayerFiles,
-    room: Option<(Vec<u8>, Bytes)>,
+    room: Option<(Vec<u8>, ByteSize)>,
 ) -> Result<Taken, SealError> {
     let link = living.spare.state();
     let (disk, clone) = (living.disk.clone(), files.disk.clone());
@@ -232,8 +232,8 @@ async fn memory(
     machine: &dyn Machine,
     base: &Path,
     copy: &Path,
-    room: Option<(Vec<u8>, Bytes)>,
-) -> Result<(Option<MemoryDelta>, Bytes), MachineError> {
+    room: Option<(Vec<u8>, ByteSize)>,
+) -> Result<(Option<MemoryDelta>, ByteSize), MachineError> {
     // Since the scan, the guest may have changed more memory than its permit allows.
     if let Some((room, most)) = room
         && let Some(delta) = machine.hold_memory(base, room, most).await?

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use pandastack_model::{Bytes, VolumeId};
+use pandastack_model::{ByteSize, VolumeId};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 /// The locks of all volumes in use.
@@ -60,8 +60,8 @@ impl Disk {
 
 impl Turn {
     /// Returns the size of the volume.
-    pub fn size(&self) -> io::Result<Bytes> {
-        Ok(Bytes::new(std::fs::metadata(&self.file)?.len()))
+    pub fn size(&self) -> io::Result<ByteSize> {
+        Ok(ByteSize::new(std::fs::metadata(&self.file)?.len()))
     }
 }
 

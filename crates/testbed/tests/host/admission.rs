@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pandastack_host::{HostSettings, MemorySource};
-use pandastack_model::{Bytes, FaultKind, SandboxId, SandboxState};
+use pandastack_model::{ByteSize, FaultKind, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::HostPort;
@@ -26,7 +26,7 @@ async fn check_refused(settings: HostSettings, expected: (FaultKind, &str)) {
 
 #[tokio::test]
 async fn memory_kept_in_reserve_is_not_given_out() {
-    let settings = HostSettings { memory_reserve: Bytes::gib(1 << 20), ..FakeBed::settings() };
+    let settings = HostSettings { memory_reserve: ByteSize::gib(1 << 20), ..FakeBed::settings() };
     check_refused(settings, (FaultKind::Busy, "host.full")).await;
 }
 
@@ -37,7 +37,7 @@ async fn more_memory_than_allowed_is_not_promised() {
 
 #[tokio::test]
 async fn disk_kept_in_reserve_is_not_given_out() {
-    let settings = HostSettings { disk_reserve: Bytes::gib(1 << 20), ..FakeBed::settings() };
+    let settings = HostSettings { disk_reserve: ByteSize::gib(1 << 20), ..FakeBed::settings() };
     check_refused(settings, (FaultKind::Storage, "host.storage")).await;
 }
 
@@ -118,7 +118,7 @@ async fn standby_machines_give_way() {
 #[tokio::test]
 async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
     let ground = Arc::new(FakeGround::with_small_volume(32 << 20).await.unwrap());
-    let settings = HostSettings { disk_reserve: Bytes::mib(4), standby: 2, ..FakeBed::settings() };
+    let settings = HostSettings { disk_reserve: ByteSize::mib(4), standby: 2, ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
     let filled = async || (bed.host.status().await.standby == 2).then_some(());
     wait_for("the shelf", SOON, filled).await;
@@ -142,14 +142,14 @@ async fn standby_machines_do_not_give_way_when_the_disk_is_full() {
 /// little more.
 fn room_for_one(ground: &FakeGround) -> MemorySource {
     let driver = ground.driver.clone();
-    let free = move || Bytes::mib(60).get().saturating_sub(driver.live().len() as u64 * Bytes::mib(48).get());
-    MemorySource::new(move || (Bytes::gib(8), Bytes::new(free())))
+    let free = move || ByteSize::mib(60).get().saturating_sub(driver.live().len() as u64 * ByteSize::mib(48).get());
+    MemorySource::new(move || (ByteSize::gib(8), ByteSize::new(free())))
 }
 
 #[tokio::test]
 async fn processes_that_wait_give_way_whatever_their_shape() {
     let ground = Arc::new(FakeGround::make().await.unwrap());
-    let (memory, memory_reserve) = (Some(room_for_one(&ground)), Bytes::new(0));
+    let (memory, memory_reserve) = (Some(room_for_one(&ground)), ByteSize::new(0));
     let settings = HostSettings { blanks: 1, memory, memory_reserve, ..FakeBed::settings() };
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
     let waits = async || (bed.host.status().await.blanks == 1).then_some(());
@@ -173,7 +173,7 @@ async fn processes_that_wait_give_way_whatever_their_shape() {
 #[tokio::test]
 async fn the_reserve_holds_when_many_are_asked_for_at_once() {
     let reserve = FakeBed::settings().memory_reserve;
-    let memory = MemorySource::new(move || (Bytes::gib(8), Bytes::new(reserve.get() + Bytes::mib(72).get())));
+    let memory = MemorySource::new(move || (ByteSize::gib(8), ByteSize::new(reserve.get() + ByteSize::mib(72).get())));
     with_fake_bed(HostSettings { memory: Some(memory), ..FakeBed::settings() }, async |bed| {
         bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Hang);
         let others = async {

@@ -214,7 +214,7 @@ async fn a_kept_layer_that_is_not_there_is_named_again_and_again() {
 async fn a_use_of_a_volume_by_nobody_is_ended() {
     with_quiet_bed(async |bed| {
         let (volume, user) = (VolumeId::random(), SandboxId::random());
-        bed.host.make_volume(volume, pandastack_model::Bytes::mib(16)).await.unwrap();
+        bed.host.make_volume(volume, pandastack_model::ByteSize::mib(16)).await.unwrap();
         let ledger = ledger(bed).await;
         let used = VolumeUse { volume, path: "/data".to_owned(), slot: "rw0".parse().unwrap() };
         ledger.claim_volumes(user, &[used]).await.unwrap();

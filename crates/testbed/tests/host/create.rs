@@ -6,7 +6,7 @@ use std::{
 };
 
 use pandastack_host::HostSettings;
-use pandastack_model::{Bytes, FaultKind, SandboxId};
+use pandastack_model::{ByteSize, FaultKind, SandboxId};
 use pandastack_testbed::{FakeBed, Manner, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::{Ensure, HostPort};
@@ -187,7 +187,7 @@ async fn the_disk_cannot_be_copied() {
 
 #[tokio::test]
 async fn the_data_volume_is_full() {
-    let settings = HostSettings { disk_reserve: Bytes::gib(1 << 20), ..FakeBed::settings() };
+    let settings = HostSettings { disk_reserve: ByteSize::gib(1 << 20), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Storage, "host.storage"));

@@ -3,7 +3,7 @@
 
 use futures_util::{StreamExt, future::join_all, stream};
 use pandastack_host::HostSettings;
-use pandastack_model::{Bytes, FaultKind, LayerId, Origin, SandboxId, SandboxSpec, SandboxState};
+use pandastack_model::{ByteSize, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk, WriteAsk};
@@ -170,7 +170,7 @@ async fn a_snapshot_stays_until_its_owner_and_its_last_user_let_it_go() {
         bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
         bed.host.remove(source).await.unwrap();
         assert_eq!(bed.audited().await, (2, 0));
-        let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+        let from = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") };
         let users = ids(2);
         for id in &users {
             bed.host.ensure(Ensure { id: *id, generation: 1, spec: from.clone() }).await.unwrap();
@@ -232,7 +232,7 @@ async fn a_release_never_takes_a_layer_from_under_a_create() {
             bed.put(source, "/note", "kept").await.unwrap();
             let layer = LayerId::random();
             bed.host.seal(source, SealAsk { layer, hold: Hold::Kept }).await.unwrap();
-            let from = SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") };
+            let from = SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") };
             let users = ids(3);
             let create = |id: &SandboxId| bed.host.ensure(Ensure { id: *id, generation: 1, spec: from.clone() });
             let release = async {
@@ -335,7 +335,7 @@ async fn a_fork_restores_no_more_children_at_a_time_than_it_may() {
 async fn what_a_guest_changes_at_the_last_moment_is_written_and_not_held() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
-        let much = Bytes::mib(12).get() as usize;
+        let much = ByteSize::mib(12).get() as usize;
         let (tell, told) = tokio::sync::oneshot::channel::<()>();
         let late = stream::once(async move {
             let _ = told.await;
@@ -357,7 +357,7 @@ async fn what_a_guest_changes_at_the_last_moment_is_written_and_not_held() {
         let (sealed, (), ()) = tokio::join!(sealing, writing, looked);
         assert!(sealed.unwrap().own.get() >= much as u64);
         assert_eq!(bed.driver.faults().calls(Step::Memory), 2, "it was held, or not even tried");
-        let (child, spec) = (SandboxId::random(), SandboxSpec { origin: Origin::Layer(layer), ..spec("mini") });
+        let (child, spec) = (SandboxId::random(), SandboxSpec { origin: SandboxOrigin::Layer(layer), ..spec("mini") });
         bed.host.ensure(Ensure { id: child, generation: 1, spec }).await.unwrap();
         assert_eq!(bed.text(child, "/much").await.unwrap().len(), much);
     })

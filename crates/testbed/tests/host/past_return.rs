@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pandastack_host::{HostSettings, Ledger};
-use pandastack_model::{Access, Bytes, SandboxId, SandboxState, VolumeId, VolumeMount};
+use pandastack_model::{ByteSize, SandboxId, SandboxState, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
 use pandastack_wire_fleet::HostPort;
@@ -36,16 +36,16 @@ enum Before {
 }
 
 /// Makes a sandbox with a volume.
-async fn sandbox_with(bed: &FakeBed, access: Access) -> (SandboxId, VolumeId) {
+async fn sandbox_with(bed: &FakeBed, access: VolumeAccess) -> (SandboxId, VolumeId) {
     let (id, volume) = (SandboxId::random(), VolumeId::random());
-    bed.host.make_volume(volume, Bytes::mib(16)).await.unwrap();
+    bed.host.make_volume(volume, ByteSize::mib(16)).await.unwrap();
     bed.ensure_with(id, vec![VolumeMount { volume, path: "/data".to_owned(), access }]).await.unwrap();
     bed.put(id, "/note", "kept").await.unwrap();
     (id, volume)
 }
 
 /// Makes a sleeping sandbox with a volume.
-async fn sleeper(bed: &FakeBed, access: Access, before: Before) -> (SandboxId, VolumeId) {
+async fn sleeper(bed: &FakeBed, access: VolumeAccess, before: Before) -> (SandboxId, VolumeId) {
     let (id, volume) = sandbox_with(bed, access).await;
     if before == Before::Paused {
         bed.host.pause(id).await.unwrap();
@@ -65,7 +65,7 @@ async fn wakes(bed: &FakeBed, id: SandboxId, volume: VolumeId) {
 async fn has_failed(bed: &FakeBed, id: SandboxId, volume: VolumeId) {
     assert_eq!(bed.host.wake(id).await.unwrap_err().code, "sandbox.failed");
     assert_eq!(users(bed, volume).await, []);
-    let next = VolumeMount { volume, path: "/data".to_owned(), access: Access::ReadWrite };
+    let next = VolumeMount { volume, path: "/data".to_owned(), access: VolumeAccess::ReadWrite };
     let heir = SandboxId::random();
     bed.ensure_with(heir, vec![next]).await.expect("the next writer gets the volume");
     bed.host.remove(heir).await.unwrap();
@@ -99,7 +99,7 @@ fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
     let first = runtime();
     let cut = first.block_on(async {
         let bed = host(ground).await;
-        let (id, volume) = sleeper(&bed, Access::ReadWrite, before).await;
+        let (id, volume) = sleeper(&bed, VolumeAccess::ReadWrite, before).await;
         let faults = bed.driver.faults();
         let (struck, resumes) = (faults.struck(), faults.calls(Step::Resume));
         faults.plan(When::Call(nth), Trouble::Hang);
@@ -184,7 +184,7 @@ fn a_writer_that_was_paused_before_it_slept_has_no_way_back_either() {
 }
 
 /// Disturbs one driver call after the other, until a wake completes without a fault.
-async fn any_call_may(trouble: Trouble, access: Access) {
+async fn any_call_may(trouble: Trouble, access: VolumeAccess) {
     let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         let faults = bed.driver.faults();
@@ -194,7 +194,7 @@ async fn any_call_may(trouble: Trouble, access: Access) {
             let (struck, resumes) = (faults.struck(), faults.calls(Step::Resume));
             faults.plan(When::Call(nth), trouble);
             let outcome = bed.host.wake(id).await;
-            let no_way_back = access == Access::ReadWrite && faults.calls(Step::Resume) > resumes;
+            let no_way_back = access == VolumeAccess::ReadWrite && faults.calls(Step::Resume) > resumes;
             let disturbed = faults.struck() > struck;
             faults.clear();
             match (settled(bed, id).await, no_way_back) {
@@ -224,7 +224,10 @@ async fn any_call_may(trouble: Trouble, access: Access) {
             bed.is_idle().await;
             if !disturbed {
                 assert!(slept >= CALLS_BEFORE, "only {slept} troubles left it asleep");
-                assert!((failed > 0) == (access == Access::ReadWrite || trouble == Trouble::Die), "{failed} failed");
+                assert!(
+                    (failed > 0) == (access == VolumeAccess::ReadWrite || trouble == Trouble::Die),
+                    "{failed} failed"
+                );
                 return;
             }
         }
@@ -235,22 +238,22 @@ async fn any_call_may(trouble: Trouble, access: Access) {
 
 #[tokio::test]
 async fn a_writers_wake_that_fails_after_it_ran_has_failed() {
-    any_call_may(Trouble::Fail, Access::ReadWrite).await;
+    any_call_may(Trouble::Fail, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_writers_wake_that_is_late_after_it_ran_has_failed() {
-    any_call_may(Trouble::Late, Access::ReadWrite).await;
+    any_call_may(Trouble::Late, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_writers_wake_that_dies_after_it_ran_has_failed() {
-    any_call_may(Trouble::Die, Access::ReadWrite).await;
+    any_call_may(Trouble::Die, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_readers_wake_that_fails_leaves_it_asleep() {
-    any_call_may(Trouble::Fail, Access::ReadOnly).await;
+    any_call_may(Trouble::Fail, VolumeAccess::ReadOnly).await;
 }
 
 /// A lost answer is no reason to fail a live guest: its rebirth may have happened.
@@ -259,7 +262,7 @@ async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         for lost in [1, 3, 6] {
-            let (id, volume) = sleeper(bed, Access::ReadWrite, Before::Running).await;
+            let (id, volume) = sleeper(bed, VolumeAccess::ReadWrite, Before::Running).await;
             bed.script.lose_answers(lost);
             assert_eq!(bed.host.wake(id).await.unwrap().state, SandboxState::Running, "{lost} lost");
             assert_eq!(bed.text(id, "/note").await.unwrap(), "kept");
@@ -275,7 +278,7 @@ async fn a_writer_whose_first_answers_are_lost_is_greeted_again() {
 #[tokio::test]
 async fn the_line_of_a_writer_that_wakes_names_its_layer() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        let (id, _) = sleeper(bed, Access::ReadWrite, Before::Running).await;
+        let (id, _) = sleeper(bed, VolumeAccess::ReadWrite, Before::Running).await;
         let ledger = Ledger::open(&bed.ledger()).await.unwrap();
         let record = async || ledger.sandboxes().await.unwrap().remove(0).record;
         let asleep = record().await;
@@ -303,7 +306,7 @@ fn a_paused_writer_that_is_cut_off_while_it_goes_on_is_never_asleep() {
     let first = runtime();
     let (id, volume) = first.block_on(async {
         let bed = host(&ground).await;
-        let (id, volume) = sandbox_with(&bed, Access::ReadWrite).await;
+        let (id, volume) = sandbox_with(&bed, VolumeAccess::ReadWrite).await;
         bed.host.pause(id).await.unwrap();
         let faults = bed.driver.faults();
         let struck = faults.struck();

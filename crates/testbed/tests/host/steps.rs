@@ -318,7 +318,7 @@ async fn a_paused_sandbox_stays_paused_when_its_sleep_fails() {
 /// is space.
 #[tokio::test]
 async fn nobody_falls_asleep_on_a_full_disk() {
-    let settings = HostSettings { disk_reserve: pandastack_model::Bytes::new(0), ..hasty() };
+    let settings = HostSettings { disk_reserve: pandastack_model::ByteSize::new(0), ..hasty() };
     let ground = std::sync::Arc::new(FakeGround::with_small_volume(16 << 20).await.unwrap());
     let bed = FakeBed::start_over(ground.clone(), settings).await.unwrap();
     let id = witness(&bed).await;

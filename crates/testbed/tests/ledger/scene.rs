@@ -3,7 +3,7 @@
 
 use pandastack_host::Ledger;
 use pandastack_model::{
-    Access, Bytes, Egress, Fault, LayerId, SandboxId, SandboxSpec, SandboxState, VolumeId, VolumeMount,
+    ByteSize, Egress, Fault, LayerId, SandboxId, SandboxSpec, SandboxState, VolumeAccess, VolumeId, VolumeMount,
 };
 use pandastack_testbed::{FakeBed, spec};
 use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, Lifecycle, SealAsk};
@@ -78,7 +78,7 @@ impl Scene {
             volume: VolumeId::random(),
         };
         if operation.writes() || operation == Operation::RemoveVolume {
-            bed.host.make_volume(scene.volume, Bytes::mib(16)).await.unwrap();
+            bed.host.make_volume(scene.volume, ByteSize::mib(16)).await.unwrap();
         }
         if !operation.creates() {
             bed.ensure_with(scene.id, scene.mounts()).await.unwrap();
@@ -95,7 +95,7 @@ impl Scene {
     }
 
     fn mounts(&self) -> Vec<VolumeMount> {
-        let mount = VolumeMount { volume: self.volume, path: "/data".to_owned(), access: Access::ReadWrite };
+        let mount = VolumeMount { volume: self.volume, path: "/data".to_owned(), access: VolumeAccess::ReadWrite };
         if self.operation.writes() { vec![mount] } else { Vec::new() }
     }
 

@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pandastack_model::{Bytes as Size, Egress, ExecDefaults, Fault, LayerId, SandboxId, Tier, VolumeId};
+use pandastack_model::{ByteSize, Egress, ExecDefaults, Fault, LayerId, SandboxId, Tier, VolumeId};
 use tokio::sync::{broadcast, mpsc};
 
 pub use files::{StubFile, file_entry};
@@ -46,7 +46,7 @@ pub struct StubHost {
     /// Command defaults of sandboxes made from a layer.
     pub layer_defaults: Mutex<BTreeMap<LayerId, ExecDefaults>>,
     /// The size of each volume.
-    pub volumes: Mutex<BTreeMap<VolumeId, Size>>,
+    pub volumes: Mutex<BTreeMap<VolumeId, ByteSize>>,
     /// The last egress policy that was set for each sandbox.
     pub egress: Mutex<BTreeMap<SandboxId, Egress>>,
     /// The last lifecycle that was set for each sandbox.

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use pandastack_model::{
-    Ask, Bytes as Size, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, Origin,
-    SandboxId, VolumeId,
+    ByteSize, CodeLanguage, CodeSessionId, Egress, ExecDefaults, Fault, GuestPort, LayerId, SandboxId, SandboxOrigin,
+    SandboxRequest, VolumeId,
 };
 use tokio::sync::broadcast;
 
@@ -19,8 +19,8 @@ impl HostPort for StubHost {
     async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
         self.enter("ensure").await?;
         match ask.spec.origin {
-            Origin::Template => self.start(ask, "standby"),
-            Origin::Layer(layer) => {
+            SandboxOrigin::Template => self.start(ask, "standby"),
+            SandboxOrigin::Layer(layer) => {
                 self.restore_processes(ask.id, layer);
                 self.start(ask, "snapshot")
             }
@@ -34,19 +34,19 @@ impl HostPort for StubHost {
     }
 
     async fn pause(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.step("pause", id, Ask::Pause)
+        self.step("pause", id, SandboxRequest::Pause)
     }
 
     async fn resume(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.step("resume", id, Ask::Resume)
+        self.step("resume", id, SandboxRequest::Resume)
     }
 
     async fn sleep(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.step("sleep", id, Ask::Sleep)
+        self.step("sleep", id, SandboxRequest::Sleep)
     }
 
     async fn wake(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.step("wake", id, Ask::Wake)
+        self.step("wake", id, SandboxRequest::Wake)
     }
 
     async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
@@ -82,13 +82,13 @@ impl HostPort for StubHost {
         self.observe(id).await.ok_or_else(Fault::no_sandbox)
     }
 
-    async fn make_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault> {
+    async fn make_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
         self.check("make_volume")?;
         self.volumes.lock().unwrap().insert(volume, size);
         Ok(self.volume_view(volume))
     }
 
-    async fn grow_volume(&self, volume: VolumeId, size: Size) -> Result<VolumeView, Fault> {
+    async fn grow_volume(&self, volume: VolumeId, size: ByteSize) -> Result<VolumeView, Fault> {
         self.check("grow_volume")?;
         self.volumes.lock().unwrap().insert(volume, size);
         Ok(self.volume_view(volume))
@@ -127,10 +127,10 @@ impl HostPort for StubHost {
             sandboxes: self.count(),
             standby: 3,
             blanks: 2,
-            memory_promised: Size::mib(512),
-            disk_free: Size::mib(64),
-            disk_total: Size::gib(128),
-            resident: Size::mib(32),
+            memory_promised: ByteSize::mib(512),
+            disk_free: ByteSize::mib(64),
+            disk_total: ByteSize::gib(128),
+            resident: ByteSize::mib(32),
         }
     }
 
