@@ -9,7 +9,7 @@ use std::{
 };
 
 use pandastack_sys::process;
-use pandastack_wire_guest::Variable;
+use pandastack_wire_guest::EnvVariable;
 use tokio::sync::Notify;
 
 use crate::{code::Sessions, exec::Reaper, files::Watchers, limits, processes::Processes, rebirth::System};
@@ -17,7 +17,7 @@ use crate::{code::Sessions, exec::Reaper, files::Watchers, limits, processes::Pr
 /// The agent's state. It stays on one thread.
 pub struct Agent {
     secret: RefCell<Vec<u8>>,
-    env: RefCell<Vec<Variable>>,
+    env: RefCell<Vec<EnvVariable>>,
     /// Counts rebirths.
     pub(crate) births: Cell<u64>,
     /// Fires shortly after each rebirth: connections from before it are dead.
@@ -76,12 +76,12 @@ impl Agent {
         *self.secret.borrow_mut() = secret;
     }
 
-    pub(crate) fn replace_env(&self, env: Vec<Variable>) {
+    pub(crate) fn replace_env(&self, env: Vec<EnvVariable>) {
         *self.env.borrow_mut() = env;
     }
 
     /// Returns the sandbox's environment.
-    pub(crate) fn env(&self) -> Vec<Variable> {
+    pub(crate) fn env(&self) -> Vec<EnvVariable> {
         self.env.borrow().clone()
     }
 

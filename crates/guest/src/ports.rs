@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pandastack_wire_guest::{Port, PortList};
+use pandastack_wire_guest::{PortList, PortReport};
 
 use crate::{Agent, limits};
 
@@ -30,9 +30,10 @@ pub(crate) fn list(agent: &Agent) -> PortList {
         .filter(|socket| socket.port != agent.port)
         .collect();
     let owners = owners_of(sockets.iter().map(|socket| socket.inode).collect());
-    let mut ports = BTreeMap::<u16, Port>::new();
+    let mut ports = BTreeMap::<u16, PortReport>::new();
     for socket in sockets {
-        let port = ports.entry(socket.port).or_insert(Port { port: socket.port, loopback_only: true, process: None });
+        let port =
+            ports.entry(socket.port).or_insert(PortReport { port: socket.port, loopback_only: true, process: None });
         port.loopback_only &= socket.loopback;
         if port.process.is_none() {
             port.process = owners.get(&socket.inode).cloned();

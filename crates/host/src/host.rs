@@ -19,7 +19,7 @@ use pandastack_model::{
 use pandastack_sys::private;
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::HostEvent;
-use pandastack_wire_guest::{Figures, Port};
+use pandastack_wire_guest::{GuestUsage, PortReport};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::{
@@ -169,12 +169,12 @@ impl Host {
     }
 
     /// Asks a sandbox's guest for its resource usage.
-    pub async fn figures(&self, id: SandboxId) -> Result<Figures, Fault> {
+    pub async fn figures(&self, id: SandboxId) -> Result<GuestUsage, Fault> {
         Ok(self.session(id).await?.0.measure().await?)
     }
 
     /// Asks a sandbox's guest for its listening ports.
-    pub async fn ports(&self, id: SandboxId) -> Result<Vec<Port>, Fault> {
+    pub async fn ports(&self, id: SandboxId) -> Result<Vec<PortReport>, Fault> {
         Ok(self.session(id).await?.0.ports().await?.ports)
     }
 

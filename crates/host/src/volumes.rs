@@ -293,7 +293,7 @@ impl Claim {
         }
         // The disks have at least these sizes: a machine shows the size at the time of the attach.
         let volumes = self.uses.iter().map(|used| for_guest(used.by.slot, &used.by.path, used.size)).collect();
-        guest::mount(session, &wire::Volumes { volumes }).await
+        guest::mount(session, &wire::VolumeDevices { volumes }).await
     }
 
     /// Asks the guest to use the full size of volumes that grew while it slept or was paused.
@@ -302,7 +302,7 @@ impl Claim {
         for Used { by, disk, .. } in self.uses.iter().filter(|used| used.is_written()) {
             volumes.push(for_guest(by.slot, &by.path, tell_size(machine, by.slot, disk).await?));
         }
-        if volumes.is_empty() { Ok(()) } else { guest::grow(session, &wire::Volumes { volumes }).await }
+        if volumes.is_empty() { Ok(()) } else { guest::grow(session, &wire::VolumeDevices { volumes }).await }
     }
 
     /// Asks the guest to write out all its data before its machine is stopped, so that the next one
@@ -341,7 +341,7 @@ impl Growth {
     /// grown again since.
     pub async fn tell(&self, machine: &dyn Machine, session: &Session) -> Result<(), Fault> {
         let size = tell_size(machine, self.slot, &self.disk).await?;
-        guest::grow(session, &wire::Volumes { volumes: vec![for_guest(self.slot, &self.path, size)] }).await
+        guest::grow(session, &wire::VolumeDevices { volumes: vec![for_guest(self.slot, &self.path, size)] }).await
     }
 }
 
@@ -373,9 +373,9 @@ pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
     }
 }
 
-fn for_guest(slot: VolumeSlot, path: &str, size: ByteSize) -> wire::Volume {
+fn for_guest(slot: VolumeSlot, path: &str, size: ByteSize) -> wire::VolumeDevice {
     let read_only = slot.access() == VolumeAccess::ReadOnly;
-    wire::Volume { serial: slot.to_string(), path: path.to_owned(), read_only, size: size.get() }
+    wire::VolumeDevice { serial: slot.to_string(), path: path.to_owned(), read_only, size: size.get() }
 }
 
 /// Finds the volumes, and checks that the read-only ones were unmounted cleanly.

@@ -3,7 +3,7 @@
 use std::{fs, io, net::Ipv4Addr, str::FromStr};
 
 use pandastack_sys::interface::InterfaceSocket;
-use pandastack_wire_guest::Network;
+use pandastack_wire_guest::InterfaceAddresses;
 
 /// The machine's interface.
 const INTERFACE: &str = "eth0";
@@ -41,11 +41,11 @@ impl FromStr for Addresses {
     }
 }
 
-impl TryFrom<&Network> for Addresses {
+impl TryFrom<&InterfaceAddresses> for Addresses {
     type Error = io::Error;
 
-    fn try_from(network: &Network) -> Result<Self, io::Error> {
-        let Network { address, gateway, nameserver } = network;
+    fn try_from(network: &InterfaceAddresses) -> Result<Self, io::Error> {
+        let InterfaceAddresses { address, gateway, nameserver } = network;
         let parts = || {
             let (address, prefix) = with_prefix(address)?;
             Some(Self { address, prefix, gateway: gateway.parse().ok()?, nameserver: nameserver.parse().ok()? })

@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 use pandastack_sys::process::Stdio;
-use pandastack_wire_guest::{ErrorKind, Language, Program, Start};
+use pandastack_wire_guest::{CommandLine, ErrorKind, KernelLanguage, StartProcess};
 use tokio::{
     net::UnixStream,
     task::JoinSet,
@@ -98,7 +98,7 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// Starts a kernel and waits until it can run cells.
-    pub(super) async fn start(agent: &Rc<Agent>, language: Language) -> Result<Self, KernelError> {
+    pub(super) async fn start(agent: &Rc<Agent>, language: KernelLanguage) -> Result<Self, KernelError> {
         let recipe = recipe(language);
         let interpreter = recipe.interpreter;
         let mut kernel = Self::spawn(agent, interpreter, recipe.boot)?;
@@ -119,8 +119,9 @@ impl Kernel {
 
     fn spawn(agent: &Rc<Agent>, interpreter: &'static str, boot: [&str; 2]) -> Result<Self, KernelError> {
         let argv = [interpreter, boot[0], boot[1]].map(str::to_owned).to_vec();
-        let (program, env) = (Program::Argv(argv), Vec::new());
-        let start = Start { program, cwd: None, env, user: None, stdin: true, deadline_ms: None, terminal: None };
+        let (program, env) = (CommandLine::Argv(argv), Vec::new());
+        let start =
+            StartProcess { program, cwd: None, env, user: None, stdin: true, deadline_ms: None, terminal: None };
         let command = Command::resolve(&start, &agent.env())?;
         let (near, far) = StdStream::pair().map_err(KernelError::Streams)?;
         near.set_nonblocking(true).map_err(KernelError::Streams)?;

@@ -1,6 +1,6 @@
 //! Start settings of each language's kernel: the interpreter and the program it runs.
 
-use pandastack_wire_guest::Language;
+use pandastack_wire_guest::KernelLanguage;
 
 /// How a kernel is started.
 pub(super) struct Recipe {
@@ -14,18 +14,20 @@ pub(super) struct Recipe {
 }
 
 /// Returns the settings of a language's kernel.
-pub(super) fn recipe(language: Language) -> Recipe {
+pub(super) fn recipe(language: KernelLanguage) -> Recipe {
     match language {
-        Language::Python => Recipe {
+        KernelLanguage::Python => Recipe {
             interpreter: "python3",
             boot: ["-c", include_str!("kernels/boot.py")],
             program: Some(include_str!("kernels/python.py")),
         },
-        Language::JavaScript => Recipe {
+        KernelLanguage::JavaScript => Recipe {
             interpreter: "node",
             boot: ["-e", include_str!("kernels/boot.js")],
             program: Some(include_str!("kernels/node.js")),
         },
-        Language::Bash => Recipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None },
+        KernelLanguage::Bash => {
+            Recipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None }
+        }
     }
 }

@@ -17,7 +17,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use pandastack_wire_guest::{
-    CODE_BYTES_MAX, CodeClose, CodeList, CodeOpen, CodeOpened, CodeRun, ErrorKind, Frame, Kind, Message,
+    CODE_BYTES_MAX, CodeClose, CodeList, CodeOpen, CodeOpened, CodeRun, ErrorKind, Frame, FrameKind, Message,
 };
 
 use crate::{
@@ -102,9 +102,9 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, ask: CodeRun) 
         ran = work => ran?,
     };
     let telling = async {
-        tell(channel, Kind::Stdout, stdout.into()).await;
-        tell(channel, Kind::Stderr, stderr.into()).await;
-        tell(channel, Kind::Data, body).await;
+        tell(channel, FrameKind::Stdout, stdout.into()).await;
+        tell(channel, FrameKind::Stderr, stderr.into()).await;
+        tell(channel, FrameKind::Data, body).await;
     };
     tokio::select! {
         () = telling => Ok(how.frame(channel.id)),
@@ -124,7 +124,7 @@ async fn code(channel: &Channel) -> Result<BytesMut, Fault> {
     Ok(code)
 }
 
-async fn tell(channel: &Channel, kind: Kind, mut bytes: Bytes) {
+async fn tell(channel: &Channel, kind: FrameKind, mut bytes: Bytes) {
     while !bytes.is_empty() {
         let room = channel.room(limits::FILE_CHUNK_BYTES).await;
         let piece = bytes.split_to(bytes.len().min(room.bytes));

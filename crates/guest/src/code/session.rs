@@ -4,7 +4,7 @@
 use std::{cell::Cell, rc::Rc, time::Duration};
 
 use bytes::Bytes;
-use pandastack_wire_guest::{CellEnd, CodeRan, CodeSession, ErrorKind, Language};
+use pandastack_wire_guest::{CodeEnd, CodeRan, CodeSessionReport, ErrorKind, KernelLanguage};
 use tokio::{
     sync::{Mutex, MutexGuard, Notify},
     time::{Instant, timeout},
@@ -20,7 +20,7 @@ use crate::{Agent, limits, session::Fault};
 /// A session.
 pub(super) struct Session {
     pub(super) id: String,
-    pub(super) language: Language,
+    pub(super) language: KernelLanguage,
     created_ms: u64,
     cells: Cell<u64>,
     waiting: Cell<usize>,
@@ -50,7 +50,7 @@ pub(super) struct Ran {
 
 impl Session {
     /// Opens a session and waits until its kernel is ready.
-    pub(super) async fn open(agent: &Rc<Agent>, id: String, language: Language) -> Result<Rc<Self>, KernelError> {
+    pub(super) async fn open(agent: &Rc<Agent>, id: String, language: KernelLanguage) -> Result<Rc<Self>, KernelError> {
         let kernel = Some(Kernel::start(agent, language).await?);
         let state = Mutex::new(State { kernel, lost: false, unfinished: false, number: 0 });
         Ok(Rc::new(Self {
@@ -65,8 +65,8 @@ impl Session {
         }))
     }
 
-    pub(super) fn describe(&self) -> CodeSession {
-        CodeSession {
+    pub(super) fn describe(&self) -> CodeSessionReport {
+        CodeSessionReport {
             id: self.id.clone(),
             language: self.language,
             created_ms: self.created_ms,
@@ -119,7 +119,7 @@ pub(super) fn gone() -> Fault {
 
 fn never_begun() -> Ran {
     let how = CodeRan {
-        end: CellEnd::NeverBegun,
+        end: CodeEnd::NeverBegun,
         exit: 1,
         duration_ms: 0,
         anew: false,
@@ -210,10 +210,10 @@ impl Turn<'_> {
         let (Output { bytes: stdout, cut: stdout_cut }, Output { bytes: stderr, cut: stderr_cut }) =
             output.unwrap_or_default();
         let (end, exit, lost, body) = match outcome {
-            Outcome::Answered { exit, body } => (CellEnd::Answered, exit, false, body),
-            Outcome::Interrupted => (CellEnd::Late, 1, false, Bytes::new()),
-            Outcome::Killed => (CellEnd::Late, 128 + libc::SIGKILL, true, Bytes::new()),
-            Outcome::Ended { code } => (CellEnd::KernelEnded, code, true, Bytes::new()),
+            Outcome::Answered { exit, body } => (CodeEnd::Answered, exit, false, body),
+            Outcome::Interrupted => (CodeEnd::Late, 1, false, Bytes::new()),
+            Outcome::Killed => (CodeEnd::Late, 128 + libc::SIGKILL, true, Bytes::new()),
+            Outcome::Ended { code } => (CodeEnd::KernelEnded, code, true, Bytes::new()),
         };
         if lost {
             self.state.lost = true;

@@ -1,5 +1,5 @@
-//! Turns a `Start` into spawn arguments: program candidates, arguments, environment, folder and
-//! user. Every invalid request is rejected here or by the kernel, with an error of its own.
+//! Turns a `StartProcess` into spawn arguments: program candidates, arguments, environment, folder
+//! and user. Every invalid request is rejected here or by the kernel, with an error of its own.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 };
 
 use pandastack_sys::process::{self, ChildSpec, SpawnError, SpawnStep, Stdio};
-use pandastack_wire_guest::{ErrorKind, Program, Start, Variable};
+use pandastack_wire_guest::{CommandLine, EnvVariable, ErrorKind, StartProcess};
 
 use super::{
     account::{self, Account, AccountError},
@@ -91,7 +91,7 @@ pub(crate) struct Command {
 impl Command {
     /// Validates a request and fills in defaults. The environment comes from these sources, later
     /// ones override: ours, the user's, the machine's, the sandbox's, the request's.
-    pub(crate) fn resolve(start: &Start, sandbox_env: &[Variable]) -> Result<Self, StartError> {
+    pub(crate) fn resolve(start: &StartProcess, sandbox_env: &[EnvVariable]) -> Result<Self, StartError> {
         let account = start.user.as_deref().map(account::find).transpose()?;
         let (name, home) = match &account {
             Some(account) => (account.name.as_str(), account.home.as_str()),
@@ -109,18 +109,18 @@ impl Command {
         }
         let machine_wide = environment::read();
         env.extend(machine_wide.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        for Variable { name, value } in sandbox_env.iter().chain(&start.env) {
+        for EnvVariable { name, value } in sandbox_env.iter().chain(&start.env) {
             if name.is_empty() || name.contains('=') {
                 return Err(StartError::Variable { name: name.clone() });
             }
             env.insert(name, value);
         }
         let (programs, argv) = match &start.program {
-            Program::Shell(text) => (
+            CommandLine::Shell(text) => (
                 vec![c"/bin/sh".to_owned()],
                 vec![c"sh".to_owned(), c"-c".to_owned(), zero_ended("the command", text)?],
             ),
-            Program::Argv(argv) => {
+            CommandLine::Argv(argv) => {
                 let program = argv.first().filter(|program| !program.is_empty()).ok_or(StartError::Empty)?;
                 let argv = argv.iter().map(|argument| zero_ended("an argument", argument)).collect::<Result<_, _>>()?;
                 (candidates(program, env["PATH"])?, argv)

@@ -9,7 +9,7 @@ mod supervise;
 
 use std::rc::Rc;
 
-use pandastack_wire_guest::{Exit, Frame, Message, Start, Started};
+use pandastack_wire_guest::{Frame, Message, ProcessExit, ProcessStarted, StartProcess};
 use tokio::time::{Duration, Instant};
 
 pub(crate) use command::{Command, StartError};
@@ -26,11 +26,11 @@ use supervise::{Verdict, supervise};
 
 /// Starts a process and waits until it ends. The end of the main process counts, even if a detached
 /// child keeps a pipe open. All output written until then is sent first.
-pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) -> Result<Frame, Fault> {
+pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: StartProcess) -> Result<Frame, Fault> {
     let command = Command::resolve(&start, &agent.env())?;
     let (group, ended, streams) = launch(agent, &command, &start)?;
     let deadline = start.deadline_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-    channel.send(Started { pid: group.id().unsigned_abs() }.frame(channel.id)).await;
+    channel.send(ProcessStarted { pid: group.id().unsigned_abs() }.frame(channel.id)).await;
     let verdict = tokio::select! {
         biased;
         verdict = supervise(channel, (group, ended), deadline, &streams) => verdict,
@@ -46,12 +46,12 @@ pub(crate) async fn run(agent: &Rc<Agent>, channel: &Rc<Channel>, start: Start) 
     }
     streams.release(agent);
     let Verdict { code, signal, timed_out } = verdict;
-    Ok(Exit { code, timed_out, signal }.frame(channel.id))
+    Ok(ProcessExit { code, timed_out, signal }.frame(channel.id))
 }
 
 /// Makes the streams and starts the process. No await between the start and the registration with
 /// the reaper, so an exit cannot be missed.
-fn launch(agent: &Agent, command: &Command, start: &Start) -> Result<(Group, reaper::Ended, Streams), Fault> {
+fn launch(agent: &Agent, command: &Command, start: &StartProcess) -> Result<(Group, reaper::Ended, Streams), Fault> {
     let (streams, far) = match start.terminal {
         Some(size) => streams::terminal(size)?,
         None => streams::pipes(start.stdin)?,

@@ -18,7 +18,7 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout},
 };
 use pandastack_sys::{process, pty};
-use pandastack_wire_guest::{Frame, Kind, Resize};
+use pandastack_wire_guest::{Frame, FrameKind, Resize};
 
 use crate::{
     Agent, limits,
@@ -99,8 +99,8 @@ impl Streams {
                 };
                 tokio::join!(
                     input,
-                    pump(agent, channel, stdout, Kind::Stdout),
-                    pump(agent, channel, stderr, Kind::Stderr)
+                    pump(agent, channel, stdout, FrameKind::Stdout),
+                    pump(agent, channel, stderr, FrameKind::Stderr)
                 );
             }
             Self::Terminal(master) => {
@@ -108,7 +108,7 @@ impl Streams {
                     feed(channel, Some(master)).await;
                     put(Some(master), END_OF_INPUT).await;
                 };
-                tokio::join!(input, pump(agent, channel, master, Kind::Stdout));
+                tokio::join!(input, pump(agent, channel, master, FrameKind::Stdout));
             }
         }
         pending().await
@@ -120,11 +120,11 @@ impl Streams {
             Self::Pipes { stdout, stderr, .. } => {
                 let pending = |pipe: &Watched| process::pending_bytes(pipe.get_ref().as_fd()).unwrap_or(0);
                 let (out, err) = (pending(stdout), pending(stderr));
-                drain_up_to(agent, channel, (stdout, Kind::Stdout), out).await;
-                drain_up_to(agent, channel, (stderr, Kind::Stderr), err).await;
+                drain_up_to(agent, channel, (stdout, FrameKind::Stdout), out).await;
+                drain_up_to(agent, channel, (stderr, FrameKind::Stderr), err).await;
             }
             Self::Terminal(master) => {
-                drain_up_to(agent, channel, (master, Kind::Stdout), limits::TERMINAL_DRAIN_BYTES).await;
+                drain_up_to(agent, channel, (master, FrameKind::Stdout), limits::TERMINAL_DRAIN_BYTES).await;
             }
         }
     }
@@ -167,7 +167,7 @@ fn watched(fd: OwnedFd) -> io::Result<Watched> {
 }
 
 /// Reads output until its end.
-async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: Kind) {
+async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: FrameKind) {
     loop {
         channel.credited().await;
         let Ok(mut ready) = source.readable().await else { return };
@@ -185,7 +185,7 @@ async fn pump(agent: &Agent, channel: &Channel, source: &Watched, kind: Kind) {
     channel.send(Frame::new(channel.id, kind, Bytes::new()).end()).await;
 }
 
-async fn drain_up_to(agent: &Agent, channel: &Channel, (source, kind): (&Watched, Kind), limit: usize) {
+async fn drain_up_to(agent: &Agent, channel: &Channel, (source, kind): (&Watched, FrameKind), limit: usize) {
     let mut left = limit;
     while left > 0 {
         let room = channel.room(left.min(limits::OUTPUT_CHUNK_BYTES)).await;

@@ -19,7 +19,7 @@ use crate::{
 pub(crate) async fn delete(
     agent: &Rc<Agent>,
     channel: &Channel,
-    wire::Path { path }: wire::Path,
+    wire::PathMessage { path }: wire::PathMessage,
 ) -> Result<Frame, Fault> {
     let path = absolute(&path)?;
     if !path.components().any(|part| matches!(part, Component::Normal(_))) || leads_to_root(path) {

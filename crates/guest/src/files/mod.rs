@@ -16,7 +16,7 @@ mod write;
 
 use std::{io, path::Path};
 
-use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, Meta};
+use pandastack_wire_guest::{self as wire, EntryMetadata, ErrorKind, Frame, Message};
 
 pub(crate) use change::{chmod, make_dir, move_path};
 pub(crate) use delete::delete;
@@ -88,8 +88,8 @@ fn absolute(path: &str) -> Result<&Path, FileError> {
 }
 
 /// Describes one path. A symlink is not followed.
-pub(crate) fn stat(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
+pub(crate) fn stat(channel: &Channel, wire::PathMessage { path }: wire::PathMessage) -> Result<Frame, Fault> {
     let path = absolute(&path)?;
     let entry = entry::of(path).map_err(failed("stat", path))?;
-    Ok(Meta { entry }.frame(channel.id).end())
+    Ok(EntryMetadata { entry }.frame(channel.id).end())
 }

@@ -18,22 +18,22 @@ use nix::sys::statfs::{
     BPF_FS_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, DEVPTS_SUPER_MAGIC, PROC_SUPER_MAGIC, SECURITYFS_MAGIC,
     SYSFS_MAGIC, TRACEFS_MAGIC, statfs,
 };
-use pandastack_wire_guest::{self as wire, Frame, Message, Meta};
+use pandastack_wire_guest::{self as wire, EntryMetadata, Frame, Message};
 
 use super::{
     FileError, absolute,
     entry::{self, PERMISSIONS},
     failed,
     list::names,
-    tar::{BLOCK_BYTES, Header, Kind},
+    tar::{BLOCK_BYTES, Header, TarKind},
 };
 use crate::{
     limits,
     session::{Channel, Fault},
 };
 
-/// Sends `Meta`, then the archive; returns the last frame.
-pub(crate) async fn pack(channel: &Channel, wire::Path { path }: wire::Path) -> Result<Frame, Fault> {
+/// Sends `EntryMetadata`, then the archive; returns the last frame.
+pub(crate) async fn pack(channel: &Channel, wire::PathMessage { path }: wire::PathMessage) -> Result<Frame, Fault> {
     let path = absolute(&path)?;
     // A link as the argument is followed.
     let meta = fs::metadata(path).map_err(failed("stat", path))?;
@@ -41,7 +41,7 @@ pub(crate) async fn pack(channel: &Channel, wire::Path { path }: wire::Path) -> 
         return Err(FileError::NotAFile { path: path.display().to_string() }.into());
     }
     let names = if meta.is_dir() { names(path).await? } else { Vec::new() };
-    channel.send(Meta { entry: entry::describe(path, &meta) }.frame(channel.id)).await;
+    channel.send(EntryMetadata { entry: entry::describe(path, &meta) }.frame(channel.id)).await;
     let mut sink = Sink { channel, buffer: BytesMut::new() };
     if meta.is_dir() {
         folder(&mut sink, path, meta.dev(), names).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn pack(channel: &Channel, wire::Path { path }: wire::Path) -> 
     }
     sink.put(&[0; 2 * BLOCK_BYTES]).await;
     sink.flush().await;
-    Ok(Frame::new(channel.id, wire::Kind::Data, Bytes::new()).end())
+    Ok(Frame::new(channel.id, wire::FrameKind::Data, Bytes::new()).end())
 }
 
 /// A folder on the current path of the walk.
@@ -78,10 +78,11 @@ async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString
             file(sink, &path, name).await?;
         } else if meta.is_symlink() {
             let Ok(target) = fs::read_link(&path) else { continue };
-            let header = Header { link: target.as_os_str().as_bytes().to_vec(), ..plain(Kind::Symlink, name, &meta) };
+            let header =
+                Header { link: target.as_os_str().as_bytes().to_vec(), ..plain(TarKind::Symlink, name, &meta) };
             sink.put(&header.encode()).await;
         } else if meta.is_dir() {
-            let header = plain(Kind::Folder, &[name, b"/"].concat(), &meta);
+            let header = plain(TarKind::Folder, &[name, b"/"].concat(), &meta);
             sink.put(&header.encode()).await;
             if meta.dev() != device && is_pretended(&path) {
                 continue;
@@ -113,7 +114,7 @@ async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault
     if !meta.is_file() {
         return Ok(());
     }
-    sink.put(&Header { size: meta.len(), ..plain(Kind::File, name, &meta) }.encode()).await;
+    sink.put(&Header { size: meta.len(), ..plain(TarKind::File, name, &meta) }.encode()).await;
     let mut left = meta.len();
     while left > 0 {
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(limits::FILE_CHUNK_BYTES);
@@ -132,7 +133,7 @@ async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault
     Ok(())
 }
 
-fn plain(kind: Kind, name: &[u8], meta: &Metadata) -> Header {
+fn plain(kind: TarKind, name: &[u8], meta: &Metadata) -> Header {
     let mode = meta.mode() & PERMISSIONS;
     Header { kind, name: name.to_vec(), link: Vec::new(), mode, size: 0, modified: meta.mtime() }
 }
@@ -171,7 +172,7 @@ impl Sink<'_> {
         while !self.buffer.is_empty() {
             let room = self.channel.room(self.buffer.len().min(limits::FILE_CHUNK_BYTES)).await;
             let piece = self.buffer.split_to(room.bytes.min(self.buffer.len())).freeze();
-            room.send(Frame::new(self.channel.id, wire::Kind::Data, piece));
+            room.send(Frame::new(self.channel.id, wire::FrameKind::Data, piece));
         }
     }
 }

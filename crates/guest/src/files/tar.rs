@@ -36,7 +36,7 @@ pub(super) enum TarError {
 
 /// Type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TarKind {
     File,
     HardLink,
     Symlink,
@@ -50,7 +50,7 @@ pub(super) enum Kind {
     Other(u8),
 }
 
-impl Kind {
+impl TarKind {
     fn letter(self) -> u8 {
         match self {
             Self::File => b'0',
@@ -83,7 +83,7 @@ impl Kind {
 /// One entry without its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) kind: Kind,
+    pub(super) kind: TarKind,
     pub(super) name: Vec<u8>,
     pub(super) link: Vec<u8>,
     pub(super) mode: u32,
@@ -96,7 +96,7 @@ impl Header {
     /// Encodes the header, after the entries that carry its long texts.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut blocks = Vec::with_capacity(BLOCK_BYTES);
-        for (kind, text, field) in [(Kind::LongName, &self.name, NAME), (Kind::LongLink, &self.link, LINK)] {
+        for (kind, text, field) in [(TarKind::LongName, &self.name, NAME), (TarKind::LongLink, &self.link, LINK)] {
             if text.len() > field.len() {
                 let carrier = Self {
                     kind,
@@ -146,10 +146,10 @@ impl Header {
         if block[MAGIC].starts_with(POSIX_MAGIC) && !prefix.is_empty() {
             name = [prefix, b"/", &name].concat();
         }
-        let mut kind = Kind::of(block[KIND]);
+        let mut kind = TarKind::of(block[KIND]);
         // In the old form, a name that ends with a slash marks a folder.
-        if kind == Kind::File && name.ends_with(b"/") {
-            kind = Kind::Folder;
+        if kind == TarKind::File && name.ends_with(b"/") {
+            kind = TarKind::Folder;
         }
         Ok(Some(Self {
             kind,
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     fn header(name: &[u8], link: &[u8], size: u64, modified: i64) -> Header {
-        let kind = if link.is_empty() { Kind::File } else { Kind::Symlink };
+        let kind = if link.is_empty() { TarKind::File } else { TarKind::Symlink };
         Header { kind, name: name.to_vec(), link: link.to_vec(), mode: 0o4755, size, modified }
     }
 
@@ -284,10 +284,10 @@ mod tests {
         let long = header(&[b'n'; 600], &[b'l'; 101], 1, 1);
         let bytes = long.encode();
         let carrier = Header::parse(block(&bytes, 0)).unwrap().unwrap();
-        assert_eq!((carrier.kind, carrier.size), (Kind::LongName, 601));
+        assert_eq!((carrier.kind, carrier.size), (TarKind::LongName, 601));
         assert_eq!(&bytes[BLOCK_BYTES..][..601], [vec![b'n'; 600], vec![0]].concat());
         let carrier = Header::parse(block(&bytes, 3)).unwrap().unwrap();
-        assert_eq!((carrier.kind, carrier.size), (Kind::LongLink, 102));
+        assert_eq!((carrier.kind, carrier.size), (TarKind::LongLink, 102));
         assert_eq!((bytes.len() / BLOCK_BYTES, Header::parse(block(&bytes, 5)).unwrap().unwrap().size), (6, 1));
     }
 

@@ -24,13 +24,13 @@ use nix::{
     },
     unistd::{UnlinkatFlags, linkat, symlinkat, unlinkat},
 };
-use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, Unpacked};
+use pandastack_wire_guest::{self as wire, ErrorKind, Frame, Message, UnpackReply};
 
 use super::{
     absolute,
     entry::PERMISSIONS,
     failed,
-    tar::{BLOCK_BYTES, Block, Extension, Header, Kind, TarError},
+    tar::{BLOCK_BYTES, Block, Extension, Header, TarError, TarKind},
 };
 use crate::{
     Agent, limits,
@@ -85,7 +85,7 @@ impl From<UnpackError> for Fault {
 }
 
 /// Receives an archive and returns the last frame.
-pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::Path) -> Result<Frame, Fault> {
+pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::PathMessage) -> Result<Frame, Fault> {
     let path = absolute(&ask.path)?;
     agent.writable().await;
     fs::create_dir_all(path).map_err(failed("create the directory", path))?;
@@ -98,7 +98,7 @@ pub(crate) async fn unpack(agent: &Rc<Agent>, channel: &Channel, ask: wire::Path
 }
 
 /// Unpacks an archive in memory, for a fuzzer.
-pub(crate) async fn unpack_whole(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+pub(crate) async fn unpack_whole(archive: &[u8], folder: &Path) -> Result<UnpackReply, String> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(folder, flags, Mode::empty()).map_err(|cause| cause.to_string())?;
     let source = Source { channel: None, buffer: BytesMut::from(archive) };
@@ -126,15 +126,15 @@ impl Unpacking<'_> {
         }
     }
 
-    async fn run(&mut self) -> Result<Unpacked, UnpackError> {
-        let mut done = Unpacked { entries: 0, bytes: 0 };
+    async fn run(&mut self) -> Result<UnpackReply, UnpackError> {
+        let mut done = UnpackReply { entries: 0, bytes: 0 };
         let mut next = Extension::default();
         while let Some(block) = self.source.block().await? {
             let Some(mut header) = Header::parse(&block)? else { break };
             match header.kind {
-                Kind::LongName => next.name = Some(self.carried(&header).await?),
-                Kind::LongLink => next.link = Some(self.carried(&header).await?),
-                Kind::Extended => {
+                TarKind::LongName => next.name = Some(self.carried(&header).await?),
+                TarKind::LongLink => next.link = Some(self.carried(&header).await?),
+                TarKind::Extended => {
                     let found = Extension::parse(&self.extension(&header).await?)?;
                     next = Extension {
                         name: found.name.or(next.name),
@@ -143,7 +143,7 @@ impl Unpacking<'_> {
                         modified: found.modified,
                     };
                 }
-                Kind::Global => drop(self.extension(&header).await?),
+                TarKind::Global => drop(self.extension(&header).await?),
                 _ => {
                     let said = std::mem::take(&mut next);
                     header.name = said.name.unwrap_or(header.name);
@@ -188,18 +188,18 @@ impl Unpacking<'_> {
         let folder = self.folder(above, &header.name)?;
         let name = OsStr::from_bytes(name);
         match header.kind {
-            Kind::File => {
+            TarKind::File => {
                 self.file(&folder, name, header).await?;
                 return Ok(header.size);
             }
-            Kind::Folder => make_folder(&folder, name, header)?,
-            Kind::Symlink => {
+            TarKind::Folder => make_folder(&folder, name, header)?,
+            TarKind::Symlink => {
                 check_target(above.len(), header)?;
                 remove(&folder, name, header)?;
                 symlinkat(OsStr::from_bytes(&header.link), &folder, name)
                     .map_err(refused("create the link", header))?;
             }
-            Kind::HardLink => {
+            TarKind::HardLink => {
                 let PathParts(target) = parts_of_link(header)?;
                 let Some((last, above)) = target.split_last() else { return Err(outside_link(header)) };
                 let from = self.folder(above, &header.name)?;
@@ -462,7 +462,7 @@ mod tests {
 
     fn link(name: &[u8], target: &[u8]) -> Header {
         let (name, link) = (name.to_vec(), target.to_vec());
-        Header { kind: Kind::Symlink, name, link, mode: 0o777, size: 0, modified: 0 }
+        Header { kind: TarKind::Symlink, name, link, mode: 0o777, size: 0, modified: 0 }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use nix::{
     errno::Errno,
     sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor},
 };
-use pandastack_wire_guest::{Change, ChangeKind, Changes, ErrorKind, Frame, Kind, Message, Watch};
+use pandastack_wire_guest::{ErrorKind, Frame, FrameKind, Message, PathChange, PathChangeKind, PathChanges, WatchPath};
 
 use super::{absolute, failed};
 use crate::{
@@ -56,12 +56,12 @@ impl Drop for Place {
 }
 
 /// Watches until the host cancels or the path is gone.
-pub(crate) async fn watch(agent: &Rc<Agent>, channel: &Channel, ask: Watch) -> Result<Frame, Fault> {
+pub(crate) async fn watch(agent: &Rc<Agent>, channel: &Channel, ask: WatchPath) -> Result<Frame, Fault> {
     let path = absolute(&ask.path)?;
     let _place = Place::take(agent)?;
     let mut watcher = Watcher::new(path, ask.recursive)?;
     watcher.arm().await?;
-    channel.send(Frame::new(channel.id, Kind::Watching, Bytes::new())).await;
+    channel.send(Frame::new(channel.id, FrameKind::Watching, Bytes::new())).await;
     loop {
         watcher.hear().await?;
         send(channel, mem::take(&mut watcher.changes)).await;
@@ -71,14 +71,14 @@ pub(crate) async fn watch(agent: &Rc<Agent>, channel: &Channel, ask: Watch) -> R
     }
 }
 
-async fn send(channel: &Channel, changes: Vec<Change>) {
+async fn send(channel: &Channel, changes: Vec<PathChange>) {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let mut left = changes.into_iter().peekable();
     while let Some(change) = left.next() {
         bytes += CHANGE_BYTES + change.path.len();
         batch.push(change);
         if bytes > limits::CHANGES_BYTES || left.peek().is_none() {
-            let frame = Changes { changes: mem::take(&mut batch) }.frame(channel.id);
+            let frame = PathChanges { changes: mem::take(&mut batch) }.frame(channel.id);
             channel.room_for(frame.payload.len()).await.send(frame);
             bytes = 0;
         }
@@ -95,7 +95,7 @@ struct Watcher {
     /// The first half of a folder's move, until the next event gives the target.
     leaving: Option<(u32, PathBuf)>,
     /// Received and not yet sent.
-    changes: Vec<Change>,
+    changes: Vec<PathChange>,
     gone: bool,
 }
 
@@ -152,7 +152,7 @@ impl Watcher {
     fn take(&mut self, note: InotifyEvent) {
         self.settle_move(&note);
         if note.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-            self.tell(ChangeKind::Overflow, self.root.clone(), false, 0);
+            self.tell(PathChangeKind::Overflow, self.root.clone(), false, 0);
             // New folders may have been missed.
             return self.follow_all_below(&self.root.clone(), Tell::Nothing);
         }
@@ -166,7 +166,7 @@ impl Watcher {
         if note.mask.intersects(leaves) {
             if is_root {
                 self.gone = true;
-                self.tell(ChangeKind::Deleted, folder, false, 0);
+                self.tell(PathChangeKind::Deleted, folder, false, 0);
             }
             return;
         }
@@ -181,9 +181,9 @@ impl Watcher {
         self.tell(kind, path.clone(), is_folder, note.cookie);
         if self.recursive && is_folder {
             match kind {
-                ChangeKind::Created => self.follow_all_below(&path, Tell::Found),
-                ChangeKind::MovedTo => self.follow_all_below(&path, Tell::Nothing),
-                ChangeKind::MovedFrom => self.leaving = Some((note.cookie, path)),
+                PathChangeKind::Created => self.follow_all_below(&path, Tell::Found),
+                PathChangeKind::MovedTo => self.follow_all_below(&path, Tell::Nothing),
+                PathChangeKind::MovedFrom => self.leaving = Some((note.cookie, path)),
                 _ => {}
             }
         }
@@ -209,13 +209,13 @@ impl Watcher {
             match self.add(&folder) {
                 Ok(()) => {}
                 Err(Refusal::Gone) => continue,
-                Err(Refusal::TooMany) => return self.tell(ChangeKind::Overflow, folder, true, 0),
+                Err(Refusal::TooMany) => return self.tell(PathChangeKind::Overflow, folder, true, 0),
             }
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
                 let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
                 if tell == Tell::Found {
-                    self.tell(ChangeKind::Created, entry.path(), is_folder, 0);
+                    self.tell(PathChangeKind::Created, entry.path(), is_folder, 0);
                 }
                 if is_folder {
                     folders.push(entry.path());
@@ -240,9 +240,9 @@ impl Watcher {
         }
     }
 
-    fn tell(&mut self, kind: ChangeKind, path: PathBuf, folder: bool, cookie: u32) {
+    fn tell(&mut self, kind: PathChangeKind, path: PathBuf, folder: bool, cookie: u32) {
         let path = path.to_string_lossy().into_owned();
-        self.changes.push(Change { kind, path, folder, cookie: (cookie != 0).then_some(cookie) });
+        self.changes.push(PathChange { kind, path, folder, cookie: (cookie != 0).then_some(cookie) });
     }
 }
 
@@ -272,15 +272,15 @@ fn changes_of_interest() -> AddWatchFlags {
         | AddWatchFlags::IN_MOVE_SELF
 }
 
-fn kind_of(mask: AddWatchFlags) -> Option<ChangeKind> {
+fn kind_of(mask: AddWatchFlags) -> Option<PathChangeKind> {
     let kinds = [
-        (AddWatchFlags::IN_CREATE, ChangeKind::Created),
-        (AddWatchFlags::IN_MODIFY, ChangeKind::Modified),
-        (AddWatchFlags::IN_CLOSE_WRITE, ChangeKind::Written),
-        (AddWatchFlags::IN_DELETE, ChangeKind::Deleted),
-        (AddWatchFlags::IN_MOVED_FROM, ChangeKind::MovedFrom),
-        (AddWatchFlags::IN_MOVED_TO, ChangeKind::MovedTo),
-        (AddWatchFlags::IN_ATTRIB, ChangeKind::Attributes),
+        (AddWatchFlags::IN_CREATE, PathChangeKind::Created),
+        (AddWatchFlags::IN_MODIFY, PathChangeKind::Modified),
+        (AddWatchFlags::IN_CLOSE_WRITE, PathChangeKind::Written),
+        (AddWatchFlags::IN_DELETE, PathChangeKind::Deleted),
+        (AddWatchFlags::IN_MOVED_FROM, PathChangeKind::MovedFrom),
+        (AddWatchFlags::IN_MOVED_TO, PathChangeKind::MovedTo),
+        (AddWatchFlags::IN_ATTRIB, PathChangeKind::Attributes),
     ];
     kinds.into_iter().find_map(|(flag, kind)| mask.contains(flag).then_some(kind))
 }

@@ -10,7 +10,7 @@ use std::{
     rc::Rc,
 };
 
-use pandastack_wire_guest::{Frame, Message, Write, Written};
+use pandastack_wire_guest::{BytesWritten, Frame, Message, WriteFile};
 
 use super::{FileError, absolute, entry::PERMISSIONS, failed};
 use crate::{
@@ -31,7 +31,11 @@ struct Before {
 }
 
 /// Receives contents and puts them in place; returns the last frame.
-pub(crate) async fn write(agent: &Rc<Agent>, channel: &Channel, Write { path, mode }: Write) -> Result<Frame, Fault> {
+pub(crate) async fn write(
+    agent: &Rc<Agent>,
+    channel: &Channel,
+    WriteFile { path, mode }: WriteFile,
+) -> Result<Frame, Fault> {
     let path = absolute(&path)?;
     agent.writable().await;
     let (target, before) = inspect(path)?;
@@ -46,7 +50,7 @@ pub(crate) async fn write(agent: &Rc<Agent>, channel: &Channel, Write { path, mo
     }
     agent.writable().await;
     draft.publish(&target, mode, &before)?;
-    Ok(Written { bytes: written }.frame(channel.id))
+    Ok(BytesWritten { bytes: written }.frame(channel.id))
 }
 
 /// Resolves symlinks to the target file, and reads its mode and owner. Creates missing parent

@@ -11,7 +11,8 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    Attach, ErrorKind, Feed, Forget, Frame, Kind, Message, Position, ProcessList, Spawn, Tell, Which, Written,
+    AttachProcess, BytesWritten, ErrorKind, ForgetProcess, Frame, FrameKind, ListProcesses, Message, OutputPosition,
+    ProcessList, SignalProcess, SpawnProcess, WriteStdin,
 };
 
 use crate::{
@@ -61,7 +62,7 @@ impl Processes {
 }
 
 /// Starts a process.
-pub(crate) async fn spawn(agent: &Rc<Agent>, channel: &Channel, ask: Spawn) -> Result<Frame, Fault> {
+pub(crate) async fn spawn(agent: &Rc<Agent>, channel: &Channel, ask: SpawnProcess) -> Result<Frame, Fault> {
     if ask.tag.as_ref().is_some_and(|tag| tag.len() > limits::TAG_BYTES_MAX) {
         let text = format!("the tag is longer than {} bytes", limits::TAG_BYTES_MAX);
         return Err(Fault::new(ErrorKind::Invalid, text));
@@ -77,7 +78,7 @@ pub(crate) async fn spawn(agent: &Rc<Agent>, channel: &Channel, ask: Spawn) -> R
 }
 
 /// Describes all processes, or one.
-pub(crate) fn list(agent: &Agent, channel: &Channel, Which { id }: Which) -> Result<Frame, Fault> {
+pub(crate) fn list(agent: &Agent, channel: &Channel, ListProcesses { id }: ListProcesses) -> Result<Frame, Fault> {
     let processes = match id {
         Some(id) => vec![agent.processes.find(id)?.describe()],
         None => agent.processes.known.borrow().values().map(|process| process.describe()).collect(),
@@ -87,8 +88,8 @@ pub(crate) fn list(agent: &Agent, channel: &Channel, Which { id }: Which) -> Res
 
 /// Sends output from an offset, as fast as the host reads it. The process never waits for a reader.
 /// A reader that falls behind the kept output gets the offset where it continues.
-pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Result<Frame, Fault> {
-    let Attach { id, offset, follow } = ask;
+pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: AttachProcess) -> Result<Frame, Fault> {
+    let AttachProcess { id, offset, follow } = ask;
     let process = agent.processes.find(id)?;
     let until = process.log.borrow().end();
     if offset > until {
@@ -104,7 +105,7 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
         let room = channel.room(limits::OUTPUT_CHUNK_BYTES).await;
         at = at.max(process.log.borrow().start());
         if told != Some(at) {
-            room.send(Position { offset: at }.frame(channel.id));
+            room.send(OutputPosition { offset: at }.frame(channel.id));
             told = Some(at);
             continue;
         }
@@ -116,8 +117,8 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
                 at += bytes.len() as u64;
                 told = Some(at);
                 let kind = match side {
-                    Side::Stdout => Kind::Stdout,
-                    Side::Stderr => Kind::Stderr,
+                    Side::Stdout => FrameKind::Stdout,
+                    Side::Stderr => FrameKind::Stderr,
                 };
                 room.send(Frame::new(channel.id, kind, bytes));
             }
@@ -132,7 +133,11 @@ pub(crate) async fn attach(agent: &Agent, channel: &Channel, ask: Attach) -> Res
 }
 
 /// Receives standard input.
-pub(crate) async fn feed(agent: &Agent, channel: &Channel, Feed { id, close }: Feed) -> Result<Frame, Fault> {
+pub(crate) async fn feed(
+    agent: &Agent,
+    channel: &Channel,
+    WriteStdin { id, close }: WriteStdin,
+) -> Result<Frame, Fault> {
     let process = agent.processes.find(id)?;
     process.check_takes_input()?;
     let mut taken = 0;
@@ -146,17 +151,21 @@ pub(crate) async fn feed(agent: &Agent, channel: &Channel, Feed { id, close }: F
     if close {
         process.close_input();
     }
-    Ok(Written { bytes: taken }.frame(channel.id))
+    Ok(BytesWritten { bytes: taken }.frame(channel.id))
 }
 
 /// Signals the group of a process.
-pub(crate) fn tell(agent: &Agent, channel: &Channel, Tell { id, number }: Tell) -> Result<Frame, Fault> {
+pub(crate) fn tell(
+    agent: &Agent,
+    channel: &Channel,
+    SignalProcess { id, number }: SignalProcess,
+) -> Result<Frame, Fault> {
     agent.processes.find(id)?.signal(number)?;
     Ok(done(channel))
 }
 
 /// Kills the group of a process and forgets it. Current readers still get the output to its end.
-pub(crate) fn forget(agent: &Agent, channel: &Channel, Forget { id }: Forget) -> Result<Frame, Fault> {
+pub(crate) fn forget(agent: &Agent, channel: &Channel, ForgetProcess { id }: ForgetProcess) -> Result<Frame, Fault> {
     agent.processes.find(id)?.kill();
     agent.processes.remove(id);
     Ok(done(channel))

@@ -8,7 +8,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use pandastack_wire_guest::{self as wire, Ended, ErrorKind, Exit, Frame, Kind, Message, Program, Start, Started};
+use pandastack_wire_guest::{
+    self as wire, CommandLine, ErrorKind, Frame, FrameKind, Message, ProcessEndReport, ProcessExit, ProcessStarted,
+    StartProcess,
+};
 use tokio::{
     sync::{Notify, oneshot},
     time::timeout,
@@ -27,7 +30,7 @@ pub(super) struct Process {
     tag: Option<String>,
     started_ms: u64,
     pid: Cell<u32>,
-    ended: RefCell<Option<Ended>>,
+    ended: RefCell<Option<ProcessEndReport>>,
     stdin_open: Cell<bool>,
     pub(super) log: RefCell<Log>,
     /// The other end of its streams.
@@ -42,8 +45,8 @@ type Outcome = Result<(), Frame>;
 impl Process {
     /// Starts a process. It is listed from now on, even if the caller leaves. If it fails to start,
     /// it is removed.
-    pub(super) async fn start(agent: &Rc<Agent>, id: u64, ask: wire::Spawn) -> Result<Rc<Self>, Frame> {
-        let wire::Spawn { start, tag } = ask;
+    pub(super) async fn start(agent: &Rc<Agent>, id: u64, ask: wire::SpawnProcess) -> Result<Rc<Self>, Frame> {
+        let wire::SpawnProcess { start, tag } = ask;
         let (lanes, outlet) = open_lanes();
         let channel = Rc::new(Channel::new(0, lanes));
         // The process must run without a reader.
@@ -68,7 +71,7 @@ impl Process {
         Ok(process)
     }
 
-    async fn live(self: Rc<Self>, agent: Rc<Agent>, start: Start, outlet: Outlet, tx: oneshot::Sender<Outcome>) {
+    async fn live(self: Rc<Self>, agent: Rc<Agent>, start: StartProcess, outlet: Outlet, tx: oneshot::Sender<Outcome>) {
         let run = async {
             let last = exec::run(&agent, &self.channel, start).await.unwrap_or_else(|fault| fault.frame(0));
             // Sent in order with the output, so that the end is recorded after it.
@@ -82,15 +85,15 @@ impl Process {
         let mut tx = Some(tx);
         while let Some(frame) = outlet.next().await {
             match frame.kind {
-                Kind::Started => {
-                    self.pid.set(Started::parse(&frame.payload).map_or(0, |started| started.pid));
+                FrameKind::Started => {
+                    self.pid.set(ProcessStarted::parse(&frame.payload).map_or(0, |started| started.pid));
                     // The caller may have left.
                     let _ = tx.take().map(|tx| tx.send(Ok(())));
                 }
-                Kind::Stdout => self.note(Side::Stdout, &frame),
-                Kind::Stderr => self.note(Side::Stderr, &frame),
-                Kind::Exit => return self.end(Exit::parse(&frame.payload).ok()),
-                Kind::Error => {
+                FrameKind::Stdout => self.note(Side::Stdout, &frame),
+                FrameKind::Stderr => self.note(Side::Stderr, &frame),
+                FrameKind::Exit => return self.end(ProcessExit::parse(&frame.payload).ok()),
+                FrameKind::Error => {
                     self.end(None);
                     if let Some(tx) = tx.take() {
                         agent.processes.remove(self.id);
@@ -113,13 +116,13 @@ impl Process {
         }
     }
 
-    fn end(&self, exit: Option<Exit>) {
+    fn end(&self, exit: Option<ProcessExit>) {
         let mut log = self.log.borrow_mut();
         log.finish(Side::Stdout);
         log.finish(Side::Stderr);
-        let killed = Exit { code: 128 + libc::SIGKILL, timed_out: false, signal: Some(libc::SIGKILL) };
-        let Exit { code, timed_out, signal } = exit.unwrap_or(killed);
-        *self.ended.borrow_mut() = Some(Ended { code, signal, timed_out, at_ms: now_ms() });
+        let killed = ProcessExit { code: 128 + libc::SIGKILL, timed_out: false, signal: Some(libc::SIGKILL) };
+        let ProcessExit { code, timed_out, signal } = exit.unwrap_or(killed);
+        *self.ended.borrow_mut() = Some(ProcessEndReport { code, signal, timed_out, at_ms: now_ms() });
         self.stdin_open.set(false);
         self.changed.notify_waiters();
     }
@@ -183,9 +186,9 @@ impl Process {
     }
 
     /// Describes its current state.
-    pub(super) fn describe(&self) -> wire::Process {
+    pub(super) fn describe(&self) -> wire::ProcessReport {
         let log = self.log.borrow();
-        wire::Process {
+        wire::ProcessReport {
             id: self.id,
             pid: self.pid.get(),
             command: self.command.clone(),
@@ -201,10 +204,10 @@ impl Process {
 }
 
 /// Returns the beginning of a command, for humans.
-fn shown(program: &Program) -> String {
+fn shown(program: &CommandLine) -> String {
     let mut text = match program {
-        Program::Shell(text) => text.clone(),
-        Program::Argv(argv) => argv.join(" "),
+        CommandLine::Shell(text) => text.clone(),
+        CommandLine::Argv(argv) => argv.join(" "),
     };
     text.truncate(text.floor_char_boundary(limits::COMMAND_SHOWN_BYTES));
     text

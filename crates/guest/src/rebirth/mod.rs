@@ -5,7 +5,7 @@ mod system;
 use std::{rc::Rc, time::Duration};
 
 use bytes::Bytes;
-use pandastack_wire_guest::{ErrorKind, Frame, GENERATION, Kind, Rebirth, Reborn};
+use pandastack_wire_guest::{ErrorKind, Frame, FrameKind, GENERATION, Rebirth, Reborn};
 
 pub use system::{Bystander, Machine, System};
 
@@ -127,7 +127,7 @@ pub(crate) async fn power_off(agent: &Rc<Agent>, channel: &Channel) -> Result<Fr
 }
 
 pub(crate) fn done(channel: &Channel) -> Frame {
-    Frame::new(channel.id, Kind::Done, Bytes::new())
+    Frame::new(channel.id, FrameKind::Done, Bytes::new())
 }
 
 fn resume_writes(agent: &Agent) -> Result<(), RebirthError> {

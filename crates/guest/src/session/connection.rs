@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use pandastack_wire_guest::{ErrorKind, GENERATION, Hello, Kind, Message, Welcome};
+use pandastack_wire_guest::{ErrorKind, FrameKind, GENERATION, Hello, Message, Welcome};
 use tokio::{
     net::{TcpStream, tcp::OwnedReadHalf},
     task::JoinSet,
@@ -109,7 +109,7 @@ async fn converse(inlet: &mut Inlet<OwnedReadHalf>, dispatcher: &mut Dispatcher,
 /// Waits for the first frame, which must be a `Hello` with our secret.
 async fn greet(inlet: &mut Inlet<OwnedReadHalf>, agent: &Agent, lanes: &Lanes) -> Result<(), End> {
     let frame = inlet.next().await?;
-    if frame.kind != Kind::Hello {
+    if frame.kind != FrameKind::Hello {
         return Err(End::Refused(Fault::new(ErrorKind::Invalid, "the first frame must be Hello")));
     }
     let hello = Hello::parse(&frame.payload).map_err(|error| End::Refused(Fault::invalid(&error)))?;

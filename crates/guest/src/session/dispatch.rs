@@ -9,8 +9,9 @@ use std::{
 };
 
 use pandastack_wire_guest::{
-    Attach, Chmod, CodeClose, CodeOpen, CodeRun, Credit, ErrorKind, Feed, Forget, Frame, Kind, MakeDir, Message, Move,
-    Path, Read, Rebirth, Resize, Signal, Spawn, Start, Tell, Volumes, Walk, Watch, Which, Write,
+    AttachProcess, CodeClose, CodeOpen, CodeRun, CreateDir, Credit, ErrorKind, ForgetProcess, Frame, FrameKind,
+    ListProcesses, Message, PathMessage, ReadFile, Rebirth, RenamePath, Resize, SetMode, Signal, SignalProcess,
+    SpawnProcess, StartProcess, VolumeDevices, WalkDir, WatchPath, WriteFile, WriteStdin,
 };
 use tokio::{sync::Notify, task::JoinSet};
 
@@ -71,21 +72,21 @@ impl Dispatcher {
     pub(super) async fn accept(&mut self, frame: Frame) -> Result<(), Fault> {
         let id = frame.channel;
         match frame.kind {
-            Kind::Ping => self.lanes.control(Frame::new(id, Kind::Pong, bytes::Bytes::new())).await,
-            Kind::Rebirth => self.be_reborn(&frame).await,
-            Kind::Stdin | Kind::Data => {
+            FrameKind::Ping => self.lanes.control(Frame::new(id, FrameKind::Pong, bytes::Bytes::new())).await,
+            FrameKind::Rebirth => self.be_reborn(&frame).await,
+            FrameKind::Stdin | FrameKind::Data => {
                 self.with(id, |channel| channel.put_input(&frame.payload, frame.flags.is_end()))
             }
-            Kind::Cancel => self.with(id, |channel| channel.doom(Fate::Cancelled)),
-            Kind::Credit => {
+            FrameKind::Cancel => self.with(id, |channel| channel.doom(Fate::Cancelled)),
+            FrameKind::Credit => {
                 let Credit { bytes } = parse(&frame)?;
                 self.with(id, |channel| channel.grant(bytes));
             }
-            Kind::Signal => {
+            FrameKind::Signal => {
                 let Signal { number } = parse(&frame)?;
                 self.with(id, |channel| channel.put_signal(number));
             }
-            Kind::Resize => {
+            FrameKind::Resize => {
                 let size: Resize = parse(&frame)?;
                 self.with(id, |channel| channel.put_size(size));
             }
@@ -110,53 +111,55 @@ impl Dispatcher {
             return Ok(());
         }
         match frame.kind {
-            Kind::Start => self.begin(frame, Work::Process, async |agent, channel, frame| {
-                exec::run(agent, channel, parse::<Start>(frame)?).await
+            FrameKind::Start => self.begin(frame, Work::Process, async |agent, channel, frame| {
+                exec::run(agent, channel, parse::<StartProcess>(frame)?).await
             }),
-            Kind::Read => self.begin(frame, Work::Request, async |_, channel, frame| {
-                files::read(channel, parse::<Read>(frame)?).await
+            FrameKind::Read => self.begin(frame, Work::Request, async |_, channel, frame| {
+                files::read(channel, parse::<ReadFile>(frame)?).await
             }),
-            Kind::Write => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::write(agent, channel, parse::<Write>(frame)?).await
+            FrameKind::Write => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::write(agent, channel, parse::<WriteFile>(frame)?).await
             }),
-            Kind::List => {
+            FrameKind::List => {
                 self.begin(frame, Work::Request, async |_, channel, frame| files::list(channel, path(frame)?).await)
             }
-            Kind::Stat => {
+            FrameKind::Stat => {
                 self.begin(frame, Work::Request, async |_, channel, frame| files::stat(channel, path(frame)?))
             }
-            Kind::Delete => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::Delete => self.begin(frame, Work::Request, async |agent, channel, frame| {
                 files::delete(agent, channel, path(frame)?).await
             }),
-            Kind::CodeOpen => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::CodeOpen => self.begin(frame, Work::Request, async |agent, channel, frame| {
                 code::open(agent, channel, parse::<CodeOpen>(frame)?).await
             }),
-            Kind::CodeSessions => {
+            FrameKind::CodeSessions => {
                 self.begin(frame, Work::Request, async |agent, channel, _| Ok(code::list(agent, channel)))
             }
-            Kind::CodeClose => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::CodeClose => self.begin(frame, Work::Request, async |agent, channel, frame| {
                 code::close(agent, channel, &parse::<CodeClose>(frame)?)
             }),
-            Kind::CodeRun => self.begin(frame, Work::Process, async |agent, channel, frame| {
+            FrameKind::CodeRun => self.begin(frame, Work::Process, async |agent, channel, frame| {
                 code::run(agent, channel, parse::<CodeRun>(frame)?).await
             }),
-            Kind::Ports => {
+            FrameKind::Ports => {
                 self.begin(frame, Work::Request, async |agent, channel, _| Ok(ports::list(agent).frame(channel.id)))
             }
-            Kind::Measure => {
+            FrameKind::Measure => {
                 self.begin(frame, Work::Request, async |_, channel, _| Ok(figures::measure().frame(channel.id)))
             }
-            Kind::Quiesce => {
+            FrameKind::Quiesce => {
                 self.begin(frame, Work::Request, async |agent, channel, _| rebirth::quiesce(agent, channel).await)
             }
-            Kind::Thaw => self.begin(frame, Work::Request, async |agent, channel, _| rebirth::thaw(agent, channel)),
-            Kind::Mount => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::Thaw => {
+                self.begin(frame, Work::Request, async |agent, channel, _| rebirth::thaw(agent, channel))
+            }
+            FrameKind::Mount => self.begin(frame, Work::Request, async |agent, channel, frame| {
                 volumes::mount(agent, channel, volumes_of(frame)?).await
             }),
-            Kind::Grow => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::Grow => self.begin(frame, Work::Request, async |agent, channel, frame| {
                 volumes::grow(agent, channel, volumes_of(frame)?).await
             }),
-            Kind::PowerOff => {
+            FrameKind::PowerOff => {
                 self.begin(frame, Work::Request, async |agent, channel, _| rebirth::power_off(agent, channel).await)
             }
             other => return self.open_more(other, frame),
@@ -165,45 +168,45 @@ impl Dispatcher {
     }
 
     /// Opens a channel for a request of generation 3.
-    fn open_more(&mut self, kind: Kind, frame: Frame) -> Result<(), Fault> {
+    fn open_more(&mut self, kind: FrameKind, frame: Frame) -> Result<(), Fault> {
         match kind {
-            Kind::Spawn => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::spawn(agent, channel, parse::<Spawn>(frame)?).await
+            FrameKind::Spawn => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::spawn(agent, channel, parse::<SpawnProcess>(frame)?).await
             }),
-            Kind::Processes => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::list(agent, channel, parse::<Which>(frame)?)
+            FrameKind::Processes => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::list(agent, channel, parse::<ListProcesses>(frame)?)
             }),
-            Kind::Attach => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::attach(agent, channel, parse::<Attach>(frame)?).await
+            FrameKind::Attach => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::attach(agent, channel, parse::<AttachProcess>(frame)?).await
             }),
-            Kind::Feed => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::feed(agent, channel, parse::<Feed>(frame)?).await
+            FrameKind::WriteStdin => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::feed(agent, channel, parse::<WriteStdin>(frame)?).await
             }),
-            Kind::Tell => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::tell(agent, channel, parse::<Tell>(frame)?)
+            FrameKind::SignalProcess => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::tell(agent, channel, parse::<SignalProcess>(frame)?)
             }),
-            Kind::Forget => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                processes::forget(agent, channel, parse::<Forget>(frame)?)
+            FrameKind::Forget => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                processes::forget(agent, channel, parse::<ForgetProcess>(frame)?)
             }),
-            Kind::MakeDir => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::make_dir(agent, channel, parse::<MakeDir>(frame)?).await
+            FrameKind::MakeDir => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::make_dir(agent, channel, parse::<CreateDir>(frame)?).await
             }),
-            Kind::Move => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::move_path(agent, channel, parse::<Move>(frame)?).await
+            FrameKind::Move => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::move_path(agent, channel, parse::<RenamePath>(frame)?).await
             }),
-            Kind::Chmod => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::chmod(agent, channel, parse::<Chmod>(frame)?).await
+            FrameKind::Chmod => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::chmod(agent, channel, parse::<SetMode>(frame)?).await
             }),
-            Kind::Walk => self.begin(frame, Work::Request, async |_, channel, frame| {
-                files::walk(channel, parse::<Walk>(frame)?).await
+            FrameKind::Walk => self.begin(frame, Work::Request, async |_, channel, frame| {
+                files::walk(channel, parse::<WalkDir>(frame)?).await
             }),
-            Kind::Watch => self.begin(frame, Work::Request, async |agent, channel, frame| {
-                files::watch(agent, channel, parse::<Watch>(frame)?).await
+            FrameKind::Watch => self.begin(frame, Work::Request, async |agent, channel, frame| {
+                files::watch(agent, channel, parse::<WatchPath>(frame)?).await
             }),
-            Kind::Pack => {
+            FrameKind::Pack => {
                 self.begin(frame, Work::Request, async |_, channel, frame| files::pack(channel, path(frame)?).await)
             }
-            Kind::Unpack => self.begin(frame, Work::Request, async |agent, channel, frame| {
+            FrameKind::Unpack => self.begin(frame, Work::Request, async |agent, channel, frame| {
                 files::unpack(agent, channel, path(frame)?).await
             }),
             other => return Err(Fault::new(ErrorKind::Invalid, format!("unexpected {other:?} frame"))),
@@ -297,12 +300,12 @@ fn parse<M: Message>(frame: &Frame) -> Result<M, Fault> {
     M::parse(&frame.payload).map_err(|error| Fault::invalid(&error))
 }
 
-fn path(frame: &Frame) -> Result<Path, Fault> {
-    Path::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
+fn path(frame: &Frame) -> Result<PathMessage, Fault> {
+    PathMessage::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
 }
 
-fn volumes_of(frame: &Frame) -> Result<Volumes, Fault> {
-    Volumes::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
+fn volumes_of(frame: &Frame) -> Result<VolumeDevices, Fault> {
+    VolumeDevices::parse(frame.kind, &frame.payload).map_err(|error| Fault::invalid(&error))
 }
 
 /// Frees a channel's number and sends its terminal frame, however the work ends.

@@ -73,13 +73,13 @@ impl<R: AsyncRead + Unpin> Inlet<R> {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use pandastack_wire_guest::Kind;
+    use pandastack_wire_guest::FrameKind;
     use tokio::io::AsyncWriteExt;
 
     use super::*;
 
     fn frame(channel: u32, bytes: usize) -> Frame {
-        Frame::new(channel, Kind::Stdin, vec![7; bytes])
+        Frame::new(channel, FrameKind::Stdin, vec![7; bytes])
     }
 
     fn encoded(frames: &[Frame]) -> BytesMut {

@@ -19,7 +19,7 @@ use nix::{
     sys::stat::{Mode, SFlag, major, makedev, minor, mknod},
 };
 use pandastack_sys::init;
-use pandastack_wire_guest::Volume;
+use pandastack_wire_guest::VolumeDevice;
 
 use super::{
     VolumeError,
@@ -68,7 +68,7 @@ impl Disks {
     }
 
     /// Mounts volumes in the given order: the first is `/dev/vdb`, whichever disk it is on.
-    pub(super) fn mount(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
+    pub(super) fn mount(&self, volumes: &[VolumeDevice]) -> Result<(), VolumeError> {
         self.used.store(true, Ordering::Relaxed);
         let mounted = look()?;
         for (volume, letter) in volumes.iter().zip(FIRST_LETTER..=b'z') {
@@ -90,7 +90,7 @@ impl Disks {
 
     /// Grows the file systems of volumes. One that its owner has unmounted is grown at its next
     /// mount by the agent.
-    pub(super) fn grow(&self, volumes: &[Volume]) -> Result<(), VolumeError> {
+    pub(super) fn grow(&self, volumes: &[VolumeDevice]) -> Result<(), VolumeError> {
         let mounted = look()?;
         for volume in volumes.iter().filter(|volume| !volume.read_only) {
             let disk = self.disk(volume)?;
@@ -123,14 +123,14 @@ impl Disks {
         Ok(self.by_serial.values().filter_map(|disk| Some((disk, of(disk)?))).collect())
     }
 
-    fn disk(&self, volume: &Volume) -> Result<&Disk, VolumeError> {
+    fn disk(&self, volume: &VolumeDevice) -> Result<&Disk, VolumeError> {
         self.by_serial.get(&volume.serial).ok_or_else(|| VolumeError::NoDisk { serial: volume.serial.clone() })
     }
 }
 
 impl Disk {
     /// Waits until the kernel has noticed the disk's current size.
-    fn wait_for(&self, volume: &Volume) -> Result<(), VolumeError> {
+    fn wait_for(&self, volume: &VolumeDevice) -> Result<(), VolumeError> {
         let deadline = Instant::now() + limits::DISK_WITHIN;
         while self.bytes()? < volume.size {
             if Instant::now() > deadline {
@@ -232,7 +232,7 @@ fn look() -> Result<Vec<Mounted>, VolumeError> {
     mounted().map_err(|cause| VolumeError::Look { what: "list the mounts", cause })
 }
 
-fn mount_at(device: &str, volume: &Volume) -> Result<(), VolumeError> {
+fn mount_at(device: &str, volume: &VolumeDevice) -> Result<(), VolumeError> {
     let path = volume.path.clone();
     if let Err(cause) = fs::create_dir_all(&path) {
         return Err(match cause.kind() {

@@ -8,7 +8,7 @@ mod mounts;
 
 use std::{io, rc::Rc};
 
-use pandastack_wire_guest::{ErrorKind, Frame, Volumes};
+use pandastack_wire_guest::{ErrorKind, Frame, VolumeDevices};
 
 pub use disks::Disks;
 
@@ -70,13 +70,13 @@ impl From<VolumeError> for Fault {
 }
 
 /// Mounts volumes in the given order. Existing mounts stay as they are.
-pub(crate) async fn mount(agent: &Rc<Agent>, channel: &Channel, volumes: Volumes) -> Result<Frame, Fault> {
+pub(crate) async fn mount(agent: &Rc<Agent>, channel: &Channel, volumes: VolumeDevices) -> Result<Frame, Fault> {
     on_disks(agent, move |disks| disks.mount(&volumes.volumes)).await?;
     Ok(done(channel))
 }
 
 /// Grows the file systems of volumes whose disks have grown, wherever they are mounted.
-pub(crate) async fn grow(agent: &Rc<Agent>, channel: &Channel, volumes: Volumes) -> Result<Frame, Fault> {
+pub(crate) async fn grow(agent: &Rc<Agent>, channel: &Channel, volumes: VolumeDevices) -> Result<Frame, Fault> {
     on_disks(agent, move |disks| disks.grow(&volumes.volumes)).await?;
     Ok(done(channel))
 }

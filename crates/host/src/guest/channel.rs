@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pandastack_wire_guest::{Credit, Frame, Kind, Message, WINDOW_BYTES, frame_cost};
+use pandastack_wire_guest::{Credit, Frame, FrameKind, Message, WINDOW_BYTES, frame_cost};
 
 use super::{
     activity::Use,
@@ -66,7 +66,7 @@ impl Channel {
         // A cancelled guest sends the rest without credit, and it is not read.
         self.shared.close(self.number);
         if !self.finished {
-            self.finished = self.send(Frame::new(self.number, Kind::Cancel, Bytes::new())).await.is_ok();
+            self.finished = self.send(Frame::new(self.number, FrameKind::Cancel, Bytes::new())).await.is_ok();
         }
     }
 
@@ -80,7 +80,7 @@ impl Drop for Channel {
     fn drop(&mut self) {
         self.shared.close(self.number);
         if !self.finished {
-            self.shared.send_now(Frame::new(self.number, Kind::Cancel, Bytes::new()));
+            self.shared.send_now(Frame::new(self.number, FrameKind::Cancel, Bytes::new()));
         }
     }
 }

@@ -9,8 +9,8 @@ use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind};
 use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
 use pandastack_wire_guest::{
     self as wire, CODE_BODY_BYTES_MAX, CODE_GRACE_MS_MAX, CODE_OUTPUT_BYTES_MAX, CODE_SINCE, CODE_START_MS_MAX,
-    CodeClose, CodeList, CodeOpen, CodeOpened, CodeRan, CodeRun, Error, ErrorKind, FRAME_BYTES_MAX, Frame, Kind,
-    Language, Message,
+    CodeClose, CodeList, CodeOpen, CodeOpened, CodeRan, CodeRun, Error, ErrorKind, FRAME_BYTES_MAX, Frame, FrameKind,
+    KernelLanguage, Message,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -31,9 +31,9 @@ pub async fn open_code(
     language: CodeLanguage,
 ) -> Result<CodeSessionView, Fault> {
     let language = match language {
-        CodeLanguage::Python => Language::Python,
-        CodeLanguage::JavaScript => Language::JavaScript,
-        CodeLanguage::Bash => Language::Bash,
+        CodeLanguage::Python => KernelLanguage::Python,
+        CodeLanguage::JavaScript => KernelLanguage::JavaScript,
+        CodeLanguage::Bash => KernelLanguage::Bash,
     };
     let ask = CodeOpen { id: id.to_string(), language };
     let frame = ask_for(session, |number| ask.frame(number), START_MAX + EXEC_OVERDUE).await?;
@@ -46,7 +46,7 @@ pub async fn open_code(
 
 /// Lists the sessions, oldest first.
 pub async fn code_sessions(session: &Session) -> Result<Vec<CodeSessionView>, Fault> {
-    let question = |number| Frame::new(number, Kind::CodeSessions, Bytes::new());
+    let question = |number| Frame::new(number, FrameKind::CodeSessions, Bytes::new());
     let list: CodeList = parse(ask_for(session, question, REQUEST_DEADLINE).await?)?;
     Ok(list.sessions.into_iter().filter_map(view).collect())
 }
@@ -57,7 +57,7 @@ pub async fn close_code(session: &Session, id: &CodeSessionId) -> Result<(), Fau
     let frame = ask_for(session, |number| ask.frame(number), REQUEST_DEADLINE).await?;
     match refusal(&frame)? {
         Some(error) => Err(not_run(error)),
-        None => reply(frame, Kind::Done).map(drop),
+        None => reply(frame, FrameKind::Done).map(drop),
     }
 }
 
@@ -70,9 +70,9 @@ pub async fn run_cell(session: &Session, ask: CellAsk) -> Result<CellStream, Fau
     let trace = trace::here().map(|here| here.trace().to_string());
     channel.send(CodeRun { id: id.to_string(), deadline_ms, trace }.frame(number)).await?;
     while code.len() > FRAME_BYTES_MAX {
-        channel.send(Frame::new(number, Kind::Data, code.split_to(FRAME_BYTES_MAX))).await?;
+        channel.send(Frame::new(number, FrameKind::Data, code.split_to(FRAME_BYTES_MAX))).await?;
     }
-    channel.send(Frame::new(number, Kind::Data, code).end()).await?;
+    channel.send(Frame::new(number, FrameKind::Data, code).end()).await?;
     // The guest enforces the limit. This timeout is for a guest that hangs.
     let overdue = limit.saturating_mul(2).saturating_add(START_MAX + GRACE_MAX + EXEC_OVERDUE);
     let cell = Cell { channel, overdue_at: Instant::now().checked_add(overdue), room: Room::default() };
@@ -116,9 +116,9 @@ impl Cell {
             None => self.channel.next().await?,
         };
         let (room, event): (&mut usize, fn(Bytes) -> CellEvent) = match frame.kind {
-            Kind::Stdout => (&mut self.room.stdout, CellEvent::Stdout),
-            Kind::Stderr => (&mut self.room.stderr, CellEvent::Stderr),
-            Kind::Data => (&mut self.room.body, CellEvent::Body),
+            FrameKind::Stdout => (&mut self.room.stdout, CellEvent::Stdout),
+            FrameKind::Stderr => (&mut self.room.stderr, CellEvent::Stderr),
+            FrameKind::Data => (&mut self.room.body, CellEvent::Body),
             _ => return self.last(frame),
         };
         let payload = frame.payload;
@@ -134,10 +134,10 @@ impl Cell {
         }
         let CodeRan { end, exit, duration_ms, anew, lost, stdout_cut, stderr_cut } = parse(frame)?;
         let how = match end {
-            wire::CellEnd::Answered => CellEnd::Answered { exit },
-            wire::CellEnd::Late => CellEnd::Late,
-            wire::CellEnd::NeverBegun => CellEnd::NeverBegun,
-            wire::CellEnd::KernelEnded => CellEnd::KernelEnded { code: exit },
+            wire::CodeEnd::Answered => CellEnd::Answered { exit },
+            wire::CodeEnd::Late => CellEnd::Late,
+            wire::CodeEnd::NeverBegun => CellEnd::NeverBegun,
+            wire::CodeEnd::KernelEnded => CellEnd::KernelEnded { code: exit },
         };
         let took = Duration::from_millis(duration_ms);
         Ok(CellEvent::Ended(CellEnded { how, took, anew, lost, stdout_cut, stderr_cut }))
@@ -164,7 +164,7 @@ async fn ask_for(session: &Session, question: impl FnOnce(u32) -> Frame, within:
 
 fn refusal(frame: &Frame) -> Result<Option<Error>, Fault> {
     match frame.kind {
-        Kind::Error => Ok(Some(Error::parse(&frame.payload).map_err(LinkError::from)?)),
+        FrameKind::Error => Ok(Some(Error::parse(&frame.payload).map_err(LinkError::from)?)),
         _ => Ok(None),
     }
 }
@@ -188,12 +188,12 @@ fn not_run(error: Error) -> Fault {
 }
 
 /// Converts an untrusted guest's description of a session. Returns `None` if its id is invalid.
-fn view(session: wire::CodeSession) -> Option<CodeSessionView> {
-    let wire::CodeSession { id, language, created_ms, cells } = session;
+fn view(session: wire::CodeSessionReport) -> Option<CodeSessionView> {
+    let wire::CodeSessionReport { id, language, created_ms, cells } = session;
     let language = match language {
-        Language::Python => CodeLanguage::Python,
-        Language::JavaScript => CodeLanguage::JavaScript,
-        Language::Bash => CodeLanguage::Bash,
+        KernelLanguage::Python => CodeLanguage::Python,
+        KernelLanguage::JavaScript => CodeLanguage::JavaScript,
+        KernelLanguage::Bash => CodeLanguage::Bash,
     };
     Some(CodeSessionView { id: id.parse().ok()?, language, created_ms, cells })
 }

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
-use pandastack_wire_guest::{self as wire, Credit, Exit, Frame, Kind, Message, Resize, Signal, Started, Variable};
+use pandastack_wire_guest::{
+    self as wire, Credit, EnvVariable, Frame, FrameKind, Message, ProcessExit, ProcessStarted, Resize, Signal,
+};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -28,10 +30,10 @@ pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<Exec
     let mut channel = session.channel()?;
     channel.send(start(ask).frame(channel.number())).await?;
     let first = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
-    if first.kind == Kind::Error {
+    if first.kind == FrameKind::Error {
         channel.finish();
     }
-    parse::<Started>(first)?;
+    parse::<ProcessStarted>(first)?;
     let (events_tx, events) = mpsc::channel(EXEC_QUEUE);
     let (control, control_rx) = mpsc::channel(EXEC_CONTROL_QUEUE);
     let (window, input, closing) = (wire::WINDOW_BYTES, Bytes::new(), scope.token());
@@ -40,15 +42,15 @@ pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<Exec
     Ok(ExecSession { events, control })
 }
 
-pub(super) fn start(ask: ExecAsk) -> wire::Start {
+pub(super) fn start(ask: ExecAsk) -> wire::StartProcess {
     let ExecAsk { program, cwd, env, user, stdin, deadline, terminal } = ask;
-    wire::Start {
+    wire::StartProcess {
         program: match program {
-            Program::Shell(text) => wire::Program::Shell(text),
-            Program::Argv(words) => wire::Program::Argv(words),
+            Program::Shell(text) => wire::CommandLine::Shell(text),
+            Program::Argv(words) => wire::CommandLine::Argv(words),
         },
         cwd,
-        env: env.into_iter().map(|(name, value)| Variable { name, value }).collect(),
+        env: env.into_iter().map(|(name, value)| EnvVariable { name, value }).collect(),
         user,
         stdin,
         deadline_ms: deadline.map(|deadline| deadline.as_millis() as u64),
@@ -140,24 +142,24 @@ impl Relay {
         self.waiting.push_back(match frame.kind {
             // The guest may end a stream with an empty frame. The caller learns of the end from the
             // exit.
-            Kind::Stdout | Kind::Stderr if payload.is_empty() => return Ok(Step::GoOn),
-            Kind::Stdout => Waiting::Output(ExecEvent::Stdout(payload.clone()), payload),
-            Kind::Stderr => Waiting::Output(ExecEvent::Stderr(payload.clone()), payload),
-            Kind::Credit => {
+            FrameKind::Stdout | FrameKind::Stderr if payload.is_empty() => return Ok(Step::GoOn),
+            FrameKind::Stdout => Waiting::Output(ExecEvent::Stdout(payload.clone()), payload),
+            FrameKind::Stderr => Waiting::Output(ExecEvent::Stderr(payload.clone()), payload),
+            FrameKind::Credit => {
                 let credit = Credit::parse(&payload)?.bytes as usize;
                 self.window = self.window.saturating_add(credit).min(wire::WINDOW_BYTES);
                 self.send_input().await?;
                 return Ok(Step::GoOn);
             }
-            Kind::Exit => {
+            FrameKind::Exit => {
                 self.channel.finish();
-                Waiting::Last(self.ended(Exit::parse(&payload)?))
+                Waiting::Last(self.ended(ProcessExit::parse(&payload)?))
             }
-            Kind::Error => {
+            FrameKind::Error => {
                 self.channel.finish();
                 Waiting::Last(ExecEvent::Failed(guest_fault(wire::Error::parse(&payload)?)))
             }
-            found => return Err(LinkError::Unexpected { wanted: Kind::Stdout, found }),
+            found => return Err(LinkError::Unexpected { wanted: FrameKind::Stdout, found }),
         });
         Ok(Step::GoOn)
     }
@@ -186,7 +188,7 @@ impl Relay {
         Step::End
     }
 
-    fn ended(&self, exit: Exit) -> ExecEvent {
+    fn ended(&self, exit: ProcessExit) -> ExecEvent {
         match (exit.timed_out, self.deadline) {
             (true, Some(after)) => ExecEvent::TimedOut { after },
             (true, None) => ExecEvent::Failed(Fault::new(
@@ -205,7 +207,9 @@ impl Relay {
                 self.input = bytes;
                 self.send_input().await?;
             }
-            ExecControl::CloseStdin => self.channel.send(Frame::new(number, Kind::Stdin, Bytes::new()).end()).await?,
+            ExecControl::CloseStdin => {
+                self.channel.send(Frame::new(number, FrameKind::Stdin, Bytes::new()).end()).await?
+            }
             ExecControl::Signal(signal) => self.channel.send(Signal { number: signal }.frame(number)).await?,
             ExecControl::Resize { rows, cols } => self.channel.send(Resize { rows, cols }.frame(number)).await?,
         }
@@ -216,7 +220,7 @@ impl Relay {
         while !self.input.is_empty() && self.window >= wire::FRAME_BYTES_MAX {
             let piece = self.input.split_to(self.input.len().min(wire::FRAME_BYTES_MAX));
             self.window -= piece.len();
-            self.channel.send(Frame::new(self.channel.number(), Kind::Stdin, piece)).await?;
+            self.channel.send(Frame::new(self.channel.number(), FrameKind::Stdin, piece)).await?;
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ const _: () = assert!(AGENT_PORT == pandastack_wire_guest::AGENT_PORT, "the refu
 /// Asks the guest for its listening ports. The answer is not trusted and is checked.
 pub async fn listening(session: &Session) -> Result<Vec<ListeningPort>, Fault> {
     let told = session.ports().await?.ports;
-    let known = |told: pandastack_wire_guest::Port| {
+    let known = |told: pandastack_wire_guest::PortReport| {
         let port = GuestPort::try_from(i64::from(told.port)).ok()?;
         let process = told.process.map(|name| {
             name.chars().filter(|c| !c.is_control()).take(PROCESS_BYTES_MAX / char::MAX.len_utf8()).collect()

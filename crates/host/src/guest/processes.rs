@@ -8,8 +8,8 @@ use pandastack_wire_fleet::{
     Until,
 };
 use pandastack_wire_guest::{
-    self as wire, Attach, Error, ErrorKind, Feed, Forget, Frame, Kind, Message, PROCESSES_SINCE, Position, Process,
-    ProcessList, Spawn, Tell, Which, Written,
+    self as wire, AttachProcess, BytesWritten, Error, ErrorKind, ForgetProcess, Frame, FrameKind, ListProcesses,
+    Message, OutputPosition, PROCESSES_SINCE, ProcessList, ProcessReport, SignalProcess, SpawnProcess, WriteStdin,
 };
 
 use super::{
@@ -24,38 +24,38 @@ use super::{
 /// Starts a process.
 pub async fn spawn(session: &Session, ask: SpawnAsk) -> Result<ProcessView, Fault> {
     let SpawnAsk { exec, tag } = ask;
-    let frame = self::ask(session, |number| Spawn { start: start(exec), tag }.frame(number)).await?;
+    let frame = self::ask(session, |number| SpawnProcess { start: start(exec), tag }.frame(number)).await?;
     let refusal = |error: Error| match error.kind {
         ErrorKind::Full => Fault::new(FaultKind::Quota, "process.too_many", error.text),
         _ => guest_fault(error),
     };
-    checked_reply(frame, refusal).and_then(parse::<Process>).map(view)
+    checked_reply(frame, refusal).and_then(parse::<ProcessReport>).map(view)
 }
 
 /// Lists the processes that the guest remembers.
 pub async fn list(session: &Session) -> Result<Vec<ProcessView>, Fault> {
-    let frame = ask(session, |number| Which { id: None }.frame(number)).await?;
+    let frame = ask(session, |number| ListProcesses { id: None }.frame(number)).await?;
     let list: ProcessList = parse(checked_reply(frame, refusal)?)?;
     Ok(list.processes.into_iter().take(PROCESSES_MAX).map(view).collect())
 }
 
 /// Describes one process.
 pub async fn describe(session: &Session, process: ProcessNumber) -> Result<ProcessView, Fault> {
-    let frame = ask(session, |number| Which { id: Some(process.0) }.frame(number)).await?;
+    let frame = ask(session, |number| ListProcesses { id: Some(process.0) }.frame(number)).await?;
     let list: ProcessList = parse(checked_reply(frame, refusal)?)?;
     list.processes.into_iter().next().map(view).ok_or_else(confused)
 }
 
 /// Signals the process group.
 pub async fn signal(session: &Session, process: ProcessNumber, signal: i32) -> Result<(), Fault> {
-    let frame = ask(session, |number| Tell { id: process.0, number: signal }.frame(number)).await?;
-    super::fault::reply(checked_reply(frame, refusal)?, Kind::Done).map(drop)
+    let frame = ask(session, |number| SignalProcess { id: process.0, number: signal }.frame(number)).await?;
+    super::fault::reply(checked_reply(frame, refusal)?, FrameKind::Done).map(drop)
 }
 
 /// Kills the process group and forgets the process.
 pub async fn forget(session: &Session, process: ProcessNumber) -> Result<(), Fault> {
-    let frame = ask(session, |number| Forget { id: process.0 }.frame(number)).await?;
-    super::fault::reply(checked_reply(frame, refusal)?, Kind::Done).map(drop)
+    let frame = ask(session, |number| ForgetProcess { id: process.0 }.frame(number)).await?;
+    super::fault::reply(checked_reply(frame, refusal)?, FrameKind::Done).map(drop)
 }
 
 /// Writes to the standard input of a process.
@@ -67,9 +67,9 @@ pub async fn feed(
 ) -> Result<u64, Fault> {
     let mut channel = session.channel_since(PROCESSES_SINCE)?;
     let close = afterwards == Afterwards::Closes;
-    channel.send(Feed { id: process.0, close }.frame(channel.number())).await?;
+    channel.send(WriteStdin { id: process.0, close }.frame(channel.number())).await?;
     let last = upload(&mut channel, &mut body).await?;
-    Ok(parse::<Written>(checked_reply(last, refusal)?)?.bytes)
+    Ok(parse::<BytesWritten>(checked_reply(last, refusal)?)?.bytes)
 }
 
 /// Reads the output of a process. An unknown process is an error here, not in the stream.
@@ -77,9 +77,9 @@ pub async fn attach(session: &Session, ask: AttachAsk) -> Result<OutputStream, F
     let AttachAsk { process, offset, until } = ask;
     let mut channel = session.channel_since(PROCESSES_SINCE)?;
     let follow = until == Until::End;
-    channel.send(Attach { id: process.0, offset, follow }.frame(channel.number())).await?;
+    channel.send(AttachProcess { id: process.0, offset, follow }.frame(channel.number())).await?;
     let first = next(&mut channel).await?;
-    if first.kind == Kind::Error {
+    if first.kind == FrameKind::Error {
         channel.finish();
     }
     let first = step(&mut channel, checked_reply(first, refusal)?).await?;
@@ -98,7 +98,7 @@ pub async fn attach(session: &Session, ask: AttachAsk) -> Result<OutputStream, F
 async fn next_step(channel: &mut Channel) -> Result<OutputStep, Fault> {
     // No timeout: a process may be silent for any time.
     let frame = channel.next().await?;
-    if frame.kind == Kind::Error {
+    if frame.kind == FrameKind::Error {
         channel.finish();
     }
     step(channel, checked_reply(frame, refusal)?).await
@@ -107,14 +107,14 @@ async fn next_step(channel: &mut Channel) -> Result<OutputStep, Fault> {
 async fn step(channel: &mut Channel, frame: Frame) -> Result<OutputStep, Fault> {
     let payload = frame.payload.clone();
     let step = match frame.kind {
-        Kind::Position => OutputStep::At(parse::<Position>(frame)?.offset),
-        Kind::Stdout => OutputStep::Stdout(frame.payload),
-        Kind::Stderr => OutputStep::Stderr(frame.payload),
-        Kind::Process => {
+        FrameKind::Position => OutputStep::At(parse::<OutputPosition>(frame)?.offset),
+        FrameKind::Stdout => OutputStep::Stdout(frame.payload),
+        FrameKind::Stderr => OutputStep::Stderr(frame.payload),
+        FrameKind::Process => {
             channel.finish();
             return Ok(OutputStep::End(view(parse(frame)?)));
         }
-        found => return Err(LinkError::Unexpected { wanted: Kind::Stdout, found }.into()),
+        found => return Err(LinkError::Unexpected { wanted: FrameKind::Stdout, found }.into()),
     };
     channel.consumed(&payload).await?;
     Ok(step)
@@ -131,7 +131,9 @@ async fn ask(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<F
 /// Converts an error from the guest into a fault of a process.
 fn checked_reply(frame: Frame, refusal: impl FnOnce(Error) -> Fault) -> Result<Frame, Fault> {
     match frame.kind {
-        Kind::Error => Err(Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal)),
+        FrameKind::Error => {
+            Err(Error::parse(&frame.payload).map_or_else(|error| LinkError::from(error).into(), refusal))
+        }
         _ => Ok(frame),
     }
 }
@@ -146,8 +148,8 @@ fn refusal(error: Error) -> Fault {
     }
 }
 
-fn view(process: Process) -> ProcessView {
-    let Process { id, pid, command, tag, started_ms, ended, stdout_bytes, stderr_bytes, kept_from, stdin_open } =
+fn view(process: ProcessReport) -> ProcessView {
+    let ProcessReport { id, pid, command, tag, started_ms, ended, stdout_bytes, stderr_bytes, kept_from, stdin_open } =
         process;
     ProcessView {
         number: ProcessNumber(id),
@@ -156,7 +158,7 @@ fn view(process: Process) -> ProcessView {
         tag: tag.as_deref().map(short),
         started_ms,
         ended: ended.map(|ended| {
-            let wire::Ended { code, signal, timed_out, at_ms } = ended;
+            let wire::ProcessEndReport { code, signal, timed_out, at_ms } = ended;
             ProcessEnd { code, signal, timed_out, at_ms }
         }),
         stdout_bytes,

@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use pandastack_kit::Scope;
 use pandastack_vmm::Link;
 use pandastack_wire_guest::{
-    Decoder, Figures, Frame, FrameError, GENERATION, Hello, Kind, Message, PortList, Rebirth, Reborn, Welcome,
+    Decoder, Frame, FrameError, FrameKind, GENERATION, GuestUsage, Hello, Message, PortList, Rebirth, Reborn, Welcome,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
@@ -40,7 +40,7 @@ pub enum LinkError {
     #[error("the guest sent an invalid frame")]
     Frame(#[from] FrameError),
     #[error("the guest sent {found:?} instead of {wanted:?}")]
-    Unexpected { wanted: Kind, found: Kind },
+    Unexpected { wanted: FrameKind, found: FrameKind },
     #[error("the guest sent an invalid message")]
     Message(#[from] pandastack_wire_guest::BadMessage),
     #[error("the guest refused: {0}")]
@@ -236,45 +236,52 @@ impl Session {
 
     /// Makes one round trip.
     pub async fn ping(&self) -> Result<(), LinkError> {
-        self.ask(|number| Frame::new(number, Kind::Ping, bytes::Bytes::new()), Kind::Pong).await.map(drop)
+        self.ask(|number| Frame::new(number, FrameKind::Ping, bytes::Bytes::new()), FrameKind::Pong).await.map(drop)
     }
 
     /// Sends the rebirth to a guest on an open link.
     pub async fn rebirth(&self, rebirth: &Rebirth) -> Result<(), LinkError> {
-        self.ask(|number| rebirth.frame(number), Kind::Reborn).await.map(drop)
+        self.ask(|number| rebirth.frame(number), FrameKind::Reborn).await.map(drop)
     }
 
     /// Makes the guest flush and freeze its file systems. This is the host's own request, so it
     /// works on a retired guest too.
     pub async fn quiesce(&self) -> Result<(), LinkError> {
-        let question = |number| Frame::new(number, Kind::Quiesce, bytes::Bytes::new());
-        ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
+        let question = |number| Frame::new(number, FrameKind::Quiesce, bytes::Bytes::new());
+        ask_on(self.open_channel(None)?, question, FrameKind::Done).await.map(drop)
     }
 
     /// Undoes `quiesce`.
     pub async fn thaw(&self) -> Result<(), LinkError> {
-        let question = |number| Frame::new(number, Kind::Thaw, bytes::Bytes::new());
-        ask_on(self.open_channel(None)?, question, Kind::Done).await.map(drop)
+        let question = |number| Frame::new(number, FrameKind::Thaw, bytes::Bytes::new());
+        ask_on(self.open_channel(None)?, question, FrameKind::Done).await.map(drop)
     }
 
     /// Asks for the resources that the guest uses.
-    pub async fn measure(&self) -> Result<Figures, LinkError> {
-        let frame = self.ask(|number| Frame::new(number, Kind::Measure, bytes::Bytes::new()), Kind::Figures).await?;
-        Ok(Figures::parse(&frame.payload)?)
+    pub async fn measure(&self) -> Result<GuestUsage, LinkError> {
+        let frame = self
+            .ask(|number| Frame::new(number, FrameKind::Measure, bytes::Bytes::new()), FrameKind::GuestUsage)
+            .await?;
+        Ok(GuestUsage::parse(&frame.payload)?)
     }
 
     /// Asks which ports are listened on.
     pub async fn ports(&self) -> Result<PortList, LinkError> {
-        let frame = self.ask(|number| Frame::new(number, Kind::Ports, bytes::Bytes::new()), Kind::PortList).await?;
+        let frame =
+            self.ask(|number| Frame::new(number, FrameKind::Ports, bytes::Bytes::new()), FrameKind::PortList).await?;
         Ok(PortList::parse(&frame.payload)?)
     }
 
-    async fn ask(&self, question: impl FnOnce(u32) -> Frame, wanted: Kind) -> Result<Frame, LinkError> {
+    async fn ask(&self, question: impl FnOnce(u32) -> Frame, wanted: FrameKind) -> Result<Frame, LinkError> {
         ask_on(self.channel()?, question, wanted).await
     }
 }
 
-async fn ask_on(mut channel: Channel, question: impl FnOnce(u32) -> Frame, wanted: Kind) -> Result<Frame, LinkError> {
+async fn ask_on(
+    mut channel: Channel,
+    question: impl FnOnce(u32) -> Frame,
+    wanted: FrameKind,
+) -> Result<Frame, LinkError> {
     channel.send(question(channel.number())).await?;
     let frame = tokio::time::timeout(REQUEST_DEADLINE, channel.next()).await.map_err(|_| LinkError::Deadline)??;
     channel.finish();
@@ -304,10 +311,10 @@ impl Shared {
 }
 
 /// Checks a frame's kind. Converts the guest's error.
-pub(super) fn expect(frame: Frame, wanted: Kind) -> Result<Frame, LinkError> {
+pub(super) fn expect(frame: Frame, wanted: FrameKind) -> Result<Frame, LinkError> {
     match frame.kind {
         kind if kind == wanted => Ok(frame),
-        Kind::Error => Err(LinkError::Refused(pandastack_wire_guest::Error::parse(&frame.payload)?.text)),
+        FrameKind::Error => Err(LinkError::Refused(pandastack_wire_guest::Error::parse(&frame.payload)?.text)),
         found => Err(LinkError::Unexpected { wanted, found }),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use pandastack_kit::Scope;
-use pandastack_wire_guest::{Decoder, FRAME_BYTES_MAX, FRAME_COST_MIN, Frame, GENERATION, Kind, WINDOW_BYTES};
+use pandastack_wire_guest::{Decoder, FRAME_BYTES_MAX, FRAME_COST_MIN, Frame, FrameKind, GENERATION, WINDOW_BYTES};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
     time::timeout,
@@ -37,7 +37,7 @@ fn encoded(frame: &Frame) -> BytesMut {
 }
 
 fn data(number: u32, bytes: usize) -> BytesMut {
-    encoded(&Frame::new(number, Kind::Data, vec![7; bytes]))
+    encoded(&Frame::new(number, FrameKind::Data, vec![7; bytes]))
 }
 
 /// Sends frames for each number in turn until the link ends, accepts no more, or the flood is over.
@@ -101,9 +101,9 @@ async fn a_full_window_and_the_frames_outside_of_it_pass() {
             guest.write_all(&data(number, frame_bytes)).await.unwrap();
         }
         for _ in 0..short {
-            guest.write_all(&encoded(&Frame::new(number, Kind::Credit, vec![0; 16]))).await.unwrap();
+            guest.write_all(&encoded(&Frame::new(number, FrameKind::Credit, vec![0; 16]))).await.unwrap();
         }
-        guest.write_all(&encoded(&Frame::new(number, Kind::Process, vec![0; FRAME_BYTES_MAX]))).await.unwrap();
+        guest.write_all(&encoded(&Frame::new(number, FrameKind::Process, vec![0; FRAME_BYTES_MAX]))).await.unwrap();
         // Another channel's answer is not delayed by a full queue.
         let (pong, ()) = tokio::join!(session.ping(), answer_ping(&mut guest));
         pong.unwrap();
@@ -111,7 +111,7 @@ async fn a_full_window_and_the_frames_outside_of_it_pass() {
             assert_eq!(channel.next().await.unwrap().payload.len(), frame_bytes);
         }
         for _ in 0..short {
-            assert_eq!(channel.next().await.unwrap().kind, Kind::Credit);
+            assert_eq!(channel.next().await.unwrap().kind, FrameKind::Credit);
         }
         assert_eq!(channel.next().await.unwrap().payload.len(), FRAME_BYTES_MAX);
     }
@@ -122,8 +122,8 @@ async fn answer_ping(guest: &mut DuplexStream) {
     loop {
         guest.read_buf(decoder.buffer()).await.unwrap();
         if let Some(frame) = decoder.next_frame().unwrap() {
-            assert_eq!(frame.kind, Kind::Ping);
-            guest.write_all(&encoded(&Frame::new(frame.channel, Kind::Pong, Bytes::new()))).await.unwrap();
+            assert_eq!(frame.kind, FrameKind::Ping);
+            guest.write_all(&encoded(&Frame::new(frame.channel, FrameKind::Pong, Bytes::new()))).await.unwrap();
             return;
         }
     }
@@ -173,7 +173,7 @@ async fn what_waits_for_a_guest_that_does_not_read_is_bounded() {
     let channel = session.channel().unwrap();
     let mut sent = 0;
     while sent < FLOOD_BYTES {
-        let frame = Frame::new(channel.number(), Kind::Stdin, vec![7; FRAME_BYTES_MAX]);
+        let frame = Frame::new(channel.number(), FrameKind::Stdin, vec![7; FRAME_BYTES_MAX]);
         match channel.send(frame).await {
             Ok(()) => sent += FRAME_BYTES_MAX,
             Err(error) => {

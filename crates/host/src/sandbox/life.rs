@@ -8,7 +8,7 @@ use std::{
 
 use pandastack_kit::{Clock, SystemClock, random_bytes, random_hex};
 use pandastack_model::SandboxId;
-use pandastack_wire_guest::{Identity, Rebirth, Variable};
+use pandastack_wire_guest::{EnvVariable, Identity, Rebirth};
 
 use crate::guest::{LinkError, Session};
 
@@ -45,9 +45,9 @@ impl Life<'_> {
             Life::Nobody => ("sandbox-standby0".to_owned(), Vec::new()),
             Life::New { id, env } => {
                 let variable =
-                    |(name, value): (&String, &String)| Variable { name: name.clone(), value: value.clone() };
-                let mut env: Vec<Variable> = env.iter().map(variable).collect();
-                env.push(Variable { name: "PANDASTACK_SANDBOX_ID".to_owned(), value: id.to_string() });
+                    |(name, value): (&String, &String)| EnvVariable { name: name.clone(), value: value.clone() };
+                let mut env: Vec<EnvVariable> = env.iter().map(variable).collect();
+                env.push(EnvVariable { name: "PANDASTACK_SANDBOX_ID".to_owned(), value: id.to_string() });
                 (format!("sandbox-{}", &id.to_string()[..8]), env)
             }
         };

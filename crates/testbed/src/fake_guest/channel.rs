@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use pandastack_wire_guest::{Credit, Error, ErrorKind, Frame, Kind, Message, WINDOW_BYTES, frame_cost};
+use pandastack_wire_guest::{Credit, Error, ErrorKind, Frame, FrameKind, Message, WINDOW_BYTES, frame_cost};
 use tokio::sync::mpsc;
 
 use super::Script;
@@ -51,7 +51,7 @@ impl Channel {
         }
         loop {
             let frame = self.input.recv().await?;
-            if frame.kind != Kind::Credit {
+            if frame.kind != FrameKind::Credit {
                 return Some(frame);
             }
             self.credit += Credit::parse(&frame.payload).map_or(0, |credit| credit.bytes as usize);
@@ -65,8 +65,10 @@ impl Channel {
         while self.credit < cost {
             let came = self.input.recv().await?;
             match came.kind {
-                Kind::Credit => self.credit += Credit::parse(&came.payload).map_or(0, |credit| credit.bytes as usize),
-                Kind::Stdin => self.early.push_back(came),
+                FrameKind::Credit => {
+                    self.credit += Credit::parse(&came.payload).map_or(0, |credit| credit.bytes as usize)
+                }
+                FrameKind::Stdin => self.early.push_back(came),
                 _ => return Some(came),
             }
         }

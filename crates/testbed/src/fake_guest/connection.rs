@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use pandastack_wire_guest::{
-    CODE_SINCE, Decoder, Error, ErrorKind, Figures, Frame, GENERATION, Hello, Kind, Message, Port, PortList, Rebirth,
-    Reborn, Start, Volumes, Welcome,
+    CODE_SINCE, Decoder, Error, ErrorKind, Frame, FrameKind, GENERATION, GuestUsage, Hello, Message, PortList,
+    PortReport, Rebirth, Reborn, StartProcess, VolumeDevices, Welcome,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf},
@@ -109,7 +109,7 @@ async fn greet(guest: &ScriptedGuest, frame: &Frame, out: &mpsc::Sender<Out>) ->
         Manner::Silent => return Verdict::GoOn,
         Manner::HangsUp => return Verdict::HangUp,
         Manner::Garbage => (Out::Raw(vec![0xff; 64]), Verdict::GoOn),
-        Manner::OffTopic => (Out::Frame(Frame::new(0, Kind::Done, Bytes::new())), Verdict::GoOn),
+        Manner::OffTopic => (Out::Frame(Frame::new(0, FrameKind::Done, Bytes::new())), Verdict::GoOn),
         Manner::FromTheFuture => (welcome(GENERATION + 98), Verdict::GoOn),
         manner @ (Manner::Good | Manner::OtherSecret | Manner::RefusesRebirth | Manner::Older) if right => {
             guest.script.note_welcome();
@@ -131,33 +131,40 @@ fn welcome(generation: u32) -> Out {
 /// Serves one request up to its terminal frame.
 fn answer(guest: &ScriptedGuest, frame: Frame, mut channel: Channel) -> BoxFuture<'_, Verdict> {
     async move {
-        let users =
-            matches!(frame.kind, Kind::Start | Kind::Read | Kind::Write | Kind::CodeRun | Kind::Watch | Kind::Attach);
+        let users = matches!(
+            frame.kind,
+            FrameKind::Start
+                | FrameKind::Read
+                | FrameKind::Write
+                | FrameKind::CodeRun
+                | FrameKind::Watch
+                | FrameKind::Attach
+        );
         let _work = users.then(|| guest.script.begin());
         match frame.kind {
-            Kind::Rebirth => return take_new_life(guest, &frame, &channel).await,
-            Kind::Ping => channel.send(Frame::new(channel.number, Kind::Pong, Bytes::new())).await,
-            Kind::Quiesce | Kind::Thaw => {
+            FrameKind::Rebirth => return take_new_life(guest, &frame, &channel).await,
+            FrameKind::Ping => channel.send(Frame::new(channel.number, FrameKind::Pong, Bytes::new())).await,
+            FrameKind::Quiesce | FrameKind::Thaw => {
                 guest.script.note_quiet(frame.kind);
-                channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await;
+                channel.send(Frame::new(channel.number, FrameKind::Done, Bytes::new())).await;
             }
-            Kind::Mount | Kind::Grow => take_volumes(guest, &frame, &channel).await,
-            Kind::Ports => channel.say(PortList { ports: vec![port()] }).await,
-            Kind::Measure => channel.say(figures()).await,
-            Kind::Start => match Start::parse(&frame.payload) {
+            FrameKind::Mount | FrameKind::Grow => take_volumes(guest, &frame, &channel).await,
+            FrameKind::Ports => channel.say(PortList { ports: vec![port()] }).await,
+            FrameKind::Measure => channel.say(figures()).await,
+            FrameKind::Start => match StartProcess::parse(&frame.payload) {
                 Ok(start) => return programs::run(start, channel).await,
                 Err(_) => channel.refuse(ErrorKind::Invalid, "malformed start").await,
             },
-            Kind::Read | Kind::Write | Kind::List | Kind::Stat | Kind::Delete => {
+            FrameKind::Read | FrameKind::Write | FrameKind::List | FrameKind::Stat | FrameKind::Delete => {
                 files::serve(&guest.files, frame, &mut channel).await;
             }
-            Kind::CodeOpen | Kind::CodeClose | Kind::CodeRun => code::serve(frame, &mut channel).await,
-            Kind::Spawn | Kind::Processes | Kind::Attach | Kind::Forget => {
+            FrameKind::CodeOpen | FrameKind::CodeClose | FrameKind::CodeRun => code::serve(frame, &mut channel).await,
+            FrameKind::Spawn | FrameKind::Processes | FrameKind::Attach | FrameKind::Forget => {
                 guest.processes.serve(frame, &mut channel).await;
             }
-            Kind::Watch => watching::serve(frame, &mut channel).await,
+            FrameKind::Watch => watching::serve(frame, &mut channel).await,
             // Late frames of a closed channel.
-            Kind::Cancel | Kind::Credit | Kind::Stdin | Kind::Signal | Kind::Data => {}
+            FrameKind::Cancel | FrameKind::Credit | FrameKind::Stdin | FrameKind::Signal | FrameKind::Data => {}
             _ => channel.refuse(ErrorKind::Invalid, "unknown request").await,
         }
         Verdict::GoOn
@@ -185,24 +192,24 @@ async fn take_new_life(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) 
 
 /// Records volumes by their paths. A path in `/files` is a file, so mounting there fails.
 async fn take_volumes(guest: &ScriptedGuest, frame: &Frame, channel: &Channel) {
-    match Volumes::parse(frame.kind, &frame.payload) {
+    match VolumeDevices::parse(frame.kind, &frame.payload) {
         Ok(asked) if asked.volumes.iter().any(|volume| volume.path.starts_with("/files/")) => {
             channel.refuse(ErrorKind::WrongType, "/files/x is not a directory").await;
         }
         Ok(asked) => {
             guest.script.note_volumes(asked.volumes);
-            channel.send(Frame::new(channel.number, Kind::Done, Bytes::new())).await;
+            channel.send(Frame::new(channel.number, FrameKind::Done, Bytes::new())).await;
         }
         Err(_) => channel.refuse(ErrorKind::Invalid, "malformed volumes").await,
     }
 }
 
-fn port() -> Port {
-    Port { port: 8000, loopback_only: false, process: Some("fake".to_owned()) }
+fn port() -> PortReport {
+    PortReport { port: 8000, loopback_only: false, process: Some("fake".to_owned()) }
 }
 
-fn figures() -> Figures {
-    Figures {
+fn figures() -> GuestUsage {
+    GuestUsage {
         cpu_ms: 1,
         memory_total: 1 << 28,
         memory_available: 1 << 27,

@@ -22,7 +22,7 @@ use std::{
 
 use async_trait::async_trait;
 use pandastack_vmm_fake::{FakeClock, FakeGuest};
-use pandastack_wire_guest::{Kind, Rebirth, Volume};
+use pandastack_wire_guest::{FrameKind, Rebirth, VolumeDevice};
 use tokio::io::DuplexStream;
 
 /// The secret that the sealed fake agent expects.
@@ -61,7 +61,7 @@ pub struct Script {
     sent: Arc<AtomicUsize>,
     flushes: Arc<AtomicUsize>,
     under_way: Arc<AtomicUsize>,
-    volumes: Arc<Mutex<BTreeMap<String, Volume>>>,
+    volumes: Arc<Mutex<BTreeMap<String, VolumeDevice>>>,
     rebirths: Arc<Mutex<Vec<Rebirth>>>,
     hesitation: Arc<Mutex<Duration>>,
     answers_to_lose: Arc<AtomicUsize>,
@@ -95,7 +95,7 @@ impl Script {
     }
 
     /// The last volume message to guests about a path.
-    pub fn volume_at(&self, path: &str) -> Option<Volume> {
+    pub fn volume_at(&self, path: &str) -> Option<VolumeDevice> {
         locked(&self.volumes).get(path).cloned()
     }
 
@@ -128,12 +128,12 @@ impl Script {
         }
     }
 
-    fn note_volumes(&self, volumes: Vec<Volume>) {
+    fn note_volumes(&self, volumes: Vec<VolumeDevice>) {
         locked(&self.volumes).extend(volumes.into_iter().map(|volume| (volume.path.clone(), volume)));
     }
 
-    fn note_quiet(&self, kind: Kind) {
-        self.flushes.fetch_add(usize::from(kind == Kind::Quiesce), Ordering::Relaxed);
+    fn note_quiet(&self, kind: FrameKind) {
+        self.flushes.fetch_add(usize::from(kind == FrameKind::Quiesce), Ordering::Relaxed);
     }
 
     /// Counts one more until the guard is dropped, also by a dying machine.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pandastack_wire_guest::{
-    ErrorKind, Exit, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Kind, Message, Program, Signal, Start, Started,
+    CommandLine, ErrorKind, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Message, ProcessExit, ProcessStarted,
+    Signal, StartProcess,
 };
 
 use super::{
@@ -16,10 +17,10 @@ use super::{
 const YES_BYTES: usize = 16 * 1024;
 
 /// Runs a program to its end or to its timeout.
-pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
+pub(super) async fn run(start: StartProcess, mut channel: Channel) -> Verdict {
     let words: Vec<String> = match start.program {
-        Program::Shell(text) => text.split_whitespace().map(str::to_owned).collect(),
-        Program::Argv(words) => words,
+        CommandLine::Shell(text) => text.split_whitespace().map(str::to_owned).collect(),
+        CommandLine::Argv(words) => words,
     };
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     if let ["printenv", name] = words[..] {
@@ -33,7 +34,7 @@ pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
         channel.refuse(ErrorKind::Missing, "no such program").await;
         return Verdict::GoOn;
     }
-    channel.say(Started { pid: 2 }).await;
+    channel.say(ProcessStarted { pid: 2 }).await;
     let clock = channel.script.clock.clone();
     let deadline = async {
         match start.deadline_ms {
@@ -43,7 +44,7 @@ pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
     };
     let (end, verdict) = tokio::select! {
         (end, verdict) = program(&words, &mut channel) => (end, verdict),
-        () = deadline => (End::Exit(Exit { code: 143, timed_out: true, signal: Some(15) }), Verdict::GoOn),
+        () = deadline => (End::Exit(ProcessExit { code: 143, timed_out: true, signal: Some(15) }), Verdict::GoOn),
     };
     match end {
         End::Exit(exit) => channel.say(exit).await,
@@ -53,12 +54,12 @@ pub(super) async fn run(start: Start, mut channel: Channel) -> Verdict {
 }
 
 enum End {
-    Exit(Exit),
+    Exit(ProcessExit),
     Cancelled,
 }
 
 fn exit(code: i32) -> End {
-    End::Exit(Exit { code, timed_out: false, signal: None })
+    End::Exit(ProcessExit { code, timed_out: false, signal: None })
 }
 
 async fn program(words: &[&str], channel: &mut Channel) -> (End, Verdict) {
@@ -66,7 +67,7 @@ async fn program(words: &[&str], channel: &mut Channel) -> (End, Verdict) {
         ["false"] => exit(1),
         ["echo", text @ ..] => {
             let line = Bytes::from(format!("{}\n", text.join(" ")));
-            let stopped = channel.data(Frame::new(channel.number, Kind::Stdout, line)).await;
+            let stopped = channel.data(Frame::new(channel.number, FrameKind::Stdout, line)).await;
             stopped.map_or_else(|| exit(0), ended_by)
         }
         ["sleep", seconds] => sleep(seconds.parse().unwrap_or(0), channel).await,
@@ -95,12 +96,12 @@ async fn sleep(seconds: u64, channel: &mut Channel) -> End {
 
 async fn cat(channel: &mut Channel) -> End {
     while let Some(frame) = channel.next().await {
-        if frame.kind != Kind::Stdin {
+        if frame.kind != FrameKind::Stdin {
             return ended_by(frame);
         }
         let (payload, last) = (frame.payload.clone(), frame.flags.is_end());
         if !payload.is_empty()
-            && let Some(stop) = channel.data(Frame::new(channel.number, Kind::Stdout, payload.clone())).await
+            && let Some(stop) = channel.data(Frame::new(channel.number, FrameKind::Stdout, payload.clone())).await
         {
             return ended_by(stop);
         }
@@ -115,7 +116,7 @@ async fn cat(channel: &mut Channel) -> End {
 async fn yes(channel: &mut Channel) -> End {
     let lines = Bytes::from("y\n".repeat(YES_BYTES / 2));
     loop {
-        if let Some(stop) = channel.data(Frame::new(channel.number, Kind::Stdout, lines.clone())).await {
+        if let Some(stop) = channel.data(Frame::new(channel.number, FrameKind::Stdout, lines.clone())).await {
             return ended_by(stop);
         }
         if channel.out.is_closed() {
@@ -129,7 +130,7 @@ async fn overrun(channel: &mut Channel) -> End {
     let full = Bytes::from(vec![0; FRAME_BYTES_MAX]);
     let tiny = Bytes::from_static(b"x");
     for payload in std::iter::once(full).chain(std::iter::repeat(tiny)) {
-        let frame = Frame::new(channel.number, Kind::Stdout, payload);
+        let frame = Frame::new(channel.number, FrameKind::Stdout, payload);
         if channel.out.send(Out::Frame(frame)).await.is_err() {
             break;
         }
@@ -140,7 +141,7 @@ async fn overrun(channel: &mut Channel) -> End {
 /// How a program ends when the host sends a frame other than data.
 fn ended_by(frame: Frame) -> End {
     match frame.kind {
-        Kind::Signal => exit(128 + Signal::parse(&frame.payload).map_or(9, |signal| signal.number)),
+        FrameKind::Signal => exit(128 + Signal::parse(&frame.payload).map_or(9, |signal| signal.number)),
         _ => End::Cancelled,
     }
 }
