@@ -21,7 +21,7 @@ use pandastack_testbed::{
     outside::{Outside, run as run_here},
     spec, with_bed,
 };
-use pandastack_wire_fleet::{Ensure, HostEvent, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostEvent, HostPort};
 
 const PORT: u16 = 7412;
 /// Addresses that no parallel test routes.
@@ -142,7 +142,7 @@ fn at(address: Ipv4Addr) -> SocketAddr {
 async fn create(bed: &Bed, change: impl FnOnce(&mut SandboxSpec)) -> SandboxId {
     let (id, mut spec) = (SandboxId::random(), spec("mini"));
     change(&mut spec);
-    bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+    bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.unwrap();
     id
 }
 

@@ -18,7 +18,7 @@ use pandastack_host::{HostSettings, net::TAP};
 use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, SandboxState};
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::{Bed, Leftovers, built, outside::ip, processes, spec, stretched, wait_for, with_bed};
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, HostEvent, HostPort};
+use pandastack_wire_fleet::{EnsureParams, ExecEvent, ExecParams, HostEvent, HostPort};
 
 /// Waits until a sandbox has failed, and returns the reason.
 async fn failure(bed: &Bed, id: SandboxId) -> String {
@@ -154,7 +154,7 @@ async fn a_guest_cut_off_from_its_host_is_given_up_and_released() {
 #[tokio::test]
 async fn a_deadline_holds_even_if_the_guest_falls_silent() {
     with_sandbox(async |bed, id| {
-        let ask = ExecAsk { deadline: Some(stretched(Duration::from_secs(1))), ..shell("echo up; sleep 600") };
+        let ask = ExecParams { deadline: Some(stretched(Duration::from_secs(1))), ..shell("echo up; sleep 600") };
         let mut session = start(bed, id, ask).await.unwrap();
         read_until(&mut session, "up").await;
         unplug(bed.host.machine_pid(id).await.unwrap());
@@ -286,7 +286,7 @@ async fn without_root_up_says_so() {
 /// Requests a sandbox that cannot be made.
 async fn create_refused(bed: &Bed, template: &str) -> Fault {
     let id = SandboxId::random();
-    let refused = bed.host.ensure(Ensure { id, generation: 1, spec: spec(template) }).await.unwrap_err();
+    let refused = bed.host.ensure(EnsureParams { id, generation: 1, spec: spec(template) }).await.unwrap_err();
     assert_eq!(bed.host.observe(id).await, None, "a refused sandbox stays in the list");
     refused
 }

@@ -16,7 +16,7 @@ use pandastack_e2e::{PATIENCE, python, run, shell, with_sandbox, without_standby
 use pandastack_host::{HostSettings, MemorySource};
 use pandastack_model::{ByteSize, SandboxId};
 use pandastack_testbed::{Bed, processes, spec, stretched, wait_for, with_bed};
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 
 /// Maximum difference between a guest's clock and its host's.
 const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ async fn a_sandbox_knows_its_id_and_its_name() {
             let id = SandboxId::random();
             let mut spec = spec("mini");
             spec.env.insert("FLAVOUR".to_owned(), "plain".to_owned());
-            bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+            bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.unwrap();
             let ran = run(bed, id, shell("echo $PANDASTACK_SANDBOX_ID $FLAVOUR; hostname; cat /etc/hostname")).await;
             let lines: Vec<String> = ran.out().lines().map(str::to_owned).collect();
             assert_eq!(lines[0], format!("{id} plain"));

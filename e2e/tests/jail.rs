@@ -22,7 +22,7 @@ use pandastack_sys::cgroup::CgroupHierarchy;
 use pandastack_testbed::{Bed, processes, spec, template_data_dir, wait_for, with_bed};
 use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, Power, StartError, group_of, groups_of};
 use pandastack_vmm_qemu::Jail;
-use pandastack_wire_fleet::{ExecAsk, HostPort};
+use pandastack_wire_fleet::{ExecParams, HostPort};
 
 /// Default user ids of machines' processes.
 const USERS: std::ops::Range<u32> = 900_000..965_536;
@@ -347,7 +347,7 @@ except OSError as error:
     print(errno.errorcode[error.errno])
 print(written)
 ";
-        let ask = ExecAsk { deadline: Some(PATIENCE * 4), ..python(fill) };
+        let ask = ExecParams { deadline: Some(PATIENCE * 4), ..python(fill) };
         let ran = run(bed, id, ask).await;
         let said = ran.out();
         let (reason, written) = said.split_once('\n').unwrap_or_else(|| panic!("{ran:?}"));

@@ -20,7 +20,7 @@ use pandastack_sys::reflink::clone_or_copy;
 use pandastack_testbed::{Bed, DataFolder, machine_driver, wait_for, with_bed};
 use pandastack_vmm::{Driver, LayerFiles, Link, LinkState, Machine, MachineLimits, MachineSpec};
 use pandastack_vmm_qemu::QemuDriver;
-use pandastack_wire_fleet::{ExecAsk, ExecControl, HostPort};
+use pandastack_wire_fleet::{ExecControl, ExecParams, HostPort};
 use pandastack_wire_guest::{
     CommandLine, Decoder, Error, ErrorKind, Frame, FrameKind, GENERATION, Hello, Message, Rebirth, StartProcess,
 };
@@ -231,7 +231,7 @@ async fn forks_and_wakes_go_on_with_the_link_of_their_source() {
         |net| net,
         async |bed| {
             let source = bed.create().await.unwrap();
-            let mut cat = start(bed, source, ExecAsk { stdin: true, ..exec_shell("cat") }).await.unwrap();
+            let mut cat = start(bed, source, ExecParams { stdin: true, ..exec_shell("cat") }).await.unwrap();
             let of_source = with_spare(bed, source).await;
             let child = bed.fork(source, 1).await.unwrap()[0];
             let of_child = connections(bed.host.machine_pid(child).await.unwrap());

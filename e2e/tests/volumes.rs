@@ -16,7 +16,7 @@ use pandastack_model::{
     ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxSpec, VolumeAccess, VolumeId, VolumeMount,
 };
 use pandastack_testbed::{Bed, spec, wait_for, with_bed};
-use pandastack_wire_fleet::{Ensure, ForkAsk, HostPort, SandboxView};
+use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, SandboxView};
 
 const SIZE: ByteSize = ByteSize::mib(64);
 
@@ -313,9 +313,10 @@ async fn forks_read_what_their_parent_reads() {
             let (shared, own) = (volume(bed).await, volume(bed).await);
             let parent = create(bed, &[writer(shared, "/data"), writer(own, "/own")]).await.unwrap().id;
             said(bed, parent, "seq 50000 > /data/file").await;
-            let children = || vec![Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") }];
-            let fork =
-                async |parent| bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children: children() }).await;
+            let children = || vec![EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") }];
+            let fork = async |parent| {
+                bed.host.fork(ForkParams { parent, layer: LayerId::random(), children: children() }).await
+            };
             let fault = fork(parent).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
             bed.host.remove(parent).await.unwrap();
@@ -351,7 +352,7 @@ fn reader(volume: VolumeId, path: &str) -> VolumeMount {
 
 async fn create(bed: &Bed, volumes: &[VolumeMount]) -> Result<SandboxView, Fault> {
     let spec = SandboxSpec { volumes: volumes.to_vec(), ..spec("mini") };
-    bed.host.ensure(Ensure { id: SandboxId::random(), generation: 1, spec }).await
+    bed.host.ensure(EnsureParams { id: SandboxId::random(), generation: 1, spec }).await
 }
 
 /// Runs a command that must succeed, and returns its standard output.

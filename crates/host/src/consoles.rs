@@ -23,7 +23,7 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use pandastack_model::{Fault, MachineId, SandboxId};
 use pandastack_sys::private;
-use pandastack_wire_fleet::{ByteStream, ConsoleAsk};
+use pandastack_wire_fleet::{ByteStream, ConsoleRange};
 use tokio::sync::watch;
 
 use crate::{
@@ -214,13 +214,13 @@ pub fn read(
     context: &Arc<HostContext>,
     id: SandboxId,
     condition: watch::Receiver<Condition>,
-    ask: ConsoleAsk,
+    ask: ConsoleRange,
 ) -> ByteStream {
     let reader = Reader { context: context.clone(), id, condition, position: 0, turn: Turn::First };
     Box::pin(unfold(Some(reader), move |reader| async move {
         let mut reader = reader?;
         let piece = reader.next().await?;
-        let goes_on = ask == ConsoleAsk::Follow && piece.is_ok();
+        let goes_on = ask == ConsoleRange::Follow && piece.is_ok();
         Some((piece, goes_on.then_some(reader)))
     }))
 }

@@ -9,9 +9,10 @@ use pandastack_model::{
 };
 use pandastack_sys::usage;
 use pandastack_wire_fleet::{
-    AuditReport, BootAsk, ByteStream, CellAsk, CellStream, CodeSessionView, ConsoleAsk, Ensure, ExecAsk, ExecSession,
-    FileBody, FileEntry, ForkAsk, Forked, GuestStream, HostEvent, HostPort, HostStatus, LayerView, Lifecycle,
-    ListeningPort, MachineUsage, Presence, SandboxView, SealAsk, TemplateView, VolumeView, WriteAsk,
+    AuditReport, BootParams, ByteStream, CellParams, CellStream, CodeSessionView, ConsoleRange, EnsureParams,
+    ExecParams, ExecSession, FileBody, FileEntry, ForkOutcome, ForkParams, GuestStream, HostEvent, HostPort,
+    HostStatus, IdlePolicy, LayerView, ListeningPort, MachineUsage, Presence, SandboxView, SealParams, TemplateView,
+    VolumeView, WriteParams,
 };
 use tokio::sync::{broadcast, oneshot};
 
@@ -23,9 +24,9 @@ use crate::{
 
 #[async_trait]
 impl HostPort for Host {
-    async fn ensure(&self, ask: Ensure) -> Result<SandboxView, Fault> {
+    async fn ensure(&self, ask: EnsureParams) -> Result<SandboxView, Fault> {
         self.check_open()?;
-        let Ensure { id, generation, spec } = ask;
+        let EnsureParams { id, generation, spec } = ask;
         let launched = async {
             let entry = self.begin(id, generation, spec, Start::Create);
             settled(&entry).await
@@ -62,17 +63,17 @@ impl HostPort for Host {
         trace::span("host.wake", about(id), self.request(id, Request::Wake)).await
     }
 
-    async fn seal(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
+    async fn seal(&self, id: SandboxId, ask: SealParams) -> Result<LayerView, Fault> {
         self.check_open()?;
         trace::span("host.seal", about(id), self.request(id, |reply| Request::Seal(ask, None, reply))).await
     }
 
-    async fn seal_as(&self, id: SandboxId, ask: SealAsk, defaults: ExecDefaults) -> Result<LayerView, Fault> {
+    async fn seal_as(&self, id: SandboxId, ask: SealParams, defaults: ExecDefaults) -> Result<LayerView, Fault> {
         self.check_open()?;
         self.request(id, |reply| Request::Seal(ask, Some(defaults), reply)).await
     }
 
-    async fn fork(&self, ask: ForkAsk) -> Result<Forked, Fault> {
+    async fn fork(&self, ask: ForkParams) -> Result<ForkOutcome, Fault> {
         self.check_open()?;
         trace::span("host.fork", about(ask.parent), fork::fork(self, ask)).await
     }
@@ -87,7 +88,7 @@ impl HostPort for Host {
         self.request(id, |reply| Request::SetEgress(egress, reply)).await
     }
 
-    async fn set_lifecycle(&self, id: SandboxId, lifecycle: Lifecycle) -> Result<SandboxView, Fault> {
+    async fn set_lifecycle(&self, id: SandboxId, lifecycle: IdlePolicy) -> Result<SandboxView, Fault> {
         self.request(id, |reply| Request::SetLifecycle(lifecycle, reply)).await
     }
 
@@ -118,7 +119,7 @@ impl HostPort for Host {
         self.context.volumes.list().await
     }
 
-    async fn boot(&self, ask: BootAsk) -> Result<LayerView, Fault> {
+    async fn boot(&self, ask: BootParams) -> Result<LayerView, Fault> {
         self.check_open()?;
         bake::boot_root(&self.context, ask).await
     }
@@ -165,7 +166,7 @@ impl HostPort for Host {
         self.context.scope.block("measure", measured).await.unwrap_or_default()
     }
 
-    async fn console(&self, id: SandboxId, ask: ConsoleAsk) -> Result<ByteStream, Fault> {
+    async fn console(&self, id: SandboxId, ask: ConsoleRange) -> Result<ByteStream, Fault> {
         let entry = self.entry(id).ok_or_else(Fault::no_sandbox)?;
         Ok(consoles::read(&self.context, id, entry.condition, ask))
     }
@@ -194,11 +195,11 @@ impl HostPort for Host {
         Ok(Presence::new(using))
     }
 
-    async fn exec(&self, id: SandboxId, ask: ExecAsk) -> Result<ExecSession, Fault> {
+    async fn exec(&self, id: SandboxId, ask: ExecParams) -> Result<ExecSession, Fault> {
         let Serving { session, using: _using, defaults, .. } = self.serving(id).await?;
         // The guest has had the environment of the defaults since its launch.
         let (cwd, user) = (ask.cwd.or(defaults.cwd), ask.user.or(defaults.user));
-        guest::exec(&session, ExecAsk { cwd, user, ..ask }, &self.context.scope).await
+        guest::exec(&session, ExecParams { cwd, user, ..ask }, &self.context.scope).await
     }
 
     async fn open_code(
@@ -221,7 +222,7 @@ impl HostPort for Host {
         guest::close_code(&link, session).await
     }
 
-    async fn run_cell(&self, id: SandboxId, ask: CellAsk) -> Result<CellStream, Fault> {
+    async fn run_cell(&self, id: SandboxId, ask: CellParams) -> Result<CellStream, Fault> {
         let (link, _using) = self.session(id).await?;
         guest::run_cell(&link, ask).await
     }
@@ -231,7 +232,7 @@ impl HostPort for Host {
         guest::read_file(&session, path).await
     }
 
-    async fn write_file(&self, id: SandboxId, ask: WriteAsk, body: ByteStream) -> Result<u64, Fault> {
+    async fn write_file(&self, id: SandboxId, ask: WriteParams, body: ByteStream) -> Result<u64, Fault> {
         if !ask.path.starts_with('/') {
             return Err(Fault::new(FaultKind::Caller, "path.relative", "path must be absolute"));
         }

@@ -17,7 +17,7 @@ use pandastack_kit::{Scope, ScopeError};
 use pandastack_layers::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeStore, VolumeStoreError};
 use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_vmm::{Machine, MachineError, VolumePort, VolumeSlot};
-use pandastack_wire_fleet::{Hold, VolumeView};
+use pandastack_wire_fleet::{LayerHold, VolumeView};
 use pandastack_wire_guest as wire;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
@@ -356,7 +356,7 @@ async fn tell_size(machine: &dyn Machine, slot: VolumeSlot, disk: &Disk) -> Resu
 /// Refuses to copy a sandbox whose copies could not have its volumes: one that writes a volume,
 /// because the copies would write it too; and any for a kept layer, because its volumes may be gone
 /// when a sandbox starts from it.
-pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
+pub fn may_be_sealed(mounts: &[VolumeMount], hold: LayerHold) -> Result<(), Fault> {
     let refused = |mount: &VolumeMount, why: &str| {
         let text = format!("volume {} is attached at {}, and {why}", mount.volume, mount.path);
         Err(Fault::new(FaultKind::Conflict, "volume.attached", text))
@@ -366,10 +366,10 @@ pub fn may_be_sealed(mounts: &[VolumeMount], hold: Hold) -> Result<(), Fault> {
         (Some(mount), _, _) => {
             refused(mount, "a volume can have only one writer; fork or snapshot a sandbox without it")
         }
-        (None, Some(mount), Hold::Kept) => {
+        (None, Some(mount), LayerHold::Kept) => {
             refused(mount, "a snapshot cannot include volumes; use a sandbox without volumes")
         }
-        (None, Some(_), Hold::Passing) | (None, None, _) => Ok(()),
+        (None, Some(_), LayerHold::Passing) | (None, None, _) => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use pandastack_host::{Host, HostSettings, HostSetup, net::NetSettings};
 use pandastack_layers::{LayerStore, Volume};
 use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ForkAsk, HostPort};
+use pandastack_wire_fleet::{EnsureParams, ExecEvent, ExecParams, ForkParams, HostPort};
 
 use crate::{DataFolder, Leftovers, PATIENCE, machine_driver, stretched};
 
@@ -65,16 +65,16 @@ impl Bed {
     /// Creates a sandbox from `mini`.
     pub async fn create(&self) -> Result<SandboxId> {
         let id = SandboxId::random();
-        self.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await?;
+        self.host.ensure(EnsureParams { id, generation: 1, spec: spec("mini") }).await?;
         Ok(id)
     }
 
     /// Forks a sandbox into so many children and returns their ids in order.
     pub async fn fork(&self, parent: SandboxId, count: usize) -> Result<Vec<SandboxId>> {
-        let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
-        let children: Vec<Ensure> = (0..count).map(|_| child()).collect();
+        let child = || EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+        let children: Vec<EnsureParams> = (0..count).map(|_| child()).collect();
         let ids = children.iter().map(|child| child.id).collect();
-        let forked = self.host.fork(ForkAsk { parent, layer: LayerId::random(), children }).await?;
+        let forked = self.host.fork(ForkParams { parent, layer: LayerId::random(), children }).await?;
         forked.children.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(ids)
     }
@@ -91,7 +91,7 @@ impl Bed {
 
     /// Runs a shell command and returns its output and exit code.
     pub async fn sh(&self, id: SandboxId, command: &str) -> Result<(String, i32)> {
-        let ask = ExecAsk::shell(command, PATIENCE);
+        let ask = ExecParams::shell(command, PATIENCE);
         let mut session = self.host.exec(id, ask).await?;
         let mut output = Vec::new();
         while let Some(event) = session.events.recv().await {

@@ -21,7 +21,9 @@ use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
 use pandastack_model::{ByteSize, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
 use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkPort};
 use pandastack_vmm_fake::FakeDriver;
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecEvent, ExecSession, HostPort, Program, SandboxView, WriteAsk};
+use pandastack_wire_fleet::{
+    EnsureParams, ExecEvent, ExecParams, ExecSession, HostPort, Program, SandboxView, WriteParams,
+};
 use pandastack_wire_guest::GENERATION;
 
 use crate::{
@@ -126,12 +128,12 @@ impl FakeBed {
 
     /// Requests a sandbox from `mini` with this id.
     pub async fn ensure(&self, id: SandboxId) -> Result<SandboxView, Fault> {
-        self.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await
+        self.host.ensure(EnsureParams { id, generation: 1, spec: spec("mini") }).await
     }
 
     /// Requests a sandbox from `mini` with volumes.
     pub async fn ensure_with(&self, id: SandboxId, volumes: Vec<VolumeMount>) -> Result<SandboxView, Fault> {
-        self.host.ensure(Ensure { id, generation: 1, spec: SandboxSpec { volumes, ..spec("mini") } }).await
+        self.host.ensure(EnsureParams { id, generation: 1, spec: SandboxSpec { volumes, ..spec("mini") } }).await
     }
 
     /// Creates a sandbox and returns its machine too.
@@ -148,7 +150,7 @@ impl FakeBed {
 
     /// Starts a program of the scripted guest.
     pub async fn exec(&self, id: SandboxId, command: &str) -> Result<ExecSession, Fault> {
-        let ask = ExecAsk {
+        let ask = ExecParams {
             program: Program::Shell(command.to_owned()),
             cwd: None,
             env: Default::default(),
@@ -188,7 +190,7 @@ impl FakeBed {
     /// Writes a file in a sandbox, which wakes it.
     pub async fn put(&self, id: SandboxId, path: &str, text: &str) -> Result<(), Fault> {
         let body = stream::iter([Ok(bytes::Bytes::from(text.to_owned()))]).boxed();
-        self.host.write_file(id, WriteAsk { path: path.to_owned(), mode: None }, body).await.map(drop)
+        self.host.write_file(id, WriteParams { path: path.to_owned(), mode: None }, body).await.map(drop)
     }
 
     /// Reads a file in a sandbox, which wakes it.

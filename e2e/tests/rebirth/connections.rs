@@ -14,7 +14,7 @@ use std::{
 use pandastack_e2e::{collect, python, read_until, start};
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::outside::Outside;
-use pandastack_wire_fleet::{ExecAsk, HostPort};
+use pandastack_wire_fleet::{ExecParams, HostPort};
 
 use super::{ask, with_resident};
 
@@ -32,7 +32,7 @@ async fn a_source_keeps_its_connections_through_its_forks() {
         assert_eq!(ask(bed, source, &format!("dial('{address}', {PORT})")).await, "connected");
         assert_eq!(ask(bed, source, "say('first')").await, "first");
         let count = "import os,time\nn=0\nwhile not os.path.exists('/tmp/stop'):\n print(n,flush=True)\n n+=1\n time.sleep(0.002)\nprint('end')";
-        let mut counting = start(bed, source, ExecAsk { deadline: None, ..python(count) }).await.unwrap();
+        let mut counting = start(bed, source, ExecParams { deadline: None, ..python(count) }).await.unwrap();
         let mut seen = read_until(&mut counting, "\n").await;
         let mut children = Vec::new();
         for round in 0..3 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pandastack_door::SANDBOX_ATTRIBUTE;
 use pandastack_kit::trace;
 use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState};
-use pandastack_wire_fleet::{Caller, Ensure, SandboxView, WorkspaceId};
+use pandastack_wire_fleet::{Caller, EnsureParams, SandboxView, WorkspaceId};
 use pandastack_wire_public::{SandboxAsk, Start};
 
 use crate::{
@@ -104,7 +104,7 @@ impl Control {
     /// Asks the host for the sandbox and records the result.
     async fn bring_up(&self, intent: &Intent) -> Result<SandboxView, Fault> {
         let host = self.host.clone();
-        let ask = Ensure { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
+        let ask = EnsureParams { id: intent.id, generation: intent.generation, spec: intent.spec.clone() };
         // In its own task: after the timeout it must still run to its end.
         let asked = self.scope.run("ensure sandbox", async move { host.ensure(ask).await });
         let seen = match tokio::time::timeout(CREATE_MAX, asked).await {

@@ -4,7 +4,7 @@
 
 use pandastack_kit::{random_hex, trace};
 use pandastack_model::{EventKind, Fault, FaultKind, LayerId, SandboxId, SandboxState};
-use pandastack_wire_fleet::{Caller, Ensure, ForkAsk, SandboxView};
+use pandastack_wire_fleet::{Caller, EnsureParams, ForkParams, SandboxView};
 use pandastack_wire_public::ForkWish;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -127,9 +127,10 @@ impl Control {
     /// Calls the host once and records the result of every child.
     async fn carry_out(&self, mut forks: Forks) -> Result<Forks, Fault> {
         let planned = std::mem::take(&mut forks.children);
-        let ensure = |child: &Intent| Ensure { id: child.id, generation: child.generation, spec: child.spec.clone() };
+        let ensure =
+            |child: &Intent| EnsureParams { id: child.id, generation: child.generation, spec: child.spec.clone() };
         let children = planned.iter().map(ensure).collect();
-        let asked = self.host.fork(ForkAsk { parent: forks.parent, layer: forks.layer, children }).await;
+        let asked = self.host.fork(ForkParams { parent: forks.parent, layer: forks.layer, children }).await;
         // A sleeping parent was woken by the fork.
         self.settle_soon(forks.parent);
         let outcomes = match asked {

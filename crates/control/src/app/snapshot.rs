@@ -2,7 +2,7 @@
 //! next start finds the row of an interrupted operation and releases the layer.
 
 use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId};
-use pandastack_wire_fleet::{Caller, Hold, SealAsk};
+use pandastack_wire_fleet::{Caller, LayerHold, SealParams};
 
 use crate::{
     Control,
@@ -36,7 +36,7 @@ impl Control {
             return Err(Fault::new(FaultKind::Quota, "quota.snapshots", text));
         }
         let layer = snapshot.layer;
-        match self.host.seal(snapshot.sandbox, SealAsk { layer, hold: Hold::Kept }).await {
+        match self.host.seal(snapshot.sandbox, SealParams { layer, hold: LayerHold::Kept }).await {
             Ok(sealed) => {
                 snapshot.own = sealed.own;
                 self.store.finish_snapshot(layer, sealed.own).await?;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use pandastack_model::{Egress, Fault, SandboxId};
-use pandastack_wire_fleet::Lifecycle;
+use pandastack_wire_fleet::IdlePolicy;
 
 use crate::{
     Control,
@@ -101,9 +101,9 @@ impl Control {
     }
 }
 
-fn lifecycle(limit: IdleLimit) -> Lifecycle {
+fn lifecycle(limit: IdleLimit) -> IdlePolicy {
     let IdleLimit { ttl_seconds, persistent } = limit;
-    Lifecycle { ttl_seconds, persistent }
+    IdlePolicy { ttl_seconds, persistent }
 }
 
 #[cfg(test)]

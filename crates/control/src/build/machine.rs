@@ -8,7 +8,9 @@ use std::{
 
 use futures_util::{Stream, StreamExt};
 use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, VolumeMount};
-use pandastack_wire_fleet::{Ensure, ExecAsk, ExecControl, ExecEvent, ExecSession, Hold, Program, SealAsk, WriteAsk};
+use pandastack_wire_fleet::{
+    EnsureParams, ExecControl, ExecEvent, ExecParams, ExecSession, LayerHold, Program, SealParams, WriteParams,
+};
 use pandastack_wire_public::TextTail;
 use tokio::sync::mpsc;
 
@@ -77,7 +79,7 @@ impl<'a> Builder<'a> {
         control.store.hold(job.build.id, Holding::Sandbox(id)).await?;
         let started = Instant::now();
         loop {
-            match control.host.ensure(Ensure { id, generation: 1, spec: spec.clone() }).await {
+            match control.host.ensure(EnsureParams { id, generation: 1, spec: spec.clone() }).await {
                 Ok(_) => return Ok(Self { control, job, id, deadline }),
                 Err(fault)
                     if matches!(fault.kind, FaultKind::Busy | FaultKind::Storage | FaultKind::Quota)
@@ -117,12 +119,12 @@ impl<'a> Builder<'a> {
             Some(body) => {
                 let body = bytes::Bytes::from(body.clone().into_bytes());
                 let body = Box::pin(futures_util::stream::iter([Ok(body)]));
-                let ask = WriteAsk { path: SCRIPT.to_owned(), mode: Some(0o755) };
+                let ask = WriteParams { path: SCRIPT.to_owned(), mode: Some(0o755) };
                 self.control.host.write_file(self.id, ask, body).await?;
                 vec![SCRIPT.to_owned()]
             }
         };
-        let ask = ExecAsk {
+        let ask = ExecParams {
             program: Program::Argv(argv),
             cwd: cwd.clone(),
             env: env.clone(),
@@ -140,11 +142,11 @@ impl<'a> Builder<'a> {
 
     /// Runs one of our own commands as root.
     pub(super) async fn errand(&self, argv: Vec<String>) -> Result<(), Failure> {
-        let ask = ExecAsk {
+        let ask = ExecParams {
             program: Program::Argv(argv),
             cwd: Some("/".to_owned()),
             user: Some(ROOT.to_owned()),
-            ..ExecAsk::shell("", ERRAND_MAX.min(left(self.deadline)))
+            ..ExecParams::shell("", ERRAND_MAX.min(left(self.deadline)))
         };
         self.exec(ask).await
     }
@@ -160,11 +162,11 @@ impl<'a> Builder<'a> {
         argv: Vec<String>,
         mut input: impl Stream<Item = io::Result<bytes::Bytes>> + Unpin,
     ) -> Result<(), Failure> {
-        let ask = ExecAsk {
+        let ask = ExecParams {
             program: Program::Argv(argv),
             user: Some(ROOT.to_owned()),
             stdin: true,
-            ..ExecAsk::shell("", left(self.deadline))
+            ..ExecParams::shell("", left(self.deadline))
         };
         let ExecSession { events, control } = self.control.host.exec(self.id, ask).await?;
         let feeding = async {
@@ -183,7 +185,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Runs a command and writes its output to the log.
-    async fn exec(&self, ask: ExecAsk) -> Result<(), Failure> {
+    async fn exec(&self, ask: ExecParams) -> Result<(), Failure> {
         let running = self.control.host.exec(self.id, ask).await?;
         self.hear(running.events).await
     }
@@ -215,20 +217,20 @@ impl<'a> Builder<'a> {
 
     /// Seals the machine, which keeps running. Returns the bytes that only this layer uses.
     pub async fn seal(&self, layer: LayerId) -> Result<ByteSize, Failure> {
-        let sealed = self.control.host.seal(self.id, SealAsk { layer, hold: Hold::Kept }).await?;
+        let sealed = self.control.host.seal(self.id, SealParams { layer, hold: LayerHold::Kept }).await?;
         Ok(sealed.own)
     }
 
     /// Seals the machine as a template.
     pub async fn seal_template(&self, layer: LayerId, settings: &Settings) -> Result<(), Failure> {
-        let ask = SealAsk { layer, hold: Hold::Kept };
+        let ask = SealParams { layer, hold: LayerHold::Kept };
         self.control.host.seal_as(self.id, ask, super::exec_defaults(settings)).await?;
         Ok(())
     }
 
     /// Runs a command with the template's settings, as its sandboxes will.
     pub async fn prove(&self, settings: &Settings) -> Result<(), Failure> {
-        let tried = self.exec(ExecAsk::shell(":", ERRAND_MAX.min(left(self.deadline)))).await;
+        let tried = self.exec(ExecParams::shell(":", ERRAND_MAX.min(left(self.deadline)))).await;
         match tried {
             Err(failure) if settings.user.is_some() || settings.workdir.is_some() => {
                 Err(failure.at("starting a command as the template's USER in its WORKDIR"))

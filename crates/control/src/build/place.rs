@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use futures_util::{TryStreamExt, future::try_join_all, stream};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ByteStream, FileKind, WriteAsk};
+use pandastack_wire_fleet::{ByteStream, FileKind, WriteParams};
 use tokio::{fs::File, io::AsyncReadExt};
 use tokio_util::io::ReaderStream;
 
@@ -75,7 +75,7 @@ impl Builder<'_> {
                 (self.body(*file).await?, if entry.program { PROGRAM_MODE } else { PLAIN_MODE })
             }
         };
-        let ask = WriteAsk { path: target.to_owned(), mode: Some(place.mode.unwrap_or(usual)) };
+        let ask = WriteParams { path: target.to_owned(), mode: Some(place.mode.unwrap_or(usual)) };
         let named = |fault: Fault| Failure::from(fault).at(&format!("writing {target}"));
         self.control.host.write_file(self.id, ask, body).await.map(drop).map_err(named)
     }
@@ -104,7 +104,7 @@ impl Builder<'_> {
     }
 
     async fn unpack(&self, file: usize, dest: &str) -> Result<(), Failure> {
-        let ask = WriteAsk { path: ARCHIVE.to_owned(), mode: Some(0o600) };
+        let ask = WriteParams { path: ARCHIVE.to_owned(), mode: Some(0o600) };
         self.control.host.write_file(self.id, ask, self.body(file).await?).await?;
         self.make_folders(&[dest.to_owned()]).await?;
         let words = ["tar", "-x", "-p", "-f", ARCHIVE, "-C", dest];

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use pandastack_model::{ByteSize, ExecDefaults, Fault, LayerId, SandboxOrigin, VolumeAccess, VolumeId, VolumeMount};
-use pandastack_wire_fleet::{BootAsk, LayerView, TemplateView};
+use pandastack_wire_fleet::{BootParams, LayerView, TemplateView};
 use pandastack_wire_public::BuildAsk;
 use tokio::{fs::File, io::AsyncReadExt};
 use tokio_util::io::ReaderStream;
@@ -80,7 +80,7 @@ impl Control {
         let layer = LayerId::random();
         self.store.hold(job.build.id, Holding::Layer(layer)).await?;
         let (memory, cpus) = (ByteSize::mib(memory_mib), u8::try_from(cpus).unwrap_or(u8::MAX));
-        Ok(self.host.boot(BootAsk { layer, volume, memory, cpus, defaults }).await?)
+        Ok(self.host.boot(BootParams { layer, volume, memory, cpus, defaults }).await?)
     }
 
     /// Starts a machine to unpack in. The volume is mounted at `ROOT`.

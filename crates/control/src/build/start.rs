@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{AttachAsk, ExecAsk, OutputStep, ProcessEnd, ProcessNumber, Program, SpawnAsk, Until};
+use pandastack_wire_fleet::{
+    AttachParams, ExecParams, FollowUntil, OutputEvent, ProcessEnd, ProcessNumber, Program, SpawnParams,
+};
 use tokio::time::sleep;
 
 use super::{
@@ -46,7 +48,7 @@ impl Builder<'_> {
             return Ok(false);
         }
         log.say(format!("starting the template's command: {shown}")).await;
-        let exec = ExecAsk {
+        let exec = ExecParams {
             program: Program::Argv(argv),
             cwd: Some(workdir.clone().unwrap_or_else(|| "/".to_owned())),
             env: env.clone(),
@@ -55,7 +57,7 @@ impl Builder<'_> {
             deadline: None,
             terminal: None,
         };
-        let number = match self.control.host.spawn(self.id, SpawnAsk { exec, tag: Some(TAG.to_owned()) }).await {
+        let number = match self.control.host.spawn(self.id, SpawnParams { exec, tag: Some(TAG.to_owned()) }).await {
             Ok(process) => process.number,
             Err(fault) if fault.kind == FaultKind::Bug => return Err(fault.into()),
             Err(fault) => {
@@ -109,15 +111,15 @@ impl Builder<'_> {
 
     /// Writes the command's output so far to the log.
     async fn show_output(&self, process: ProcessNumber) -> Result<(), Failure> {
-        let ask = AttachAsk { process, offset: 0, until: Until::Now };
+        let ask = AttachParams { process, offset: 0, until: FollowUntil::Now };
         let mut output = self.control.host.attach(self.id, ask).await?;
         let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
         while let Some(step) = output.next().await {
             let (lines, piece) = match step? {
-                OutputStep::Stdout(piece) => (&mut stdout, piece),
-                OutputStep::Stderr(piece) => (&mut stderr, piece),
-                OutputStep::At(_) => continue,
-                OutputStep::End(_) => break,
+                OutputEvent::Stdout(piece) => (&mut stdout, piece),
+                OutputEvent::Stderr(piece) => (&mut stderr, piece),
+                OutputEvent::At(_) => continue,
+                OutputEvent::End(_) => break,
             };
             if let Some(text) = lines.push(&piece) {
                 self.job.log.output(&text).await;

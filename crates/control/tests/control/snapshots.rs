@@ -1,7 +1,7 @@
 //! Snapshots and sandboxes made from them.
 
 use pandastack_model::{Fault, FaultKind, LayerId, SandboxId, SandboxOrigin};
-use pandastack_wire_fleet::Hold;
+use pandastack_wire_fleet::LayerHold;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn a_snapshot_is_made_listed_shown_and_deleted() {
     let rig = Rig::start().await;
     let (one, two) = (rig.created().await, rig.created().await);
     let first = snapshot(&rig, &one).await;
-    assert_eq!(rig.host.layers.lock().unwrap()[&layer(&first)], Hold::Kept);
+    assert_eq!(rig.host.layers.lock().unwrap()[&layer(&first)], LayerHold::Kept);
     assert_eq!(
         (&first["sandbox_id"], &first["template"], &first["workspace"], &first["size_bytes"]),
         (&json!(one), &json!("mini"), &json!("default"), &json!(24 << 20))

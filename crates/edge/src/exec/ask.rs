@@ -3,12 +3,12 @@
 use axum::body::Body;
 use pandastack_door::http::{Traced, json_body};
 use pandastack_model::Fault;
-use pandastack_wire_fleet::{ExecAsk, Program};
+use pandastack_wire_fleet::{ExecParams, Program};
 use pandastack_wire_public::{Command, ExecRequest, ExecSpec};
 
 /// A command to start, and its standard input.
 pub struct Start {
-    pub ask: ExecAsk,
+    pub ask: ExecParams,
     pub stdin: Option<String>,
 }
 
@@ -28,7 +28,7 @@ impl TryFrom<ExecRequest> for Start {
             Command::Shell(line) => Program::Shell(line),
             Command::Argv(argv) => Program::Argv(argv),
         };
-        let ask = ExecAsk { program, cwd, env, user, stdin: stdin.is_some(), deadline: timeout, terminal: None };
+        let ask = ExecParams { program, cwd, env, user, stdin: stdin.is_some(), deadline: timeout, terminal: None };
         Ok(Self { ask, stdin })
     }
 }

@@ -46,6 +46,6 @@ pub async fn unpack(
     check_announced(&headers)?;
     let broken = Broken::default();
     let done = edge.host.write_tree(id, &path, upload(body, broken.clone())).await;
-    let pandastack_wire_fleet::Unpacked { entries, bytes } = broken.settle(done)?;
+    let pandastack_wire_fleet::UnpackSummary { entries, bytes } = broken.settle(done)?;
     Ok(Json(Unpacked { path, entries, bytes }))
 }

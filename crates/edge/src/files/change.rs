@@ -2,7 +2,7 @@
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
 use pandastack_door::http::{Answer, json_body};
-use pandastack_wire_fleet::{InTheWay, Reach};
+use pandastack_wire_fleet::{ExistingTarget, PathScope};
 use pandastack_wire_public::{
     checked_path,
     tree::{Changed, Chmod, MakeDir, MovePath},
@@ -26,7 +26,7 @@ pub async fn mkdir(
 pub async fn move_path(State(edge): State<Edge>, Admitted(id): Admitted, body: Body) -> Answer<Json<Changed>> {
     let MovePath { from, to, overwrite } = json_body(body).await?;
     let (from, path) = (checked_path(from)?, checked_path(to)?);
-    let in_the_way = if overwrite { InTheWay::Goes } else { InTheWay::Stays };
+    let in_the_way = if overwrite { ExistingTarget::Goes } else { ExistingTarget::Stays };
     edge.host.move_path(id, &from, &path, in_the_way).await?;
     Ok(Json(Changed { path }))
 }
@@ -40,6 +40,6 @@ pub async fn chmod(State(edge): State<Edge>, Admitted(id): Admitted, body: Body)
     Ok(Json(Changed { path }))
 }
 
-fn reach(all: bool) -> Reach {
-    if all { Reach::All } else { Reach::Only }
+fn reach(all: bool) -> PathScope {
+    if all { PathScope::All } else { PathScope::Only }
 }

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State, http::Uri};
 use pandastack_door::http::{Answer, flag, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{FileEntry, FileKind, WalkAsk, Walked};
+use pandastack_wire_fleet::{FileEntry, FileKind, WalkParams, WalkResult};
 use pandastack_wire_public::{DirListing, Entry, checked_path};
 
 use super::path;
@@ -16,8 +16,8 @@ pub async fn list(State(edge): State<Edge>, Admitted(id): Admitted, uri: Uri) ->
     let path = checked_path(Some(asked.unwrap_or_else(|| "/".to_owned())))?;
     if let Some(depth) = depth(&uri)? {
         let entries_max = TREE_ENTRIES_MAX;
-        let Walked { entries, truncated } =
-            edge.host.walk(id, WalkAsk { path: path.clone(), depth, entries_max }).await?;
+        let WalkResult { entries, truncated } =
+            edge.host.walk(id, WalkParams { path: path.clone(), depth, entries_max }).await?;
         let inside = entries.into_iter().filter(|entry| entry.name.split('/').all(is_name));
         let entries = inside.map(|entry| within(&path, entry)).collect();
         return Ok(Json(DirListing { path, entries, truncated }));

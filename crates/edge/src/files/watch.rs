@@ -5,7 +5,7 @@ use axum::{Extension, extract::State, http::Uri};
 use futures_util::{StreamExt, stream::unfold};
 use pandastack_door::http::{Answer, RequestId, event_stream, flag, log_fault};
 use pandastack_model::Fault;
-use pandastack_wire_fleet::{Change, ChangeKind, ChangeStream, Reach};
+use pandastack_wire_fleet::{FileChange, FileChangeKind, FileChangeStream, PathScope};
 use pandastack_wire_public::{
     ExecFailure, reply, sse,
     tree::{self, WatchNote},
@@ -23,7 +23,7 @@ pub async fn watch(
     uri: Uri,
 ) -> Answer {
     let path = path(&uri)?;
-    let reach = if flag(&uri, "recursive") { Reach::All } else { Reach::Only };
+    let reach = if flag(&uri, "recursive") { PathScope::All } else { PathScope::Only };
     let changes = edge.host.watch(id, &path, reach).await?;
     let ready = sse::event("ready", &WatchNote { path });
     let watching = Watching { changes, ready: Some(ready), request };
@@ -31,7 +31,7 @@ pub async fn watch(
 }
 
 struct Watching {
-    changes: ChangeStream,
+    changes: FileChangeStream,
     /// The first event, until it is sent.
     ready: Option<String>,
     request: String,
@@ -56,17 +56,17 @@ impl Watching {
     }
 }
 
-fn event(change: Change) -> String {
-    let Change { kind, path, folder, cookie } = change;
+fn event(change: FileChange) -> String {
+    let FileChange { kind, path, folder, cookie } = change;
     let kind = match kind {
-        ChangeKind::Created => "created",
-        ChangeKind::Modified => "modified",
-        ChangeKind::Written => "written",
-        ChangeKind::Deleted => "deleted",
-        ChangeKind::MovedFrom => "moved_from",
-        ChangeKind::MovedTo => "moved_to",
-        ChangeKind::Attributes => "attributes",
-        ChangeKind::Overflow => return sse::event("overflow", &WatchNote { path }),
+        FileChangeKind::Created => "created",
+        FileChangeKind::Modified => "modified",
+        FileChangeKind::Written => "written",
+        FileChangeKind::Deleted => "deleted",
+        FileChangeKind::MovedFrom => "moved_from",
+        FileChangeKind::MovedTo => "moved_to",
+        FileChangeKind::Attributes => "attributes",
+        FileChangeKind::Overflow => return sse::event("overflow", &WatchNote { path }),
     };
     sse::event("change", &tree::Change { kind: kind.to_owned(), path, is_dir: folder, cookie })
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream::unfold};
 use pandastack_door::http::{Answer, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ByteStream, WriteAsk};
+use pandastack_wire_fleet::{ByteStream, WriteParams};
 use pandastack_wire_public::{Written, tree::octal_mode};
 use tokio::time::{Instant, timeout_at};
 
@@ -31,7 +31,7 @@ pub async fn write(
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Written>> {
-    let ask = WriteAsk { path: path(&uri)?, mode: mode(&uri)? };
+    let ask = WriteParams { path: path(&uri)?, mode: mode(&uri)? };
     check_announced(&headers)?;
     let broken = Broken::default();
     let path = ask.path.clone();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_door::http::log_fault;
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{ExecAsk, FileKind, Program, WriteAsk};
+use pandastack_wire_fleet::{ExecParams, FileKind, Program, WriteParams};
 use pandastack_wire_public::{
     CellResult, CellSpec, Command, ExecRequest, ExecSpec, RunCell, cell_timeout, checked_path,
 };
@@ -129,7 +129,7 @@ async fn shell(edge: &Edge, To { id, traced }: To, arguments: &Map<String, Value
     };
     let (cwd, mut env, deadline) = (None, BTreeMap::new(), Some(limit));
     traced.tell(&mut env);
-    let ask = ExecAsk { program, cwd, env, user: None, stdin: false, deadline, terminal: None };
+    let ask = ExecParams { program, cwd, env, user: None, stdin: false, deadline, terminal: None };
     let ran = collect(edge, id, Start { ask, stdin: None }).await?;
     let mut said = shortened(ran.stdout);
     if !ran.stderr.is_empty() {
@@ -222,7 +222,7 @@ async fn write_file(edge: &Edge, id: SandboxId, arguments: &Map<String, Value>) 
     let path = checked_path(Some(required(arguments, &["path"])?.to_owned()))?;
     let content = required(arguments, &["content", "contents", "data", "text"])?.to_owned();
     let body = stream::iter([Ok(Bytes::from(content))]);
-    let ask = WriteAsk { path: path.clone(), mode: None };
+    let ask = WriteParams { path: path.clone(), mode: None };
     let bytes = edge.host.write_file(id, ask, Box::pin(body)).await.map_err(Failure::Sandbox)?;
     Ok(Done { content: vec![text(format!("wrote {bytes} bytes to {path}"))], failed: false })
 }

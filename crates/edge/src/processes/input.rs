@@ -7,7 +7,7 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use pandastack_door::http::{Answer, flag, json_body};
-use pandastack_wire_fleet::Afterwards;
+use pandastack_wire_fleet::StdinAfterWrite;
 use pandastack_wire_public::{Fed, SignalRequest};
 
 use super::Named;
@@ -18,7 +18,7 @@ use crate::{
 
 /// Writes the body to standard input. With `?end=1` it then closes standard input.
 pub async fn feed(State(edge): State<Edge>, Named(id, process): Named, uri: Uri, body: Body) -> Answer<Json<Fed>> {
-    let afterwards = if flag(&uri, "end") { Afterwards::Closes } else { Afterwards::StaysOpen };
+    let afterwards = if flag(&uri, "end") { StdinAfterWrite::Closes } else { StdinAfterWrite::StaysOpen };
     let broken = Broken::default();
     let fed = edge.host.feed(id, process, upload(body, broken.clone()), afterwards).await;
     Ok(Json(Fed { bytes: broken.settle(fed)? }))

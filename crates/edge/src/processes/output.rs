@@ -11,7 +11,7 @@ use axum::{
 use futures_util::{StreamExt, stream::unfold};
 use pandastack_door::http::{Answer, RequestId, event_stream, flag, log_fault, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{AttachAsk, OutputStep, OutputStream, ProcessView, Until};
+use pandastack_wire_fleet::{AttachParams, FollowUntil, OutputEvent, ProcessOutputStream, ProcessView};
 use pandastack_wire_public::{
     ExecFailure, FollowedChunk, FollowedExit, LostOutput, OutputChunk, ProcessOutput, reply, sse,
 };
@@ -34,8 +34,8 @@ pub async fn output(
 ) -> Answer {
     let follow = flag(&uri, "follow");
     let offset = offset(&uri, follow.then_some(&headers))?;
-    let until = if follow { Until::End } else { Until::Now };
-    let steps = edge.host.attach(id, AttachAsk { process, offset, until }).await?;
+    let until = if follow { FollowUntil::End } else { FollowUntil::Now };
+    let steps = edge.host.attach(id, AttachParams { process, offset, until }).await?;
     Ok(match follow {
         true => followed(Following { steps, offset, request }),
         false => whole(steps, offset).await?.into_response(),
@@ -54,19 +54,19 @@ fn offset(uri: &Uri, headers: Option<&HeaderMap>) -> Result<u64, Fault> {
     }
 }
 
-async fn whole(mut steps: OutputStream, asked: u64) -> Result<Json<ProcessOutput>, Fault> {
+async fn whole(mut steps: ProcessOutputStream, asked: u64) -> Result<Json<ProcessOutput>, Fault> {
     let (mut stdout, mut stderr, mut chunks) = (String::new(), String::new(), Vec::new());
     let (mut at, mut truncated) = (asked, 0_u64);
     loop {
         let (name, side, piece) = match steps.next().await.ok_or_else(lost)?? {
-            OutputStep::At(offset) => {
+            OutputEvent::At(offset) => {
                 truncated = truncated.saturating_add(offset.saturating_sub(at));
                 at = offset;
                 continue;
             }
-            OutputStep::Stdout(piece) => ("stdout", &mut stdout, piece),
-            OutputStep::Stderr(piece) => ("stderr", &mut stderr, piece),
-            OutputStep::End(ProcessView { ended, .. }) => {
+            OutputEvent::Stdout(piece) => ("stdout", &mut stdout, piece),
+            OutputEvent::Stderr(piece) => ("stderr", &mut stderr, piece),
+            OutputEvent::End(ProcessView { ended, .. }) => {
                 let (status, exit_code) = (status(ended.as_ref()).to_owned(), ended.map(|end| end.code));
                 return Ok(Json(ProcessOutput {
                     stdout,
@@ -99,7 +99,7 @@ fn followed(following: Following) -> Response {
 
 /// A followed process.
 struct Following {
-    steps: OutputStream,
+    steps: ProcessOutputStream,
     /// Offset up to which the reader has received output.
     offset: u64,
     request: String,
@@ -114,15 +114,15 @@ impl Following {
                 Ok(step) => step.unwrap_or_else(|| Err(lost())),
             };
             let text = match step {
-                Ok(OutputStep::At(offset)) if offset <= self.offset => continue,
-                Ok(OutputStep::At(offset)) => {
+                Ok(OutputEvent::At(offset)) if offset <= self.offset => continue,
+                Ok(OutputEvent::At(offset)) => {
                     let bytes = offset - self.offset;
                     self.offset = offset;
                     sse::event_with_id("lost", offset, &LostOutput { bytes, offset })
                 }
-                Ok(OutputStep::Stdout(piece)) => self.chunk("stdout", &piece),
-                Ok(OutputStep::Stderr(piece)) => self.chunk("stderr", &piece),
-                Ok(OutputStep::End(view)) => return (self.end(&view), None),
+                Ok(OutputEvent::Stdout(piece)) => self.chunk("stdout", &piece),
+                Ok(OutputEvent::Stderr(piece)) => self.chunk("stderr", &piece),
+                Ok(OutputEvent::End(view)) => return (self.end(&view), None),
                 Err(fault) => return (self.failure(&fault), None),
             };
             if !text.is_empty() {

@@ -2,7 +2,7 @@
 
 use axum::{Json, body::Body, extract::State, http::StatusCode};
 use pandastack_door::http::{Answer, Traced, json_body};
-use pandastack_wire_fleet::{ExecAsk, Program, SpawnAsk};
+use pandastack_wire_fleet::{ExecParams, Program, SpawnParams};
 use pandastack_wire_public::{Command, ExecSpec, Process, SpawnRequest, SpawnSpec};
 
 use super::render;
@@ -22,7 +22,7 @@ pub async fn start(
         Command::Shell(line) => Program::Shell(line),
         Command::Argv(argv) => Program::Argv(argv),
     };
-    let exec = ExecAsk { program, cwd, env, user, stdin: keeps_stdin, deadline: timeout, terminal: None };
-    let view = edge.host.spawn(id, SpawnAsk { exec, tag }).await?;
+    let exec = ExecParams { program, cwd, env, user, stdin: keeps_stdin, deadline: timeout, terminal: None };
+    let view = edge.host.spawn(id, SpawnParams { exec, tag }).await?;
     Ok((StatusCode::CREATED, Json(render(view))))
 }

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use pandastack_door::http::{Answer, json_body};
 use pandastack_kit::trace::{self, OpenSpan};
 use pandastack_model::{CodeSessionId, Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent};
+use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, CellParams};
 use pandastack_wire_public::{CellResult, CellSpec, MimeBundle, RunCell};
 
 use super::SessionPath;
@@ -40,7 +40,7 @@ pub async fn run_cell(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: 
 
 async fn to_the_end(edge: &Edge, id: SandboxId, session: CodeSessionId, spec: CellSpec) -> Result<CellResult, Fault> {
     let CellSpec { code, timeout } = spec;
-    let mut cell = edge.host.run_cell(id, CellAsk { session, code: code.into(), limit: timeout }).await?;
+    let mut cell = edge.host.run_cell(id, CellParams { session, code: code.into(), limit: timeout }).await?;
     let mut said = Said::default();
     loop {
         match cell.next().await {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::{Json, body::Body, extract::State};
 use pandastack_door::http::{Answer, Traced, json_body};
 use pandastack_model::{Fault, FaultKind, SandboxId};
-use pandastack_wire_fleet::{ExecAsk, Program};
+use pandastack_wire_fleet::{ExecParams, Program};
 use pandastack_wire_public::{OnceSpec, RanOnce, RunOnce};
 
 use crate::{
@@ -31,7 +31,7 @@ async fn run_once(edge: &Edge, id: SandboxId, spec: OnceSpec, traced: Traced) ->
     let program = Program::Argv(vec![interpreter.program.to_owned(), interpreter.flag.to_owned(), code]);
     let (cwd, mut env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));
     traced.tell(&mut env);
-    let ask = ExecAsk { program, cwd, env, user, stdin: false, deadline, terminal: None };
+    let ask = ExecParams { program, cwd, env, user, stdin: false, deadline, terminal: None };
     let done = collect(edge, id, Start { ask, stdin: None }).await.map_err(|fault| match fault {
         // The interpreter's path is the only path in the request.
         Fault { kind: FaultKind::Missing, code: "path.not_found", .. } => {

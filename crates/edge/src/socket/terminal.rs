@@ -10,7 +10,7 @@ use axum::{
 use bytes::Bytes;
 use pandastack_door::http::{Answer, log_fault, query_value};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program};
 use pandastack_wire_public::{
     TerminalFrame, TerminalNews, limits::COMMAND_BYTES_MAX, reply, socket_text, terminal_side,
 };
@@ -56,7 +56,7 @@ async fn open(edge: Edge, opening: Opening, uri: &Uri, (program, spelling): (Opt
     let side = |name, default| terminal_side(query_value(uri, name).as_deref()).unwrap_or(default);
     let mut env = BTreeMap::new();
     opening.traced.tell(&mut env);
-    let ask = ExecAsk {
+    let ask = ExecParams {
         program: Program::Shell(program.unwrap_or_else(|| LOGIN_SHELL.to_owned())),
         cwd: None,
         env,

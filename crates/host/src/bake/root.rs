@@ -8,7 +8,7 @@ use pandastack_layers::{Defaults, Draft, FORMAT, Manifest};
 use pandastack_model::{Fault, FaultKind, LayerId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::{BootImage, Machine, MachineSpec};
-use pandastack_wire_fleet::{BootAsk, LayerView};
+use pandastack_wire_fleet::{BootParams, LayerView};
 use pandastack_wire_guest::GENERATION;
 
 use super::{
@@ -21,12 +21,12 @@ use crate::{
 };
 
 /// Boots and seals. Runs to its end even if the call is dropped.
-pub async fn boot(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
+pub async fn boot(context: &Arc<HostContext>, ask: BootParams) -> Result<LayerView, Fault> {
     let (work, scope) = (context.clone(), context.scope.clone());
     scope.run("boot a root", async move { boot_to_the_end(&work, ask).await }).await.map_err(Fault::bug)?
 }
 
-async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
+async fn boot_to_the_end(context: &Arc<HostContext>, ask: BootParams) -> Result<LayerView, Fault> {
     let layer = ask.layer;
     if let Some(made) = made_before(context, layer).await? {
         return Ok(made);
@@ -51,7 +51,7 @@ async fn made_before(context: &Arc<HostContext>, layer: LayerId) -> Result<Optio
     Ok((known && context.layers.contains(layer)).then_some(view))
 }
 
-async fn boot_and_seal(context: &Arc<HostContext>, ask: BootAsk) -> Result<LayerView, Fault> {
+async fn boot_and_seal(context: &Arc<HostContext>, ask: BootParams) -> Result<LayerView, Fault> {
     let kit = context.layers.boot_kit();
     if !kit.kernel.is_file() || !kit.initramfs.is_file() {
         let text = "this server has no kernel to boot; bake a template first: pandastack template bake mini";
@@ -78,7 +78,7 @@ async fn boot_and_seal(context: &Arc<HostContext>, ask: BootAsk) -> Result<Layer
 
 async fn in_berth(
     context: &Arc<HostContext>,
-    ask: &BootAsk,
+    ask: &BootParams,
     spec: MachineSpec,
     starting: Starting,
     disk: pandastack_model::ByteSize,
@@ -130,7 +130,7 @@ async fn in_berth(
 }
 
 /// Starts the layer with a copy of the volume, which must not be in use.
-async fn draft(context: &Arc<HostContext>, ask: &BootAsk) -> Result<Draft, Fault> {
+async fn draft(context: &Arc<HostContext>, ask: &BootParams) -> Result<Draft, Fault> {
     let (store, layer) = (context.layers.clone(), ask.layer);
     let from = context.volumes.unused_file(ask.volume).await?;
     let copied = context.scope.block("copy a root", move || {

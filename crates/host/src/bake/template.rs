@@ -15,7 +15,7 @@ use pandastack_sys::{private, reflink::clone_or_copy};
 use pandastack_vmm::{
     BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError,
 };
-use pandastack_wire_fleet::{ExecAsk, ExecEvent};
+use pandastack_wire_fleet::{ExecEvent, ExecParams};
 use pandastack_wire_guest::GENERATION;
 
 use super::{
@@ -313,7 +313,7 @@ async fn wait_for_agent(
 
 async fn warm(scope: &Scope, session: &Session, command: &str) -> Result<(), BakeError> {
     let failed = |reason: String| BakeError::Warm { command: command.to_owned(), reason };
-    let ask = ExecAsk::shell(command, WARM_DEADLINE);
+    let ask = ExecParams::shell(command, WARM_DEADLINE);
     let mut running = exec(session, ask, scope).await.map_err(|fault| failed(fault.to_string()))?;
     let mut output = Vec::new();
     while let Some(event) = running.events.recv().await {

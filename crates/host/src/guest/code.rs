@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use pandastack_kit::trace;
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind};
-use pandastack_wire_fleet::{CellAsk, CellEnd, CellEnded, CellEvent, CellStream, CodeSessionView};
+use pandastack_wire_fleet::{CellEnd, CellEnded, CellEvent, CellParams, CellStream, CodeSessionView};
 use pandastack_wire_guest::{
     self as wire, CODE_BODY_BYTES_MAX, CODE_GRACE_MS_MAX, CODE_OUTPUT_BYTES_MAX, CODE_SINCE, CODE_START_MS_MAX,
     CodeClose, CodeList, CodeOpen, CodeOpened, CodeRan, CodeRun, Error, ErrorKind, FRAME_BYTES_MAX, Frame, FrameKind,
@@ -62,8 +62,8 @@ pub async fn close_code(session: &Session, id: &CodeSessionId) -> Result<(), Fau
 }
 
 /// Starts a cell. Its events are streamed.
-pub async fn run_cell(session: &Session, ask: CellAsk) -> Result<CellStream, Fault> {
-    let CellAsk { session: id, mut code, limit } = ask;
+pub async fn run_cell(session: &Session, ask: CellParams) -> Result<CellStream, Fault> {
+    let CellParams { session: id, mut code, limit } = ask;
     let channel = channel(session)?;
     let number = channel.number();
     let deadline_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);

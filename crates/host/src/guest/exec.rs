@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use bytes::Bytes;
 use pandastack_kit::Scope;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ExecAsk, ExecControl, ExecEvent, ExecSession, Program};
+use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program};
 use pandastack_wire_guest::{
     self as wire, Credit, EnvVariable, Frame, FrameKind, Message, ProcessExit, ProcessStarted, Resize, Signal,
 };
@@ -25,7 +25,7 @@ use super::{
 
 /// Starts a process and returns once it runs. Errors of the start (no such directory, user or
 /// program) are returned as `Err`.
-pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<ExecSession, Fault> {
+pub async fn exec(session: &Session, ask: ExecParams, scope: &Scope) -> Result<ExecSession, Fault> {
     let deadline = ask.deadline;
     let mut channel = session.channel()?;
     channel.send(start(ask).frame(channel.number())).await?;
@@ -42,8 +42,8 @@ pub async fn exec(session: &Session, ask: ExecAsk, scope: &Scope) -> Result<Exec
     Ok(ExecSession { events, control })
 }
 
-pub(super) fn start(ask: ExecAsk) -> wire::StartProcess {
-    let ExecAsk { program, cwd, env, user, stdin, deadline, terminal } = ask;
+pub(super) fn start(ask: ExecParams) -> wire::StartProcess {
+    let ExecParams { program, cwd, env, user, stdin, deadline, terminal } = ask;
     wire::StartProcess {
         program: match program {
             Program::Shell(text) => wire::CommandLine::Shell(text),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ByteStream, FileBody, FileEntry, FileKind, WriteAsk};
+use pandastack_wire_fleet::{ByteStream, FileBody, FileEntry, FileKind, WriteParams};
 use pandastack_wire_guest::{
     BytesWritten, Credit, DirEntries, DirEntry, DirEntryKind, EntryMetadata, FRAME_BYTES_MAX, Frame, FrameKind,
     Message, PathMessage, ReadFile, WINDOW_BYTES, WriteFile,
@@ -46,7 +46,7 @@ pub(super) async fn next_piece(channel: Option<Channel>) -> Option<(Result<Bytes
 }
 
 /// Writes a body to a file. The file appears complete or not at all.
-pub async fn write_file(session: &Session, ask: WriteAsk, mut body: ByteStream) -> Result<u64, Fault> {
+pub async fn write_file(session: &Session, ask: WriteParams, mut body: ByteStream) -> Result<u64, Fault> {
     let mut channel = session.channel()?;
     let number = channel.number();
     channel.send(WriteFile { path: ask.path, mode: ask.mode }.frame(number)).await?;

@@ -4,8 +4,8 @@
 use futures_util::stream;
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{
-    Afterwards, AttachAsk, ByteStream, OutputStep, OutputStream, ProcessEnd, ProcessNumber, ProcessView, SpawnAsk,
-    Until,
+    AttachParams, ByteStream, FollowUntil, OutputEvent, ProcessEnd, ProcessNumber, ProcessOutputStream, ProcessView,
+    SpawnParams, StdinAfterWrite,
 };
 use pandastack_wire_guest::{
     self as wire, AttachProcess, BytesWritten, Error, ErrorKind, ForgetProcess, Frame, FrameKind, ListProcesses,
@@ -22,8 +22,8 @@ use super::{
 };
 
 /// Starts a process.
-pub async fn spawn(session: &Session, ask: SpawnAsk) -> Result<ProcessView, Fault> {
-    let SpawnAsk { exec, tag } = ask;
+pub async fn spawn(session: &Session, ask: SpawnParams) -> Result<ProcessView, Fault> {
+    let SpawnParams { exec, tag } = ask;
     let frame = self::ask(session, |number| SpawnProcess { start: start(exec), tag }.frame(number)).await?;
     let refusal = |error: Error| match error.kind {
         ErrorKind::Full => Fault::new(FaultKind::Quota, "process.too_many", error.text),
@@ -63,20 +63,20 @@ pub async fn feed(
     session: &Session,
     process: ProcessNumber,
     mut body: ByteStream,
-    afterwards: Afterwards,
+    afterwards: StdinAfterWrite,
 ) -> Result<u64, Fault> {
     let mut channel = session.channel_since(PROCESSES_SINCE)?;
-    let close = afterwards == Afterwards::Closes;
+    let close = afterwards == StdinAfterWrite::Closes;
     channel.send(WriteStdin { id: process.0, close }.frame(channel.number())).await?;
     let last = upload(&mut channel, &mut body).await?;
     Ok(parse::<BytesWritten>(checked_reply(last, refusal)?)?.bytes)
 }
 
 /// Reads the output of a process. An unknown process is an error here, not in the stream.
-pub async fn attach(session: &Session, ask: AttachAsk) -> Result<OutputStream, Fault> {
-    let AttachAsk { process, offset, until } = ask;
+pub async fn attach(session: &Session, ask: AttachParams) -> Result<ProcessOutputStream, Fault> {
+    let AttachParams { process, offset, until } = ask;
     let mut channel = session.channel_since(PROCESSES_SINCE)?;
-    let follow = until == Until::End;
+    let follow = until == FollowUntil::End;
     channel.send(AttachProcess { id: process.0, offset, follow }.frame(channel.number())).await?;
     let first = next(&mut channel).await?;
     if first.kind == FrameKind::Error {
@@ -90,12 +90,12 @@ pub async fn attach(session: &Session, ask: AttachAsk) -> Result<OutputStream, F
             Some(first) => Ok(first),
             None => next_step(&mut channel).await,
         };
-        let goes_on = !matches!(step, Ok(OutputStep::End(_)) | Err(_));
+        let goes_on = !matches!(step, Ok(OutputEvent::End(_)) | Err(_));
         Some((step, goes_on.then_some((channel, None))))
     })))
 }
 
-async fn next_step(channel: &mut Channel) -> Result<OutputStep, Fault> {
+async fn next_step(channel: &mut Channel) -> Result<OutputEvent, Fault> {
     // No timeout: a process may be silent for any time.
     let frame = channel.next().await?;
     if frame.kind == FrameKind::Error {
@@ -104,15 +104,15 @@ async fn next_step(channel: &mut Channel) -> Result<OutputStep, Fault> {
     step(channel, checked_reply(frame, refusal)?).await
 }
 
-async fn step(channel: &mut Channel, frame: Frame) -> Result<OutputStep, Fault> {
+async fn step(channel: &mut Channel, frame: Frame) -> Result<OutputEvent, Fault> {
     let payload = frame.payload.clone();
     let step = match frame.kind {
-        FrameKind::Position => OutputStep::At(parse::<OutputPosition>(frame)?.offset),
-        FrameKind::Stdout => OutputStep::Stdout(frame.payload),
-        FrameKind::Stderr => OutputStep::Stderr(frame.payload),
+        FrameKind::Position => OutputEvent::At(parse::<OutputPosition>(frame)?.offset),
+        FrameKind::Stdout => OutputEvent::Stdout(frame.payload),
+        FrameKind::Stderr => OutputEvent::Stderr(frame.payload),
         FrameKind::Process => {
             channel.finish();
-            return Ok(OutputStep::End(view(parse(frame)?)));
+            return Ok(OutputEvent::End(view(parse(frame)?)));
         }
         found => return Err(LinkError::Unexpected { wanted: FrameKind::Stdout, found }.into()),
     };

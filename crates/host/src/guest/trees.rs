@@ -3,7 +3,10 @@
 
 use futures_util::stream;
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_fleet::{ByteStream, Change, ChangeKind, ChangeStream, InTheWay, Reach, Unpacked, WalkAsk, Walked};
+use pandastack_wire_fleet::{
+    ByteStream, ExistingTarget, FileChange, FileChangeKind, FileChangeStream, PathScope, UnpackSummary, WalkParams,
+    WalkResult,
+};
 use pandastack_wire_guest::{
     self as wire, CreateDir, EntryMetadata, Error, ErrorKind, Frame, FrameKind, Message, PathChanges, PathMessage,
     RenamePath, SetMode, TREES_SINCE, WalkDir, WalkEntries, WatchPath,
@@ -18,29 +21,29 @@ use super::{
 };
 
 /// Makes a folder.
-pub async fn make_dir(session: &Session, path: &str, above: Reach) -> Result<(), Fault> {
-    let (path, parents) = (path.to_owned(), above == Reach::All);
+pub async fn make_dir(session: &Session, path: &str, above: PathScope) -> Result<(), Fault> {
+    let (path, parents) = (path.to_owned(), above == PathScope::All);
     done(session, |number| CreateDir { path, parents }.frame(number)).await
 }
 
 /// Moves a path.
-pub async fn move_path(session: &Session, from: &str, to: &str, in_the_way: InTheWay) -> Result<(), Fault> {
-    let (from, to, overwrite) = (from.to_owned(), to.to_owned(), in_the_way == InTheWay::Goes);
+pub async fn move_path(session: &Session, from: &str, to: &str, in_the_way: ExistingTarget) -> Result<(), Fault> {
+    let (from, to, overwrite) = (from.to_owned(), to.to_owned(), in_the_way == ExistingTarget::Goes);
     done(session, |number| RenamePath { from, to, overwrite }.frame(number)).await
 }
 
 /// Sets permission bits.
-pub async fn chmod(session: &Session, path: &str, mode: u32, below: Reach) -> Result<(), Fault> {
-    let (path, recursive) = (path.to_owned(), below == Reach::All);
+pub async fn chmod(session: &Session, path: &str, mode: u32, below: PathScope) -> Result<(), Fault> {
+    let (path, recursive) = (path.to_owned(), below == PathScope::All);
     done(session, |number| SetMode { path, mode, recursive }.frame(number)).await
 }
 
 /// Lists a folder and everything below it.
-pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
-    let WalkAsk { path, depth, entries_max } = ask;
+pub async fn walk(session: &Session, ask: WalkParams) -> Result<WalkResult, Fault> {
+    let WalkParams { path, depth, entries_max } = ask;
     let mut channel = session.channel_since(TREES_SINCE)?.without_credit();
     channel.send(WalkDir { path, depth, entries_max }.frame(channel.number())).await?;
-    let (mut walked, mut bytes) = (Walked { entries: Vec::new(), truncated: false }, 0);
+    let (mut walked, mut bytes) = (WalkResult { entries: Vec::new(), truncated: false }, 0);
     loop {
         let frame = next(&mut channel).await?;
         let last = frame.flags.is_end() || frame.kind == FrameKind::Error;
@@ -62,9 +65,9 @@ pub async fn walk(session: &Session, ask: WalkAsk) -> Result<Walked, Fault> {
 }
 
 /// Watches a path. Returns once the guest's watch is in place.
-pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<ChangeStream, Fault> {
+pub async fn watch(session: &Session, path: &str, below: PathScope) -> Result<FileChangeStream, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
-    let (path, recursive) = (path.to_owned(), below == Reach::All);
+    let (path, recursive) = (path.to_owned(), below == PathScope::All);
     channel.send(WatchPath { path: path.clone(), recursive }.frame(channel.number())).await?;
     let first = patiently(&mut channel).await?;
     if first.kind == FrameKind::Error {
@@ -83,7 +86,7 @@ pub async fn watch(session: &Session, path: &str, below: Reach) -> Result<Change
     })))
 }
 
-async fn next_changes(channel: &mut Channel, watched: &str) -> Result<Vec<Change>, Fault> {
+async fn next_changes(channel: &mut Channel, watched: &str) -> Result<Vec<FileChange>, Fault> {
     // No timeout: there may be no change for any time.
     let frame = channel.next().await?;
     if frame.kind == FrameKind::Error {
@@ -108,7 +111,7 @@ pub async fn read_tree(session: &Session, path: &str) -> Result<ByteStream, Faul
 }
 
 /// Unpacks a tar archive below a folder.
-pub async fn write_tree(session: &Session, path: &str, mut body: ByteStream) -> Result<Unpacked, Fault> {
+pub async fn write_tree(session: &Session, path: &str, mut body: ByteStream) -> Result<UnpackSummary, Fault> {
     let mut channel = session.channel_since(TREES_SINCE)?;
     channel.send(PathMessage { path: path.to_owned() }.frame(channel.number(), FrameKind::Unpack)).await?;
     let last = upload(&mut channel, &mut body).await?;
@@ -119,7 +122,7 @@ pub async fn write_tree(session: &Session, path: &str, mut body: ByteStream) -> 
         }));
     }
     let wire::UnpackReply { entries, bytes } = parse(last)?;
-    Ok(Unpacked { entries, bytes })
+    Ok(UnpackSummary { entries, bytes })
 }
 
 async fn done(session: &Session, question: impl FnOnce(u32) -> Frame) -> Result<(), Fault> {
@@ -148,19 +151,19 @@ fn is_at_or_below(watched: &str, path: &str) -> bool {
     rest.trim_end_matches('/').is_empty() || rest.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_plain))
 }
 
-fn change(change: wire::PathChange) -> Change {
+fn change(change: wire::PathChange) -> FileChange {
     let wire::PathChange { kind, path, folder, cookie } = change;
     let kind = match kind {
-        wire::PathChangeKind::Created => ChangeKind::Created,
-        wire::PathChangeKind::Modified => ChangeKind::Modified,
-        wire::PathChangeKind::Written => ChangeKind::Written,
-        wire::PathChangeKind::Deleted => ChangeKind::Deleted,
-        wire::PathChangeKind::MovedFrom => ChangeKind::MovedFrom,
-        wire::PathChangeKind::MovedTo => ChangeKind::MovedTo,
-        wire::PathChangeKind::Attributes => ChangeKind::Attributes,
-        wire::PathChangeKind::Overflow => ChangeKind::Overflow,
+        wire::PathChangeKind::Created => FileChangeKind::Created,
+        wire::PathChangeKind::Modified => FileChangeKind::Modified,
+        wire::PathChangeKind::Written => FileChangeKind::Written,
+        wire::PathChangeKind::Deleted => FileChangeKind::Deleted,
+        wire::PathChangeKind::MovedFrom => FileChangeKind::MovedFrom,
+        wire::PathChangeKind::MovedTo => FileChangeKind::MovedTo,
+        wire::PathChangeKind::Attributes => FileChangeKind::Attributes,
+        wire::PathChangeKind::Overflow => FileChangeKind::Overflow,
     };
-    Change { kind, path, folder, cookie }
+    FileChange { kind, path, folder, cookie }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use pandastack_model::{
     Egress, LayerId, MachineId, Owner, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeId,
     VolumeMount,
 };
-use pandastack_wire_fleet::Hold;
+use pandastack_wire_fleet::LayerHold;
 
 use super::*;
 
@@ -68,7 +68,7 @@ async fn a_layer_is_unused_only_without_machine_sleeper_and_owner() {
     ledger.sealing(layer, sandbox).await.unwrap();
     assert_eq!(ledger.unused_layers().await.unwrap(), [layer]);
     ledger.keep(layer).await.unwrap();
-    assert_eq!(ledger.layer(layer).await.unwrap().unwrap().hold, Hold::Kept);
+    assert_eq!(ledger.layer(layer).await.unwrap().unwrap().hold, LayerHold::Kept);
     assert!(ledger.unused_layers().await.unwrap().is_empty());
     ledger.intend(machine, "slot-1", Some(layer)).await.unwrap();
     ledger.unkeep(layer).await.unwrap();

@@ -9,7 +9,7 @@ use pandastack_model::{
     SandboxState, state::step,
 };
 use pandastack_vmm::{Machine, MachineState};
-use pandastack_wire_fleet::{Hold, HostEvent, LayerView, Lifecycle, SandboxView, SealAsk};
+use pandastack_wire_fleet::{HostEvent, IdlePolicy, LayerHold, LayerView, SandboxView, SealParams};
 
 use super::{
     driver::{Body, Owned, Request, cause},
@@ -172,7 +172,12 @@ impl Owned<'_> {
         }
     }
 
-    async fn seal(&mut self, ask: SealAsk, defaults: Option<ExecDefaults>, since: Instant) -> Result<LayerView, Fault> {
+    async fn seal(
+        &mut self,
+        ask: SealParams,
+        defaults: Option<ExecDefaults>,
+        since: Instant,
+    ) -> Result<LayerView, Fault> {
         may_be_sealed(&self.spec.volumes, ask.hold)?;
         if let Some(view) = self.sealed_before(ask).await? {
             return Ok(view);
@@ -182,8 +187,8 @@ impl Owned<'_> {
         }
         let Body::Living(living) = &self.body else { return Err(Fault::bug("nothing to seal")) };
         let durability = match ask.hold {
-            Hold::Kept => Durability::Now,
-            Hold::Passing => Durability::Later,
+            LayerHold::Kept => Durability::Now,
+            LayerHold::Passing => Durability::Later,
         };
         // Protected before it exists, so that it is not collected between its seal and its first
         // use.
@@ -198,19 +203,19 @@ impl Owned<'_> {
             }
         };
         match ask.hold {
-            Hold::Kept => {
+            LayerHold::Kept => {
                 let kept = self.context.ledger.keep(ask.layer).await;
                 self.context.release_layer(ask.layer).await;
                 kept?;
             }
-            Hold::Passing => self.context.flush_later(layer),
+            LayerHold::Passing => self.context.flush_later(layer),
         }
         tracing::info!(sandbox = %self.id, layer = %ask.layer, pause_ms = pause.as_millis() as u64, "sealed");
         Ok(LayerView { layer: ask.layer, own, pause })
     }
 
     /// Answers a repeated seal request with the layer that exists already.
-    async fn sealed_before(&self, ask: SealAsk) -> Result<Option<LayerView>, Fault> {
+    async fn sealed_before(&self, ask: SealParams) -> Result<Option<LayerView>, Fault> {
         let layer = ask.layer;
         let Some(row) = self.context.ledger.layer(layer).await? else { return Ok(None) };
         if row.source != self.id {
@@ -221,13 +226,13 @@ impl Owned<'_> {
         let opened = scope.block("open layer", move || store.open_layer(layer)).await.map_err(Fault::bug)?;
         let Ok(opened) = opened else { return Ok(None) };
         match (ask.hold, row.hold) {
-            (Hold::Kept, Hold::Kept) => {}
-            (Hold::Kept, Hold::Passing) => {
+            (LayerHold::Kept, LayerHold::Kept) => {}
+            (LayerHold::Kept, LayerHold::Passing) => {
                 let flushed = scope.block("flush layer", move || opened.flush()).await.map_err(Fault::bug)?;
                 flushed.map_err(Fault::bug)?;
                 self.context.ledger.keep(layer).await?;
             }
-            (Hold::Passing, _) => self.context.protect_layer(layer),
+            (LayerHold::Passing, _) => self.context.protect_layer(layer),
         }
         Ok(Some(LayerView { layer, own: pandastack_model::ByteSize::new(0), pause: std::time::Duration::ZERO }))
     }
@@ -436,8 +441,8 @@ impl Owned<'_> {
         self.respecify(SandboxSpec { egress, ..self.spec.clone() }).await
     }
 
-    async fn set_lifecycle(&mut self, terms: Lifecycle) -> Result<SandboxView, Fault> {
-        let Lifecycle { ttl_seconds, persistent } = terms;
+    async fn set_lifecycle(&mut self, terms: IdlePolicy) -> Result<SandboxView, Fault> {
+        let IdlePolicy { ttl_seconds, persistent } = terms;
         self.respecify(SandboxSpec { ttl_seconds, persistent, ..self.spec.clone() }).await?;
         Ok(self.tell.borrow().seen())
     }

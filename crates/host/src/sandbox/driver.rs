@@ -9,7 +9,7 @@ use std::{
 use pandastack_kit::trace::{self, TracePosition};
 use pandastack_model::{Egress, ExecDefaults, Fault, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineState, Power};
-use pandastack_wire_fleet::{Cause, HostEvent, LayerView, Lifecycle, RemovedBy, SandboxView, SealAsk};
+use pandastack_wire_fleet::{ChangeCause, HostEvent, IdlePolicy, LayerView, RemovedBy, SandboxView, SealParams};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::{
@@ -47,9 +47,9 @@ pub enum Request {
     Resume(Reply<SandboxView>),
     Sleep(Reply<SandboxView>),
     Wake(Reply<SandboxView>),
-    Seal(SealAsk, Option<ExecDefaults>, Reply<LayerView>),
+    Seal(SealParams, Option<ExecDefaults>, Reply<LayerView>),
     SetEgress(Egress, Reply<()>),
-    SetLifecycle(Lifecycle, Reply<SandboxView>),
+    SetLifecycle(IdlePolicy, Reply<SandboxView>),
     /// A volume that the sandbox may write has grown.
     VolumeGrown(Growth, Reply<()>),
 }
@@ -336,7 +336,7 @@ impl Owned<'_> {
 }
 
 /// Trace id of the request that the driver works on.
-pub(super) fn cause() -> Cause {
+pub(super) fn cause() -> ChangeCause {
     trace::here().map(|here| here.trace().to_string())
 }
 

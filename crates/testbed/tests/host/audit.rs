@@ -14,7 +14,7 @@ use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState, VolumeId};
 use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
 use pandastack_testbed::{FakeBed, FakeGround, Leftovers, alarms, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm::group_of;
-use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 
 use crate::SOON;
 
@@ -180,7 +180,7 @@ async fn a_layer_without_a_line_and_a_line_without_a_layer_are_removed() {
     with_quiet_bed(async |bed| {
         let (id, _) = bed.create().await;
         let (unrecorded, missing) = (LayerId::random(), LayerId::random());
-        bed.host.seal(id, SealAsk { layer: unrecorded, hold: Hold::Kept }).await.unwrap();
+        bed.host.seal(id, SealParams { layer: unrecorded, hold: LayerHold::Kept }).await.unwrap();
         let ledger = ledger(bed).await;
         ledger.layer_gone(unrecorded).await.unwrap();
         ledger.sealing(missing, id).await.unwrap();

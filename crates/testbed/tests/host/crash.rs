@@ -15,7 +15,7 @@ use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
 use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for};
 use pandastack_vmm::{MachineLimits, group_of};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{SOON, fork_of};
@@ -210,7 +210,9 @@ impl Scene {
                 }
                 bed.host.fork(ask).await.map(drop)
             }
-            Operation::Seal => bed.host.seal(self.id, SealAsk { layer: self.layer, hold: Hold::Kept }).await.map(drop),
+            Operation::Seal => {
+                bed.host.seal(self.id, SealParams { layer: self.layer, hold: LayerHold::Kept }).await.map(drop)
+            }
             Operation::Sleep => bed.host.sleep(self.id).await.map(drop),
             Operation::Wake => bed.host.wake(self.id).await.map(drop),
             Operation::Pause => bed.host.pause(self.id).await.map(drop),
@@ -457,8 +459,8 @@ fn kept_layers_outlive_a_cut_and_passing_ones_do_not() {
     let first = runtime();
     first.block_on(async {
         let bed = host(&world.ground).await;
-        bed.host.seal(world.running, SealAsk { layer: kept, hold: Hold::Kept }).await.unwrap();
-        bed.host.seal(world.running, SealAsk { layer: passing, hold: Hold::Passing }).await.unwrap();
+        bed.host.seal(world.running, SealParams { layer: kept, hold: LayerHold::Kept }).await.unwrap();
+        bed.host.seal(world.running, SealParams { layer: passing, hold: LayerHold::Passing }).await.unwrap();
         assert_eq!(bed.audited().await, (4, 2));
     });
     cut_off(first);

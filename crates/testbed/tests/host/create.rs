@@ -9,7 +9,7 @@ use pandastack_host::HostSettings;
 use pandastack_model::{ByteSize, FaultKind, SandboxId};
 use pandastack_testbed::{FakeBed, Manner, spec, wait_for, with_fake_bed, with_small_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 
 use crate::SOON;
 
@@ -200,7 +200,7 @@ async fn the_data_volume_is_full() {
 #[tokio::test]
 async fn the_template_is_unknown() {
     with_fake_bed(FakeBed::settings(), async |bed| {
-        let ask = Ensure { id: SandboxId::random(), generation: 1, spec: spec("nobody-baked-this") };
+        let ask = EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("nobody-baked-this") };
         let fault = bed.host.ensure(ask).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "template.unknown"));
         assert!(fault.text.contains("pandastack template bake nobody-baked-this"), "{fault}");

@@ -14,7 +14,7 @@ use pandastack_model::{FaultKind, GuestPort, SandboxId, SandboxSpec, SandboxStat
 use pandastack_sys::netns::Netns;
 use pandastack_testbed::{FakeBed, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::Step;
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::SOON;
@@ -86,7 +86,7 @@ async fn a_connection_is_a_use_for_as_long_as_it_is_open() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let id = SandboxId::random();
         let lasting = SandboxSpec { ttl_seconds: 1, persistent: true, ..spec("mini") };
-        bed.host.ensure(Ensure { id, generation: 1, spec: lasting }).await.unwrap();
+        bed.host.ensure(EnsureParams { id, generation: 1, spec: lasting }).await.unwrap();
         let listener = listen(bed, 3000).await;
         let stream = bed.host.connect(id, port(3000)).await.unwrap();
         // Longer than the idle limit: nothing must happen.

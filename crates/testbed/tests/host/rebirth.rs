@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pandastack_model::{Egress, LayerId, SandboxId};
 use pandastack_testbed::{FakeBed, with_fake_bed};
-use pandastack_wire_fleet::{Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 use pandastack_wire_guest::Rebirth;
 
 /// Longer than a time exchange may take.
@@ -39,7 +39,7 @@ async fn whoever_goes_on_gets_fresh_entropy_and_keeps_its_name() {
         .await;
         let layer = LayerId::random();
         let sealed = after(bed, id, async || {
-            bed.host.seal(id, SealAsk { layer, hold: Hold::Passing }).await.unwrap();
+            bed.host.seal(id, SealParams { layer, hold: LayerHold::Passing }).await.unwrap();
         })
         .await;
         let mut all = born;

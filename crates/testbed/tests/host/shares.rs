@@ -3,11 +3,11 @@
 use pandastack_host::{HostSettings, MemorySource};
 use pandastack_model::{ByteSize, Fault, FaultKind, Owner, SandboxId, SandboxSpec};
 use pandastack_testbed::{FakeBed, spec, with_small_fake_bed};
-use pandastack_wire_fleet::{Ensure, HostPort};
+use pandastack_wire_fleet::{EnsureParams, HostPort};
 
 async fn ensure(bed: &FakeBed, owner: &str, id: SandboxId) -> Result<(), Fault> {
     let spec = SandboxSpec { owner: Some(Owner(owner.into())), ..spec("mini") };
-    bed.host.ensure(Ensure { id, generation: 1, spec }).await.map(drop)
+    bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.map(drop)
 }
 
 /// One owner makes sandboxes until it is refused, then another owner makes one.

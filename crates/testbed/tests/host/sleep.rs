@@ -7,18 +7,20 @@ use pandastack_host::HostSettings;
 use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxSpec, SandboxState};
 use pandastack_testbed::{FakeBed, Manner, finish, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, ExecControl, Hold, HostEvent, HostPort, Lifecycle, RemovedBy, SealAsk};
+use pandastack_wire_fleet::{
+    EnsureParams, ExecControl, HostEvent, HostPort, IdlePolicy, LayerHold, RemovedBy, SealParams,
+};
 
 use crate::SOON;
 
-async fn create_with(bed: &FakeBed, terms: Lifecycle) -> SandboxId {
-    let Lifecycle { ttl_seconds, persistent } = terms;
+async fn create_with(bed: &FakeBed, terms: IdlePolicy) -> SandboxId {
+    let IdlePolicy { ttl_seconds, persistent } = terms;
     let (id, spec) = (SandboxId::random(), SandboxSpec { ttl_seconds, persistent, ..spec("mini") });
-    bed.host.ensure(Ensure { id, generation: 1, spec }).await.unwrap();
+    bed.host.ensure(EnsureParams { id, generation: 1, spec }).await.unwrap();
     id
 }
 
-const SHORT: Lifecycle = Lifecycle { ttl_seconds: 1, persistent: true };
+const SHORT: IdlePolicy = IdlePolicy { ttl_seconds: 1, persistent: true };
 
 async fn is(bed: &FakeBed, id: SandboxId, wanted: SandboxState) {
     wait_for("the state", SOON, async || (bed.state(id).await? == wanted).then_some(())).await;
@@ -70,7 +72,7 @@ async fn concurrent_uses_share_one_wake_that_fails() {
         let restores = bed.driver.faults().calls(Step::Restore);
         bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Fail);
         for round in 1..=2 {
-            let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+            let ask = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
             let (uses, sealed) = tokio::join!(join_all((0..12).map(|_| bed.run(id, "true"))), bed.host.seal(id, ask));
             let faults = uses.into_iter().map(Result::unwrap_err).chain([sealed.unwrap_err()]);
             assert!(faults.map(|fault| fault.code).all(|code| code == "sandbox.wake_failed"));
@@ -181,7 +183,7 @@ async fn an_idle_sandbox_that_persists_sleeps_and_every_use_wakes_it() {
 async fn another_idle_sandbox_ends() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let mut events = bed.host.events();
-        let id = create_with(bed, Lifecycle { persistent: false, ..SHORT }).await;
+        let id = create_with(bed, IdlePolicy { persistent: false, ..SHORT }).await;
         let ended = tokio::time::timeout(SOON, events.recv()).await.expect("it ends by itself").unwrap();
         assert_eq!(ended, HostEvent::Removed { id, why: RemovedBy::Idleness, cause: None });
         assert_eq!(bed.host.observe(id).await, None);
@@ -253,13 +255,13 @@ async fn terms_change_at_run_time() {
         bed.host.set_lifecycle(id, SHORT).await.unwrap();
         is(bed, id, SandboxState::Asleep).await;
         // Also for a sleeping sandbox.
-        bed.host.set_lifecycle(id, Lifecycle { ttl_seconds: 1, persistent: false }).await.unwrap();
+        bed.host.set_lifecycle(id, IdlePolicy { ttl_seconds: 1, persistent: false }).await.unwrap();
         assert_eq!(bed.state(id).await, Some(SandboxState::Asleep));
         bed.host.wake(id).await.unwrap();
         wait_for("its end", SOON, async || bed.state(id).await.is_none().then_some(())).await;
         bed.is_idle().await;
-        let id = create_with(bed, Lifecycle { persistent: false, ..SHORT }).await;
-        bed.host.set_lifecycle(id, Lifecycle { ttl_seconds: 0, persistent: false }).await.unwrap();
+        let id = create_with(bed, IdlePolicy { persistent: false, ..SHORT }).await;
+        bed.host.set_lifecycle(id, IdlePolicy { ttl_seconds: 0, persistent: false }).await.unwrap();
         let other = create_with(bed, SHORT).await;
         is(bed, other, SandboxState::Asleep).await;
         assert_eq!(bed.state(id).await, Some(SandboxState::Running), "0 is no limit");

@@ -8,7 +8,7 @@ use pandastack_host::HostSettings;
 use pandastack_model::{Fault, LayerId, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{ForkAsk, Hold, HostPort, SealAsk};
+use pandastack_wire_fleet::{ForkParams, HostPort, LayerHold, SealParams};
 
 use crate::{SOON, fork_of};
 
@@ -118,7 +118,7 @@ async fn any_call_of_a_fork_may_kill() {
 async fn check_seal(trouble: Trouble) {
     each_call(trouble, 4, async |bed, disturbed, arm| {
         let id = witness(bed).await;
-        let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+        let ask = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
         arm();
         let outcome = bed.host.seal(id, ask).await;
         bed.driver.faults().clear();
@@ -283,7 +283,7 @@ async fn a_machine_that_never_goes_on_after_its_seal_has_failed() {
     with_fake_bed(hasty(), async |bed| {
         let id = witness(bed).await;
         bed.driver.faults().plan(When::Every(Step::Resume), Trouble::Fail);
-        bed.host.seal(id, SealAsk { layer: LayerId::random(), hold: Hold::Kept }).await.unwrap_err();
+        bed.host.seal(id, SealParams { layer: LayerId::random(), hold: LayerHold::Kept }).await.unwrap_err();
         wait_for("the failure", SOON, async || (bed.state(id).await?.as_str() == "failed").then_some(())).await;
         bed.host.remove(id).await.unwrap();
         assert_eq!(bed.audited().await, (1, 0));
@@ -324,7 +324,9 @@ async fn nobody_falls_asleep_on_a_full_disk() {
     let id = witness(&bed).await;
     bed.put(id, "/large", &"x".repeat(1 << 20)).await.unwrap();
     let filler = ground.fill().unwrap();
-    for outcome in [bed.host.sleep(id).await.map(drop), bed.host.fork(ForkAsk { ..fork_of(id, 2).0 }).await.map(drop)] {
+    for outcome in
+        [bed.host.sleep(id).await.map(drop), bed.host.fork(ForkParams { ..fork_of(id, 2).0 }).await.map(drop)]
+    {
         let fault = outcome.unwrap_err();
         assert!(matches!(fault.code, "host.storage" | "machine.refused"), "{fault:?}");
         assert_eq!(bed.state(id).await, Some(SandboxState::Running));

@@ -4,7 +4,7 @@
 use pandastack_model::{FaultKind, LayerId, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Hold, HostEvent, HostPort, RemovedBy, SealAsk};
+use pandastack_wire_fleet::{HostEvent, HostPort, LayerHold, RemovedBy, SealParams};
 
 use crate::{SOON, fork_of};
 
@@ -150,7 +150,7 @@ async fn closing_twice_is_fine() {
 async fn a_layer_is_sealed_once() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let (id, _) = bed.create().await;
-        let ask = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+        let ask = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
         let saves = bed.driver.faults().calls(Step::Save);
         let (one, two) = tokio::join!(bed.host.seal(id, ask), bed.host.seal(id, ask));
         let three = bed.host.seal(id, ask).await;
@@ -216,7 +216,7 @@ async fn verbs_at_once_end_in_one_state() {
                 let _ = tokio::join!(
                     host.sleep(id),
                     host.wake(id),
-                    host.seal(id, SealAsk { layer, hold: Hold::Kept }),
+                    host.seal(id, SealParams { layer, hold: LayerHold::Kept }),
                     host.sleep(id),
                     bed.run(id, "true"),
                     bed.ensure(id),

@@ -5,7 +5,7 @@ use pandastack_host::HostSettings;
 use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for, with_fake_bed};
 use pandastack_vmm_fake::{Step, Trouble, When};
-use pandastack_wire_fleet::{Ensure, ForkAsk, Hold, HostPort, SealAsk, VolumeView};
+use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, LayerHold, SealParams, VolumeView};
 
 use crate::SOON;
 
@@ -324,13 +324,13 @@ async fn children_read_what_their_parent_reads_and_nobody_copies_a_writer() {
         bed.ensure_with(writing, vec![mount(own, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
         bed.ensure_with(reading, vec![mount(shared, "/models", VolumeAccess::ReadOnly)]).await.unwrap();
         let fork_of = |parent, child| {
-            let children = vec![Ensure { id: child, generation: 1, spec: spec("mini") }];
-            bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children })
+            let children = vec![EnsureParams { id: child, generation: 1, spec: spec("mini") }];
+            bed.host.fork(ForkParams { parent, layer: LayerId::random(), children })
         };
         let fault = fork_of(writing, child).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
         for id in [writing, reading] {
-            let kept = SealAsk { layer: LayerId::random(), hold: Hold::Kept };
+            let kept = SealParams { layer: LayerId::random(), hold: LayerHold::Kept };
             let fault = bed.host.seal(id, kept).await.unwrap_err();
             assert_eq!((fault.kind, fault.code), (FaultKind::Conflict, "volume.attached"), "{fault}");
         }

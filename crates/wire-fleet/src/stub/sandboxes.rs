@@ -7,7 +7,9 @@ use pandastack_model::{
 };
 
 use super::StubHost;
-use crate::{Ensure, ForkAsk, Forked, Hold, HostEvent, LayerView, MachineUsage, SandboxView, SealAsk};
+use crate::{
+    EnsureParams, ForkOutcome, ForkParams, HostEvent, LayerHold, LayerView, MachineUsage, SandboxView, SealParams,
+};
 
 /// A running sandbox, started from a standby machine.
 fn sandbox_view(id: SandboxId) -> SandboxView {
@@ -78,7 +80,7 @@ impl StubHost {
         self.step(verb, id, SandboxRequest::Use).map(drop)
     }
 
-    pub(super) fn start(&self, ask: Ensure, boot_mode: &'static str) -> Result<SandboxView, Fault> {
+    pub(super) fn start(&self, ask: EnsureParams, boot_mode: &'static str) -> Result<SandboxView, Fault> {
         for mount in &ask.spec.volumes {
             let users = self.volume_users(mount.volume);
             let alone = mount.access == VolumeAccess::ReadWrite;
@@ -92,18 +94,18 @@ impl StubHost {
         Ok(view)
     }
 
-    pub(super) fn seal_now(&self, id: SandboxId, ask: SealAsk) -> Result<LayerView, Fault> {
+    pub(super) fn seal_now(&self, id: SandboxId, ask: SealParams) -> Result<LayerView, Fault> {
         self.step("seal", id, SandboxRequest::Seal)?;
         self.layers.lock().unwrap().insert(ask.layer, ask.hold);
         self.seal_processes(id, ask.layer);
         Ok(LayerView { layer: ask.layer, own: ByteSize::mib(24), pause: Duration::from_millis(5) })
     }
 
-    pub(super) fn fork_now(&self, ask: ForkAsk) -> Result<Forked, Fault> {
-        let layer = self.seal_now(ask.parent, SealAsk { layer: ask.layer, hold: Hold::Passing })?;
+    pub(super) fn fork_now(&self, ask: ForkParams) -> Result<ForkOutcome, Fault> {
+        let layer = self.seal_now(ask.parent, SealParams { layer: ask.layer, hold: LayerHold::Passing })?;
         let mut failing = self.take_failing_children();
         let start = |(index, child)| failing.remove(&index).map_or_else(|| self.start(child, "fork"), Err);
-        Ok(Forked { layer, children: ask.children.into_iter().enumerate().map(start).collect() })
+        Ok(ForkOutcome { layer, children: ask.children.into_iter().enumerate().map(start).collect() })
     }
 
     pub(super) fn usage_now(&self, id: SandboxId) -> Result<Option<MachineUsage>, Fault> {

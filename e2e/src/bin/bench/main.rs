@@ -20,7 +20,7 @@ use futures_util::StreamExt;
 use pandastack_host::HostSettings;
 use pandastack_model::SandboxId;
 use pandastack_testbed::{Bed, built, spec, wait_for};
-use pandastack_wire_fleet::{Ensure, HostPort, WriteAsk};
+use pandastack_wire_fleet::{EnsureParams, HostPort, WriteParams};
 
 use crate::{
     floors::CpuTime,
@@ -142,7 +142,10 @@ async fn standby(table: &mut Table, boot_ms: f64) -> Result<()> {
         let started = Instant::now();
         let creates = (0..BURST).map(|_| async {
             let id = SandboxId::random();
-            bed.host.ensure(Ensure { id, generation: 1, spec: spec("mini") }).await.map(|_| (id, ms(started.elapsed())))
+            bed.host
+                .ensure(EnsureParams { id, generation: 1, spec: spec("mini") })
+                .await
+                .map(|_| (id, ms(started.elapsed())))
         });
         for made in futures_util::future::join_all(creates).await {
             let (id, took) = made?;
@@ -197,7 +200,7 @@ async fn files(bed: &Bed, id: SandboxId, table: &mut Table) -> Result<()> {
     let chunks = FILE_BYTES / chunk.len();
     let body = futures_util::stream::iter((0..chunks).map(move |_| Ok(chunk.clone())));
     let started = Instant::now();
-    bed.host.write_file(id, WriteAsk { path: "/dev/shm/big".to_owned(), mode: None }, Box::pin(body)).await?;
+    bed.host.write_file(id, WriteParams { path: "/dev/shm/big".to_owned(), mode: None }, Box::pin(body)).await?;
     table.report("upload_mb_s", FILE_BYTES as f64 / 1e6 / started.elapsed().as_secs_f64());
     let started = Instant::now();
     let mut file = bed.host.read_file(id, "/dev/shm/big").await?;

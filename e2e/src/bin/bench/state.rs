@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use pandastack_host::{Host, HostSettings};
 use pandastack_model::{LayerId, SandboxId};
 use pandastack_testbed::{Bed, spec};
-use pandastack_wire_fleet::{Ensure, ForkAsk, Forked, HostPort};
+use pandastack_wire_fleet::{EnsureParams, ForkOutcome, ForkParams, HostPort};
 
 use crate::{
     floors::{CpuPace, flush_ms},
@@ -55,12 +55,12 @@ async fn change_memory(bed: &Bed, id: SandboxId, mb: usize) -> Result<()> {
     Ok(())
 }
 
-async fn fork(bed: &Bed, parent: SandboxId, count: usize) -> Result<(Vec<SandboxId>, Forked, f64)> {
-    let child = || Ensure { id: SandboxId::random(), generation: 1, spec: spec("mini") };
-    let children: Vec<Ensure> = (0..count).map(|_| child()).collect();
+async fn fork(bed: &Bed, parent: SandboxId, count: usize) -> Result<(Vec<SandboxId>, ForkOutcome, f64)> {
+    let child = || EnsureParams { id: SandboxId::random(), generation: 1, spec: spec("mini") };
+    let children: Vec<EnsureParams> = (0..count).map(|_| child()).collect();
     let ids = children.iter().map(|child| child.id).collect();
     let started = Instant::now();
-    let forked = bed.host.fork(ForkAsk { parent, layer: LayerId::random(), children }).await?;
+    let forked = bed.host.fork(ForkParams { parent, layer: LayerId::random(), children }).await?;
     Ok((ids, forked, ms(started.elapsed())))
 }
 
