@@ -6,7 +6,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use pandastack_cli::{CreateKeyArgs, GlobalArgs, KeyCommand, create_key, execute_key, show_key};
-use pandastack_client::wire::{ApiKey, KeyAsk, rfc3339};
+use pandastack_client::wire::{ApiKey, KeySpec, rfc3339};
 use pandastack_control::Control;
 use pandastack_kit::{Clock, SystemClock};
 
@@ -42,7 +42,7 @@ impl Key {
                 if !database.is_file() {
                     bail!("{} is not the data folder of a server: it has no control.db", data_dir.display());
                 }
-                let ask = KeyAsk::try_from(key.ask()).map_err(|fault| anyhow::anyhow!(fault.text))?;
+                let ask = KeySpec::try_from(key.ask()).map_err(|fault| anyhow::anyhow!(fault.text))?;
                 let made = Control::make_key_offline(&database, &ask, SystemClock.now_ns()).await;
                 let made = made.context("create an API key")?;
                 let stored = &made.stored;

@@ -5,7 +5,7 @@ use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
-use pandastack_wire_public::TerminalNews;
+use pandastack_wire_public::TerminalServerFrame;
 use reqwest::{Method, StatusCode, Upgraded, header};
 use serde_json::json;
 use tokio_tungstenite::{
@@ -97,10 +97,10 @@ impl Screen {
             match self.stream.next().await {
                 Some(Ok(Message::Binary(bytes))) => return Ok(Shown::Bytes(bytes)),
                 Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
-                    Ok(TerminalNews::Exit { exit } | TerminalNews::TypedExit { exit, .. }) => {
+                    Ok(TerminalServerFrame::Exit { exit } | TerminalServerFrame::TypedExit { exit, .. }) => {
                         return Ok(Shown::Exit(exit));
                     }
-                    Ok(TerminalNews::Error { error }) => return Err(ClientError::Exec(error)),
+                    Ok(TerminalServerFrame::Error { error }) => return Err(ClientError::Exec(error)),
                     // A newer server may send unknown frames.
                     Err(_) => {}
                 },

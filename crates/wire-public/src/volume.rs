@@ -61,7 +61,7 @@ pub struct VolumeName(String);
 
 /// A checked attachment of a volume to a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedMount {
+pub struct MountSpec {
     pub name: VolumeName,
     pub path: String,
     pub access: VolumeAccess,
@@ -117,7 +117,7 @@ fn checked_size(size_mb: i64) -> Result<ByteSize, Fault> {
 }
 
 /// Checks the volumes of a new sandbox. Their order is the order of the devices.
-pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>, Fault> {
+pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<MountSpec>, Fault> {
     let readers = asked.iter().filter(|volume| volume.read_only == Some(true)).count();
     if readers > VOLUMES_PER_ACCESS_MAX || asked.len() - readers > VOLUMES_PER_ACCESS_MAX {
         let text = format!(
@@ -136,7 +136,7 @@ pub(crate) fn mounts_of(asked: Vec<VolumeAttachment>) -> Result<Vec<NamedMount>,
             return Err(bad("sandbox.bad_volumes", text));
         }
         let access = if read_only == Some(true) { VolumeAccess::ReadOnly } else { VolumeAccess::ReadWrite };
-        mounts.push(NamedMount { name, path, access });
+        mounts.push(MountSpec { name, path, access });
     }
     Ok(mounts)
 }

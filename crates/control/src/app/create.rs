@@ -8,7 +8,7 @@ use pandastack_door::SANDBOX_ATTRIBUTE;
 use pandastack_kit::trace;
 use pandastack_model::{Fault, FaultKind, Owner, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, EnsureParams, SandboxView, WorkspaceId};
-use pandastack_wire_public::{SandboxAsk, Start};
+use pandastack_wire_public::{CreateSandboxSpec, SandboxSource};
 
 use crate::{
     Control,
@@ -24,13 +24,13 @@ const FORGET_PAUSE: Duration = Duration::from_secs(2);
 impl Control {
     /// Creates a sandbox and returns when it is usable. Runs to its end even if the caller
     /// disconnects.
-    pub(crate) async fn create(&self, caller: Caller, wanted: SandboxAsk) -> Result<Intent, Fault> {
+    pub(crate) async fn create(&self, caller: Caller, wanted: CreateSandboxSpec) -> Result<Intent, Fault> {
         let control = self.clone();
         let work = async move { control.create_to_the_end(caller, wanted).await };
         self.scope.run("create sandbox", work).await.map_err(Fault::bug)?
     }
 
-    async fn create_to_the_end(&self, caller: Caller, wanted: SandboxAsk) -> Result<Intent, Fault> {
+    async fn create_to_the_end(&self, caller: Caller, wanted: CreateSandboxSpec) -> Result<Intent, Fault> {
         let view = self.view(&caller, &wanted).await?;
         let ask = plan::Ask {
             id: SandboxId::random(),
@@ -67,16 +67,16 @@ impl Control {
         Ok(self.store.has_several_workspaces().await?.then(|| workspace.owner()))
     }
 
-    async fn view(&self, caller: &Caller, wanted: &SandboxAsk) -> Result<plan::View, Fault> {
+    async fn view(&self, caller: &Caller, wanted: &CreateSandboxSpec) -> Result<plan::View, Fault> {
         let (mut templates, mut own, mut snapshot) = (Vec::new(), None, None);
         match &wanted.start {
-            Start::Template(name) => {
+            SandboxSource::Template(name) => {
                 own = self.store.find_template(&caller.workspace, name.as_str()).await?;
                 if own.is_none() {
                     templates = self.host.templates().await;
                 }
             }
-            Start::Snapshot(id) => snapshot = self.store.find_snapshot(&caller.workspace, id).await?,
+            SandboxSource::Snapshot(id) => snapshot = self.store.find_snapshot(&caller.workspace, id).await?,
         }
         let mut volumes = Vec::new();
         for mount in &wanted.volumes {

@@ -5,7 +5,7 @@
 use pandastack_kit::{random_hex, trace};
 use pandastack_model::{EventKind, Fault, FaultKind, LayerId, SandboxId, SandboxState};
 use pandastack_wire_fleet::{Caller, EnsureParams, ForkParams, SandboxView};
-use pandastack_wire_public::ForkWish;
+use pandastack_wire_public::ForkSpec;
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -44,7 +44,7 @@ impl Control {
         &self,
         caller: &Caller,
         id: SandboxId,
-        wish: ForkWish,
+        wish: ForkSpec,
         family: Family,
     ) -> Result<Forks, Fault> {
         self.reachable(caller, id).await?;
@@ -59,7 +59,7 @@ impl Control {
         &self,
         caller: Caller,
         id: SandboxId,
-        wish: ForkWish,
+        wish: ForkSpec,
         family: Family,
     ) -> Result<Forks, Fault> {
         let control = self.clone();
@@ -89,7 +89,7 @@ impl Control {
         &self,
         caller: &Caller,
         id: SandboxId,
-        wish: ForkWish,
+        wish: ForkSpec,
         family: Family,
     ) -> Result<Forks, Fault> {
         let view = plan::ForkView {

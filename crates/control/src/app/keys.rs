@@ -8,7 +8,7 @@ use pandastack_door::shown_prefix;
 use pandastack_kit::{Secret, random_hex};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{Caller, FIRST_WORKSPACE, WorkspaceId};
-use pandastack_wire_public::KeyAsk;
+use pandastack_wire_public::KeySpec;
 
 use super::authenticate::{KEY_PREFIX, key_hash};
 use crate::{
@@ -39,7 +39,7 @@ pub enum OfflineKeyError {
 
 impl Control {
     /// Makes a key for the caller's workspace.
-    pub(crate) async fn make_key(&self, caller: &Caller, ask: &KeyAsk) -> Result<MadeKey, Fault> {
+    pub(crate) async fn make_key(&self, caller: &Caller, ask: &KeySpec) -> Result<MadeKey, Fault> {
         let created_by = caller.key.id().unwrap_or(OPERATOR);
         let now_ns = self.clock.now_ns();
         let made = add(&self.store, &caller.workspace, ask, created_by, now_ns).await?;
@@ -75,7 +75,7 @@ impl Control {
 
     /// Makes a key for the first workspace directly in the database, whether or not a server uses
     /// it. This is for an operator that lost every key.
-    pub async fn make_key_offline(database: &Path, ask: &KeyAsk, now_ns: u64) -> Result<MadeKey, OfflineKeyError> {
+    pub async fn make_key_offline(database: &Path, ask: &KeySpec, now_ns: u64) -> Result<MadeKey, OfflineKeyError> {
         let store = Store::open(database, now_ns).await.map_err(OfflineKeyError::Database)?;
         let workspace = WorkspaceId(FIRST_WORKSPACE.to_owned());
         let made = add(&store, &workspace, ask, OPERATOR, now_ns).await.map_err(OfflineKeyError::Database);
@@ -88,7 +88,7 @@ impl Control {
 async fn add(
     store: &Store,
     workspace: &WorkspaceId,
-    ask: &KeyAsk,
+    ask: &KeySpec,
     created_by: &str,
     now_ns: u64,
 ) -> Result<Option<MadeKey>, StoreError> {

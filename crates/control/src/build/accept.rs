@@ -3,7 +3,7 @@
 
 use pandastack_model::{BuildId, Fault, FaultKind, TemplateName};
 use pandastack_wire_fleet::{Caller, WorkspaceId};
-use pandastack_wire_public::{BuildAsk, BuildSource, TEMPLATE_GLOBAL};
+use pandastack_wire_public::{BuildSource, BuildSpec, TEMPLATE_GLOBAL};
 use tokio::{fs::File, io::AsyncReadExt};
 
 use super::{
@@ -37,7 +37,7 @@ impl Control {
     /// Accepts a build and starts it. The answer does not wait for its end.
     pub(crate) async fn build(&self, caller: &Caller, upload: Upload) -> Result<Build, Fault> {
         let Upload { fields, mut spool } = upload;
-        let ask = BuildAsk::try_from(fields)?;
+        let ask = BuildSpec::try_from(fields)?;
         hide_ignored(&mut spool).await?;
         self.may_be_built(&caller.workspace, &ask).await?;
         let build = Build {
@@ -77,7 +77,7 @@ impl Control {
         Ok(build)
     }
 
-    async fn may_be_built(&self, workspace: &WorkspaceId, ask: &BuildAsk) -> Result<(), Fault> {
+    async fn may_be_built(&self, workspace: &WorkspaceId, ask: &BuildSpec) -> Result<(), Fault> {
         self.not_global(&ask.name).await?;
         if !ask.replace && self.store.find_template(workspace, ask.name.as_str()).await?.is_some() {
             let text = format!("template {} already exists; delete it first, or send replace=true", ask.name);

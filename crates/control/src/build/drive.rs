@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use pandastack_model::{BuildId, ByteSize, LayerId, SandboxOrigin, TemplateName};
-use pandastack_wire_public::{BuildAsk, BuildSource};
+use pandastack_wire_public::{BuildSource, BuildSpec};
 use tokio::sync::oneshot;
 
 use super::{Settings, failure::Failure, log::LogWriter, machine::Builder, upload::Spool};
@@ -17,7 +17,7 @@ use crate::{
 /// A build that was accepted.
 pub struct Job {
     pub build: Build,
-    pub ask: BuildAsk,
+    pub ask: BuildSpec,
     pub spool: Spool,
     pub log: LogWriter,
 }

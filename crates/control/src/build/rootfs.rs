@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pandastack_model::{ByteSize, ExecDefaults, Fault, LayerId, SandboxOrigin, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_wire_fleet::{BootParams, LayerView, TemplateView};
-use pandastack_wire_public::BuildAsk;
+use pandastack_wire_public::BuildSpec;
 use tokio::{fs::File, io::AsyncReadExt};
 use tokio_util::io::ReaderStream;
 
@@ -33,7 +33,7 @@ const FINISH: &str = "set -e; cd /mnt/root; rmdir lost+found 2>/dev/null || true
     mkdir -p dev proc sys run tmp etc root; chmod 1777 tmp; cd /; sync; umount /mnt/root";
 
 /// Size of a machine that boots a root.
-pub(super) fn size_of(ask: &BuildAsk) -> Size {
+pub(super) fn size_of(ask: &BuildSpec) -> Size {
     let cpus = ask.cpu.unwrap_or(BUILD_CPUS_DEFAULT);
     Size { cpus, memory_mib: ask.memory_mb.unwrap_or(BUILD_MEMORY_MIB_DEFAULT) }
 }

@@ -8,7 +8,7 @@ use axum::{
 };
 use pandastack_door::http::{Answer, flag, optional_json_body};
 use pandastack_model::{Fault, FaultKind};
-use pandastack_wire_public::{ApiKey, ApiKeys, CreateApiKey, KeyAsk, rfc3339};
+use pandastack_wire_public::{ApiKey, ApiKeys, CreateApiKey, KeySpec, rfc3339};
 
 use super::caller::Authenticated;
 use crate::{
@@ -22,7 +22,7 @@ pub async fn create(
     Authenticated(caller): Authenticated,
     body: Body,
 ) -> Answer<(StatusCode, Json<ApiKey>)> {
-    let ask = KeyAsk::try_from(optional_json_body::<CreateApiKey>(body).await?)?;
+    let ask = KeySpec::try_from(optional_json_body::<CreateApiKey>(body).await?)?;
     let made = control.make_key(&caller, &ask).await?;
     let shown = ApiKey { token: Some(made.key.reveal().clone()), ..render(made.stored, None) };
     Ok((StatusCode::CREATED, Json(shown)))

@@ -6,7 +6,7 @@ use pandastack_model::{
     Fault, FaultKind, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, VolumeAccess, VolumeMount,
 };
 use pandastack_wire_public::{
-    ForkWish,
+    ForkSpec,
     metadata::{FORK_INDEX, FORK_PARENT_ID, FORK_TREE_ID, FORK_TREE_ROLE, FORKED_FROM},
 };
 
@@ -22,7 +22,7 @@ pub struct ForkView {
 
 /// The request, with the ids and the time already chosen.
 pub struct ForkPlanAsk {
-    pub wish: ForkWish,
+    pub wish: ForkSpec,
     /// One id for each child.
     pub ids: Vec<SandboxId>,
     pub layer: LayerId,
@@ -148,7 +148,7 @@ mod tests {
         let view = ForkView { parent: parent.clone(), sandboxes, sandboxes_max: 10 };
         let metadata = [("mine".to_owned(), "1".to_owned())].into();
         let ask = ForkPlanAsk {
-            wish: ForkWish { count, metadata, explore_ttl },
+            wish: ForkSpec { count, metadata, explore_ttl },
             ids: (0..count).map(|_| SandboxId::random()).collect(),
             layer: LayerId::random(),
             tree: Some("t".into()),

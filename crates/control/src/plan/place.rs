@@ -4,7 +4,7 @@ use pandastack_model::{
     Fault, FaultKind, GuestPort, SandboxId, SandboxOrigin, SandboxSpec, SandboxState, TemplateName, VolumeMount,
 };
 use pandastack_wire_fleet::{TemplateView, WorkspaceId};
-use pandastack_wire_public::{NamedMount, SandboxAsk, Start, declared_key, is_hidden};
+use pandastack_wire_public::{CreateSandboxSpec, MountSpec, SandboxSource, declared_key, is_hidden};
 
 use crate::{
     app::{no_snapshot, no_volume},
@@ -35,7 +35,7 @@ pub struct Ask {
     pub id: SandboxId,
     pub workspace: WorkspaceId,
     pub created_at_ns: u64,
-    pub wanted: SandboxAsk,
+    pub wanted: CreateSandboxSpec,
 }
 
 /// The source and the size of a new sandbox.
@@ -49,7 +49,8 @@ struct Beginning {
 /// Returns the intent to commit, or the reason for a refusal.
 pub fn place(view: &View, ask: Ask) -> Result<Intent, Fault> {
     let Ask { id, workspace, created_at_ns, wanted } = ask;
-    let SandboxAsk { start, ttl_seconds, persistent, mut metadata, env, egress, bandwidth_mbps, volumes } = wanted;
+    let CreateSandboxSpec { start, ttl_seconds, persistent, mut metadata, env, egress, bandwidth_mbps, volumes } =
+        wanted;
     let Beginning { template, origin, size, from_snapshot } = begin(view, start)?;
     if let Some(own) = &view.own {
         let ports = own.settings.ports.iter().filter_map(|port| GuestPort::try_from(i64::from(*port)).ok());
@@ -92,22 +93,24 @@ pub fn full() -> Fault {
     Fault::new(FaultKind::Quota, "quota.sandboxes", "max sandboxes reached; delete one that is no longer needed")
 }
 
-fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
+fn begin(view: &View, start: SandboxSource) -> Result<Beginning, Fault> {
     match start {
-        Start::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => Ok(Beginning {
-            template: name,
-            origin: SandboxOrigin::Layer(own.layer),
-            size: own.size,
-            from_snapshot: None,
-        }),
-        Start::Template(name) => {
+        SandboxSource::Template(name) if let Some(own) = view.own.as_ref().filter(|own| own.name == name) => {
+            Ok(Beginning {
+                template: name,
+                origin: SandboxOrigin::Layer(own.layer),
+                size: own.size,
+                from_snapshot: None,
+            })
+        }
+        SandboxSource::Template(name) => {
             let known = view.templates.iter().find(|template| template.name == name.as_str());
             let known = known.ok_or_else(|| unknown_template(view, name.as_str()))?;
             let size = Size { cpus: u32::from(known.cpus), memory_mib: known.memory_mib };
             Ok(Beginning { template: name, origin: SandboxOrigin::Template, size, from_snapshot: None })
         }
         // The template may be deleted by now; the layer contains everything.
-        Start::Snapshot(_) => {
+        SandboxSource::Snapshot(_) => {
             let snapshot = view.snapshot.as_ref().ok_or_else(no_snapshot)?;
             Ok(Beginning {
                 template: snapshot.template.clone(),
@@ -119,8 +122,8 @@ fn begin(view: &View, start: Start) -> Result<Beginning, Fault> {
     }
 }
 
-fn attach(view: &View, wanted: Vec<NamedMount>) -> Result<(Vec<VolumeMount>, Vec<String>), Fault> {
-    let mount = |NamedMount { name, path, access }: NamedMount| {
+fn attach(view: &View, wanted: Vec<MountSpec>) -> Result<(Vec<VolumeMount>, Vec<String>), Fault> {
+    let mount = |MountSpec { name, path, access }: MountSpec| {
         let known = view.volumes.iter().find(|volume| volume.name == name.as_str());
         let known = known.ok_or_else(|| no_volume(name.as_str()))?;
         Ok((VolumeMount { volume: known.id, path, access }, known.name.clone()))

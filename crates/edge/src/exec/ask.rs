@@ -4,7 +4,7 @@ use axum::body::Body;
 use pandastack_door::http::{Traced, json_body};
 use pandastack_model::Fault;
 use pandastack_wire_fleet::{ExecParams, Program};
-use pandastack_wire_public::{Command, ExecRequest, ExecSpec};
+use pandastack_wire_public::{ExecCommand, ExecRequest, ExecSpec};
 
 /// A command to start, and its standard input.
 pub struct Start {
@@ -25,8 +25,8 @@ impl TryFrom<ExecRequest> for Start {
     fn try_from(request: ExecRequest) -> Result<Self, Fault> {
         let ExecSpec { command, cwd, env, user, stdin, timeout } = ExecSpec::try_from(request)?;
         let program = match command {
-            Command::Shell(line) => Program::Shell(line),
-            Command::Argv(argv) => Program::Argv(argv),
+            ExecCommand::Shell(line) => Program::Shell(line),
+            ExecCommand::Argv(argv) => Program::Argv(argv),
         };
         let ask = ExecParams { program, cwd, env, user, stdin: stdin.is_some(), deadline: timeout, terminal: None };
         Ok(Self { ask, stdin })

@@ -9,7 +9,7 @@ use pandastack_door::http::log_fault;
 use pandastack_model::{CodeLanguage, CodeSessionId, Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecParams, FileKind, Program, WriteParams};
 use pandastack_wire_public::{
-    CellResult, CellSpec, Command, ExecRequest, ExecSpec, RunCell, cell_timeout, checked_path,
+    CellResult, CellSpec, ExecCommand, ExecRequest, ExecSpec, RunCell, cell_timeout, checked_path,
 };
 use serde_json::{Map, Value, json};
 
@@ -124,8 +124,8 @@ async fn shell(edge: &Edge, To { id, traced }: To, arguments: &Map<String, Value
     // The same checks as for every command.
     let spec = ExecSpec::try_from(ExecRequest { cmd: Some(command.to_owned()), ..ExecRequest::default() })?;
     let program = match spec.command {
-        Command::Shell(line) => Program::Shell(line),
-        Command::Argv(argv) => Program::Argv(argv),
+        ExecCommand::Shell(line) => Program::Shell(line),
+        ExecCommand::Argv(argv) => Program::Argv(argv),
     };
     let (cwd, mut env, deadline) = (None, BTreeMap::new(), Some(limit));
     traced.tell(&mut env);

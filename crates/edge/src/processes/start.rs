@@ -3,7 +3,7 @@
 use axum::{Json, body::Body, extract::State, http::StatusCode};
 use pandastack_door::http::{Answer, Traced, json_body};
 use pandastack_wire_fleet::{ExecParams, Program, SpawnParams};
-use pandastack_wire_public::{Command, ExecSpec, Process, SpawnRequest, SpawnSpec};
+use pandastack_wire_public::{ExecCommand, ExecSpec, Process, SpawnRequest, SpawnSpec};
 
 use super::render;
 use crate::{Edge, access::Admitted};
@@ -19,8 +19,8 @@ pub async fn start(
     let ExecSpec { command, cwd, mut env, user, stdin: _, timeout } = exec;
     traced.tell(&mut env);
     let program = match command {
-        Command::Shell(line) => Program::Shell(line),
-        Command::Argv(argv) => Program::Argv(argv),
+        ExecCommand::Shell(line) => Program::Shell(line),
+        ExecCommand::Argv(argv) => Program::Argv(argv),
     };
     let exec = ExecParams { program, cwd, env, user, stdin: keeps_stdin, deadline: timeout, terminal: None };
     let view = edge.host.spawn(id, SpawnParams { exec, tag }).await?;

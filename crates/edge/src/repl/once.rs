@@ -6,7 +6,7 @@ use axum::{Json, body::Body, extract::State};
 use pandastack_door::http::{Answer, Traced, json_body};
 use pandastack_model::{Fault, FaultKind, SandboxId};
 use pandastack_wire_fleet::{ExecParams, Program};
-use pandastack_wire_public::{OnceSpec, RanOnce, RunOnce};
+use pandastack_wire_public::{RanOnce, RunOnce, RunOnceSpec};
 
 use crate::{
     Edge,
@@ -26,8 +26,8 @@ pub async fn once(
 }
 
 /// Runs code to its end.
-async fn run_once(edge: &Edge, id: SandboxId, spec: OnceSpec, traced: Traced) -> Result<RanOnce, Fault> {
-    let OnceSpec { interpreter, code, timeout } = spec;
+async fn run_once(edge: &Edge, id: SandboxId, spec: RunOnceSpec, traced: Traced) -> Result<RanOnce, Fault> {
+    let RunOnceSpec { interpreter, code, timeout } = spec;
     let program = Program::Argv(vec![interpreter.program.to_owned(), interpreter.flag.to_owned(), code]);
     let (cwd, mut env, user, deadline) = (None, BTreeMap::new(), None, Some(timeout));
     traced.tell(&mut env);

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use pandastack_door::http::log_fault;
 use pandastack_model::{Fault, SandboxId};
 use pandastack_wire_fleet::{ExecControl, HostPort};
-use pandastack_wire_public::{ExecNews, OutputStream, TextTail, reply, socket_text};
+use pandastack_wire_public::{ExecServerFrame, OutputStream, TextTail, reply, socket_text};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -74,12 +74,12 @@ impl Command {
         };
         // The process is ended at this point, even if the client reads its last frame slowly.
         let news = match end {
-            End::Exit(exit) => ExecNews::Exit { id: id.clone(), exit },
+            End::Exit(exit) => ExecServerFrame::Exit { id: id.clone(), exit },
             End::Failed(fault) => {
                 log_fault(&fault, &request);
-                ExecNews::Error { id: id.clone(), error: reply(&fault, &request).body.error }
+                ExecServerFrame::Error { id: id.clone(), error: reply(&fault, &request).body.error }
             }
-            End::Stopped(error) => ExecNews::Error { id: id.clone(), error },
+            End::Stopped(error) => ExecServerFrame::Error { id: id.clone(), error },
             End::Unheard => return,
         };
         if let Ok(place) = tell.reserve().await {
@@ -147,7 +147,7 @@ impl Voice<'_> {
             return true;
         }
         let Ok(place) = self.tell.reserve().await else { return false };
-        place.send(Message::text(socket_text(&ExecNews::Output { id: self.id.to_owned(), stream, data })));
+        place.send(Message::text(socket_text(&ExecServerFrame::Output { id: self.id.to_owned(), stream, data })));
         true
     }
 }

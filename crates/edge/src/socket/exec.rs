@@ -9,7 +9,7 @@ use pandastack_door::http::{Answer, Traced};
 use pandastack_kit::{Scope, trace};
 use pandastack_model::SandboxId;
 use pandastack_wire_fleet::{ExecControl, HostPort, Presence};
-use pandastack_wire_public::{ExecFrame, ExecNews, ExecRequest, reply, socket_text};
+use pandastack_wire_public::{ExecClientFrame, ExecRequest, ExecServerFrame, reply, socket_text};
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
@@ -102,18 +102,18 @@ impl Switchboard {
     }
 
     async fn act(&self, text: &str, line: &Line) {
-        let frame = match ExecFrame::parse(text) {
+        let frame = match ExecClientFrame::parse(text) {
             Ok(frame) => frame,
             Err(error) => return refuse(line, "", error).await,
         };
         match frame {
-            ExecFrame::Start { id, ask, live_stdin } => {
+            ExecClientFrame::Start { id, ask, live_stdin } => {
                 if let Err(error) = self.start(&id, *ask, live_stdin, line) {
                     refuse(line, &id, error).await;
                 }
             }
-            ExecFrame::Cancel { id } => self.ids.stop(&id, "cancelled"),
-            ExecFrame::Stdin { id, text, close } => match self.ids.takes_stdin(&id) {
+            ExecClientFrame::Cancel { id } => self.ids.stop(&id, "cancelled"),
+            ExecClientFrame::Stdin { id, text, close } => match self.ids.takes_stdin(&id) {
                 Some(true) => self.feed(&id, text, close).await,
                 // This is not the command's terminal frame, so it does not use the command's id.
                 Some(false) => {
@@ -121,7 +121,7 @@ impl Switchboard {
                 }
                 None => {}
             },
-            ExecFrame::Signal { id, signal } => self.pass(&id, [ExecControl::Signal(signal)]).await,
+            ExecClientFrame::Signal { id, signal } => self.pass(&id, [ExecControl::Signal(signal)]).await,
         }
     }
 
@@ -189,5 +189,5 @@ async fn refuse(line: &Line, id: &str, error: impl Into<String>) {
 }
 
 fn error_frame(id: &str, error: impl Into<String>) -> Message {
-    Message::text(socket_text(&ExecNews::Error { id: id.to_owned(), error: error.into() }))
+    Message::text(socket_text(&ExecServerFrame::Error { id: id.to_owned(), error: error.into() }))
 }

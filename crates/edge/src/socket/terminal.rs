@@ -12,7 +12,7 @@ use pandastack_door::http::{Answer, log_fault, query_value};
 use pandastack_model::{Fault, FaultKind};
 use pandastack_wire_fleet::{ExecControl, ExecEvent, ExecParams, ExecSession, Program};
 use pandastack_wire_public::{
-    TerminalFrame, TerminalNews, limits::COMMAND_BYTES_MAX, reply, socket_text, terminal_side,
+    TerminalClientFrame, TerminalServerFrame, limits::COMMAND_BYTES_MAX, reply, socket_text, terminal_side,
 };
 use tokio::sync::mpsc;
 
@@ -85,15 +85,15 @@ async fn serve(mut line: Line, session: ExecSession, spelling: Spelling, request
     };
     let (news, goodbye) = match end {
         End::Exit(exit) => match spelling {
-            Spelling::Typed => (Some(TerminalNews::typed_exit(exit)), Goodbye::Done),
-            Spelling::Plain => (Some(TerminalNews::Exit { exit }), Goodbye::Done),
+            Spelling::Typed => (Some(TerminalServerFrame::typed_exit(exit)), Goodbye::Done),
+            Spelling::Plain => (Some(TerminalServerFrame::Exit { exit }), Goodbye::Done),
         },
         End::Failed(fault) => {
             log_fault(&fault, &request);
-            (Some(TerminalNews::Error { error: reply(&fault, &request).body.error }), Goodbye::Done)
+            (Some(TerminalServerFrame::Error { error: reply(&fault, &request).body.error }), Goodbye::Done)
         }
-        End::Refused(goodbye, error) => (Some(TerminalNews::Error { error }), goodbye),
-        End::Closing => (Some(TerminalNews::Error { error: line.why_closing().to_owned() }), Goodbye::Closing),
+        End::Refused(goodbye, error) => (Some(TerminalServerFrame::Error { error }), goodbye),
+        End::Closing => (Some(TerminalServerFrame::Error { error: line.why_closing().to_owned() }), Goodbye::Closing),
         End::Unheard => (None, Goodbye::Done),
     };
     let told = async {
@@ -139,12 +139,12 @@ async fn input(hearing: &mut Hearing, control: mpsc::Sender<ExecControl>) -> End
     loop {
         match hearing.next().await {
             Heard::Binary(bytes) => feed(&control, bytes).await,
-            Heard::Text(text) => match TerminalFrame::parse(&text) {
-                Ok(TerminalFrame::Resize { rows, cols }) => {
+            Heard::Text(text) => match TerminalClientFrame::parse(&text) {
+                Ok(TerminalClientFrame::Resize { rows, cols }) => {
                     let _ = control.send(ExecControl::Resize { rows, cols }).await;
                 }
-                Ok(TerminalFrame::Stdin(text)) => feed(&control, Bytes::from(text)).await,
-                Ok(TerminalFrame::Unknown) => {}
+                Ok(TerminalClientFrame::Stdin(text)) => feed(&control, Bytes::from(text)).await,
+                Ok(TerminalClientFrame::Unknown) => {}
                 Err(error) => return End::Refused(Goodbye::Nonsense, error),
             },
             Heard::Nonsense(how, error) => return End::Refused(how, error),
