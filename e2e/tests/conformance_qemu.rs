@@ -9,7 +9,7 @@ use nix::{
     unistd::Pid,
 };
 use pandastack_e2e::Rig;
-use pandastack_vmm::{Driver, LayerFiles, Link, Machine, MachineSpec, conformance::Subject, conformance_tests};
+use pandastack_vmm::{Driver, LayerFiles, Link, Machine, MachineSpec, conformance::DriverUnderTest, conformance_tests};
 use pandastack_wire_guest::{Decoder, Frame, FrameKind, GENERATION, Hello, Message, ReadFile, WriteFile};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -51,7 +51,7 @@ impl QemuSubject {
 }
 
 #[async_trait]
-impl Subject for QemuSubject {
+impl DriverUnderTest for QemuSubject {
     fn driver(&self) -> &dyn Driver {
         &self.0.driver
     }

@@ -20,7 +20,7 @@ use pandastack_e2e::{PATIENCE, Rig, python, run, shell, start, with_sandbox, wit
 use pandastack_model::{ByteSize, SandboxState, Tier};
 use pandastack_sys::cgroup::CgroupHierarchy;
 use pandastack_testbed::{Bed, processes, spec, template_data_dir, wait_for, with_bed};
-use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, Power, StartError, group_of, groups_of};
+use pandastack_vmm::{Driver, Machine, MachineLimits, MachineSpec, MachineStartError, Power, group_of, groups_of};
 use pandastack_vmm_qemu::Jail;
 use pandastack_wire_fleet::{ExecParams, HostPort};
 
@@ -227,7 +227,7 @@ async fn a_start_that_cannot_be_jailed_fails_unless_asked_for_less() {
     let (users_gone, no_jail) = (driver().with_users(7..7), driver().with_users(7..7).with_jail(Jail::None));
     rig.driver = users_gone;
     match rig.driver.restore(rig.place().await, &rig.layer.files).await {
-        Err(StartError::Jail { step, .. }) => assert_eq!(step, "reserve a user id"),
+        Err(MachineStartError::Jail { step, .. }) => assert_eq!(step, "reserve a user id"),
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("a machine without a user of its own was started"),
     }
@@ -262,7 +262,7 @@ async fn an_older_runtime_runs_the_layers_that_name_it_and_is_collected_when_non
     assert_eq!(rig.driver.collect(&HashSet::new()), std::slice::from_ref(&older));
     assert_eq!(rig.driver.profile_of(&older), None);
     let spec = MachineSpec { runtime: Some(older), ..rig.place().await };
-    assert!(matches!(rig.driver.restore(spec, &rig.layer.files).await, Err(StartError::Profile { .. })));
+    assert!(matches!(rig.driver.restore(spec, &rig.layer.files).await, Err(MachineStartError::Profile { .. })));
     let (machine, _) = restored(&rig).await;
     assert_eq!(machine.power().await.unwrap(), Power::Paused, "the newest is never collected");
     machine.stop().await;
@@ -452,7 +452,7 @@ async fn restored(rig: &Rig) -> (Box<dyn Machine>, MachineSpec) {
 async fn probe(rig: &Rig, spec: MachineSpec) -> String {
     let log = spec.run_dir.join("machine.log");
     match rig.driver.restore(spec, &rig.layer.files).await {
-        Err(StartError::Died { .. }) => {}
+        Err(MachineStartError::Died { .. }) => {}
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("the probe is no machine"),
     }

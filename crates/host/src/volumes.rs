@@ -16,7 +16,7 @@ use std::{
 use pandastack_kit::{Scope, ScopeError};
 use pandastack_layers::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeStore, VolumeStoreError};
 use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, VolumeAccess, VolumeId, VolumeMount};
-use pandastack_vmm::{Machine, MachineError, VolumePort, VolumeSlot};
+use pandastack_vmm::{Machine, MachineError, SlotVolume, VolumeSlot};
 use pandastack_wire_fleet::{LayerHold, VolumeView};
 use pandastack_wire_guest as wire;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -281,7 +281,7 @@ impl Claim {
     pub async fn attach(&self, machine: &dyn Machine) -> Result<(), MachineError> {
         for used in &self.uses {
             let _turn = used.disk.turn().await;
-            machine.attach(&VolumePort { slot: used.by.slot, file: used.disk.file().to_owned() }).await?;
+            machine.attach(&SlotVolume { slot: used.by.slot, file: used.disk.file().to_owned() }).await?;
         }
         Ok(())
     }

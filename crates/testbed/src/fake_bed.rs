@@ -19,7 +19,7 @@ use pandastack_host::{
 };
 use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
 use pandastack_model::{ByteSize, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
-use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkPort};
+use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkAttachment};
 use pandastack_vmm_fake::FakeDriver;
 use pandastack_wire_fleet::{
     EnsureParams, ExecEvent, ExecParams, ExecSession, HostPort, Program, SandboxView, WriteParams,
@@ -348,7 +348,7 @@ async fn seal_mini(layers: &LayerStore, driver: &FakeDriver) -> Result<()> {
     let draft = layers.draft()?;
     let (files, folder) = (draft.files(), draft.folder().to_owned());
     std::fs::write(&files.disk, b"a root file system")?;
-    let network = NetworkPort {
+    let network = NetworkAttachment {
         netns: PathBuf::new(),
         tap: String::new(),
         mac: String::new(),

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_model::{ByteSize, MachineId, Tier};
 use pandastack_vmm::{
-    Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, MachineState, Power, StartError,
-    VolumePort, VolumeSlot,
+    Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, MachineStartError, MachineState, Power,
+    SlotVolume, VolumeSlot,
 };
 use tokio::sync::watch;
 
@@ -66,10 +66,10 @@ impl FakeDriver {
     }
 
     /// Lists the volumes in the slots of a live machine, with the disk size that the machine knows.
-    pub fn attached(&self, id: MachineId) -> Vec<(VolumePort, ByteSize)> {
+    pub fn attached(&self, id: MachineId) -> Vec<(SlotVolume, ByteSize)> {
         let bodies = self.shared.bodies();
         let Some(body) = bodies.get(&id).filter(|body| body.is_alive()) else { return Vec::new() };
-        let port = |slot: &VolumeSlot, file: &PathBuf| VolumePort { slot: *slot, file: file.clone() };
+        let port = |slot: &VolumeSlot, file: &PathBuf| SlotVolume { slot: *slot, file: file.clone() };
         body.slots().iter().map(|(slot, (file, size))| (port(slot, file), *size)).collect()
     }
 
@@ -109,25 +109,28 @@ impl FakeDriver {
         }
     }
 
-    async fn enter(&self, step: Step) -> Result<(), StartError> {
+    async fn enter(&self, step: Step) -> Result<(), MachineStartError> {
         match self.shared.faults.strike(step).await {
-            Some(Trouble::Fail | Trouble::Late) => Err(StartError::Load { reason: "the plan says so".to_owned() }),
-            Some(Trouble::Die) => Err(StartError::Died { log: "killed by the plan".to_owned() }),
+            Some(Trouble::Fail | Trouble::Late) => {
+                Err(MachineStartError::Load { reason: "the plan says so".to_owned() })
+            }
+            Some(Trouble::Die) => Err(MachineStartError::Died { log: "killed by the plan".to_owned() }),
             Some(Trouble::Hang | Trouble::Panic) | None => Ok(()),
         }
     }
 
     /// Reads a layer and returns its memory.
-    async fn load(&self, spec: &MachineSpec, layer: &LayerFiles) -> Result<Vec<u8>, StartError> {
+    async fn load(&self, spec: &MachineSpec, layer: &LayerFiles) -> Result<Vec<u8>, MachineStartError> {
         self.enter(Step::Restore).await?;
         let read = |path: &Path| {
-            fs::read(path).map_err(|cause| StartError::Load { reason: format!("read {}: {cause}", path.display()) })
+            fs::read(path)
+                .map_err(|cause| MachineStartError::Load { reason: format!("read {}: {cause}", path.display()) })
         };
         if !read(&layer.dev)?.starts_with(DEVICES) {
-            return Err(StartError::Load { reason: "the saved state does not match this machine".to_owned() });
+            return Err(MachineStartError::Load { reason: "the saved state does not match this machine".to_owned() });
         }
         fs::metadata(&spec.disk)
-            .map_err(|cause| StartError::Load { reason: format!("open {}: {cause}", spec.disk.display()) })?;
+            .map_err(|cause| MachineStartError::Load { reason: format!("open {}: {cause}", spec.disk.display()) })?;
         read(&layer.mem)
     }
 
@@ -164,29 +167,29 @@ impl Driver for FakeDriver {
         }
     }
 
-    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError> {
+    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, MachineStartError> {
         self.enter(Step::Boot).await?;
-        let mem = fs::File::create(&image.mem).map_err(StartError::Spawn)?;
-        mem.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
+        let mem = fs::File::create(&image.mem).map_err(MachineStartError::Spawn)?;
+        mem.set_len(spec.memory.get()).map_err(MachineStartError::Spawn)?;
         Ok(Box::new(self.make(&spec, Power::Running)))
     }
 
-    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
+    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, MachineStartError> {
         let memory = self.load(&spec, layer).await?;
         let machine = self.make(&spec, Power::Paused);
         machine.body.guest.remember(&memory);
         Ok(Box::new(machine))
     }
 
-    async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
+    async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, MachineStartError> {
         self.enter(Step::Blank).await?;
         Ok(Some(Box::new(FakeBlank { machine: self.make(&spec, Power::Paused), driver: self.clone(), spec })))
     }
 
-    async fn adopt(&self, spec: MachineSpec, _pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
+    async fn adopt(&self, spec: MachineSpec, _pid: Option<u32>) -> Result<Box<dyn Machine>, MachineStartError> {
         self.enter(Step::Adopt).await?;
         let body = self.shared.bodies().get(&spec.id).filter(|body| body.is_alive()).cloned();
-        let body = body.ok_or(StartError::Stranger { pid: 0 })?;
+        let body = body.ok_or(MachineStartError::Stranger { pid: 0 })?;
         Ok(Box::new(FakeMachine { body, shared: self.shared.clone() }))
     }
 }
@@ -208,11 +211,11 @@ impl Blank for FakeBlank {
         self.machine.watch()
     }
 
-    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
+    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, MachineStartError> {
         let loaded = self.driver.load(&self.spec, layer).await;
         let dead = match &*self.machine.watch().borrow() {
             MachineState::Alive => None,
-            MachineState::Dead { reason } => Some(StartError::Died { log: reason.clone() }),
+            MachineState::Dead { reason } => Some(MachineStartError::Died { log: reason.clone() }),
         };
         match dead.map_or(loaded, Err) {
             Ok(memory) => {

@@ -13,7 +13,8 @@ use std::{
 use async_trait::async_trait;
 use pandastack_model::{ByteSize, MachineId};
 use pandastack_vmm::{
-    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, MemoryUse, Power, Run, VolumePort, VolumeSlot,
+    Link, Machine, MachineError, MachineSpec, MachineState, MemoryDelta, MemoryRange, MemoryUse, Power, SlotVolume,
+    VolumeSlot,
 };
 use tokio::sync::watch;
 
@@ -252,7 +253,7 @@ impl Machine for FakeMachine {
         if bytes.len() as u64 > bytes_max.get() {
             return answer.give(None);
         }
-        let runs = vec![Run { offset: 0, length: bytes.len() as u64 }];
+        let runs = vec![MemoryRange { offset: 0, length: bytes.len() as u64 }];
         answer.give(Some(MemoryDelta { runs, bytes }))
     }
 
@@ -260,14 +261,14 @@ impl Machine for FakeMachine {
         let answer = self.enter(Step::Memory, "save memory").await?;
         self.check_paused("save memory")?;
         let bytes = self.body.guest.memory();
-        let runs = vec![Run { offset: 0, length: bytes.len() as u64 }];
+        let runs = vec![MemoryRange { offset: 0, length: bytes.len() as u64 }];
         let delta = MemoryDelta { runs, bytes };
         let io = |cause| MachineError::Io { action: format!("write {}", copy.display()), cause };
         delta.write_over(copy).map_err(io)?;
         answer.give(delta.size())
     }
 
-    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError> {
+    async fn attach(&self, port: &SlotVolume) -> Result<(), MachineError> {
         let answer = self.enter(Step::Attach, "attach").await?;
         self.check_paused("attach")?;
         let io = |cause| MachineError::Io { action: format!("open {}", port.file.display()), cause };

@@ -11,8 +11,8 @@ use std::{
 use async_trait::async_trait;
 use pandastack_model::{ByteSize, MachineId};
 use pandastack_vmm::{
-    BootImage, Driver, LayerFiles, Link, Machine, MachineLimits, MachineSpec, NetworkPort, Power, conformance::Subject,
-    conformance_tests,
+    BootImage, Driver, LayerFiles, Link, Machine, MachineLimits, MachineSpec, NetworkAttachment, Power,
+    conformance::DriverUnderTest, conformance_tests,
 };
 use pandastack_vmm_fake::{FakeDriver, FakeGuest, Step, Trouble, When};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
@@ -73,7 +73,7 @@ impl FakeSubject {
 }
 
 #[async_trait]
-impl Subject for FakeSubject {
+impl DriverUnderTest for FakeSubject {
     fn driver(&self) -> &dyn Driver {
         &self.driver
     }
@@ -84,7 +84,7 @@ impl Subject for FakeSubject {
         std::fs::create_dir(&run_dir).unwrap();
         let disk = run_dir.join("disk");
         std::fs::write(&disk, b"disk").unwrap();
-        let network = NetworkPort {
+        let network = NetworkAttachment {
             netns: PathBuf::from("/run/netns/none"),
             tap: "none".to_owned(),
             mac: "02:00:00:00:00:01".to_owned(),

@@ -154,7 +154,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use pandastack_model::{ByteSize, MachineId};
-    use pandastack_vmm::{MachineLimits, NetworkPort};
+    use pandastack_vmm::{MachineLimits, NetworkAttachment};
 
     use super::*;
 
@@ -165,7 +165,7 @@ mod tests {
             cpus: 1,
             disk: "/d/a,b".into(),
             run_dir: "/run/m".into(),
-            network: NetworkPort {
+            network: NetworkAttachment {
                 netns: "/run/netns/x".into(),
                 tap: "tap0".into(),
                 mac: "06:00:ac:10:00:02".into(),

@@ -14,7 +14,9 @@ use async_trait::async_trait;
 use pandastack_kit::Scope;
 use pandastack_model::Tier;
 use pandastack_sys::{filter::OpenCalls, mounts::MountTree, netns::Netns};
-use pandastack_vmm::{Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, Power, StartError};
+use pandastack_vmm::{
+    Blank, BootImage, Driver, LayerFiles, Machine, MachineProfile, MachineSpec, MachineStartError, Power,
+};
 
 use crate::{
     blank::{self, Begun, QemuBlank},
@@ -105,9 +107,14 @@ impl QemuDriver {
         self.runtimes.collect(needed)
     }
 
-    async fn begin(&self, spec: MachineSpec, source: Source<'_>, state: Option<File>) -> Result<Begun, StartError> {
+    async fn begin(
+        &self,
+        spec: MachineSpec,
+        source: Source<'_>,
+        state: Option<File>,
+    ) -> Result<Begun, MachineStartError> {
         let netns = Netns::open(&spec.network.netns)
-            .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
+            .map_err(|cause| MachineStartError::Network { netns: spec.network.netns.clone(), cause })?;
         let runtime = self.runtime(spec.runtime.clone()).await?;
         let view = View::of(&source, self.jail)?;
         let launch = Launch {
@@ -131,10 +138,10 @@ impl QemuDriver {
         Ok(Begun { started, spec, netns, scope: self.scope.clone() })
     }
 
-    async fn runtime(&self, digest: Option<String>) -> Result<Arc<Runtime>, StartError> {
+    async fn runtime(&self, digest: Option<String>) -> Result<Arc<Runtime>, MachineStartError> {
         let (runtimes, tier, jail) = (self.runtimes.clone(), self.shape.tier, self.jail);
         let ready = self.scope.block("runtime", move || runtimes.ready(digest.as_deref(), tier, jail)).await;
-        ready.map_err(|error| StartError::Spawn(io::Error::other(error)))?
+        ready.map_err(|error| MachineStartError::Spawn(io::Error::other(error)))?
     }
 
     fn profile_with(&self, runtime: &str) -> MachineProfile {
@@ -165,9 +172,9 @@ struct View {
 }
 
 impl View {
-    fn of(source: &Source<'_>, jail: Jail) -> Result<View, StartError> {
+    fn of(source: &Source<'_>, jail: Jail) -> Result<View, MachineStartError> {
         let mut mounts = Vec::new();
-        let mut show = |file: &Path, at: &str| -> Result<PathBuf, StartError> {
+        let mut show = |file: &Path, at: &str| -> Result<PathBuf, MachineStartError> {
             if jail == Jail::Full {
                 mounts.push(show(file, at).map_err(failed("mount a file for the process"))?);
                 return Ok(at.into());
@@ -213,15 +220,15 @@ impl Driver for QemuDriver {
         kernel_parameters(&self.shape, "")
     }
 
-    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError> {
+    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, MachineStartError> {
         let memory = File::options().read(true).write(true).create(true).truncate(false).open(&image.mem);
-        let memory = memory.map_err(StartError::Spawn)?;
-        memory.set_len(spec.memory.get()).map_err(StartError::Spawn)?;
+        let memory = memory.map_err(MachineStartError::Spawn)?;
+        memory.set_len(spec.memory.get()).map_err(MachineStartError::Spawn)?;
         let begun = self.begin(spec, Source::Boot(&image), None).await?;
         Ok(Box::new(begun.finish(memory, Power::Running).await?))
     }
 
-    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError> {
+    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, MachineStartError> {
         if let Some(blank) = self.blank(spec.clone()).await? {
             return blank.restore(layer).await;
         }
@@ -230,7 +237,7 @@ impl Driver for QemuDriver {
         begun.load(blank::open_memory(layer)?).await
     }
 
-    async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
+    async fn blank(&self, spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, MachineStartError> {
         if self.jail == Jail::None {
             // Without a jail, no filter holds the process when it opens its memory.
             return Ok(None);
@@ -239,14 +246,16 @@ impl Driver for QemuDriver {
         Ok(Some(Box::new(QemuBlank(self.begin(spec, Source::Blank, Some(state)).await?))))
     }
 
-    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError> {
+    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, MachineStartError> {
         let netns = Netns::open(&spec.network.netns)
-            .map_err(|cause| StartError::Network { netns: spec.network.netns.clone(), cause })?;
-        let process = Process::adopt(&spec, pid.ok_or(StartError::Stranger { pid: 0 })?, self.jail, &self.scope)?;
+            .map_err(|cause| MachineStartError::Network { netns: spec.network.netns.clone(), cause })?;
+        let process =
+            Process::adopt(&spec, pid.ok_or(MachineStartError::Stranger { pid: 0 })?, self.jail, &self.scope)?;
         // The monitor serves one client at a time. The earlier client is gone or about to be.
         let monitor = monitor_socket(&spec.run_dir);
         let connected = tokio::time::timeout(START_DEADLINE, Qmp::connect(&monitor, &self.scope)).await;
-        let qmp = connected.map_err(|_| StartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })??;
+        let qmp =
+            connected.map_err(|_| MachineStartError::Deadline { deadline_ms: START_DEADLINE.as_millis() as u64 })??;
         let scope = self.scope.clone();
         let qmp = Arc::new(qmp);
         let power = power(&qmp).await?;

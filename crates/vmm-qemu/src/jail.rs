@@ -27,7 +27,7 @@ use pandastack_sys::{
     netns::Netns,
     tap,
 };
-use pandastack_vmm::{MachineSpec, StartError};
+use pandastack_vmm::{MachineSpec, MachineStartError};
 
 use crate::{
     bundle::Bundle,
@@ -80,8 +80,8 @@ impl fmt::Display for Jail {
 }
 
 /// Makes the error for a failed step of the jail.
-pub fn failed(step: &str) -> impl FnOnce(io::Error) -> StartError + use<'_> {
-    move |cause| StartError::Jail { step: step.to_owned(), cause }
+pub fn failed(step: &str) -> impl FnOnce(io::Error) -> MachineStartError + use<'_> {
+    move |cause| MachineStartError::Jail { step: step.to_owned(), cause }
 }
 
 /// Makes the root that all machines of a runtime start from.
@@ -169,21 +169,21 @@ pub struct Files {
 
 impl Files {
     /// Opens all files as the host's user, before the process exists.
-    pub fn open(spec: &MachineSpec, netns: &Netns) -> Result<Files, StartError> {
-        let network = |cause| StartError::Network { netns: spec.network.netns.clone(), cause };
+    pub fn open(spec: &MachineSpec, netns: &Netns) -> Result<Files, MachineStartError> {
+        let network = |cause| MachineStartError::Network { netns: spec.network.netns.clone(), cause };
         let tap = netns.run(|| tap::attach_with_header(&spec.network.tap)).and_then(|tap| tap).map_err(network)?;
         let console = OpenOptions::new().create(true).append(true).open(spec.run_dir.join("console.log"));
-        let console = console.map_err(StartError::Spawn)?.into();
+        let console = console.map_err(MachineStartError::Spawn)?.into();
         let disk = open_disk(&spec.disk)?;
-        let disk_bytes = disk.metadata().map_err(StartError::Spawn)?.len();
+        let disk_bytes = disk.metadata().map_err(MachineStartError::Spawn)?.len();
         Ok(Files { console, tap, disk: disk.into(), disk_bytes })
     }
 }
 
-fn open_disk(path: &Path) -> Result<File, StartError> {
+fn open_disk(path: &Path) -> Result<File, MachineStartError> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let named = |cause: io::Error| io::Error::new(cause.kind(), format!("open {}: {cause}", path.display()));
-    opened.map_err(|cause| StartError::Spawn(named(cause)))
+    opened.map_err(|cause| MachineStartError::Spawn(named(cause)))
 }
 
 /// The specification with the paths that the process sees: its disk is inherited.

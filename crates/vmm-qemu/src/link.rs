@@ -14,7 +14,7 @@ use pandastack_sys::{
     netns::Netns,
     tcp_repair::{self, TakeDownError, TcpConnectionState, TcpWindowScale, TcpWindows},
 };
-use pandastack_vmm::{KeptLink, LinkState, LinkWindow, NetworkPort};
+use pandastack_vmm::{LinkState, LinkWindow, NetworkAttachment, SealableLink};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpSocket, TcpStream},
@@ -24,14 +24,14 @@ use tokio::{
 use crate::limits::{CARRIER_DEADLINE, CARRIER_POLL};
 
 /// Connects to the guest agent.
-pub async fn dial(netns: &Netns, network: &NetworkPort) -> io::Result<TcpStream> {
+pub async fn dial(netns: &Netns, network: &NetworkAttachment) -> io::Result<TcpStream> {
     let socket: OwnedFd = netns.tcp_socket()?;
     let socket = TcpSocket::from_std_stream(std::net::TcpStream::from(socket));
     socket.connect(agent(network)).await
 }
 
 /// Makes the host's end of a sealed connection. Does not contact the guest.
-pub async fn take_up(netns: &Netns, network: &NetworkPort, state: &LinkState) -> io::Result<TcpStream> {
+pub async fn take_up(netns: &Netns, network: &NetworkAttachment, state: &LinkState) -> io::Result<TcpStream> {
     let connection = connection_of(state);
     if !connection.leads_to(agent(network)) {
         return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "the link belongs to another guest"));
@@ -55,14 +55,14 @@ async fn carrier(netns: &Netns, tap: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn agent(network: &NetworkPort) -> SocketAddr {
+fn agent(network: &NetworkAttachment) -> SocketAddr {
     SocketAddr::from((network.guest_address, network.guest_port))
 }
 
 /// A TCP stream that can be sealed.
 pub struct KeptStream(pub TcpStream);
 
-impl KeptLink for KeptStream {
+impl SealableLink for KeptStream {
     fn state(&self) -> io::Result<LinkState> {
         match tcp_repair::take_down(self.0.as_fd()) {
             Ok(connection) => Ok(state_of(&connection)),

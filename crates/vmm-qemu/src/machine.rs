@@ -8,8 +8,8 @@ use pandastack_kit::{Scope, ScopeError};
 use pandastack_model::{ByteSize, MachineId};
 use pandastack_sys::netns::Netns;
 use pandastack_vmm::{
-    KeptLink, Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, MemoryUse, NetworkPort, Power,
-    VolumePort, VolumeSlot,
+    Link, LinkState, Machine, MachineError, MachineState, MemoryDelta, MemoryUse, NetworkAttachment, Power,
+    SealableLink, SlotVolume, VolumeSlot,
 };
 use serde_json::json;
 use tokio::{net::TcpStream, sync::watch};
@@ -35,7 +35,7 @@ pub struct QemuMachine {
     pub(crate) qmp: Arc<Qmp>,
     pub(crate) switch: Switch,
     pub(crate) netns: Netns,
-    pub(crate) network: NetworkPort,
+    pub(crate) network: NetworkAttachment,
     pub(crate) scope: Scope,
 }
 
@@ -119,7 +119,7 @@ impl Machine for QemuMachine {
         Ok(Box::new(self.connect().await?))
     }
 
-    async fn dial_kept(&self) -> Result<Box<dyn KeptLink>, MachineError> {
+    async fn dial_kept(&self) -> Result<Box<dyn SealableLink>, MachineError> {
         Ok(Box::new(KeptStream(self.connect().await?)))
     }
 
@@ -169,7 +169,7 @@ impl Machine for QemuMachine {
         self.explain(flat("copy guest memory", saved)).await
     }
 
-    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError> {
+    async fn attach(&self, port: &SlotVolume) -> Result<(), MachineError> {
         self.explain(volume::attach(&self.qmp, port).await).await
     }
 

@@ -5,7 +5,7 @@ use std::{fs, io, os::unix::fs::FileExt, path::Path};
 
 use pandastack_model::ByteSize;
 use pandastack_sys::pagemap::{FileMapping, PageRange, buffer, total};
-use pandastack_vmm::{MemoryDelta, MemoryUse, Run};
+use pandastack_vmm::{MemoryDelta, MemoryRange, MemoryUse};
 
 /// Buffer size while memory is written directly to a file.
 const PASS_BYTES: u64 = 4 * 1024 * 1024;
@@ -16,8 +16,8 @@ pub fn usage(pid: u32, base: &Path) -> io::Result<MemoryUse> {
     Ok(MemoryUse { read: runs(&touched.read), changed: ByteSize::new(total(&touched.changed)) })
 }
 
-fn runs(extents: &[PageRange]) -> Vec<Run> {
-    extents.iter().map(|extent| Run { offset: extent.offset, length: extent.length }).collect()
+fn runs(extents: &[PageRange]) -> Vec<MemoryRange> {
+    extents.iter().map(|extent| MemoryRange { offset: extent.offset, length: extent.length }).collect()
 }
 
 /// Reads all changed memory, unless it exceeds the maximum.

@@ -22,7 +22,7 @@ use pandastack_sys::{
     oom,
     pidfd::{ChildExit, Pidfd},
 };
-use pandastack_vmm::{MachineLimits, MachineSpec, MachineState, StartError, group_of};
+use pandastack_vmm::{MachineLimits, MachineSpec, MachineStartError, MachineState, group_of};
 use tokio::{
     io::unix::AsyncFd,
     sync::{oneshot, watch},
@@ -80,14 +80,16 @@ pub struct Started {
 }
 
 /// A process that is entering its control group.
-pub struct Entering(Option<oneshot::Receiver<Result<(), StartError>>>);
+pub struct Entering(Option<oneshot::Receiver<Result<(), MachineStartError>>>);
 
 impl Entering {
     /// Waits until the process has entered.
-    pub async fn done(self) -> Result<(), StartError> {
+    pub async fn done(self) -> Result<(), MachineStartError> {
         match self.0 {
             None => Ok(()),
-            Some(entered) => entered.await.unwrap_or_else(|error| Err(StartError::Spawn(io::Error::other(error)))),
+            Some(entered) => {
+                entered.await.unwrap_or_else(|error| Err(MachineStartError::Spawn(io::Error::other(error))))
+            }
         }
     }
 }
@@ -100,7 +102,7 @@ pub fn monitor_socket(run_dir: &Path) -> PathBuf {
 impl Process {
     /// Starts the process. Its monitor can be connected to at once: the socket already listens, and
     /// the process only accepts.
-    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Started, StartError> {
+    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Started, MachineStartError> {
         let Launch { spec, jail, .. } = launch;
         let log = spec.run_dir.join("machine.log");
         let group = CgroupHierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
@@ -143,13 +145,13 @@ impl Process {
         };
         let console = spec.run_dir.join("console.log");
         let watched = Watched { log, console, group, memory: spec.limits.memory };
-        let process = Self::watched(started.pid, started.handle, watched, scope).map_err(StartError::Spawn)?;
+        let process = Self::watched(started.pid, started.handle, watched, scope).map_err(MachineStartError::Spawn)?;
         Ok(Started { process, entering, opens: started.opens })
     }
 
     /// Takes over a live process of an earlier host process.
-    pub fn adopt(spec: &MachineSpec, pid: u32, jail: Jail, scope: &Scope) -> Result<Self, StartError> {
-        let stranger = |_| StartError::Stranger { pid };
+    pub fn adopt(spec: &MachineSpec, pid: u32, jail: Jail, scope: &Scope) -> Result<Self, MachineStartError> {
+        let stranger = |_| MachineStartError::Stranger { pid };
         let handle = Pidfd::open(pid).map_err(stranger)?;
         // Read after the handle was opened. If another process got this pid before that, its group
         // differs. If one gets it later, the handle reports a dead process.
@@ -157,11 +159,11 @@ impl Process {
         // Every jailed machine is in its group. Without a jail there may be no groups, and only the
         // process's arguments identify it.
         if group.is_none() && (jail == Jail::Full || !names_folder(pid, &spec.run_dir)) {
-            return Err(StartError::Stranger { pid });
+            return Err(MachineStartError::Stranger { pid });
         }
         let (log, console) = (spec.run_dir.join("machine.log"), spec.run_dir.join("console.log"));
         let watched = Watched { log, console, group, memory: spec.limits.memory };
-        Self::watched(pid, handle, watched, scope).map_err(StartError::Spawn)
+        Self::watched(pid, handle, watched, scope).map_err(MachineStartError::Spawn)
     }
 
     // The replacement is `unsafe`, which this room may not use. Its condition holds: the handle
@@ -209,15 +211,15 @@ fn names_folder(pid: u32, run_dir: &Path) -> bool {
     words.split(|byte| *byte == 0).any(|word| word == name.as_bytes())
 }
 
-fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<JailedProcess, StartError> {
+fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<JailedProcess, MachineStartError> {
     let Launch { runtime, spec, .. } = launch;
     let jailed = launch.jail == Jail::Full;
     let program = runtime.bundle.program(if jailed { Path::new(RUNTIME) } else { runtime.bundle.folder() });
     let argv = strings([&program.path].into_iter().chain(&program.arguments).chain(&launch.arguments))?;
     let env = strings(&program.environment)?;
-    let null = File::options().read(true).write(true).open("/dev/null").map_err(StartError::Spawn)?;
-    let output = open_log(log).map_err(StartError::Spawn)?;
-    let monitor = UnixListener::bind(monitor_socket(&spec.run_dir)).map_err(StartError::Spawn)?;
+    let null = File::options().read(true).write(true).open("/dev/null").map_err(MachineStartError::Spawn)?;
+    let output = open_log(log).map_err(MachineStartError::Spawn)?;
+    let monitor = UnixListener::bind(monitor_socket(&spec.run_dir)).map_err(MachineStartError::Spawn)?;
     let files = Files::open(spec, launch.netns)?;
     let user = jailed.then(|| User::take(launch.users)).transpose().map_err(failed("reserve a user id"))?;
     let state = launch.state.as_ref().map_or(null.as_fd(), AsFd::as_fd);
@@ -239,7 +241,7 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<JailedPr
         opens: launch.opens,
     });
     assert_eq!(cell.is_some(), jailed, "a jail is whole or asked not to be");
-    let path = CString::new(program.path.as_str()).map_err(|error| StartError::Spawn(error.into()))?;
+    let path = CString::new(program.path.as_str()).map_err(|error| MachineStartError::Spawn(error.into()))?;
     let started = jail::launch(&jail::JailLaunch {
         program: &path,
         argv: &argv,
@@ -265,19 +267,21 @@ fn file_bytes_max(spec: &MachineSpec, files: &Files) -> u64 {
     FILE_BYTES_MAX.max(spec.memory.get()).max(files.disk_bytes)
 }
 
-fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CString>, StartError> {
+fn strings<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<Vec<CString>, MachineStartError> {
     let made = words.into_iter().map(|word| CString::new(word.as_str())).collect::<Result<_, _>>();
-    made.map_err(|error| StartError::Spawn(error.into()))
+    made.map_err(|error| MachineStartError::Spawn(error.into()))
 }
 
-fn refused(error: JailError, spec: &MachineSpec) -> StartError {
+fn refused(error: JailError, spec: &MachineSpec) -> MachineStartError {
     match error {
-        JailError::Clone(cause) => StartError::Jail { step: "create a process".to_owned(), cause },
-        JailError::Child { step: jail::JailStep::Program | jail::JailStep::Session, cause } => StartError::Spawn(cause),
-        JailError::Child { step: jail::JailStep::Network, cause } => {
-            StartError::Network { netns: spec.network.netns.clone(), cause }
+        JailError::Clone(cause) => MachineStartError::Jail { step: "create a process".to_owned(), cause },
+        JailError::Child { step: jail::JailStep::Program | jail::JailStep::Session, cause } => {
+            MachineStartError::Spawn(cause)
         }
-        JailError::Child { step, cause } => StartError::Jail { step: format!("{step:?}").to_lowercase(), cause },
+        JailError::Child { step: jail::JailStep::Network, cause } => {
+            MachineStartError::Network { netns: spec.network.netns.clone(), cause }
+        }
+        JailError::Child { step, cause } => MachineStartError::Jail { step: format!("{step:?}").to_lowercase(), cause },
     }
 }
 
@@ -308,7 +312,7 @@ fn enter(group: &Cgroup, limits: &CgroupLimits, memory_of_all: Option<u64>, pid:
 }
 
 /// Without a jail, limits are optional.
-fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<Option<T>, StartError> {
+fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<Option<T>, MachineStartError> {
     match (outcome, jail) {
         (Ok(value), _) => Ok(Some(value)),
         (Err(error), Jail::Full) => Err(failed(step)(error.into_io())),
@@ -423,7 +427,7 @@ mod tests {
         stranger.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
         let (pid, scope) = (stranger.id(), Scope::new());
         let adopted = Process::adopt(&spec, pid, Jail::Full, &scope);
-        assert!(matches!(adopted, Err(StartError::Stranger { .. })), "its words were believed");
+        assert!(matches!(adopted, Err(MachineStartError::Stranger { .. })), "its words were believed");
         let group = CgroupHierarchy::find().unwrap().group(&group_of(&spec.run_dir));
         enter(&group, &limits(&spec), None, pid).unwrap();
         let adopted = Process::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
@@ -441,7 +445,7 @@ mod tests {
             cpus: 1,
             disk: run_dir.join("disk"),
             run_dir: run_dir.to_owned(),
-            network: pandastack_vmm::NetworkPort {
+            network: pandastack_vmm::NetworkAttachment {
                 netns: "/proc/self/ns/net".into(),
                 tap: "none".to_owned(),
                 mac: "02:00:00:00:00:01".to_owned(),

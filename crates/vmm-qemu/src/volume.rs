@@ -10,7 +10,7 @@ use std::{
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use pandastack_model::{ByteSize, VolumeAccess};
-use pandastack_vmm::{MachineError, VolumePort, VolumeSlot};
+use pandastack_vmm::{MachineError, SlotVolume, VolumeSlot};
 use serde_json::{Value, json};
 
 use crate::{limits::FILE_BYTES_MAX, qmp::Qmp};
@@ -19,8 +19,8 @@ use crate::{limits::FILE_BYTES_MAX, qmp::Qmp};
 const BELL_BYTES: u64 = 512;
 
 /// Attaches a volume to its slot.
-pub async fn attach(qmp: &Qmp, port: &VolumePort) -> Result<(), MachineError> {
-    let VolumePort { slot, file } = port;
+pub async fn attach(qmp: &Qmp, port: &SlotVolume) -> Result<(), MachineError> {
+    let SlotVolume { slot, file } = port;
     let action = || format!("open volume {}", file.display());
     let writable = slot.access() == VolumeAccess::ReadWrite;
     let opened = OpenOptions::new().read(true).write(writable).open(file);

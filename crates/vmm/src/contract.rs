@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use pandastack_model::{ByteSize, MachineId, Tier};
 use tokio::sync::watch;
 
-use crate::{KeptLink, LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, VolumePort, VolumeSlot};
+use crate::{LayerFiles, Link, LinkState, MemoryDelta, MemoryUse, SealableLink, SlotVolume, VolumeSlot};
 
 /// Specification of a machine.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct MachineSpec {
     /// The machine's own folder for sockets and logs. It exists and is empty. The caller removes
     /// it.
     pub run_dir: PathBuf,
-    pub network: NetworkPort,
+    pub network: NetworkAttachment,
     /// The runtime that wrote the layer to restore. `None` means the driver's newest.
     pub runtime: Option<String>,
     pub limits: MachineLimits,
@@ -56,7 +56,7 @@ impl MachineLimits {
 
 /// The machine's network: a namespace made in advance, with a tap in it.
 #[derive(Clone, Debug)]
-pub struct NetworkPort {
+pub struct NetworkAttachment {
     /// File of the namespace, such as `/run/netns/NAME`.
     pub netns: PathBuf,
     pub tap: String,
@@ -112,7 +112,7 @@ pub struct MachineProfile {
 
 /// A machine could not be started. All its resources are released.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum MachineStartError {
     #[error("{program} is missing; run `pandastack doctor`")]
     ProgramMissing { program: String },
     #[error("start the machine process")]
@@ -182,21 +182,21 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// Boots a machine. The guest runs when this returns, but its agent may not answer yet.
-    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, StartError>;
+    async fn boot(&self, spec: MachineSpec, image: BootImage) -> Result<Box<dyn Machine>, MachineStartError>;
 
     /// Loads a sealed layer and returns with the guest paused. Many machines may share one layer.
-    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
+    async fn restore(&self, spec: MachineSpec, layer: &LayerFiles) -> Result<Box<dyn Machine>, MachineStartError>;
 
     /// Starts a machine's process before its layer is known, so that a later restore has less to
     /// do. `None` if the driver has no use for it. The disk in `spec` has its final size already;
     /// its content must be there before the machine is resumed.
-    async fn blank(&self, _spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, StartError> {
+    async fn blank(&self, _spec: MachineSpec) -> Result<Option<Box<dyn Blank>>, MachineStartError> {
         Ok(None)
     }
 
     /// Takes over a live machine that an earlier process of this host started, running or paused.
     /// `pid` is the value that `Machine::pid` returned then.
-    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, StartError>;
+    async fn adopt(&self, spec: MachineSpec, pid: Option<u32>) -> Result<Box<dyn Machine>, MachineStartError>;
 }
 
 /// A machine whose process waits for its layer. Must be restored or stopped, not just dropped.
@@ -210,7 +210,7 @@ pub trait Blank: Send + Sync {
 
     /// Loads a sealed layer and returns the machine paused, as [`Driver::restore`] does. On failure
     /// the process is gone.
-    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, StartError>;
+    async fn restore(self: Box<Self>, layer: &LayerFiles) -> Result<Box<dyn Machine>, MachineStartError>;
 
     /// Ends the process and waits for it.
     async fn stop(&self);
@@ -246,7 +246,7 @@ pub trait Machine: Send + Sync {
 
     /// Opens a stream to the guest agent that can be sealed with the guest, if the driver supports
     /// it.
-    async fn dial_kept(&self) -> Result<Box<dyn KeptLink>, MachineError> {
+    async fn dial_kept(&self) -> Result<Box<dyn SealableLink>, MachineError> {
         Err(no_kept_links("open a link that can be sealed"))
     }
 
@@ -279,7 +279,7 @@ pub trait Machine: Send + Sync {
 
     /// Attaches a volume to its empty slot. The machine must be paused, so that the guest never
     /// sees a partial exchange. The guest notices the disk when it continues.
-    async fn attach(&self, port: &VolumePort) -> Result<(), MachineError>;
+    async fn attach(&self, port: &SlotVolume) -> Result<(), MachineError>;
 
     /// Tells the guest that the file of a volume has grown to this size. Only writable disks grow.
     /// Does not shrink a file that is larger.

@@ -13,7 +13,7 @@ use pandastack_layers::{BootKit, FORMAT, LayerStore, Manifest, SealError, Volume
 use pandastack_model::{ByteSize, LayerId, MachineId};
 use pandastack_sys::{private, reflink::clone_or_copy};
 use pandastack_vmm::{
-    BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineState, StartError,
+    BootImage, Driver, LinkState, Machine, MachineError, MachineLimits, MachineSpec, MachineStartError, MachineState,
 };
 use pandastack_wire_fleet::{ExecEvent, ExecParams};
 use pandastack_wire_guest::GENERATION;
@@ -73,7 +73,7 @@ pub enum BakeError {
     #[error(transparent)]
     Net(#[from] NetError),
     #[error("start the machine")]
-    Start(#[from] StartError),
+    Start(#[from] MachineStartError),
     #[error("the guest did not start within {seconds} s; its console output:\n{console}")]
     Silent { seconds: u64, console: String },
     #[error("the machine ended while booting ({reason}); its console output:\n{console}")]

@@ -14,7 +14,7 @@ use std::{
 };
 
 use pandastack_kit::{Scope, Secret};
-use pandastack_vmm::{KeptLink, LinkState, Machine};
+use pandastack_vmm::{LinkState, Machine, SealableLink};
 use pandastack_wire_guest::Rebirth;
 use tokio::sync::Semaphore;
 
@@ -25,7 +25,7 @@ use super::{
 
 /// A spare connection of a running guest.
 pub struct Spare {
-    link: Box<dyn KeptLink>,
+    link: Box<dyn SealableLink>,
 }
 
 impl Spare {

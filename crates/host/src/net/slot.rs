@@ -13,7 +13,7 @@ use nix::net::if_::if_nametoindex;
 use pandastack_kit::Scope;
 use pandastack_model::Egress;
 use pandastack_sys::netns::Netns;
-use pandastack_vmm::NetworkPort;
+use pandastack_vmm::NetworkAttachment;
 use pandastack_wire_guest::AGENT_PORT;
 use tokio::sync::{Semaphore, broadcast};
 
@@ -91,8 +91,8 @@ impl Slot {
     }
 
     /// Returns what a machine needs to use this slot's network.
-    pub fn port(&self) -> NetworkPort {
-        NetworkPort {
+    pub fn port(&self) -> NetworkAttachment {
+        NetworkAttachment {
             netns: path_of(&self.name),
             tap: TAP.to_owned(),
             mac: GUEST_MAC.to_owned(),

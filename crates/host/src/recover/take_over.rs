@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream};
 use pandastack_kit::{Secret, Undo};
 use pandastack_model::{SandboxId, SandboxSpec, SandboxState};
-use pandastack_vmm::{Machine, MachineError, MachineLimits, Power, StartError};
+use pandastack_vmm::{Machine, MachineError, MachineLimits, MachineStartError, Power};
 
 use super::{
     Plan, RecoverError,
@@ -37,7 +37,7 @@ enum AdoptError {
     #[error(transparent)]
     Net(#[from] NetError),
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] MachineStartError),
     #[error(transparent)]
     Machine(#[from] MachineError),
     #[error(transparent)]

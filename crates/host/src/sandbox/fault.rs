@@ -80,7 +80,7 @@ pub fn prepare_fault(error: &PrepareError) -> Fault {
         PrepareError::Full(Full::Memory { .. } | Full::Promises { .. }) => full(),
         PrepareError::Io { cause, .. } if is_full(cause) => no_storage(),
         PrepareError::Net(NetError::Full { .. }) => full(),
-        PrepareError::Start(pandastack_vmm::StartError::Profile { .. }) => Fault::new(
+        PrepareError::Start(pandastack_vmm::MachineStartError::Profile { .. }) => Fault::new(
             FaultKind::Unavailable,
             "template.incompatible",
             "the template was baked for a different host; bake it again",

@@ -18,7 +18,9 @@ use pandastack_kit::{Scope, ScopeError, Undo};
 use pandastack_layers::{Layer, LayerStore, Manifest, Volume, hot};
 use pandastack_model::{ByteSize, Fault, LayerId, MachineId, VolumeId};
 use pandastack_sys::private;
-use pandastack_vmm::{Blank, Driver, LayerFiles, Machine, MachineLimits, MachineSpec, NetworkPort, StartError};
+use pandastack_vmm::{
+    Blank, Driver, LayerFiles, Machine, MachineLimits, MachineSpec, MachineStartError, NetworkAttachment,
+};
 
 use super::{
     admission::{Full, Terms, View, VolumeView, admit, admit_volume, parse_meminfo},
@@ -88,7 +90,7 @@ pub enum PrepareError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] MachineStartError),
     #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error("layer {layer} was removed in the meantime")]
@@ -211,7 +213,7 @@ impl HostContext {
         let newest = self.driver.profile();
         let present = self.driver.profile_of(&layer.manifest.profile.runtime).unwrap_or(newest);
         if let Some((needed, present)) = layer.manifest.mismatch(&present) {
-            return Err(StartError::Profile { needed, present }.into());
+            return Err(MachineStartError::Profile { needed, present }.into());
         }
         let mut promise = Undo::new();
         let starting = self.promise(layer.manifest.memory, &mut promise)?;
@@ -394,7 +396,7 @@ impl HostContext {
     }
 
     /// Builds a machine's spec, the same for a start and for a later adoption.
-    pub fn describe(&self, id: MachineId, shape: &Shape, network: NetworkPort) -> MachineSpec {
+    pub fn describe(&self, id: MachineId, shape: &Shape, network: NetworkAttachment) -> MachineSpec {
         MachineSpec {
             id,
             memory: shape.memory,
