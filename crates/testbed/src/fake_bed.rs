@@ -122,7 +122,7 @@ impl FakeBed {
     pub async fn start_over(ground: Arc<FakeGround>, settings: HostSettings) -> Result<Self> {
         let host = ground.host(settings, SLOTS_MAX).await?;
         // Recovery ends processes without an owner, but machines in memory have no process to find.
-        ground.driver.end_homeless();
+        ground.driver.end_machines_without_folder();
         Ok(Self { host: Arc::new(host), ground, idle: Leftovers::default() })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pandastack_host::{HostSettings, MemorySource};
 use pandastack_model::{ByteSize, FaultKind, SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
 use crate::{SOON, fork_of};
@@ -17,7 +17,7 @@ async fn check_refused(settings: HostSettings, expected: (FaultKind, &str)) {
         let fault = bed.ensure(id).await.unwrap_err();
         assert_eq!((fault.kind, fault.code), expected, "{fault}");
         assert_eq!(bed.host.observe(id).await, None);
-        assert_eq!(bed.driver.faults().calls(Step::Restore), 0, "a machine was made for a refused create");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), 0, "a machine was made for a refused create");
         assert_eq!(bed.audited().await, (1, 0));
         bed.is_idle().await;
     })
@@ -175,9 +175,9 @@ async fn the_reserve_holds_when_many_are_asked_for_at_once() {
     let reserve = FakeBed::settings().memory_reserve;
     let memory = MemorySource::new(move || (ByteSize::gib(8), ByteSize::new(reserve.get() + ByteSize::mib(72).get())));
     with_fake_bed(HostSettings { memory: Some(memory), ..FakeBed::settings() }, async |bed| {
-        bed.driver.faults().plan(When::Every(Step::Restore), Trouble::Hang);
+        bed.driver.faults().plan(FaultedCalls::Every(DriverCall::Restore), FaultEffect::Hang);
         let others = async {
-            let held = async || (bed.driver.faults().calls(Step::Restore) == 1).then_some(());
+            let held = async || (bed.driver.faults().calls(DriverCall::Restore) == 1).then_some(());
             wait_for("the first is being started", SOON, held).await;
             for _ in 0..2 {
                 let fault = bed.ensure(SandboxId::random()).await.unwrap_err();
@@ -188,7 +188,7 @@ async fn the_reserve_holds_when_many_are_asked_for_at_once() {
         let (first, ()) = tokio::join!(bed.ensure(SandboxId::random()), others);
         first.unwrap();
         // Its process runs and uses its memory. A machine that cannot be started uses none.
-        bed.driver.faults().plan(When::Nth(Step::Restore, 1), Trouble::Fail);
+        bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Restore, 1), FaultEffect::Fail);
         assert_eq!(bed.ensure(SandboxId::random()).await.unwrap_err().code, "machine.start");
         bed.ensure(SandboxId::random()).await.unwrap();
     })

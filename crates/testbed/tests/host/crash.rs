@@ -14,7 +14,7 @@ use pandastack_model::{LayerId, MachineId, SandboxId, SandboxState};
 use pandastack_sys::cgroup::{CgroupHierarchy, CgroupLimits};
 use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for};
 use pandastack_vmm::{MachineLimits, group_of};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{HostPort, LayerHold, SealParams};
 use tokio::runtime::{Builder, Runtime};
 
@@ -179,13 +179,17 @@ async fn prepare(bed: &FakeBed, operation: Operation) -> Scene {
 
 /// Returns whether the operation ended before the cut.
 async fn run_until(bed: &FakeBed, scene: &Scene, cut: Cut) -> bool {
-    let struck = bed.driver.faults().struck();
+    let struck = bed.driver.faults().faults_applied();
     let due = async {
         match cut {
             Cut::Call(_) | Cut::Stop => {
-                let when = if let Cut::Call(nth) = cut { When::Call(nth) } else { When::Nth(Step::Stop, 1) };
-                bed.driver.faults().plan(when, Trouble::Hang);
-                let hangs = async || (bed.driver.faults().struck() > struck).then_some(());
+                let when = if let Cut::Call(nth) = cut {
+                    FaultedCalls::Call(nth)
+                } else {
+                    FaultedCalls::Nth(DriverCall::Stop, 1)
+                };
+                bed.driver.faults().plan(when, FaultEffect::Hang);
+                let hangs = async || (bed.driver.faults().faults_applied() > struck).then_some(());
                 wait_for("the cut", SOON * 2, hangs).await;
             }
             Cut::Begun => tokio::task::yield_now().await,
@@ -367,10 +371,10 @@ fn operations_are_cut_off_at_swept_moments() {
 fn a_start_is_cut_off_at_every_call() {
     let world = World::new();
     for nth in 1..CALLS_MAX {
-        let (runtime, struck) = (runtime(), world.ground.driver.faults().struck());
-        world.ground.driver.faults().plan(When::Call(nth), Trouble::Hang);
+        let (runtime, struck) = (runtime(), world.ground.driver.faults().faults_applied());
+        world.ground.driver.faults().plan(FaultedCalls::Call(nth), FaultEffect::Hang);
         let started = runtime.block_on(async {
-            let hangs = async || (world.ground.driver.faults().struck() > struck).then_some(());
+            let hangs = async || (world.ground.driver.faults().faults_applied() > struck).then_some(());
             tokio::select! {
                 bed = host(&world.ground) => { drop(bed); true }
                 () = wait_for("the cut", SOON * 2, hangs) => false,
@@ -391,16 +395,16 @@ fn a_start_is_cut_off_at_every_call() {
 fn a_machine_that_cannot_be_taken_over_fails_its_sandbox_only() {
     let settings = HostSettings { launch_deadline: Duration::from_millis(600), ..FakeBed::settings() };
     let cases = [
-        (When::Nth(Step::Adopt, 1), (1, 1)),
-        (When::Nth(Step::Resume, 1), (1, 1)),
+        (FaultedCalls::Nth(DriverCall::Adopt, 1), (1, 1)),
+        (FaultedCalls::Nth(DriverCall::Resume, 1), (1, 1)),
         // A guest has until the timeout to answer, however often a dial fails.
-        (When::Nth(Step::Dial, 3), (0, 2)),
-        (When::Every(Step::Dial), (2, 0)),
+        (FaultedCalls::Nth(DriverCall::Dial, 3), (0, 2)),
+        (FaultedCalls::Every(DriverCall::Dial), (2, 0)),
     ];
     for (when, expected) in cases {
         let world = World::new();
         runtime().block_on(async {
-            world.ground.driver.faults().plan(when, Trouble::Fail);
+            world.ground.driver.faults().plan(when, FaultEffect::Fail);
             let bed = FakeBed::start_over(world.ground.clone(), settings.clone()).await.unwrap();
             world.ground.driver.faults().clear();
             let (mut failed, mut whole) = (0, 0);
@@ -513,7 +517,7 @@ fn who_cannot_be_put_to_sleep_is_left_running() {
     let world = World::new();
     runtime().block_on(async {
         let bed = host(&world.ground).await;
-        world.ground.driver.faults().plan(When::Every(Step::Save), Trouble::Fail);
+        world.ground.driver.faults().plan(FaultedCalls::Every(DriverCall::Save), FaultEffect::Fail);
         bed.host.close_as(Leave::Sleep).await;
         world.ground.driver.faults().clear();
         assert_eq!(world.ground.driver.live().len(), 2);

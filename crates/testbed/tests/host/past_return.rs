@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use pandastack_host::{HostSettings, Ledger};
 use pandastack_model::{ByteSize, SandboxId, SandboxState, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_testbed::{FakeBed, FakeGround, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::HostPort;
 
 use crate::{
@@ -101,15 +101,15 @@ fn cut_wake(ground: &Arc<FakeGround>, nth: u64, before: Before) -> Cut {
         let bed = host(ground).await;
         let (id, volume) = sleeper(&bed, VolumeAccess::ReadWrite, before).await;
         let faults = bed.driver.faults();
-        let (struck, resumes) = (faults.struck(), faults.calls(Step::Resume));
-        faults.plan(When::Call(nth), Trouble::Hang);
-        let hangs = async || (faults.struck() > struck).then_some(());
+        let (struck, resumes) = (faults.faults_applied(), faults.calls(DriverCall::Resume));
+        faults.plan(FaultedCalls::Call(nth), FaultEffect::Hang);
+        let hangs = async || (faults.faults_applied() > struck).then_some(());
         let finished = tokio::select! {
             biased;
             () = wait_for("the cut", SOON * 2, hangs) => false,
             woke = bed.host.wake(id) => woke.map(|_| true).unwrap(),
         };
-        Cut { id, volume, resumed: faults.calls(Step::Resume) > resumes, finished }
+        Cut { id, volume, resumed: faults.calls(DriverCall::Resume) > resumes, finished }
     });
     cut_off(first);
     ground.driver.faults().clear();
@@ -184,18 +184,18 @@ fn a_writer_that_was_paused_before_it_slept_has_no_way_back_either() {
 }
 
 /// Disturbs one driver call after the other, until a wake completes without a fault.
-async fn any_call_may(trouble: Trouble, access: VolumeAccess) {
+async fn any_call_may(trouble: FaultEffect, access: VolumeAccess) {
     let settings = HostSettings { launch_deadline: Duration::from_millis(500), ..FakeBed::settings() };
     with_fake_bed(settings, async |bed| {
         let faults = bed.driver.faults();
         let (mut slept, mut failed) = (0, 0);
         for nth in 1..CALLS_MAX {
             let (id, volume) = sleeper(bed, access, Before::Running).await;
-            let (struck, resumes) = (faults.struck(), faults.calls(Step::Resume));
-            faults.plan(When::Call(nth), trouble);
+            let (struck, resumes) = (faults.faults_applied(), faults.calls(DriverCall::Resume));
+            faults.plan(FaultedCalls::Call(nth), trouble);
             let outcome = bed.host.wake(id).await;
-            let no_way_back = access == VolumeAccess::ReadWrite && faults.calls(Step::Resume) > resumes;
-            let disturbed = faults.struck() > struck;
+            let no_way_back = access == VolumeAccess::ReadWrite && faults.calls(DriverCall::Resume) > resumes;
+            let disturbed = faults.faults_applied() > struck;
             faults.clear();
             match (settled(bed, id).await, no_way_back) {
                 (SandboxState::Asleep, false) => {
@@ -225,7 +225,7 @@ async fn any_call_may(trouble: Trouble, access: VolumeAccess) {
             if !disturbed {
                 assert!(slept >= CALLS_BEFORE, "only {slept} troubles left it asleep");
                 assert!(
-                    (failed > 0) == (access == VolumeAccess::ReadWrite || trouble == Trouble::Die),
+                    (failed > 0) == (access == VolumeAccess::ReadWrite || trouble == FaultEffect::Die),
                     "{failed} failed"
                 );
                 return;
@@ -238,22 +238,22 @@ async fn any_call_may(trouble: Trouble, access: VolumeAccess) {
 
 #[tokio::test]
 async fn a_writers_wake_that_fails_after_it_ran_has_failed() {
-    any_call_may(Trouble::Fail, VolumeAccess::ReadWrite).await;
+    any_call_may(FaultEffect::Fail, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_writers_wake_that_is_late_after_it_ran_has_failed() {
-    any_call_may(Trouble::Late, VolumeAccess::ReadWrite).await;
+    any_call_may(FaultEffect::Late, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_writers_wake_that_dies_after_it_ran_has_failed() {
-    any_call_may(Trouble::Die, VolumeAccess::ReadWrite).await;
+    any_call_may(FaultEffect::Die, VolumeAccess::ReadWrite).await;
 }
 
 #[tokio::test]
 async fn a_readers_wake_that_fails_leaves_it_asleep() {
-    any_call_may(Trouble::Fail, VolumeAccess::ReadOnly).await;
+    any_call_may(FaultEffect::Fail, VolumeAccess::ReadOnly).await;
 }
 
 /// A lost answer is no reason to fail a live guest: its rebirth may have happened.
@@ -284,10 +284,10 @@ async fn the_line_of_a_writer_that_wakes_names_its_layer() {
         let asleep = record().await;
         assert!(asleep.layer.is_some());
         let faults = bed.driver.faults();
-        let struck = faults.struck();
-        faults.plan(When::Nth(Step::Resume, 1), Trouble::Hang);
+        let struck = faults.faults_applied();
+        faults.plan(FaultedCalls::Nth(DriverCall::Resume, 1), FaultEffect::Hang);
         let look = async {
-            wait_for("the wake", SOON, async || (faults.struck() > struck).then_some(())).await;
+            wait_for("the wake", SOON, async || (faults.faults_applied() > struck).then_some(())).await;
             let now = record().await;
             assert_eq!((now.state, now.layer), (SandboxState::Waking, asleep.layer));
             faults.clear();
@@ -309,9 +309,9 @@ fn a_paused_writer_that_is_cut_off_while_it_goes_on_is_never_asleep() {
         let (id, volume) = sandbox_with(&bed, VolumeAccess::ReadWrite).await;
         bed.host.pause(id).await.unwrap();
         let faults = bed.driver.faults();
-        let struck = faults.struck();
-        faults.plan(When::Nth(Step::Resume, 1), Trouble::Hang);
-        let hangs = async || (faults.struck() > struck).then_some(());
+        let struck = faults.faults_applied();
+        faults.plan(FaultedCalls::Nth(DriverCall::Resume, 1), FaultEffect::Hang);
+        let hangs = async || (faults.faults_applied() > struck).then_some(());
         tokio::select! {
             biased;
             () = wait_for("the cut", SOON * 2, hangs) => {}

@@ -4,7 +4,7 @@
 use pandastack_host::HostSettings;
 use pandastack_model::{ByteSize, Fault, FaultKind, LayerId, SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_testbed::{FakeBed, FakeGround, spec, wait_for, with_fake_bed};
-use pandastack_vmm_fake::{Step, Trouble, When};
+use pandastack_vmm_fake::{DriverCall, FaultEffect, FaultedCalls};
 use pandastack_wire_fleet::{EnsureParams, ForkParams, HostPort, LayerHold, SealParams, VolumeView};
 
 use crate::SOON;
@@ -44,7 +44,7 @@ async fn a_sandbox_gets_its_volumes_before_its_first_step() {
             vec![mount(first, "/models", VolumeAccess::ReadOnly), mount(second, "/data", VolumeAccess::ReadWrite)];
         let view = bed.ensure_with(id, mounts.clone()).await.unwrap();
         assert_eq!(bed.ensure_with(id, mounts).await.unwrap(), view);
-        assert_eq!(bed.driver.faults().calls(Step::Attach), 2, "asking twice attaches nothing twice");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Attach), 2, "asking twice attaches nothing twice");
         let attached = bed.driver.attached(bed.driver.live()[0]);
         let slots: Vec<_> = attached.iter().map(|(port, size)| (port.slot.to_string(), *size)).collect();
         assert_eq!(slots, [("rw0".to_owned(), SIZE), ("ro0".to_owned(), SIZE)]);
@@ -126,9 +126,9 @@ async fn whichever_step_fails_the_volume_is_free_again() {
     with_fake_bed(FakeBed::settings(), async |bed| {
         let wanted = volume(bed).await;
         let mounts = vec![mount(wanted, "/data", VolumeAccess::ReadWrite)];
-        for step in [Step::Restore, Step::Attach, Step::Resume] {
-            for trouble in [Trouble::Fail, Trouble::Die] {
-                bed.driver.faults().plan(When::Nth(step, 1), trouble);
+        for step in [DriverCall::Restore, DriverCall::Attach, DriverCall::Resume] {
+            for trouble in [FaultEffect::Fail, FaultEffect::Die] {
+                bed.driver.faults().plan(FaultedCalls::Nth(step, 1), trouble);
                 let fault = bed.ensure_with(SandboxId::random(), mounts.clone()).await.unwrap_err();
                 assert_eq!(fault.kind, FaultKind::Unavailable, "{step:?} {trouble:?}: {fault}");
                 is_free(bed, wanted).await;
@@ -141,13 +141,13 @@ async fn whichever_step_fails_the_volume_is_free_again() {
         assert_eq!((fault.kind, fault.code), (FaultKind::Caller, "volume.path"), "{fault}");
         is_free(bed, wanted).await;
         bed.is_idle().await;
-        let restores = bed.driver.faults().calls(Step::Restore);
+        let restores = bed.driver.faults().calls(DriverCall::Restore);
         let bad = bed.ensure_with(SandboxId::random(), vec![mount(wanted, "/", VolumeAccess::ReadWrite)]).await;
         assert_eq!(refused(bad), (FaultKind::Caller, "volume.path"));
         let unknown = vec![mounts[0].clone(), mount(VolumeId::random(), "/other", VolumeAccess::ReadOnly)];
         let unknown = bed.ensure_with(SandboxId::random(), unknown).await;
         assert_eq!(refused(unknown), (FaultKind::Missing, "volume.not_found"));
-        assert_eq!(bed.driver.faults().calls(Step::Restore), restores, "no machine was started for these");
+        assert_eq!(bed.driver.faults().calls(DriverCall::Restore), restores, "no machine was started for these");
         is_free(bed, wanted).await;
     })
     .await;
@@ -192,7 +192,7 @@ async fn growth_reaches_the_machine_and_its_guest() {
 /// Checks that no size given to a machine was smaller than before, and that the last one is the
 /// real size.
 async fn is_never_cut(bed: &FakeBed, growing: VolumeId) {
-    let told = bed.driver.told(bed.driver.live()[0]);
+    let told = bed.driver.given_sizes(bed.driver.live()[0]);
     assert!(told.is_sorted_by_key(|told| told.size), "a machine was told of less than before: {told:?}");
     assert!(told.iter().all(|told| told.size >= told.present), "a machine was told to cut its disk: {told:?}");
     let view = bed.host.volumes().await.unwrap().into_iter().find(|view| view.volume == growing).unwrap();
@@ -229,12 +229,12 @@ async fn a_volume_that_grows_while_its_sandbox_goes_on_is_not_cut() {
         let (growing, id) = (volume(bed).await, SandboxId::random());
         bed.ensure_with(id, vec![mount(growing, "/data", VolumeAccess::ReadWrite)]).await.unwrap();
         for (round, asleep) in [(1, false), (2, true), (3, false)] {
-            let struck = bed.driver.faults().struck();
+            let struck = bed.driver.faults().faults_applied();
             match asleep {
                 true => bed.host.sleep(id).await.map(drop).unwrap(),
                 false => bed.host.pause(id).await.map(drop).unwrap(),
             }
-            bed.driver.faults().plan(When::Nth(Step::Resume, 1), Trouble::Hang);
+            bed.driver.faults().plan(FaultedCalls::Nth(DriverCall::Resume, 1), FaultEffect::Hang);
             let goes_on = async {
                 match asleep {
                     true => bed.host.wake(id).await,
@@ -242,7 +242,7 @@ async fn a_volume_that_grows_while_its_sandbox_goes_on_is_not_cut() {
                 }
             };
             let grows = async {
-                let hangs = async || (bed.driver.faults().struck() > struck).then_some(());
+                let hangs = async || (bed.driver.faults().faults_applied() > struck).then_some(());
                 wait_for("the sandbox to go on", SOON, hangs).await;
                 let wanted = ByteSize::mib(100 * round);
                 let grown = async || {

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use pandastack_host::{HostSettings, Leave, Ledger, LedgerFaults, Lost};
 use pandastack_model::{SandboxId, SandboxState};
 use pandastack_testbed::{FakeBed, FakeGround, Leftovers, Manner, wait_for};
-use pandastack_vmm_fake::Step;
+use pandastack_vmm_fake::DriverCall;
 use pandastack_wire_fleet::HostPort;
 
 use scene::{Operation, Said, Scene};
@@ -245,9 +245,9 @@ async fn a_removal_after_a_refused_one_waits_for_no_wake() {
     assert_eq!(bed.host.remove(id).await.unwrap_err().code, "host.storage");
     assert!(faults.disarm().await.unwrap());
     bed.script.behave(Manner::Silent);
-    let dials = bed.driver.faults().calls(Step::Dial);
+    let dials = bed.driver.faults().calls(DriverCall::Dial);
     let removal = async {
-        let dialled = async || (bed.driver.faults().calls(Step::Dial) > dials).then_some(());
+        let dialled = async || (bed.driver.faults().calls(DriverCall::Dial) > dials).then_some(());
         wait_for("the guest is dialled", SOON, dialled).await;
         bed.host.remove(id).await.unwrap();
     };
