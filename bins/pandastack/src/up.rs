@@ -24,7 +24,7 @@ use pandastack_kit::{Scope, SystemClock, trace::SpanQueue};
 use pandastack_model::{ByteSize, PreviewSuffix, TemplateName, Tier};
 use pandastack_sys::{oom, private};
 use pandastack_vmm::Driver;
-use pandastack_vmm_qemu::{Choice, Jail, QemuDriver, choose_tier};
+use pandastack_vmm_qemu::{Jail, QemuDriver, TierChoice, choose_tier};
 use pandastack_wire_fleet::{ControlPort, HostPort};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -223,7 +223,7 @@ impl Up {
         host: Arc<dyn HostPort>,
         scope: &Scope,
         doorway: Doorway,
-        tier: &Choice,
+        tier: &TierChoice,
         spans: Option<SpanQueue>,
     ) -> Result<Control> {
         let images = self.image_settings()?;

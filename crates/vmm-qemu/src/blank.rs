@@ -26,25 +26,25 @@ use crate::{
     command::STATE_FD,
     limits::{LOAD_DEADLINE, START_DEADLINE},
     machine::QemuMachine,
-    process::{Started, monitor_socket},
+    process::{StartedProcess, monitor_socket},
     qmp::Qmp,
-    room::Switch,
+    room::CpuSwitch,
     state::check_length,
 };
 
 /// A started process.
-pub struct Begun {
-    pub started: Started,
+pub struct BlankProcess {
+    pub started: StartedProcess,
     pub spec: MachineSpec,
     pub netns: Netns,
     pub scope: Scope,
 }
 
-impl Begun {
+impl BlankProcess {
     /// Passes the memory to the process, if it waits for it, and waits until its monitor answers.
     /// The CPUs then run or wait for a command, as the arguments say.
     pub async fn finish(self, memory: File, power: Power) -> Result<QemuMachine, MachineStartError> {
-        let Begun { started: Started { process, entering, opens }, spec, netns, scope } = self;
+        let BlankProcess { started: StartedProcess { process, entering, opens }, spec, netns, scope } = self;
         if let Some(listener) = opens {
             hand_over(listener, memory, &scope);
         }
@@ -54,14 +54,14 @@ impl Begun {
         match connect {
             Ok(Ok(qmp)) if limited.is_ok() => {
                 let qmp = Arc::new(qmp);
-                let switch = Switch::new(spec.id, qmp.clone(), power, &scope);
+                let switch = CpuSwitch::new(spec.id, qmp.clone(), power, &scope);
                 Ok(QemuMachine { id: spec.id, process, qmp, switch, netns, network: spec.network, scope })
             }
             connect => {
                 process.kill().await;
                 Err(match (connect, limited) {
                     (Ok(Err(error)), _) => {
-                        let log = process.last_words();
+                        let log = process.log_tail();
                         MachineStartError::Died { log: if log.is_empty() { error.to_string() } else { log } }
                     }
                     (_, Err(error)) => error,
@@ -71,7 +71,7 @@ impl Begun {
         }
     }
 
-    /// As [`Begun::finish`], and loads the device state that the process inherited.
+    /// As [`BlankProcess::finish`], and loads the device state that the process inherited.
     pub async fn load(self, memory: File) -> Result<Box<dyn Machine>, MachineStartError> {
         let machine = self.finish(memory, Power::Paused).await?;
         match load(&machine.qmp).await {
@@ -85,7 +85,7 @@ impl Begun {
 }
 
 /// A process that waits for its layer.
-pub struct QemuBlank(pub Begun);
+pub struct QemuBlank(pub BlankProcess);
 
 #[async_trait]
 impl Blank for QemuBlank {

@@ -108,15 +108,15 @@ pub fn show(file: &Path, at: &str) -> io::Result<(MountTree, CString)> {
 
 /// A user id that no other machine on this host has.
 #[derive(Debug)]
-pub struct User {
+pub struct JailUser {
     pub number: u32,
     lock: File,
 }
 
-impl User {
+impl JailUser {
     /// Takes a free id from a range. Tries a small part of the range first, so that few files are
     /// made.
-    pub fn take(range: &Range<u32>) -> io::Result<User> {
+    pub fn take(range: &Range<u32>) -> io::Result<JailUser> {
         fs::create_dir_all(USERS_FOLDER)?;
         fs::set_permissions(USERS_FOLDER, fs::Permissions::from_mode(0o700))?;
         let count = range.end.saturating_sub(range.start);
@@ -125,7 +125,7 @@ impl User {
             for _ in 0..USER_ATTEMPTS_PER_WINDOW {
                 let number = range.start + u32::from_ne_bytes(pandastack_kit::random_bytes::<4>()) % window;
                 if let Some(lock) = try_lock(&Path::new(USERS_FOLDER).join(number.to_string()))? {
-                    return Ok(User { number, lock });
+                    return Ok(JailUser { number, lock });
                 }
             }
             if window == count {
@@ -159,7 +159,7 @@ fn try_lock(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// The open files that a machine's process inherits.
-pub struct Files {
+pub struct InheritedFiles {
     pub console: OwnedFd,
     pub tap: OwnedFd,
     pub disk: OwnedFd,
@@ -167,16 +167,16 @@ pub struct Files {
     pub disk_bytes: u64,
 }
 
-impl Files {
+impl InheritedFiles {
     /// Opens all files as the host's user, before the process exists.
-    pub fn open(spec: &MachineSpec, netns: &Netns) -> Result<Files, MachineStartError> {
+    pub fn open(spec: &MachineSpec, netns: &Netns) -> Result<InheritedFiles, MachineStartError> {
         let network = |cause| MachineStartError::Network { netns: spec.network.netns.clone(), cause };
         let tap = netns.run(|| tap::attach_with_header(&spec.network.tap)).and_then(|tap| tap).map_err(network)?;
         let console = OpenOptions::new().create(true).append(true).open(spec.run_dir.join("console.log"));
         let console = console.map_err(MachineStartError::Spawn)?.into();
         let disk = open_disk(&spec.disk)?;
         let disk_bytes = disk.metadata().map_err(MachineStartError::Spawn)?.len();
-        Ok(Files { console, tap, disk: disk.into(), disk_bytes })
+        Ok(InheritedFiles { console, tap, disk: disk.into(), disk_bytes })
     }
 }
 

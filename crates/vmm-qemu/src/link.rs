@@ -60,9 +60,9 @@ fn agent(network: &NetworkAttachment) -> SocketAddr {
 }
 
 /// A TCP stream that can be sealed.
-pub struct KeptStream(pub TcpStream);
+pub struct SealableStream(pub TcpStream);
 
-impl SealableLink for KeptStream {
+impl SealableLink for SealableStream {
     fn state(&self) -> io::Result<LinkState> {
         match tcp_repair::take_down(self.0.as_fd()) {
             Ok(connection) => Ok(state_of(&connection)),
@@ -72,13 +72,13 @@ impl SealableLink for KeptStream {
     }
 }
 
-impl AsyncRead for KeptStream {
+impl AsyncRead for SealableStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for KeptStream {
+impl AsyncWrite for SealableStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }

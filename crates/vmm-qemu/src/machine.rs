@@ -17,11 +17,11 @@ use tokio::{net::TcpStream, sync::watch};
 use crate::{
     command::inherited,
     limits::{DEATH_NEWS_DEADLINE, DIAL_DEADLINE, LOAD_DEADLINE},
-    link::{self, KeptStream},
+    link::{self, SealableStream},
     memory,
-    process::Process,
+    process::QemuProcess,
     qmp::Qmp,
-    room::{Switch, is_stopped_for_room},
+    room::{CpuSwitch, is_stopped_for_room},
     state::StateBuffer,
     volume,
 };
@@ -31,9 +31,9 @@ const SAVED_STATE: u32 = 1000;
 
 pub struct QemuMachine {
     pub(crate) id: MachineId,
-    pub(crate) process: Process,
+    pub(crate) process: QemuProcess,
     pub(crate) qmp: Arc<Qmp>,
-    pub(crate) switch: Switch,
+    pub(crate) switch: CpuSwitch,
     pub(crate) netns: Netns,
     pub(crate) network: NetworkAttachment,
     pub(crate) scope: Scope,
@@ -120,7 +120,7 @@ impl Machine for QemuMachine {
     }
 
     async fn dial_kept(&self) -> Result<Box<dyn SealableLink>, MachineError> {
-        Ok(Box::new(KeptStream(self.connect().await?)))
+        Ok(Box::new(SealableStream(self.connect().await?)))
     }
 
     async fn take_up(&self, state: &LinkState) -> Result<Box<dyn Link>, MachineError> {

@@ -30,13 +30,13 @@ use tokio::{
 
 use crate::{
     command::{CONSOLE_FD, DISK_FD, MONITOR_FD, STATE_FD, TAP_FD, USER_FD},
-    jail::{Files, Jail, RUNTIME, User, failed},
+    jail::{InheritedFiles, Jail, JailUser, RUNTIME, failed},
     limits::{CONSOLE_TAIL_BYTES, FILE_BYTES_MAX, KILL_DEADLINE, LOG_TAIL_BYTES},
     runtime::Runtime,
 };
 
 /// A process that runs a machine.
-pub struct Process {
+pub struct QemuProcess {
     pid: u32,
     handle: Arc<AsyncFd<Pidfd>>,
     state: watch::Receiver<MachineState>,
@@ -44,7 +44,7 @@ pub struct Process {
 }
 
 /// Parameters of a process start.
-pub struct Launch<'a> {
+pub struct QemuLaunch<'a> {
     pub runtime: &'a Runtime,
     pub jail: Jail,
     pub users: &'a Range<u32>,
@@ -57,7 +57,7 @@ pub struct Launch<'a> {
     pub opens: OpenCalls,
     /// Device state to load.
     pub state: Option<File>,
-    pub limited: Limited,
+    pub limited: LimitTiming,
     /// Memory limit of all machines of this server together.
     pub memory_of_all: Option<u64>,
 }
@@ -65,7 +65,7 @@ pub struct Launch<'a> {
 /// When a process enters its control group. That takes milliseconds, so a process that does not run
 /// its guest yet does it during its own start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limited {
+pub enum LimitTiming {
     /// Before its first instruction.
     FromTheStart,
     /// Before the machine is returned.
@@ -73,16 +73,16 @@ pub enum Limited {
 }
 
 /// A started process. Its memory must be passed to it if `opens` is set.
-pub struct Started {
-    pub process: Process,
-    pub entering: Entering,
+pub struct StartedProcess {
+    pub process: QemuProcess,
+    pub entering: EnteringCgroup,
     pub opens: Option<SeccompListener>,
 }
 
 /// A process that is entering its control group.
-pub struct Entering(Option<oneshot::Receiver<Result<(), MachineStartError>>>);
+pub struct EnteringCgroup(Option<oneshot::Receiver<Result<(), MachineStartError>>>);
 
-impl Entering {
+impl EnteringCgroup {
     /// Waits until the process has entered.
     pub async fn done(self) -> Result<(), MachineStartError> {
         match self.0 {
@@ -99,16 +99,16 @@ pub fn monitor_socket(run_dir: &Path) -> PathBuf {
     run_dir.join("qmp")
 }
 
-impl Process {
+impl QemuProcess {
     /// Starts the process. Its monitor can be connected to at once: the socket already listens, and
     /// the process only accepts.
-    pub fn start(launch: Launch<'_>, scope: &Scope) -> Result<Started, MachineStartError> {
-        let Launch { spec, jail, .. } = launch;
+    pub fn start(launch: QemuLaunch<'_>, scope: &Scope) -> Result<StartedProcess, MachineStartError> {
+        let QemuLaunch { spec, jail, .. } = launch;
         let log = spec.run_dir.join("machine.log");
         let group = CgroupHierarchy::find().map(|tree| tree.group(&group_of(&spec.run_dir)));
         let group = unless(jail, "find its control groups", group)?;
         let entrances = match &group {
-            Some(group) if launch.limited == Limited::FromTheStart => {
+            Some(group) if launch.limited == LimitTiming::FromTheStart => {
                 let open = limit(group, &limits(spec), launch.memory_of_all).and_then(|()| group.entrances());
                 unless(jail, "create its control groups", open)?.unwrap_or_default()
             }
@@ -128,7 +128,7 @@ impl Process {
             tracing::debug!(pid = started.pid, %error, "could not set the OOM score of a machine process");
         }
         let entering = match &group {
-            Some(group) if launch.limited == Limited::Meanwhile => {
+            Some(group) if launch.limited == LimitTiming::Meanwhile => {
                 let (group, limits, pid, inner) = (group.clone(), limits(spec), started.pid, scope.clone());
                 let of_all = launch.memory_of_all;
                 let enter =
@@ -139,14 +139,14 @@ impl Process {
                         let _ = tx.send(outcome);
                     }
                 });
-                Entering(Some(entered))
+                EnteringCgroup(Some(entered))
             }
-            _ => Entering(None),
+            _ => EnteringCgroup(None),
         };
         let console = spec.run_dir.join("console.log");
-        let watched = Watched { log, console, group, memory: spec.limits.memory };
+        let watched = DeathSources { log, console, group, memory: spec.limits.memory };
         let process = Self::watched(started.pid, started.handle, watched, scope).map_err(MachineStartError::Spawn)?;
-        Ok(Started { process, entering, opens: started.opens })
+        Ok(StartedProcess { process, entering, opens: started.opens })
     }
 
     /// Takes over a live process of an earlier host process.
@@ -162,14 +162,14 @@ impl Process {
             return Err(MachineStartError::Stranger { pid });
         }
         let (log, console) = (spec.run_dir.join("machine.log"), spec.run_dir.join("console.log"));
-        let watched = Watched { log, console, group, memory: spec.limits.memory };
+        let watched = DeathSources { log, console, group, memory: spec.limits.memory };
         Self::watched(pid, handle, watched, scope).map_err(MachineStartError::Spawn)
     }
 
     // The replacement is `unsafe`, which this room may not use. Its condition holds: the handle
     // always owns its descriptor.
     #[allow(deprecated, reason = "see above")]
-    fn watched(pid: u32, handle: Pidfd, watched: Watched, scope: &Scope) -> io::Result<Self> {
+    fn watched(pid: u32, handle: Pidfd, watched: DeathSources, scope: &Scope) -> io::Result<Self> {
         let handle = Arc::new(AsyncFd::new(handle)?);
         let (tx, state) = watch::channel(MachineState::Alive);
         let log = watched.log.clone();
@@ -186,7 +186,7 @@ impl Process {
     }
 
     /// Returns the end of the process's log.
-    pub fn last_words(&self) -> String {
+    pub fn log_tail(&self) -> String {
         tail(&self.log, LOG_TAIL_BYTES)
     }
 
@@ -211,8 +211,8 @@ fn names_folder(pid: u32, run_dir: &Path) -> bool {
     words.split(|byte| *byte == 0).any(|word| word == name.as_bytes())
 }
 
-fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<JailedProcess, MachineStartError> {
-    let Launch { runtime, spec, .. } = launch;
+fn start(launch: &QemuLaunch<'_>, log: &Path, entrances: &[File]) -> Result<JailedProcess, MachineStartError> {
+    let QemuLaunch { runtime, spec, .. } = launch;
     let jailed = launch.jail == Jail::Full;
     let program = runtime.bundle.program(if jailed { Path::new(RUNTIME) } else { runtime.bundle.folder() });
     let argv = strings([&program.path].into_iter().chain(&program.arguments).chain(&launch.arguments))?;
@@ -220,10 +220,10 @@ fn start(launch: &Launch<'_>, log: &Path, entrances: &[File]) -> Result<JailedPr
     let null = File::options().read(true).write(true).open("/dev/null").map_err(MachineStartError::Spawn)?;
     let output = open_log(log).map_err(MachineStartError::Spawn)?;
     let monitor = UnixListener::bind(monitor_socket(&spec.run_dir)).map_err(MachineStartError::Spawn)?;
-    let files = Files::open(spec, launch.netns)?;
-    let user = jailed.then(|| User::take(launch.users)).transpose().map_err(failed("reserve a user id"))?;
+    let files = InheritedFiles::open(spec, launch.netns)?;
+    let user = jailed.then(|| JailUser::take(launch.users)).transpose().map_err(failed("reserve a user id"))?;
     let state = launch.state.as_ref().map_or(null.as_fd(), AsFd::as_fd);
-    let lock = user.as_ref().map_or(null.as_fd(), User::lock);
+    let lock = user.as_ref().map_or(null.as_fd(), JailUser::lock);
     let mut descriptors: Vec<BorrowedFd<'_>> = vec![null.as_fd(), null.as_fd(), output.as_fd()];
     for (fd, number) in [(monitor.as_fd(), MONITOR_FD), (state, STATE_FD), (files.tap.as_fd(), TAP_FD), (lock, USER_FD)]
     {
@@ -263,7 +263,7 @@ fn open_log(log: &Path) -> io::Result<File> {
 }
 
 /// The longest file that a machine may write. One limit covers all its files.
-fn file_bytes_max(spec: &MachineSpec, files: &Files) -> u64 {
+fn file_bytes_max(spec: &MachineSpec, files: &InheritedFiles) -> u64 {
     FILE_BYTES_MAX.max(spec.memory.get()).max(files.disk_bytes)
 }
 
@@ -321,14 +321,14 @@ fn unless<T>(jail: Jail, step: &str, outcome: Result<T, CgroupError>) -> Result<
 }
 
 /// Sources for the reason of a death.
-struct Watched {
+struct DeathSources {
     log: PathBuf,
     console: PathBuf,
     group: Option<Cgroup>,
     memory: pandastack_model::ByteSize,
 }
 
-async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState>, watched: Watched) {
+async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState>, watched: DeathSources) {
     let reason = match handle.readable().await {
         // A process of an earlier host process is not our child, so its exit status is unknown.
         Ok(_) => watched.explain(handle.get_ref().reap().ok().flatten()),
@@ -340,7 +340,7 @@ async fn watch_death(handle: Arc<AsyncFd<Pidfd>>, tx: watch::Sender<MachineState
     let _ = tx.send(MachineState::Dead { reason });
 }
 
-impl Watched {
+impl DeathSources {
     fn explain(&self, exit: Option<ChildExit>) -> String {
         let killed_for_memory = self.group.as_ref().filter(|group| group.memory_kills() > 0);
         if killed_for_memory.is_some_and(|group| !group.reached_memory_limit()) {
@@ -426,11 +426,11 @@ mod tests {
         // After its output it has set its own arguments.
         stranger.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
         let (pid, scope) = (stranger.id(), Scope::new());
-        let adopted = Process::adopt(&spec, pid, Jail::Full, &scope);
+        let adopted = QemuProcess::adopt(&spec, pid, Jail::Full, &scope);
         assert!(matches!(adopted, Err(MachineStartError::Stranger { .. })), "its words were believed");
         let group = CgroupHierarchy::find().unwrap().group(&group_of(&spec.run_dir));
         enter(&group, &limits(&spec), None, pid).unwrap();
-        let adopted = Process::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
+        let adopted = QemuProcess::adopt(&spec, pid, Jail::Full, &scope).expect("it is in the machine's group");
         adopted.kill().await;
         // The watcher has reaped it already, because it is our child.
         let _ = stranger.wait();
