@@ -12,7 +12,7 @@ use pandastack_kit::{
     Scope,
     trace::{self, OpenSpan},
 };
-use pandastack_layers::{LayerStore, Volume, VolumeKind};
+use pandastack_layers::{DataVolume, DataVolumeKind, LayerStore};
 use pandastack_model::{
     ExecDefaults, Fault, FaultKind, HostAction, SandboxId, SandboxRequest, SandboxState, state::step,
 };
@@ -54,7 +54,7 @@ const EVENTS_MAX: usize = 1024;
 pub struct HostSetup {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
-    pub volume: Arc<Volume>,
+    pub volume: Arc<DataVolume>,
     pub net: NetSettings,
     /// The ledger's file.
     pub ledger: PathBuf,
@@ -147,7 +147,7 @@ impl Host {
         host.context.scope.start("standby", host.standby.clone().keep_filled(host.context.clone()));
         host.context.scope.start("denials", denials::pass_on(host.context.clone(), host.events.clone()));
         host.context.scope.start("audit", audit::repeat(host.context.clone(), host.sandboxes.clone()));
-        if host.context.volume.kind() == VolumeKind::Image {
+        if host.context.volume.kind() == DataVolumeKind::Image {
             host.context.scope.start("trim", trim::repeat(host.context.clone()));
             host.context.scope.start("level", level::repeat(host.context.clone()));
         }

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pandastack_layers::Slack;
+use pandastack_layers::UnusedSpace;
 use pandastack_model::ByteSize;
 
 use crate::sandbox::HostContext;
@@ -51,8 +51,8 @@ pub async fn repeat(context: Arc<HostContext>) {
 }
 
 /// Decides whether to trim, and how fast.
-fn due(slack: &Slack, reserve: ByteSize) -> Option<Pace> {
-    let Slack { held, free_under, since } = *slack;
+fn due(slack: &UnusedSpace, reserve: ByteSize) -> Option<Pace> {
+    let UnusedSpace { held, free_under, since } = *slack;
     if held < WORTH.get() {
         None
     } else if free_under < held.max(reserve.get().saturating_mul(SHORT)) {
@@ -82,7 +82,7 @@ mod tests {
             (50 * GIB, 40 * GIB, 0, Some(Pace::Fast)),
             (50 * GIB, 60 * GIB, 0, None),
         ] {
-            let slack = Slack { held, free_under, since: Duration::from_secs(since) };
+            let slack = UnusedSpace { held, free_under, since: Duration::from_secs(since) };
             assert_eq!(due(&slack, ByteSize::mib(256)), expected, "{slack:?}");
         }
     }

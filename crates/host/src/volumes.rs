@@ -14,7 +14,7 @@ use std::{
 };
 
 use pandastack_kit::{Scope, ScopeError};
-use pandastack_layers::{Condition, VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeStore, VolumeStoreError};
+use pandastack_layers::{VOLUME_BYTES_MAX, VOLUME_BYTES_MIN, VolumeCondition, VolumeStore, VolumeStoreError};
 use pandastack_model::{ByteSize, Fault, FaultKind, SandboxId, VolumeAccess, VolumeId, VolumeMount};
 use pandastack_vmm::{Machine, MachineError, SlotVolume, VolumeSlot};
 use pandastack_wire_fleet::{LayerHold, VolumeView};
@@ -386,7 +386,8 @@ fn check(
     let mut sized = Vec::with_capacity(uses.len());
     for used in uses {
         let size = store.size(used.volume)?;
-        if used.slot.access() == VolumeAccess::ReadOnly && store.condition(used.volume)? == Condition::Unfinished {
+        if used.slot.access() == VolumeAccess::ReadOnly && store.condition(used.volume)? == VolumeCondition::Unfinished
+        {
             return Ok(Err(unfinished(used.volume)));
         }
         sized.push((used, size));

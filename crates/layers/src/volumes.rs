@@ -50,7 +50,7 @@ pub struct VolumeStore {
 
 /// State that the last writer left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum VolumeCondition {
     /// Consistent.
     Whole,
     /// The writer ended without an unmount. The next writer replays the journal. Until then the
@@ -169,12 +169,12 @@ impl VolumeStore {
 
     /// Reads from the superblock whether the last writer finished. A guest can falsify the flag,
     /// which only makes the next guest's kernel refuse the volume or read what was written.
-    pub fn condition(&self, volume: VolumeId) -> Result<Condition, VolumeStoreError> {
+    pub fn condition(&self, volume: VolumeId) -> Result<VolumeCondition, VolumeStoreError> {
         let mut bytes = [0; 4];
         let read = File::open(self.file(volume)).and_then(|file| file.read_exact_at(&mut bytes, INCOMPAT_OFFSET));
         read.map_err(io("read a volume's first block"))?;
         let unfinished = u32::from_le_bytes(bytes) & NEEDS_RECOVERY != 0;
-        Ok(if unfinished { Condition::Unfinished } else { Condition::Whole })
+        Ok(if unfinished { VolumeCondition::Unfinished } else { VolumeCondition::Whole })
     }
 
     /// Path of a volume's disk.

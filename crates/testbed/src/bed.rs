@@ -6,7 +6,7 @@ use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 use anyhow::Result;
 use futures_util::FutureExt;
 use pandastack_host::{Host, HostSettings, HostSetup, net::NetSettings};
-use pandastack_layers::{LayerStore, Volume};
+use pandastack_layers::{DataVolume, LayerStore};
 use pandastack_model::{LayerId, SandboxId, SandboxSpec, TemplateName};
 use pandastack_vmm::Driver;
 use pandastack_wire_fleet::{EnsureParams, ExecEvent, ExecParams, ForkParams, HostPort};
@@ -21,7 +21,7 @@ pub struct Bed {
     pub instance: String,
     pub run_root: PathBuf,
     pub data_dir: PathBuf,
-    volume: Arc<Volume>,
+    volume: Arc<DataVolume>,
     /// Last field: dropped after everything that uses it.
     _folder: DataFolder,
 }
@@ -43,7 +43,7 @@ impl Bed {
         let settings = HostSettings { launch_deadline: stretched(settings.launch_deadline), ..settings };
         let folder = DataFolder::with_templates()?;
         let data_dir = folder.path().to_owned();
-        let volume = Arc::new(Volume::open(&data_dir, 0)?);
+        let volume = Arc::new(DataVolume::open(&data_dir, 0)?);
         let layers = LayerStore::open(volume.root())?;
         let driver: Arc<dyn Driver> = Arc::new(machine_driver()?);
         let instance = data_dir.display().to_string();

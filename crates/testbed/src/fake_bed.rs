@@ -17,7 +17,7 @@ use pandastack_host::{
     Host, HostSettings, HostSetup,
     net::{self, NetSettings, SLOTS_MAX},
 };
-use pandastack_layers::{FORMAT, LayerStore, Manifest, Volume};
+use pandastack_layers::{DataVolume, FORMAT, LayerStore, Manifest};
 use pandastack_model::{ByteSize, Fault, LayerId, MachineId, SandboxId, SandboxSpec, SandboxState, VolumeMount};
 use pandastack_vmm::{BootImage, Driver, MachineLimits, MachineSpec, NetworkAttachment};
 use pandastack_vmm_fake::FakeDriver;
@@ -43,7 +43,7 @@ pub struct FakeGround {
     pub layers: LayerStore,
     pub run_root: PathBuf,
     network: Network,
-    volume: Arc<Volume>,
+    volume: Arc<DataVolume>,
     /// Unmounted before the folder below it is removed: fields drop in this order.
     _small: Option<SmallVolume>,
     folder: tempfile::TempDir,
@@ -222,7 +222,7 @@ impl FakeGround {
     }
 
     async fn make_in(folder: tempfile::TempDir, small: Option<SmallVolume>) -> Result<Self> {
-        let volume = Arc::new(Volume::copies(folder.path())?);
+        let volume = Arc::new(DataVolume::copies(folder.path())?);
         let layers = LayerStore::open(volume.root())?;
         let script = Script::default();
         let guests = script.clone();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pandastack_kit::{Scope, Undo, random_bytes};
-use pandastack_layers::{Defaults, Draft, FORMAT, Manifest};
+use pandastack_layers::{FORMAT, LayerDraft, Manifest, StoredExecDefaults};
 use pandastack_model::{Fault, FaultKind, LayerId, SandboxId};
 use pandastack_sys::reflink::clone_or_copy;
 use pandastack_vmm::{BootImage, Machine, MachineSpec};
@@ -121,7 +121,7 @@ async fn in_berth(
         cpus: ask.cpus,
         disk,
         boot_ms: boot.as_millis() as u64,
-        defaults: Some(Defaults::from(ask.defaults.clone())),
+        defaults: Some(StoredExecDefaults::from(ask.defaults.clone())),
         digests: None,
     };
     let sealed = context.scope.block("seal", move || draft.seal(manifest)).await.map_err(Fault::bug)?;
@@ -130,7 +130,7 @@ async fn in_berth(
 }
 
 /// Starts the layer with a copy of the volume, which must not be in use.
-async fn draft(context: &Arc<HostContext>, ask: &BootParams) -> Result<Draft, Fault> {
+async fn draft(context: &Arc<HostContext>, ask: &BootParams) -> Result<LayerDraft, Fault> {
     let (store, layer) = (context.layers.clone(), ask.layer);
     let from = context.volumes.unused_file(ask.volume).await?;
     let copied = context.scope.block("copy a root", move || {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use pandastack_kit::{Scope, random_bytes};
-use pandastack_layers::{BootKit, FORMAT, LayerStore, Manifest, SealError, Volume};
+use pandastack_layers::{BootKit, DataVolume, FORMAT, LayerSealError, LayerStore, Manifest};
 use pandastack_model::{ByteSize, LayerId, MachineId};
 use pandastack_sys::{private, reflink::clone_or_copy};
 use pandastack_vmm::{
@@ -36,7 +36,7 @@ pub struct BakeParts {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
     /// The volume that holds the layers.
-    pub volume: Arc<Volume>,
+    pub volume: Arc<DataVolume>,
     pub net: Arc<NetPool>,
     /// The guest agent's static binary.
     pub agent: PathBuf,
@@ -85,7 +85,7 @@ pub enum BakeError {
     #[error("pause the machine")]
     Machine(#[from] MachineError),
     #[error("seal the layer")]
-    Seal(#[from] SealError),
+    Seal(#[from] LayerSealError),
     #[error("{action}")]
     Io {
         action: &'static str,

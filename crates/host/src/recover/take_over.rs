@@ -33,7 +33,7 @@ pub struct Found {
 #[derive(Debug, thiserror::Error)]
 enum AdoptError {
     #[error(transparent)]
-    Layer(#[from] pandastack_layers::OpenError),
+    Layer(#[from] pandastack_layers::LayerOpenError),
     #[error(transparent)]
     Net(#[from] NetError),
     #[error(transparent)]

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use pandastack_layers::{ManifestError, OpenError};
+use pandastack_layers::{LayerOpenError, ManifestError};
 use pandastack_model::{Fault, FaultKind, SandboxOrigin, SandboxRefusal, SandboxSpec, SandboxState};
 
 use super::{admission::Full, launch::LaunchError, prepare::PrepareError, seal::SealError};
@@ -41,34 +41,34 @@ pub fn launch_fault(error: LaunchError, spec: &SandboxSpec) -> Fault {
 }
 
 /// Explains why a template's layer cannot be used.
-fn open_fault(error: &OpenError, spec: &SandboxSpec) -> Fault {
+fn open_fault(error: &LayerOpenError, spec: &SandboxSpec) -> Fault {
     match error {
-        OpenError::NoTemplate(name) => {
+        LayerOpenError::NoTemplate(name) => {
             let text = format!("unknown template \"{name}\"; bake it with `pandastack template bake {name}`");
             Fault::new(FaultKind::Caller, "template.unknown", text)
         }
         error if matches!(spec.origin, SandboxOrigin::Layer(_)) && is_gone(error) => {
             Fault::new(FaultKind::Missing, "snapshot.not_found", "the snapshot no longer exists")
         }
-        OpenError::Missing { .. }
-        | OpenError::Manifest { .. }
-        | OpenError::Unreadable { .. }
-        | OpenError::Damaged { .. } => {
+        LayerOpenError::Missing { .. }
+        | LayerOpenError::Manifest { .. }
+        | LayerOpenError::Unreadable { .. }
+        | LayerOpenError::Damaged { .. } => {
             let text = format!(
                 "template {} is damaged; bake it again with `pandastack template bake {}`",
                 spec.template, spec.template
             );
             Fault::new(FaultKind::Unavailable, "template.damaged", text)
         }
-        OpenError::Io { .. } => Fault::bug("layer store"),
+        LayerOpenError::Io { .. } => Fault::bug("layer store"),
     }
 }
 
 /// Whether a layer is missing. It may also go while it is being opened.
-fn is_gone(error: &OpenError) -> bool {
+fn is_gone(error: &LayerOpenError) -> bool {
     match error {
-        OpenError::Missing { .. } => true,
-        OpenError::Manifest { cause: ManifestError::Read(cause), .. } => cause.kind() == io::ErrorKind::NotFound,
+        LayerOpenError::Missing { .. } => true,
+        LayerOpenError::Manifest { cause: ManifestError::Read(cause), .. } => cause.kind() == io::ErrorKind::NotFound,
         _ => false,
     }
 }

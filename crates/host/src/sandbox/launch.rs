@@ -14,7 +14,7 @@ use pandastack_kit::{
     Secret, random_bytes,
     trace::{self, OpenSpan},
 };
-use pandastack_layers::{Layer, OpenError};
+use pandastack_layers::{Layer, LayerOpenError};
 use pandastack_model::{Fault, LayerId, SandboxId, SandboxOrigin, SandboxSpec, SandboxState};
 use pandastack_vmm::{Machine, MachineError, MachineState, Power};
 use pandastack_wire_guest::{Rebirth, VOLUMES_SINCE};
@@ -49,7 +49,7 @@ const GREETINGS_MAX: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] LayerOpenError),
     #[error(transparent)]
     Prepare(#[from] PrepareError),
     #[error(transparent)]
@@ -193,7 +193,7 @@ async fn prepare(
                 }
             }
             // The layer was collected while this machine was being made.
-            Err(PrepareError::Gone { layer }) => return Err(OpenError::Missing { layer }.into()),
+            Err(PrepareError::Gone { layer }) => return Err(LayerOpenError::Missing { layer }.into()),
             outcome => return Ok(outcome?),
         }
     }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use pandastack_kit::{Scope, ScopeError, Undo};
-use pandastack_layers::{Layer, LayerStore, Manifest, Volume, hot};
+use pandastack_layers::{DataVolume, Layer, LayerStore, Manifest, hot};
 use pandastack_model::{ByteSize, Fault, LayerId, MachineId, VolumeId};
 use pandastack_sys::private;
 use pandastack_vmm::{
@@ -46,7 +46,7 @@ pub type SlotHandle = Arc<tokio::sync::Mutex<Option<Slot>>>;
 pub struct HostContext {
     pub driver: Arc<dyn Driver>,
     pub layers: LayerStore,
-    pub volume: Arc<Volume>,
+    pub volume: Arc<DataVolume>,
     pub net: Arc<NetPool>,
     pub ledger: Ledger,
     pub volumes: Volumes,

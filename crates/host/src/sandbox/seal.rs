@@ -18,7 +18,7 @@ use std::{
 };
 
 use pandastack_kit::ScopeError;
-use pandastack_layers::{Defaults, Draft, Durability, FORMAT, Layer, Manifest, hot};
+use pandastack_layers::{Durability, FORMAT, Layer, LayerDraft, Manifest, StoredExecDefaults, hot};
 use pandastack_model::{ByteSize, ExecDefaults, LayerId, SandboxId};
 use pandastack_sys::{pagemap::buffer, reflink::clone_or_copy};
 use pandastack_vmm::{LayerFiles, LinkState, Machine, MachineError, MemoryDelta};
@@ -71,7 +71,7 @@ pub enum SealError {
     #[error(transparent)]
     Machine(#[from] MachineError),
     #[error(transparent)]
-    Store(#[from] pandastack_layers::SealError),
+    Store(#[from] pandastack_layers::LayerSealError),
     #[error(transparent)]
     Scope(#[from] ScopeError),
     #[error("only {free} is free on the data volume")]
@@ -110,7 +110,7 @@ async fn draft_and_take(context: &Arc<HostContext>, living: &Living, plan: SealP
         Then::StayPaused => None,
     };
     let room = permit.as_ref().map_or(0, Permit::bytes);
-    let drafted = context.scope.block("draft layer", move || -> Result<(Draft, Vec<u8>), SealError> {
+    let drafted = context.scope.block("draft layer", move || -> Result<(LayerDraft, Vec<u8>), SealError> {
         let draft = store.draft_of(id)?;
         let files = draft.files();
         copied("clone the memory", &base, &files.mem)?;
@@ -260,7 +260,7 @@ fn manifest_of(living: &Living, plan: &SealPlan, link: Option<LinkState>) -> Man
         cpus: below.cpus,
         disk: below.disk,
         boot_ms: below.boot_ms,
-        defaults: plan.defaults.clone().map(Defaults::from).or_else(|| below.defaults.clone()),
+        defaults: plan.defaults.clone().map(StoredExecDefaults::from).or_else(|| below.defaults.clone()),
         digests: None,
     }
 }

@@ -29,7 +29,7 @@ fn a_new_volume_is_an_empty_ext4_that_takes_little_room() {
         assert_eq!(meta.len(), size.get());
         assert!(meta.blocks() * 512 < 32 << 20, "{size}: {} bytes on disk", meta.blocks() * 512);
         assert_eq!((figure(&file, "Block count:"), figure(&file, "Block size:")), (size.get() / 4096, 4096));
-        assert_eq!(store.condition(volume).unwrap(), Condition::Whole);
+        assert_eq!(store.condition(volume).unwrap(), VolumeCondition::Whole);
         let checked = Command::new("e2fsck").args(["-fn"]).arg(&file).output().unwrap();
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     }
@@ -98,5 +98,5 @@ fn an_unfinished_journal_is_noticed() {
     store.make(volume, VOLUME_BYTES_MIN).unwrap();
     let debugfs = ["-w", "-R", "feature needs_recovery"];
     assert!(Command::new("debugfs").args(debugfs).arg(store.file(volume)).output().unwrap().status.success());
-    assert_eq!(store.condition(volume).unwrap(), Condition::Unfinished);
+    assert_eq!(store.condition(volume).unwrap(), VolumeCondition::Unfinished);
 }
