@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pandastack_dockerfile::{
-    Settings,
+    TemplateSettings,
     limits::{PORTS_MAX, VARIABLE_BYTES_MAX, VARIABLES_MAX},
 };
 use serde::Deserialize;
@@ -39,7 +39,7 @@ pub struct Blob {
 /// Contents of an image's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    pub settings: Settings,
+    pub settings: TemplateSettings,
     /// Digests of the uncompressed layers.
     pub unpacked: Vec<Digest>,
 }
@@ -152,7 +152,7 @@ pub fn config(bytes: &[u8], layers: usize) -> Result<Said, String> {
 }
 
 /// Converts to the settings that a Dockerfile would give.
-fn settings(raw: RawSettings) -> Result<Settings, String> {
+fn settings(raw: RawSettings) -> Result<TemplateSettings, String> {
     let RawSettings { env, working_dir, user, cmd, entrypoint, exposed_ports, labels } = raw;
     let mut known = BTreeMap::new();
     for pair in env.unwrap_or_default() {
@@ -190,7 +190,7 @@ fn settings(raw: RawSettings) -> Result<Settings, String> {
     if workdir.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
         return Err("the working directory of the image is not an absolute path".to_owned());
     }
-    Ok(Settings {
+    Ok(TemplateSettings {
         env: known,
         workdir,
         user: user.filter(|user| !user.is_empty()),

@@ -10,8 +10,8 @@ use super::{
     Upload,
     dockerfile::{self, DockerfileError, limits::IGNORE_BYTES_MAX},
     drive::Job,
-    ignore::{IGNORE, Ignored},
-    plan::Planning,
+    ignore::{IGNORE, IgnorePatterns},
+    plan::Planner,
     upload::Spool,
 };
 use crate::{
@@ -29,7 +29,7 @@ async fn hide_ignored(spool: &mut Spool) -> Result<(), Fault> {
     let (mut text, room) = (Vec::new(), IGNORE_BYTES_MAX as u64 + 1);
     let file = File::open(spool.path(list.part)).await.map_err(Fault::bug)?;
     file.take(room).read_to_end(&mut text).await.map_err(Fault::bug)?;
-    Ignored::parse(&text).map_err(bad)?.drop_from(&mut spool.files);
+    IgnorePatterns::parse(&text).map_err(bad)?.remove_ignored(&mut spool.files);
     Ok(())
 }
 
@@ -87,7 +87,7 @@ impl Control {
             BuildSource::Dockerfile(text) => {
                 let bad = |error: DockerfileError| Fault::new(FaultKind::Caller, error.code(), format!("{error}"));
                 let file = dockerfile::parse(text).map_err(bad)?;
-                Planning::new(&file).and_then(|mut planning| planning.needed()).map(drop).map_err(bad)
+                Planner::new(&file).and_then(|mut planning| planning.needed()).map(drop).map_err(bad)
             }
             BuildSource::Snapshot(id) => {
                 self.store.find_snapshot(workspace, id).await?.map(drop).ok_or_else(no_snapshot)

@@ -7,7 +7,7 @@ use pandastack_model::{BuildId, ByteSize, LayerId, SandboxOrigin, TemplateName};
 use pandastack_wire_public::{BuildSource, BuildSpec};
 use tokio::sync::oneshot;
 
-use super::{Settings, failure::Failure, log::LogWriter, machine::Builder, upload::Spool};
+use super::{TemplateSettings, failure::Failure, log::LogWriter, machine::Builder, upload::Spool};
 use crate::{
     Control,
     limits::{BUILD_CLEANUP_MAX, BUILD_MAX, CACHED_BYTES_MAX, CACHED_LAYERS_MAX},
@@ -36,7 +36,7 @@ pub struct Ground {
     pub base: String,
     pub size: Size,
     pub disk_mib: u64,
-    pub settings: Settings,
+    pub settings: TemplateSettings,
 }
 
 /// The origin of a build's next machine.
@@ -51,7 +51,7 @@ pub(super) struct From {
 struct Baked {
     layer: LayerId,
     ground: Ground,
-    settings: Settings,
+    settings: TemplateSettings,
 }
 
 impl Control {
@@ -129,7 +129,7 @@ impl Control {
             }
             BuildSource::Rootfs => {
                 let (ground, layer) = self.rootfs(job, deadline).await?;
-                let settings = Settings::default();
+                let settings = TemplateSettings::default();
                 self.prove(job, &ground, layer, &settings, deadline).await?;
                 return Ok(Baked { layer, ground, settings });
             }
@@ -142,7 +142,7 @@ impl Control {
             }
         };
         let said = match said {
-            Some(settings) => Some(Settings { started: builder.start_command(&settings).await?, ..settings }),
+            Some(settings) => Some(TemplateSettings { started: builder.start_command(&settings).await?, ..settings }),
             None => None,
         };
         self.store.mark_build(job.build.id, BuildStatus::Baking).await?;
@@ -166,7 +166,7 @@ impl Control {
         job: &Job,
         ground: &Ground,
         layer: LayerId,
-        settings: &Settings,
+        settings: &TemplateSettings,
         deadline: Instant,
     ) -> Result<(), Failure> {
         let started = Instant::now();
@@ -204,7 +204,7 @@ impl Control {
             base: bare.to_owned(),
             size: Size { cpus: u32::from(found.cpus), memory_mib: found.memory_mib },
             disk_mib: found.disk_mib,
-            settings: Settings::default(),
+            settings: TemplateSettings::default(),
         }))
     }
 

@@ -15,10 +15,10 @@ use pandastack_wire_public::TextTail;
 use tokio::sync::mpsc;
 
 use super::{
-    Settings,
+    TemplateSettings,
     drive::{Ground, Job, left},
     failure::Failure,
-    plan::{Change, Run, Verb},
+    plan::{ChangeAction, MachineChange, RunCommand},
 };
 use crate::{
     Control,
@@ -93,13 +93,13 @@ impl<'a> Builder<'a> {
     }
 
     /// Applies a step's change to the machine.
-    pub async fn change(&self, change: &Change) -> Result<(), Failure> {
+    pub async fn change(&self, change: &MachineChange) -> Result<(), Failure> {
         self.make_folders(&change.folders).await?;
         match &change.verb {
-            Verb::Run(run) => self.run(run).await,
-            Verb::Place(place) => self.place(place).await,
+            ChangeAction::Run(run) => self.run(run).await,
+            ChangeAction::Place(place) => self.place(place).await,
             // `Take` needs a second machine, so the build handles it.
-            Verb::Take(_) => Err(Failure::new("files of another stage must be copied by the build")),
+            ChangeAction::Take(_) => Err(Failure::new("files of another stage must be copied by the build")),
         }
     }
 
@@ -112,8 +112,8 @@ impl<'a> Builder<'a> {
         self.errand(words.chain(folders.iter().cloned()).collect()).await
     }
 
-    async fn run(&self, run: &Run) -> Result<(), Failure> {
-        let Run { argv, script, env, cwd, user } = run;
+    async fn run(&self, run: &RunCommand) -> Result<(), Failure> {
+        let RunCommand { argv, script, env, cwd, user } = run;
         let argv = match script {
             None => argv.clone(),
             Some(body) => {
@@ -222,14 +222,14 @@ impl<'a> Builder<'a> {
     }
 
     /// Seals the machine as a template.
-    pub async fn seal_template(&self, layer: LayerId, settings: &Settings) -> Result<(), Failure> {
+    pub async fn seal_template(&self, layer: LayerId, settings: &TemplateSettings) -> Result<(), Failure> {
         let ask = SealParams { layer, hold: LayerHold::Kept };
         self.control.host.seal_as(self.id, ask, super::exec_defaults(settings)).await?;
         Ok(())
     }
 
     /// Runs a command with the template's settings, as its sandboxes will.
-    pub async fn prove(&self, settings: &Settings) -> Result<(), Failure> {
+    pub async fn prove(&self, settings: &TemplateSettings) -> Result<(), Failure> {
         let tried = self.exec(ExecParams::shell(":", ERRAND_MAX.min(left(self.deadline)))).await;
         match tried {
             Err(failure) if settings.user.is_some() || settings.workdir.is_some() => {

@@ -33,7 +33,7 @@ use pandastack_model::{BuildId, ExecDefaults, Fault, Shares};
 use pandastack_wire_fleet::WorkspaceId;
 
 pub use log::{BuildLogs, LogReader, Read};
-pub use pandastack_dockerfile::Settings;
+pub use pandastack_dockerfile::TemplateSettings;
 use pandastack_dockerfile::{self as dockerfile, context, ignore, plan};
 use pandastack_image as image;
 pub use pandastack_image::{ImageSettings, Images};
@@ -45,7 +45,7 @@ use upload::Spool;
 const RUNNING: Counted = Counted { name: "running builds", quota: "quota.builds", full: "build.busy" };
 const UPLOADS: Counted = Counted { name: "uploads in progress", quota: "quota.uploads", full: "build.busy" };
 /// The defaults that the host applies to every command in sandboxes of a template.
-fn exec_defaults(settings: &Settings) -> ExecDefaults {
+fn exec_defaults(settings: &TemplateSettings) -> ExecDefaults {
     ExecDefaults { env: settings.env.clone(), cwd: settings.workdir.clone(), user: settings.user.clone() }
 }
 

@@ -12,7 +12,7 @@ use tokio_util::io::ReaderStream;
 use super::{
     failure::Failure,
     machine::Builder,
-    plan::{Contents, Item, Place},
+    plan::{PlaceFiles, PlacedContents, PlacedFile},
 };
 use crate::limits::PLACED_AT_ONCE_MAX;
 
@@ -27,7 +27,7 @@ const PROGRAM_MODE: u32 = 0o755;
 
 impl Builder<'_> {
     /// Places files. A replaced file keeps nothing of the old one.
-    pub(super) async fn place(&self, place: &Place) -> Result<(), Failure> {
+    pub(super) async fn place(&self, place: &PlaceFiles) -> Result<(), Failure> {
         let into_folder = place.into_folder || self.is_folder(&place.dest).await?;
         if into_folder {
             self.make_folders(std::slice::from_ref(&place.dest)).await?;
@@ -35,7 +35,7 @@ impl Builder<'_> {
         let (mut targets, mut archives) = (Vec::new(), Vec::new());
         for item in &place.items {
             match &item.contents {
-                Contents::File(file) if place.unpack && self.is_archive(*file).await? => archives.push(*file),
+                PlacedContents::File(file) if place.unpack && self.is_archive(*file).await? => archives.push(*file),
                 _ if into_folder => targets.push((join(&place.dest, &item.name), item)),
                 _ => targets.push((place.dest.clone(), item)),
             }
@@ -64,13 +64,13 @@ impl Builder<'_> {
         }
     }
 
-    async fn write(&self, place: &Place, target: &str, item: &Item) -> Result<(), Failure> {
+    async fn write(&self, place: &PlaceFiles, target: &str, item: &PlacedFile) -> Result<(), Failure> {
         let (body, usual): (ByteStream, u32) = match &item.contents {
-            Contents::Text(text) => {
+            PlacedContents::Text(text) => {
                 let mode = if text.starts_with("#!") { PROGRAM_MODE } else { PLAIN_MODE };
                 (Box::pin(stream::iter([Ok(bytes::Bytes::from(text.clone().into_bytes()))])), mode)
             }
-            Contents::File(file) => {
+            PlacedContents::File(file) => {
                 let entry = &self.job.spool.files[*file];
                 (self.body(*file).await?, if entry.program { PROGRAM_MODE } else { PLAIN_MODE })
             }
@@ -117,8 +117,8 @@ impl Builder<'_> {
     async fn give(
         &self,
         owner: &str,
-        place: &Place,
-        targets: &[(String, &Item)],
+        place: &PlaceFiles,
+        targets: &[(String, &PlacedFile)],
         into_folder: bool,
     ) -> Result<(), Failure> {
         let mut paths: BTreeSet<String> = targets.iter().map(|(target, _)| target.clone()).collect();

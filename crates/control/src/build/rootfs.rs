@@ -10,7 +10,7 @@ use tokio::{fs::File, io::AsyncReadExt};
 use tokio_util::io::ReaderStream;
 
 use super::{
-    Settings,
+    TemplateSettings,
     drive::{Ground, Job},
     failure::Failure,
     machine::Builder,
@@ -54,7 +54,7 @@ impl Control {
             base: "rootfs".to_owned(),
             size: size_of(&job.ask),
             disk_mib: job.ask.size_mb,
-            settings: Settings::default(),
+            settings: TemplateSettings::default(),
         };
         Ok((ground, layer))
     }
@@ -133,7 +133,7 @@ impl Control {
             base: name,
             size: Size { cpus: u32::from(cpus), memory_mib },
             disk_mib,
-            settings: Settings::default(),
+            settings: TemplateSettings::default(),
         })
     }
 }

@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, time::Instant};
 use pandastack_model::{LayerId, SandboxOrigin};
 
 use super::{
-    Settings,
-    dockerfile::{self, Dockerfile, Taken},
+    TemplateSettings,
+    dockerfile::{self, CopyFrom, Dockerfile},
     drive::{From, Ground, Job},
     failure::Failure,
     machine::Builder,
-    plan::{self, Act, Base, Plan, Planned, Planning, Start, Verb},
+    plan::{self, ChangeAction, PlannedStep, Planner, StageBase, StagePlan, StageStart, StepEffect},
     take::Elsewhere,
 };
 use crate::{
@@ -25,7 +25,7 @@ pub(super) struct Done {
     pub from: From,
     /// Identifies the stage in cache keys.
     pub key: String,
-    settings: Settings,
+    settings: TemplateSettings,
     /// Folders that the stage named and that no step has made yet.
     folders: Vec<String>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Others {
     /// The stages before it, as far as they are needed.
     pub done: Vec<Option<Done>>,
     /// Resolved sources. Within one build a name always means the same source.
-    pub taken: BTreeMap<Taken, Elsewhere>,
+    pub taken: BTreeMap<CopyFrom, Elsewhere>,
 }
 
 /// State after the steps of a stage.
@@ -54,16 +54,16 @@ impl Control {
         job: &'a Job,
         text: &str,
         deadline: Instant,
-    ) -> Result<(Ground, Settings, Builder<'a>), Failure> {
+    ) -> Result<(Ground, TemplateSettings, Builder<'a>), Failure> {
         let file = dockerfile::parse(text)?;
-        let mut planning = Planning::new(&file)?;
+        let mut planning = Planner::new(&file)?;
         let needed = planning.needed()?;
         let mut others = Others::default();
         for (number, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
             others.done.resize_with(number, || None);
             let (ground, folders) =
                 self.stage_ground(job, (&file, number), planning.base(number)?, &others.done, deadline).await?;
-            let start = Start { settings: ground.settings.clone(), folders };
+            let start = StageStart { settings: ground.settings.clone(), folders };
             let plan = planning.stage(number, start, &job.spool.files)?;
             if file.stages.len() > 1 {
                 job.log.say(format!("stage {}/{}", number + 1, file.stages.len())).await;
@@ -92,11 +92,11 @@ impl Control {
         &self,
         job: &Job,
         (file, number): (&Dockerfile, usize),
-        base: Base,
+        base: StageBase,
         done: &[Option<Done>],
         deadline: Instant,
     ) -> Result<(Ground, Vec<String>), Failure> {
-        let Base { name, stage } = base;
+        let StageBase { name, stage } = base;
         let Some(Some(Done { ground, from, key, settings, folders })) = stage.and_then(|stage| done.get(stage)) else {
             let ground = self.base_ground(job, (&name, file.stages[number].base_line), deadline).await?;
             return Ok((ground, Vec::new()));
@@ -109,26 +109,26 @@ impl Control {
         &'a self,
         job: &'a Job,
         ground: &Ground,
-        plan: &Plan,
+        plan: &StagePlan,
         others: &mut Others,
         deadline: Instant,
     ) -> Result<Reached<'a>, Failure> {
         let (mut key, mut from) = (ground.key.clone(), From { origin: ground.origin, cached: ground.cached });
         let mut builder: Option<Builder<'a>> = None;
-        for (number, Planned { line, text, act }) in (1..).zip(&plan.steps) {
+        for (number, PlannedStep { line, text, act }) in (1..).zip(&plan.steps) {
             let step = format!("step {number}/{}", plan.steps.len());
-            let Act::Change(change) = act else {
-                let note = if *act == Act::Nothing { " (ignored)" } else { "" };
+            let StepEffect::Change(change) = act else {
+                let note = if *act == StepEffect::Nothing { " (ignored)" } else { "" };
                 job.log.say(format!("{step}: {text}{note}")).await;
                 continue;
             };
             let named = format!("{step} (line {line}: {text})");
             let taken = match &change.verb {
-                Verb::Take(take) => {
+                ChangeAction::Take(take) => {
                     let found = self.elsewhere(job, &take.from, others).await;
                     found.map_err(|error| error.at(&named))?.key()
                 }
-                Verb::Run(_) | Verb::Place(_) => String::new(),
+                ChangeAction::Run(_) | ChangeAction::Place(_) => String::new(),
             };
             key = plan::key(&key, change, &job.spool.files, &taken);
             let now_ns = self.clock.now_ns();
@@ -146,8 +146,8 @@ impl Control {
                 None => self.begin(job, ground, &from, deadline).await.map_err(|error| error.at(&named))?,
             };
             let changed = match &change.verb {
-                Verb::Take(take) => self.take(job, &machine, change, (take, &mut *others), deadline).await,
-                Verb::Run(_) | Verb::Place(_) => machine.change(change).await,
+                ChangeAction::Take(take) => self.take(job, &machine, change, (take, &mut *others), deadline).await,
+                ChangeAction::Run(_) | ChangeAction::Place(_) => machine.change(change).await,
             };
             changed.map_err(|error| error.at(&named))?;
             let layer = self.keep_layer(job, &machine, &key).await.map_err(|error| error.at(&named))?;

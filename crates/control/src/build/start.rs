@@ -12,7 +12,7 @@ use pandastack_wire_fleet::{
 use tokio::time::sleep;
 
 use super::{
-    Settings,
+    TemplateSettings,
     dockerfile::limits::STEP_TEXT_SHOWN_MAX,
     drive::left,
     failure::Failure,
@@ -35,8 +35,8 @@ enum Outcome {
 
 impl Builder<'_> {
     /// Starts the template's command and waits until it is ready. Returns whether it runs.
-    pub(super) async fn start_command(&self, settings: &Settings) -> Result<bool, Failure> {
-        let Settings { env, workdir, user, entrypoint, cmd, ports, .. } = settings;
+    pub(super) async fn start_command(&self, settings: &TemplateSettings) -> Result<bool, Failure> {
+        let TemplateSettings { env, workdir, user, entrypoint, cmd, ports, .. } = settings;
         let argv: Vec<String> = entrypoint.iter().chain(cmd).cloned().collect();
         if argv.is_empty() {
             return Ok(false);

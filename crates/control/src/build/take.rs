@@ -6,12 +6,12 @@ use std::{collections::btree_map::Entry, time::Instant};
 use pandastack_wire_fleet::FileKind;
 
 use super::{
-    dockerfile::Taken,
+    dockerfile::CopyFrom,
     drive::{From, Ground, Job},
     failure::Failure,
     ignore::glob,
     machine::Builder,
-    plan::{Change, Take},
+    plan::{CopyFiles, MachineChange},
     source::Source,
     stages::{Done, Others},
 };
@@ -54,7 +54,7 @@ impl Control {
     pub(super) async fn elsewhere<'a>(
         &self,
         job: &Job,
-        taken: &Taken,
+        taken: &CopyFrom,
         others: &'a mut Others,
     ) -> Result<&'a mut Elsewhere, Failure> {
         let entry = match others.taken.entry(taken.clone()) {
@@ -63,12 +63,12 @@ impl Control {
         };
         let layer = |ground, from, key| Elsewhere::Layer { ground: Box::new(ground), from, key };
         let found = match taken {
-            Taken::Stage(number) => match others.done.get(*number) {
+            CopyFrom::Stage(number) => match others.done.get(*number) {
                 Some(Some(Done { ground, from, key, .. })) => layer(ground.clone(), *from, key.clone()),
                 _ => return Err(Failure::new("the stage was not built")),
             },
             // Names are resolved in the same order as in `FROM`.
-            Taken::Named(name) => match self.template_ground(job, name).await? {
+            CopyFrom::Named(name) => match self.template_ground(job, name).await? {
                 Some(ground) => {
                     let (from, key) = (From { origin: ground.origin, cached: ground.cached }, ground.key.clone());
                     layer(ground, from, key)
@@ -90,8 +90,8 @@ impl Control {
         &self,
         job: &Job,
         to: &Builder<'_>,
-        change: &Change,
-        (take, others): (&Take, &mut Others),
+        change: &MachineChange,
+        (take, others): (&CopyFiles, &mut Others),
         deadline: Instant,
     ) -> Result<(), Failure> {
         to.make_folders(&change.folders).await?;
@@ -108,7 +108,7 @@ impl Control {
     }
 
     /// Copies files from one machine into the staging folder of another.
-    async fn carry(&self, source: &Builder<'_>, to: &Builder<'_>, take: &Take) -> Result<Staged, Failure> {
+    async fn carry(&self, source: &Builder<'_>, to: &Builder<'_>, take: &CopyFiles) -> Result<Staged, Failure> {
         let mut paths = Vec::new();
         for path in &take.sources {
             paths.extend(self.meant(source, path).await?);
@@ -123,7 +123,7 @@ impl Control {
     }
 
     /// Sets owner and mode of the staged files and copies them to their destination.
-    async fn unstage(&self, to: &Builder<'_>, take: &Take, staged: &Staged) -> Result<(), Failure> {
+    async fn unstage(&self, to: &Builder<'_>, take: &CopyFiles, staged: &Staged) -> Result<(), Failure> {
         let owner = take.owner.as_deref().unwrap_or("0:0");
         to.errand(words(&["chown", "-hR", owner, "--", STAGING])).await?;
         if let Some(mode) = take.mode {

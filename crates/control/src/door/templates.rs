@@ -14,7 +14,7 @@ use pandastack_wire_public::{Template, rfc3339};
 use serde_json::{Value, json};
 
 use super::caller::Authenticated;
-use crate::{Control, build::Settings, store};
+use crate::{Control, build::TemplateSettings, store};
 
 /// Lists every template: the host's, then the caller's, each by name. A bare array, because a
 /// published client needs one.
@@ -90,8 +90,8 @@ fn render(template: store::Template) -> Template {
     }
 }
 
-fn describe(settings: Settings) -> BTreeMap<String, Value> {
-    let Settings { env, workdir, user, entrypoint, cmd, started, ports, labels } = settings;
+fn describe(settings: TemplateSettings) -> BTreeMap<String, Value> {
+    let TemplateSettings { env, workdir, user, entrypoint, cmd, started, ports, labels } = settings;
     let said = [
         ("env", json!(env)),
         ("workdir", json!(workdir)),

@@ -6,7 +6,7 @@ use pandastack_wire_fleet::WorkspaceId;
 use sqlx::{Sqlite, Transaction, sqlite::SqliteRow};
 
 use super::{Holding, Size, Store, StoreError, failed, from_sql, intent::column, to_sql};
-use crate::build::Settings;
+use crate::build::TemplateSettings;
 
 /// A template as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Template {
     pub base: String,
     pub size: Size,
     pub disk_mib: u64,
-    pub settings: Settings,
+    pub settings: TemplateSettings,
     pub created_at_ns: u64,
 }
 
