@@ -14,8 +14,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandastack_control::{
-    BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, Reach, Roots, TelemetryError,
-    TelemetrySettings, WebhookSettings, start_telemetry,
+    AddressPolicy, BootstrapKey, Control, ControlSettings, ImageSettings, Operator, RateSettings, TelemetryError,
+    TelemetrySettings, TrustRoots, WebhookSettings, start_telemetry,
 };
 use pandastack_door::{ServeSettings, serve_with};
 use pandastack_edge::Edge;
@@ -230,7 +230,7 @@ impl Up {
         let database = place.data_dir.join("control.db");
         let control = Control::open(&database, host.clone(), scope.clone(), Arc::new(SystemClock)).await?;
         let control = control.with_settings(self.control_settings());
-        let reach = if self.webhook_allow_private { Reach::Private } else { Reach::Public };
+        let reach = if self.webhook_allow_private { AddressPolicy::Private } else { AddressPolicy::Public };
         let control = control.with_webhooks(WebhookSettings { reach, ..WebhookSettings::default() });
         let connections = doorway.settings.places();
         let control = control.with_images(images).with_spans(spans).with_connections(connections.clone());
@@ -256,9 +256,9 @@ impl Up {
     }
 
     fn image_settings(&self) -> Result<ImageSettings> {
-        let roots = self.image_ca.as_deref().map(Roots::host_and).transpose().context("read --image-ca")?;
+        let roots = self.image_ca.as_deref().map(TrustRoots::host_and).transpose().context("read --image-ca")?;
         Ok(ImageSettings {
-            reach: if self.image_allow_private { Reach::Private } else { Reach::Public },
+            reach: if self.image_allow_private { AddressPolicy::Private } else { AddressPolicy::Public },
             registry: Some(self.image_registry.clone()),
             plain: self.image_plain_http.clone(),
             roots: roots.unwrap_or_default(),

@@ -20,7 +20,7 @@ mod telemetry;
 pub use app::{BootstrapError, BootstrapKey, MadeKey, OfflineKeyError};
 pub use build::ImageSettings;
 pub use control::{Control, OpenError};
-pub use dial::{Reach, Roots};
+pub use dial::{AddressPolicy, TrustRoots};
 pub use hooks::WebhookSettings;
 use pandastack_dial as dial;
 pub use pandastack_door::{Operator, RateSettings};

@@ -14,7 +14,7 @@ mod unpacked;
 
 use std::{io, path::PathBuf};
 
-use pandastack_dial::{DialError, Dialer, Place, Reach, Roots};
+use pandastack_dial::{AddressPolicy, DialError, DialTarget, Dialer, TrustRoots};
 use pandastack_kit::{Scope, Secret};
 use url::{Host, Url};
 
@@ -23,8 +23,8 @@ pub use reference::Reference;
 /// The operator's settings for images.
 #[derive(Clone, Debug, Default)]
 pub struct ImageSettings {
-    pub reach: Reach,
-    pub roots: Roots,
+    pub reach: AddressPolicy,
+    pub roots: TrustRoots,
     /// The registry of names without one.
     pub registry: Option<String>,
     /// Registries that are reached without TLS, besides those on this host.
@@ -140,7 +140,7 @@ impl Images {
     }
 
     /// The target of a URL. Refuses plain HTTP where it is not allowed.
-    fn place(&self, url: &Url) -> Result<Place, PullError> {
+    fn place(&self, url: &Url) -> Result<DialTarget, PullError> {
         let tls = url.scheme() == "https";
         if !tls && (url.scheme() != "http" || !self.may_be_plain(url)) {
             return Err(PullError::Bad(format!(
@@ -154,7 +154,7 @@ impl Images {
             Some(Host::Ipv6(address)) => address.to_string(),
             None => return Err(PullError::Bad("the URL has no host".to_owned())),
         };
-        Ok(Place { host, port: url.port_or_known_default().unwrap_or(443), tls })
+        Ok(DialTarget { host, port: url.port_or_known_default().unwrap_or(443), tls })
     }
 
     fn may_be_plain(&self, url: &Url) -> bool {

@@ -12,7 +12,7 @@ use hyper::{
     header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE},
 };
 use hyper_util::rt::TokioIo;
-use pandastack_dial::Connection;
+use pandastack_dial::ConnectionTask;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
@@ -52,7 +52,7 @@ struct Answer {
     response: Response<Incoming>,
     /// Whether the registry itself answered, and not the target of a redirect.
     own: bool,
-    _connection: Connection,
+    _connection: ConnectionTask,
 }
 
 #[derive(Deserialize)]
@@ -200,7 +200,7 @@ impl<'a> Registry<'a> {
             // The request itself reports an error.
             let _ = connection.await;
         });
-        let carrying = Connection::of(carrying);
+        let carrying = ConnectionTask::of(carrying);
         let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
         let request = Request::get(&url[url::Position::BeforePath..url::Position::AfterQuery])
             .header(HOST, authority)

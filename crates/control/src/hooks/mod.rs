@@ -11,11 +11,11 @@ pub use send::{Letter, Sender, Sent};
 pub use sign::{secret_text, signatures};
 pub use target::Target;
 
-use crate::dial::{Reach, Roots};
+use crate::dial::{AddressPolicy, TrustRoots};
 
 /// The operator's settings for webhooks.
 #[derive(Clone, Debug, Default)]
 pub struct WebhookSettings {
-    pub reach: Reach,
-    pub roots: Roots,
+    pub reach: AddressPolicy,
+    pub roots: TrustRoots,
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::Target;
 use crate::{
-    dial::{Connection, DialError, Dialer, Place, Reach, Roots},
+    dial::{AddressPolicy, ConnectionTask, DialError, DialTarget, Dialer, TrustRoots},
     limits::{
         WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_ANSWER_MAX, WEBHOOK_ANSWER_READ_MAX, WEBHOOK_CONNECT_MAX,
         WEBHOOK_HEAD_BYTES_MAX,
@@ -68,11 +68,11 @@ enum SendError {
 
 impl Sender {
     /// Makes a sender. Certificates are read at their first use.
-    pub fn new(reach: Reach, roots: Roots, scope: Scope) -> Self {
+    pub fn new(reach: AddressPolicy, roots: TrustRoots, scope: Scope) -> Self {
         Self { dialer: Dialer::new(reach, roots, scope.clone()), scope }
     }
 
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> AddressPolicy {
         self.dialer.reach()
     }
 
@@ -88,9 +88,9 @@ impl Sender {
         }
     }
 
-    async fn post(&self, letter: Letter<'_>) -> Result<(Response<Incoming>, Connection), SendError> {
+    async fn post(&self, letter: Letter<'_>) -> Result<(Response<Incoming>, ConnectionTask), SendError> {
         let Letter { target, .. } = letter;
-        let place = Place { host: target.host(), port: target.port(), tls: target.is_https() };
+        let place = DialTarget { host: target.host(), port: target.port(), tls: target.is_https() };
         let opened = timeout(WEBHOOK_CONNECT_MAX, self.dialer.open(&place)).await;
         let stream = opened.map_err(|_| SendError::ConnectSlow)??;
         let mut builder = http1::Builder::new();
@@ -100,7 +100,7 @@ impl Sender {
             // The request reports the same error.
             let _ = connection.await;
         });
-        let carrying = Connection::of(carrying);
+        let carrying = ConnectionTask::of(carrying);
         let mut request = Request::post(letter.target.path_and_query())
             .header(HOST, letter.target.authority())
             .header(USER_AGENT, concat!("pandastack-webhooks/", env!("CARGO_PKG_VERSION")))
@@ -165,8 +165,8 @@ fn chain(error: &SendError) -> String {
 mod tests {
     use super::*;
 
-    async fn sent(reach: Reach, url: &str) -> Sent {
-        let target = Target::parse(url, Reach::Private).unwrap();
+    async fn sent(reach: AddressPolicy, url: &str) -> Sent {
+        let target = Target::parse(url, AddressPolicy::Private).unwrap();
         let letter = Letter {
             target: &target,
             id: "evt".into(),
@@ -175,7 +175,7 @@ mod tests {
             body: "{}",
             cause: None,
         };
-        Sender::new(reach, Roots::Host, Scope::new()).send(letter).await
+        Sender::new(reach, TrustRoots::Host, Scope::new()).send(letter).await
     }
 
     /// Simulates a name that was allowed when it was given and resolves to another address now.
@@ -184,13 +184,13 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"] {
-            let sent = sent(Reach::Public, &format!("http://{host}:{port}/")).await;
+            let sent = sent(AddressPolicy::Public, &format!("http://{host}:{port}/")).await;
             assert!(sent.error.as_ref().is_some_and(|error| error.contains("not allowed")), "{host}: {sent:?}");
         }
         let silence = timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(silence.is_err(), "not even a connection was made");
         let url = format!("http://127.0.0.1:{port}/");
-        let (sent, ()) = tokio::join!(sent(Reach::Private, &url), async {
+        let (sent, ()) = tokio::join!(sent(AddressPolicy::Private, &url), async {
             drop(listener.accept().await.unwrap());
         });
         assert!(sent.error.unwrap().starts_with("no valid HTTP response"));

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::TelemetrySettings;
 use crate::{
-    dial::{Connection, DialError, Dialer, Place, Reach},
+    dial::{AddressPolicy, ConnectionTask, DialError, DialTarget, Dialer},
     limits::{COLLECTOR_ANSWER_BYTES_MAX, COLLECTOR_ANSWER_MAX, COLLECTOR_HEAD_BYTES_MAX},
 };
 
@@ -65,7 +65,7 @@ struct Partial {
 
 impl Poster {
     pub fn new(settings: TelemetrySettings, scope: Scope) -> Self {
-        let dialer = Dialer::new(Reach::Private, settings.roots.clone(), scope.clone());
+        let dialer = Dialer::new(AddressPolicy::Private, settings.roots.clone(), scope.clone());
         Self { settings, dialer, scope }
     }
 
@@ -92,14 +92,14 @@ impl Poster {
         }
     }
 
-    async fn ask(&self, body: Bytes) -> Result<(Response<Incoming>, Connection), PostError> {
+    async fn ask(&self, body: Bytes) -> Result<(Response<Incoming>, ConnectionTask), PostError> {
         let TelemetrySettings { target, headers, .. } = &self.settings;
-        let place = Place { host: target.host(), port: target.port(), tls: target.is_https() };
+        let place = DialTarget { host: target.host(), port: target.port(), tls: target.is_https() };
         let stream = self.dialer.open(&place).await?;
         let mut builder = http1::Builder::new();
         builder.max_buf_size(COLLECTOR_HEAD_BYTES_MAX);
         let (mut requests, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(PostError::Http)?;
-        let carrying = Connection::of(self.scope.start("collector connection", async move {
+        let carrying = ConnectionTask::of(self.scope.start("collector connection", async move {
             // The request itself reports an error.
             let _ = connection.await;
         }));

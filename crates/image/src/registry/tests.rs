@@ -9,7 +9,7 @@ use serde_json::json;
 use server::{AUTHORITY, Asked, Reply, Server};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use pandastack_dial::{Reach, Roots};
+use pandastack_dial::{AddressPolicy, TrustRoots};
 
 use super::*;
 use crate::{ImageSettings, NoRoom};
@@ -61,8 +61,8 @@ fn good(asked: &Asked) -> Reply {
     }
 }
 
-fn images(roots: Roots) -> Images {
-    Images::new(ImageSettings { reach: Reach::Private, roots, ..ImageSettings::default() }, Scope::new())
+fn images(roots: TrustRoots) -> Images {
+    Images::new(ImageSettings { reach: AddressPolicy::Private, roots, ..ImageSettings::default() }, Scope::new())
 }
 
 fn ann() -> Credentials {
@@ -71,7 +71,7 @@ fn ann() -> Credentials {
 
 /// Pulls the image and its layer, as a build does.
 async fn pull(server: &Server, auth: Option<&Credentials>) -> Result<Vec<u8>, PullError> {
-    pull_with(&images(Roots::These(Vec::new())), server, "1", auth).await
+    pull_with(&images(TrustRoots::These(Vec::new())), server, "1", auth).await
 }
 
 async fn pull_with(
@@ -209,7 +209,7 @@ async fn tls_is_trusted_only_with_somebody_who_vouches_for_it() {
         false => good(asked),
     })
     .await;
-    let nobody = pull_with(&images(Roots::Host), &registry, "1", None).await.unwrap_err();
+    let nobody = pull_with(&images(TrustRoots::Host), &registry, "1", None).await.unwrap_err();
     assert!(nobody.code() == "template.image_unreachable" && nobody.to_string().contains("TLS"), "{nobody}");
     assert_eq!(store.seen(), []);
 
@@ -219,13 +219,13 @@ async fn tls_is_trusted_only_with_somebody_who_vouches_for_it() {
     let pem = format!("a note\n-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n");
     std::fs::write(&bundle, pem).unwrap();
     std::fs::write(&empty, "a note\n").unwrap();
-    let operators = images(Roots::host_and(&bundle).unwrap());
+    let operators = images(TrustRoots::host_and(&bundle).unwrap());
     assert_eq!(pull_with(&operators, &registry, "1", None).await.unwrap(), LAYER);
-    assert!(Roots::host_and(&empty).unwrap_err().to_string().contains("contains no PEM certificate"));
-    assert!(Roots::host_and(&folder.path().join("none")).is_err());
+    assert!(TrustRoots::host_and(&empty).unwrap_err().to_string().contains("contains no PEM certificate"));
+    assert!(TrustRoots::host_and(&folder.path().join("none")).is_err());
 
     // The certificate is for another name.
-    let images = images(Roots::These(vec![CertificateDer::from(AUTHORITY)]));
+    let images = images(TrustRoots::These(vec![CertificateDer::from(AUTHORITY)]));
     let reference = images.reference("r.example/app").unwrap();
     let asking = Registry::new(&images, &reference, None);
     let url = Url::parse(&format!("https://127.0.0.1:{}/", store.port)).unwrap();
@@ -241,7 +241,7 @@ async fn what_is_not_what_its_digest_says_is_refused() {
     })
     .await;
     let version = digest(&manifest());
-    let images = images(Roots::These(Vec::new()));
+    let images = images(TrustRoots::These(Vec::new()));
     let refused = pull_with(&images, &server, version.as_str(), None).await.unwrap_err();
     assert!(refused.code() == "template.image_bad" && refused.to_string().contains(version.as_str()), "{refused}");
     let server = Server::start(good).await;
@@ -287,7 +287,7 @@ async fn answers_that_are_cut_off_or_never_end_are_refused() {
         (Reply::Endless, "template.image_bad"),
     ] {
         let server = Server::start(move |_| reply.clone()).await;
-        let images = images(Roots::These(Vec::new()));
+        let images = images(TrustRoots::These(Vec::new()));
         let reference = images.reference(&format!("127.0.0.1:{}/app", server.port)).unwrap();
         let mut spool = Folder(tempfile::tempdir().unwrap());
         let refused = Registry::new(&images, &reference, None).fetch(&layer(), &mut spool, 0).await.unwrap_err();
