@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::{
     app::{KeyCache, PreviewSigner, Promotions, Settle, TermLocks},
     boots::Boots,
-    build::{Builds, ImageSettings, Images},
+    build::{Builds, ImageClient, ImageSettings},
     door,
     hooks::{Flights, Sender, WebhookSettings},
     limits::{ATTEMPTS_REMEMBERED, AUDIT_QUEUE_MAX, AUDIT_WAIT_MAX, FOLLOWERS_MAX, SETTLE_QUEUE_MAX},
@@ -70,7 +70,7 @@ pub(crate) struct Locks {
 #[derive(Clone)]
 pub(crate) struct TemplateBuilding {
     pub(crate) builds: Arc<Builds>,
-    pub(crate) images: Arc<Images>,
+    pub(crate) images: Arc<ImageClient>,
 }
 
 /// Deliveries to webhooks.
@@ -134,7 +134,7 @@ impl Control {
             locks: Locks::default(),
             templates: TemplateBuilding {
                 builds: Arc::new(builds),
-                images: Arc::new(Images::new(ImageSettings::default(), scope.clone())),
+                images: Arc::new(ImageClient::new(ImageSettings::default(), scope.clone())),
             },
             webhooks: WebhookDelivery {
                 sender: Arc::new(Sender::new(reach, roots, scope.clone())),
@@ -178,7 +178,7 @@ impl Control {
     /// Fetches images under the operator's settings. Until this call only registries on the
     /// public internet are allowed, and an image name must contain its registry.
     pub fn with_images(mut self, settings: ImageSettings) -> Self {
-        self.templates.images = Arc::new(Images::new(settings, self.scope.clone()));
+        self.templates.images = Arc::new(ImageClient::new(settings, self.scope.clone()));
         self
     }
 

@@ -18,7 +18,7 @@ use pandastack_dial::{AddressPolicy, DialError, DialTarget, Dialer, TrustRoots};
 use pandastack_kit::{Scope, Secret};
 use url::{Host, Url};
 
-pub use reference::Reference;
+pub use reference::ImageReference;
 
 /// The operator's settings for images.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct ImageSettings {
 }
 
 /// Access to images.
-pub struct Images {
+pub struct ImageClient {
     dialer: Dialer,
     registry: Option<String>,
     plain: Vec<String>,
@@ -55,7 +55,7 @@ pub enum PullError {
     #[error("{0}")]
     Bad(String),
     #[error("{0}")]
-    NoRoom(#[from] NoRoom),
+    NoRoom(#[from] SpoolFull),
     #[error("write a downloaded layer")]
     Spool(#[source] io::Error),
 }
@@ -78,20 +78,20 @@ impl PullError {
 /// The spool has no room for the fetched bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("insufficient host storage for uploads; try again when other builds have finished")]
-pub struct NoRoom;
+pub struct SpoolFull;
 
 /// Storage for layers until they are used.
-pub trait Spool: Send {
+pub trait LayerSpool: Send {
     /// Path of a part.
     fn path(&self, part: usize) -> PathBuf;
 
     /// Counts bytes before they are written.
-    fn charge(&mut self, bytes: u64) -> Result<(), NoRoom>;
+    fn charge(&mut self, bytes: u64) -> Result<(), SpoolFull>;
 }
 
 /// User name and password for a registry.
 #[derive(Clone)]
-pub struct Credentials {
+pub struct RegistryCredentials {
     pub username: String,
     pub password: Secret<String>,
 }
@@ -117,15 +117,15 @@ impl From<hyper::Error> for PullError {
     }
 }
 
-impl Images {
+impl ImageClient {
     pub fn new(settings: ImageSettings, scope: Scope) -> Self {
         let ImageSettings { reach, roots, registry, plain } = settings;
         Self { dialer: Dialer::new(reach, roots, scope.clone()), registry, plain, scope }
     }
 
     /// Parses the name of an image.
-    pub fn reference(&self, text: &str) -> Result<Reference, String> {
-        Reference::parse(text, self.registry.as_deref())
+    pub fn reference(&self, text: &str) -> Result<ImageReference, String> {
+        ImageReference::parse(text, self.registry.as_deref())
     }
 
     /// URL of a registry.

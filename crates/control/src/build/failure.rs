@@ -4,7 +4,7 @@ use pandastack_model::{Fault, FaultKind};
 
 use super::{
     dockerfile::DockerfileError,
-    image::{PullError, Reference},
+    image::{ImageReference, PullError},
 };
 use crate::store::StoreError;
 
@@ -19,7 +19,7 @@ impl Failure {
     }
 
     /// A failure to pull an image, with the image's name.
-    pub fn of_image(reference: &Reference, error: PullError) -> Self {
+    pub fn of_image(reference: &ImageReference, error: PullError) -> Self {
         match error {
             PullError::Spool(cause) => Fault::bug(cause).into(),
             error => Self(format!("image {reference}: {error} ({})", error.code())),

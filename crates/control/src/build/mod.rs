@@ -36,7 +36,7 @@ pub use log::{BuildLogs, LogReader, Read};
 pub use pandastack_dockerfile::TemplateSettings;
 use pandastack_dockerfile::{self as dockerfile, context, ignore, plan};
 use pandastack_image as image;
-pub use pandastack_image::{ImageSettings, Images};
+pub use pandastack_image::{ImageClient, ImageSettings};
 pub use upload::{Upload, receive};
 
 use crate::limits::{BUILDS_AT_ONCE_MAX, UPLOADS_AT_ONCE_MAX};

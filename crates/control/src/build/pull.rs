@@ -16,11 +16,11 @@ use super::{
     exec_defaults,
     failure::Failure,
     image::{
-        Credentials, PullError, Reference,
-        flatten::{self, Flat, Layer},
+        ImageReference, PullError, RegistryCredentials,
+        flatten::{self, FetchedLayer, FlattenedImage},
         reference,
-        registry::{Image, Registry},
-        tree::Listing,
+        registry::{Image, RegistryClient},
+        tree::TreeListing,
     },
     machine::Builder,
     rootfs::{ROOT, size_of},
@@ -36,11 +36,11 @@ impl Control {
     pub(super) async fn image_ground(
         &self,
         job: &Job,
-        reference: &Reference,
+        reference: &ImageReference,
         deadline: Instant,
     ) -> Result<Ground, Failure> {
         let auth = credentials(job, reference);
-        let mut registry = Registry::new(&self.templates.images, reference, auth.as_ref());
+        let mut registry = RegistryClient::new(&self.templates.images, reference, auth.as_ref());
         job.log.say(format!("resolving image {reference}")).await;
         let image = registry.resolve().await.map_err(|error| Failure::of_image(reference, error))?;
         let size = size_of(&job.ask);
@@ -78,8 +78,8 @@ impl Control {
     async fn pour(
         &self,
         job: &Job,
-        reference: &Reference,
-        (layers, ground): (Vec<Layer>, &Ground),
+        reference: &ImageReference,
+        (layers, ground): (Vec<FetchedLayer>, &Ground),
         volume: pandastack_model::VolumeId,
         deadline: Instant,
     ) -> Result<(), Failure> {
@@ -89,7 +89,7 @@ impl Control {
         let (folder, these, token) = (ground.settings.workdir.clone(), layers.clone(), stop.clone());
         let look = move || {
             let looked = flatten::look(&these, folder.as_deref(), &token);
-            looked.map(|Flat { tree, left_out }| (tree.list(), left_out))
+            looked.map(|FlattenedImage { tree, left_out }| (tree.list(), left_out))
         };
         let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
         let (listing, left_out) = self.scope.block("read layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
@@ -119,7 +119,7 @@ impl Control {
         &self,
         builder: &Builder<'_>,
         words: Vec<String>,
-        (listing, layers): (Listing, Vec<Layer>),
+        (listing, layers): (TreeListing, Vec<FetchedLayer>),
         stop: &CancellationToken,
     ) -> Result<Result<(), flatten::FlattenError>, Failure> {
         let ((pieces, mut poured), stop) = (mpsc::channel(PIECES_AHEAD_MAX), stop.clone());
@@ -134,22 +134,22 @@ impl Control {
 }
 
 /// Returns the build's credentials if they are for the image's registry.
-pub(super) fn credentials(job: &Job, reference: &Reference) -> Option<Credentials> {
+pub(super) fn credentials(job: &Job, reference: &ImageReference) -> Option<RegistryCredentials> {
     let meant = |auth: &&RegistryAuth| match &auth.registry {
         Some(named) => reference::at(named) == reference.registry,
         None => true,
     };
     let RegistryAuth { username, password, .. } = job.ask.registry_auth.as_ref().filter(meant)?;
-    Some(Credentials { username: username.clone(), password: Secret::new(password.0.clone()) })
+    Some(RegistryCredentials { username: username.clone(), password: Secret::new(password.0.clone()) })
 }
 
 /// Fetches all layers of an image.
 pub(super) async fn fetch(
     job: &Job,
-    registry: &mut Registry<'_>,
+    registry: &mut RegistryClient<'_>,
     image: &Image,
     spool: &mut Spool,
-) -> Result<Vec<Layer>, PullError> {
+) -> Result<Vec<FetchedLayer>, PullError> {
     let (mut layers, mut parts) = (Vec::new(), HashMap::new());
     for (number, (blob, unpacked)) in image.layers.iter().zip(&image.said.unpacked).enumerate() {
         let named = format!(
@@ -169,7 +169,7 @@ pub(super) async fn fetch(
                 number
             }
         };
-        layers.push(Layer { path: spool.path(part), unpacked: unpacked.clone() });
+        layers.push(FetchedLayer { path: spool.path(part), unpacked: unpacked.clone() });
     }
     Ok(layers)
 }

@@ -8,10 +8,10 @@ use super::{
     drive::Job,
     failure::Failure,
     image::{
-        PullError, Reference,
-        flatten::{self, Flat, Layer},
-        pick::{Picked, pick},
-        registry::{Image, Registry},
+        ImageReference, PullError,
+        flatten::{self, FetchedLayer, FlattenedImage},
+        pick::{PickedFiles, pick},
+        registry::{Image, RegistryClient},
     },
     machine::Builder,
     pull::{credentials, fetch},
@@ -22,10 +22,10 @@ use crate::Control;
 
 /// An image, with as much of it as was fetched.
 pub struct Source {
-    reference: Reference,
+    reference: ImageReference,
     image: Image,
     /// Its layers, once a step needed them. They are deleted with the build.
-    fetched: Option<(Vec<Layer>, Spool)>,
+    fetched: Option<(Vec<FetchedLayer>, Spool)>,
 }
 
 impl Source {
@@ -37,10 +37,10 @@ impl Source {
 
 impl Control {
     /// Resolves the name of an image. Fetches no layers: the step may be in the cache.
-    pub(super) async fn image_source(&self, job: &Job, reference: Reference) -> Result<Source, Failure> {
+    pub(super) async fn image_source(&self, job: &Job, reference: ImageReference) -> Result<Source, Failure> {
         job.log.say(format!("resolving image {reference}")).await;
         let auth = credentials(job, &reference);
-        let image = Registry::new(&self.templates.images, &reference, auth.as_ref()).resolve().await;
+        let image = RegistryClient::new(&self.templates.images, &reference, auth.as_ref()).resolve().await;
         let image = image.map_err(|error| Failure::of_image(&reference, error))?;
         Ok(Source { reference, image, fetched: None })
     }
@@ -59,7 +59,7 @@ impl Control {
             None => {
                 let mut spool = self.templates.builds.pull_spool(&job.build.workspace)?;
                 let auth = credentials(job, reference);
-                let mut registry = Registry::new(&self.templates.images, reference, auth.as_ref());
+                let mut registry = RegistryClient::new(&self.templates.images, reference, auth.as_ref());
                 let layers = fetch(job, &mut registry, image, &mut spool).await;
                 fetched.insert((layers.map_err(|error| Failure::of_image(reference, error))?, spool))
             }
@@ -69,9 +69,9 @@ impl Control {
         let _stopping = stop.clone().drop_guard();
         let bad = |error: flatten::FlattenError| Failure::of_image(reference, PullError::Bad(error.to_string()));
         let (these, token, paths) = (layers.clone(), stop.clone(), paths.to_vec());
-        let look = move || flatten::look(&these, None, &token).map(|Flat { tree, .. }| pick(&tree, &paths));
+        let look = move || flatten::look(&these, None, &token).map(|FlattenedImage { tree, .. }| pick(&tree, &paths));
         let picked = self.scope.block("read layers", look).await.map_err(Fault::bug)?.map_err(bad)?;
-        let Picked { listing, paths, folders } = picked.map_err(Failure::new)?;
+        let PickedFiles { listing, paths, folders } = picked.map_err(Failure::new)?;
         to.make_folders(&[folder.to_owned()]).await?;
         // `-o`: owners in the image mean nothing in this machine.
         let words = ["tar", "-xpof", "-", "-C", folder].map(str::to_owned).to_vec();

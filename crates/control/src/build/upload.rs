@@ -21,7 +21,7 @@ use tokio::{fs::File, io::AsyncWriteExt, time::timeout};
 
 use super::{
     context::{self, ContextFile},
-    image::{self, NoRoom},
+    image::{self, SpoolFull},
 };
 use crate::limits::{
     BUILD_FIELD_BYTES_MAX, CONTEXT_BYTES_MAX, CONTEXT_FILES_MAX, ROOTFS_BYTES_MAX, SPOOL_BYTES_MAX, UPLOAD_QUIET_MAX,
@@ -81,18 +81,20 @@ impl Spool {
                 );
                 Err(Fault::new(FaultKind::Quota, "quota.upload_bytes", text))
             }
-            Err(ShareRefusal::Full { .. }) => Err(Fault::new(FaultKind::Storage, "build.no_room", NoRoom.to_string())),
+            Err(ShareRefusal::Full { .. }) => {
+                Err(Fault::new(FaultKind::Storage, "build.no_room", SpoolFull.to_string()))
+            }
         }
     }
 }
 
-impl image::Spool for Spool {
+impl image::LayerSpool for Spool {
     fn path(&self, part: usize) -> PathBuf {
         self.path(part)
     }
 
-    fn charge(&mut self, bytes: u64) -> Result<(), NoRoom> {
-        Spool::charge(self, bytes).map_err(|_| NoRoom)
+    fn charge(&mut self, bytes: u64) -> Result<(), SpoolFull> {
+        Spool::charge(self, bytes).map_err(|_| SpoolFull)
     }
 }
 
