@@ -20,5 +20,5 @@ mod volumes;
 mod watched;
 
 pub use agent::Agent;
-pub use rebirth::{Bystander, Machine, System};
+pub use rebirth::{MachineSystem, RecordingSystem, System};
 pub use session::serve;

@@ -12,7 +12,7 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// Addresses of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addresses {
+pub struct GuestAddresses {
     pub address: Ipv4Addr,
     pub prefix: u8,
     pub gateway: Ipv4Addr,
@@ -26,7 +26,7 @@ pub struct AddressError {
     text: String,
 }
 
-impl FromStr for Addresses {
+impl FromStr for GuestAddresses {
     type Err = AddressError;
 
     /// Parses `172.16.0.2/30,172.16.0.1`. The gateway is also the name server.
@@ -41,7 +41,7 @@ impl FromStr for Addresses {
     }
 }
 
-impl TryFrom<&InterfaceAddresses> for Addresses {
+impl TryFrom<&InterfaceAddresses> for GuestAddresses {
     type Error = io::Error;
 
     fn try_from(network: &InterfaceAddresses) -> Result<Self, io::Error> {
@@ -56,7 +56,7 @@ impl TryFrom<&InterfaceAddresses> for Addresses {
     }
 }
 
-impl Addresses {
+impl GuestAddresses {
     /// Configures the interface and the resolver. Unchanged addresses are accepted.
     pub fn apply(&self) -> io::Result<()> {
         let interfaces = InterfaceSocket::open()?;

@@ -3,7 +3,7 @@
 use pandastack_wire_guest::KernelLanguage;
 
 /// How a kernel is started.
-pub(super) struct Recipe {
+pub(super) struct KernelRecipe {
     /// Looked up in the sandbox's PATH.
     pub(super) interpreter: &'static str,
     /// Flag and text of the first program. If there is a second, the first only reads it: command
@@ -14,20 +14,20 @@ pub(super) struct Recipe {
 }
 
 /// Returns the settings of a language's kernel.
-pub(super) fn recipe(language: KernelLanguage) -> Recipe {
+pub(super) fn recipe(language: KernelLanguage) -> KernelRecipe {
     match language {
-        KernelLanguage::Python => Recipe {
+        KernelLanguage::Python => KernelRecipe {
             interpreter: "python3",
             boot: ["-c", include_str!("kernels/boot.py")],
             program: Some(include_str!("kernels/python.py")),
         },
-        KernelLanguage::JavaScript => Recipe {
+        KernelLanguage::JavaScript => KernelRecipe {
             interpreter: "node",
             boot: ["-e", include_str!("kernels/boot.js")],
             program: Some(include_str!("kernels/node.js")),
         },
         KernelLanguage::Bash => {
-            Recipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None }
+            KernelRecipe { interpreter: "bash", boot: ["-c", include_str!("kernels/bash.sh")], program: None }
         }
     }
 }

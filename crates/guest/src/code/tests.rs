@@ -6,10 +6,10 @@ use pandastack_wire_guest::{CodeEnd, KernelLanguage};
 use tokio::task::LocalSet;
 
 use super::{
-    control::Cell,
-    session::{Ran, Session},
+    control::CellRequest,
+    session::{FinishedCell, KernelSession},
 };
-use crate::{Agent, rebirth::Bystander};
+use crate::{Agent, rebirth::RecordingSystem};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -22,9 +22,9 @@ fn the_kernels_pass_their_own_tests() {
 }
 
 /// Runs a test's body together with the reaper, on one thread like the agent.
-fn with_session(language: KernelLanguage, body: impl AsyncFnOnce(&Rc<Agent>, Rc<Session>)) {
+fn with_session(language: KernelLanguage, body: impl AsyncFnOnce(&Rc<Agent>, Rc<KernelSession>)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).expect("an agent");
+    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(RecordingSystem::default())).expect("an agent");
     runtime.block_on(LocalSet::new().run_until(async {
         let reaping = agent.clone();
         let reaper = tokio::task::spawn_local(async move { reaping.reaper.run().await });
@@ -36,22 +36,22 @@ fn with_session(language: KernelLanguage, body: impl AsyncFnOnce(&Rc<Agent>, Rc<
                 let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGCHLD);
             }
         });
-        let session = Session::open(&agent, "one".to_owned(), language).await.expect("the session opens");
+        let session = KernelSession::open(&agent, "one".to_owned(), language).await.expect("the session opens");
         body(&agent, session).await;
         reminder.abort();
         reaper.abort();
     }));
 }
 
-fn cell(code: &str) -> Cell<'_> {
-    Cell { code: code.as_bytes(), trace: None }
+fn cell(code: &str) -> CellRequest<'_> {
+    CellRequest { code: code.as_bytes(), trace: None }
 }
 
-async fn run(agent: &Rc<Agent>, session: &Session, code: &str, limit: Duration) -> Ran {
+async fn run(agent: &Rc<Agent>, session: &KernelSession, code: &str, limit: Duration) -> FinishedCell {
     session.run(agent, &cell(code), limit).await.expect("the cell runs")
 }
 
-fn out(ran: &Ran) -> String {
+fn out(ran: &FinishedCell) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned()
 }
 
@@ -174,7 +174,7 @@ fn each_cell_sees_the_trace_of_its_own_request() {
         let mut seen = Vec::new();
         with_session(language, async |agent, session| {
             for trace in [Some("00-aa-bb-01"), Some("00-cc-dd-01"), Some("x; no trace"), None] {
-                let ran = session.run(agent, &Cell { code: code.as_bytes(), trace }, LONG).await;
+                let ran = session.run(agent, &CellRequest { code: code.as_bytes(), trace }, LONG).await;
                 seen.push(out(&ran.expect("the cell runs")));
             }
         });

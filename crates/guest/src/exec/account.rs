@@ -50,12 +50,12 @@ fn look_up(user: &str, passwd: &str, group: &str) -> Option<Account> {
         return Some(account);
     }
     let number = user.parse::<u32>().ok();
-    let entries = || passwd.lines().filter_map(Entry::parse);
+    let entries = || passwd.lines().filter_map(PasswdEntry::parse);
     let found =
         entries().find(|entry| entry.name == user).or_else(|| entries().find(|entry| Some(entry.user) == number));
     let entry = match (found, number) {
         (Some(entry), _) => entry,
-        (None, Some(number)) => Entry { name: user, user: number, group: number, home: "/" },
+        (None, Some(number)) => PasswdEntry { name: user, user: number, group: number, home: "/" },
         (None, None) => return None,
     };
     let mut groups = vec![entry.group];
@@ -64,14 +64,14 @@ fn look_up(user: &str, passwd: &str, group: &str) -> Option<Account> {
     Some(Account { name: entry.name.to_owned(), home: entry.home.to_owned(), credentials })
 }
 
-struct Entry<'a> {
+struct PasswdEntry<'a> {
     name: &'a str,
     user: u32,
     group: u32,
     home: &'a str,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> PasswdEntry<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let mut fields = line.split(':');
         let name = fields.next()?;

@@ -20,7 +20,7 @@ use crate::watched::watch;
 const NOTE_BYTES: usize = 128;
 
 /// Resolves when the process has ended.
-pub(crate) type Ended = Receiver<process::ExitResult>;
+pub(crate) type ExitReceiver = Receiver<process::ExitResult>;
 
 /// Processes with a waiter, and the signal descriptor.
 pub(crate) struct Reaper {
@@ -42,7 +42,7 @@ impl Reaper {
 
     /// Returns a future of the process's end. Call it right after the start, with no await in
     /// between.
-    pub(crate) fn expect(&self, process: i32) -> Ended {
+    pub(crate) fn expect(&self, process: i32) -> ExitReceiver {
         let (tx, rx) = oneshot::channel();
         self.waiting.borrow_mut().insert(process, tx);
         rx

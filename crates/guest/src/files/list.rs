@@ -7,14 +7,17 @@ use pandastack_wire_guest::{self as wire, DirEntries, DirEntry, Frame, Message};
 use super::{FileError, absolute, entry, failed};
 use crate::{
     limits,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Encoded size of an entry without its texts, rounded up.
 const ENTRY_BYTES: usize = 64;
 
 /// Sends all batches but the last, and returns the last one.
-pub(crate) async fn list(channel: &Channel, wire::PathMessage { path }: wire::PathMessage) -> Result<Frame, Fault> {
+pub(crate) async fn list(
+    channel: &AgentChannel,
+    wire::PathMessage { path }: wire::PathMessage,
+) -> Result<Frame, GuestFault> {
     let path = absolute(&path)?;
     let names = names(path).await?;
     let (mut batch, mut bytes) = (Vec::new(), 0);

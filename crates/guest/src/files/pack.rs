@@ -25,15 +25,18 @@ use super::{
     entry::{self, PERMISSIONS},
     failed,
     list::names,
-    tar::{BLOCK_BYTES, Header, TarKind},
+    tar::{BLOCK_BYTES, TarHeader, TarKind},
 };
 use crate::{
     limits,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Sends `EntryMetadata`, then the archive; returns the last frame.
-pub(crate) async fn pack(channel: &Channel, wire::PathMessage { path }: wire::PathMessage) -> Result<Frame, Fault> {
+pub(crate) async fn pack(
+    channel: &AgentChannel,
+    wire::PathMessage { path }: wire::PathMessage,
+) -> Result<Frame, GuestFault> {
     let path = absolute(&path)?;
     // A link as the argument is followed.
     let meta = fs::metadata(path).map_err(failed("stat", path))?;
@@ -42,7 +45,7 @@ pub(crate) async fn pack(channel: &Channel, wire::PathMessage { path }: wire::Pa
     }
     let names = if meta.is_dir() { names(path).await? } else { Vec::new() };
     channel.send(EntryMetadata { entry: entry::describe(path, &meta) }.frame(channel.id)).await;
-    let mut sink = Sink { channel, buffer: BytesMut::new() };
+    let mut sink = FrameSink { channel, buffer: BytesMut::new() };
     if meta.is_dir() {
         folder(&mut sink, path, meta.dev(), names).await?;
     } else {
@@ -62,7 +65,7 @@ struct Level {
     names: std::vec::IntoIter<OsString>,
 }
 
-async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString>) -> Result<(), Fault> {
+async fn folder(sink: &mut FrameSink<'_>, root: &Path, device: u64, top: Vec<OsString>) -> Result<(), GuestFault> {
     let mut levels = vec![Level { folder: PathBuf::new(), device, names: top.into_iter() }];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.names.next() else {
@@ -79,7 +82,7 @@ async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString
         } else if meta.is_symlink() {
             let Ok(target) = fs::read_link(&path) else { continue };
             let header =
-                Header { link: target.as_os_str().as_bytes().to_vec(), ..plain(TarKind::Symlink, name, &meta) };
+                TarHeader { link: target.as_os_str().as_bytes().to_vec(), ..plain(TarKind::Symlink, name, &meta) };
             sink.put(&header.encode()).await;
         } else if meta.is_dir() {
             let header = plain(TarKind::Folder, &[name, b"/"].concat(), &meta);
@@ -103,7 +106,7 @@ async fn folder(sink: &mut Sink<'_>, root: &Path, device: u64, top: Vec<OsString
 
 /// Sends a file with the size it has when it is opened. If it shrinks meanwhile, it is padded; if
 /// it grows, it is cut.
-async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault> {
+async fn file(sink: &mut FrameSink<'_>, path: &Path, name: &[u8]) -> Result<(), GuestFault> {
     // Non-blocking, because the file may have become a pipe.
     let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let mut file = match opened {
@@ -114,7 +117,7 @@ async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault
     if !meta.is_file() {
         return Ok(());
     }
-    sink.put(&Header { size: meta.len(), ..plain(TarKind::File, name, &meta) }.encode()).await;
+    sink.put(&TarHeader { size: meta.len(), ..plain(TarKind::File, name, &meta) }.encode()).await;
     let mut left = meta.len();
     while left > 0 {
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(limits::FILE_CHUNK_BYTES);
@@ -133,9 +136,9 @@ async fn file(sink: &mut Sink<'_>, path: &Path, name: &[u8]) -> Result<(), Fault
     Ok(())
 }
 
-fn plain(kind: TarKind, name: &[u8], meta: &Metadata) -> Header {
+fn plain(kind: TarKind, name: &[u8], meta: &Metadata) -> TarHeader {
     let mode = meta.mode() & PERMISSIONS;
-    Header { kind, name: name.to_vec(), link: Vec::new(), mode, size: 0, modified: meta.mtime() }
+    TarHeader { kind, name: name.to_vec(), link: Vec::new(), mode, size: 0, modified: meta.mtime() }
 }
 
 /// Whether a folder is on a virtual file system of the kernel, whose contents are endless and not
@@ -155,12 +158,12 @@ fn is_pretended(path: &Path) -> bool {
 }
 
 /// Collects small pieces into large frames.
-struct Sink<'a> {
-    channel: &'a Channel,
+struct FrameSink<'a> {
+    channel: &'a AgentChannel,
     buffer: BytesMut,
 }
 
-impl Sink<'_> {
+impl FrameSink<'_> {
     async fn put(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= limits::FILE_CHUNK_BYTES {

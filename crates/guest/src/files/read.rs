@@ -13,11 +13,11 @@ use pandastack_wire_guest::{EntryMetadata, Frame, FrameKind, Message, ReadFile};
 use super::{FileError, absolute, entry, failed};
 use crate::{
     limits,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Sends `EntryMetadata`, then the contents; returns the last frame.
-pub(crate) async fn read(channel: &Channel, ReadFile { path }: ReadFile) -> Result<Frame, Fault> {
+pub(crate) async fn read(channel: &AgentChannel, ReadFile { path }: ReadFile) -> Result<Frame, GuestFault> {
     let path = absolute(&path)?;
     let (file, meta) = open(path)?;
     channel.send(meta.frame(channel.id)).await;

@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     limits,
-    session::{Channel, Fault},
+    session::{AgentChannel, GuestFault},
 };
 
 /// Sends all batches but the last, and returns the last one.
-pub(crate) async fn walk(channel: &Channel, ask: WalkDir) -> Result<Frame, Fault> {
+pub(crate) async fn walk(channel: &AgentChannel, ask: WalkDir) -> Result<Frame, GuestFault> {
     let root = absolute(&ask.path)?;
     let depth_max = (ask.depth as usize).clamp(1, limits::DEPTH_MAX);
     let mut levels = vec![Level { folder: PathBuf::new(), names: names(root).await?.into_iter() }];

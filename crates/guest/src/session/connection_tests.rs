@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::rebirth::Bystander;
+use crate::rebirth::RecordingSystem;
 
 /// The host's end of a connection.
 struct Client {
@@ -46,7 +46,7 @@ impl Client {
 /// Runs a test's body with one connection to an agent, which must have ended when the body returns.
 fn with_connection(body: impl AsyncFnOnce(&Rc<Agent>, Client)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).unwrap();
+    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(RecordingSystem::default())).unwrap();
     runtime.block_on(LocalSet::new().run_until(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

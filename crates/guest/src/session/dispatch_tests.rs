@@ -5,14 +5,14 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::{
-    rebirth::Bystander,
-    session::lanes::{self, Outlet},
+    rebirth::RecordingSystem,
+    session::lanes::{self, LaneReceiver},
 };
 
 /// Runs a test's body with a dispatcher and the frames that it sends, on one thread like the agent.
-fn with_dispatcher(body: impl AsyncFnOnce(&Rc<Agent>, Dispatcher, Outlet)) {
+fn with_dispatcher(body: impl AsyncFnOnce(&Rc<Agent>, Dispatcher, LaneReceiver)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(Bystander::default())).expect("an agent");
+    let agent = Agent::new(b"secret".to_vec(), 0, Box::new(RecordingSystem::default())).expect("an agent");
     runtime.block_on(LocalSet::new().run_until(async {
         let (lanes, outlet) = lanes::open();
         body(&agent, Dispatcher::new(agent.clone(), lanes), outlet).await;
